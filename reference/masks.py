@@ -1,0 +1,68 @@
+"""Who may attend to whom.
+
+A mask is a bool tensor that broadcasts to (*batch, queries, keys); True means "may attend".
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+Device = torch.device | str | None
+
+
+def causal(tokens: int, *, device: Device = None) -> Bool[Tensor, "{tokens} {tokens}"]:
+    """Let every token see itself and the past: row t sees keys 0..t."""
+    return lower_right(tokens, tokens, device=device)
+
+
+def window(tokens: int, width: int, *, device: Device = None) -> Bool[Tensor, "{tokens} {tokens}"]:
+    """Let every token see itself and the width - 1 tokens before it: row t sees t-width+1..t.
+
+    A width of `tokens` or more is the causal mask.
+    Raises ValueError for a width below 1, which would not let a token see even itself.
+    """
+    if width < 1:
+        raise ValueError(f"window: width is {width}; give 1 or more (1 sees only the token itself)")
+    position = torch.arange(tokens, device=device)
+    distance = position[:, None] - position[None, :]
+    return (distance >= 0) & (distance < width)
+
+
+def padding(
+    lengths: Sequence[int] | Int[Tensor, "batch"],
+    tokens: int,
+    *,
+    device: Device = None,
+) -> Bool[Tensor, "batch 1 1 {tokens}"]:
+    """Hide the padding at the end of each sequence: sequence b shows keys 0..lengths[b]-1 only.
+
+    The two dimensions of one stand for heads and queries, so the mask broadcasts to
+    (batch, heads, queries, keys). Drop the first of them, `mask[:, 0]`, for scores without heads.
+    A sequence of length 0 is hidden whole. Lengths given as a tensor set the device.
+    """
+    length = torch.as_tensor(lengths, device=device)
+    position = torch.arange(tokens, device=length.device)
+    return position < length[:, None, None, None]
+
+
+def lower_right(
+    queries: int, keys: int, *, device: Device = None
+) -> Bool[Tensor, "{queries} {keys}"]:
+    """Align the causal mask at the last query and the last key, as decoding with a cache needs.
+
+    The queries are the newest of the tokens whose keys are given: row i sees keys
+    0..keys-queries+i. With more queries than keys, the first rows see nothing.
+    """
+    seen = torch.arange(queries, device=device) + (keys - queries)
+    return torch.arange(keys, device=device) <= seen[:, None]
+
+
+def may_attend(mask: Shaped[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
+    """Read a bool, integer or float mask in which anything but zero means "may attend".
+
+    Masks that are added to the scores (0 and -inf) follow the opposite convention: convert
+    those with ``mask == 0``.
+    """
+    return mask != 0

@@ -1,0 +1,113 @@
+"""Multi-head attention: project, split, attend, merge, project.
+
+    MultiHead(x) = Concat(head_1, …, head_h) W_o    head_i = Attention(x W_q,i, x W_k,i, x W_v,i)
+
+Source: Vaswani et al. 2017, section 3.2.2 (arXiv:1706.03762).
+
+One head without an output projection is plain self-attention, so this one function, with a mask
+or without, is what every attention module is judged by.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from reference.attention import attention_weights, scaled_scores
+from reference.linear import linear
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """The weights of multi-head attention, in the layout of ``torch.nn.Linear``: (out, in).
+
+    The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o.
+    What is None is absent: a projection without bias, attention without an output projection.
+    """
+
+    W_q: Float[Tensor, "d_out d_in"]
+    W_k: Float[Tensor, "d_out d_in"]
+    W_v: Float[Tensor, "d_out d_in"]
+    b_q: Float[Tensor, "d_out"] | None = None
+    b_k: Float[Tensor, "d_out"] | None = None
+    b_v: Float[Tensor, "d_out"] | None = None
+    W_o: Float[Tensor, "d_out d_out"] | None = None
+    b_o: Float[Tensor, "d_out"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.b_o is not None and self.W_o is None:
+            raise ValueError("Parameters: b_o without W_o; give both, or b_o=None")
+
+    def items(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and tensor of every parameter that is present, in the order of the fields."""
+        for field in fields(self):
+            tensor: Tensor | None = getattr(self, field.name)
+            if tensor is not None:
+                yield field.name, tensor
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Parameters":
+        """The same parameters with `change` applied to every tensor that is present."""
+        return Parameters(**{name: change(tensor) for name, tensor in self.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class MultiHead:
+    """Everything multi-head attention computes on the way to its output."""
+
+    query: Float[Tensor, "*batch heads tokens head_dim"]
+    key: Float[Tensor, "*batch heads tokens head_dim"]
+    value: Float[Tensor, "*batch heads tokens head_dim"]
+    scores: Float[Tensor, "*batch heads tokens tokens"]
+    """scaled, before any mask"""
+    weights: Float[Tensor, "*batch heads tokens tokens"]
+    context: Float[Tensor, "*batch tokens d_out"]
+    """the heads' outputs side by side, before W_o"""
+    output: Float[Tensor, "*batch tokens d_out"]
+
+
+def split_heads(
+    t: Float[Tensor, "*batch tokens d"], heads: int
+) -> Float[Tensor, "*batch {heads} tokens d//{heads}"]:
+    """Cut the last dimension into one consecutive block per head.
+
+    Raises ValueError when the heads do not divide it.
+    """
+    width = t.shape[-1]
+    if heads < 1 or width % heads:
+        raise ValueError(
+            f"split_heads: {heads} heads do not divide a width of {width}; "
+            "choose a number of heads that does"
+        )
+    return t.reshape(*t.shape[:-1], heads, width // heads).transpose(-3, -2)
+
+
+def merge_heads(
+    t: Float[Tensor, "*batch heads tokens head_dim"],
+) -> Float[Tensor, "*batch tokens heads*head_dim"]:
+    """Lay the heads side by side again: the inverse of split_heads."""
+    return t.transpose(-3, -2).flatten(-2)
+
+
+def multi_head_attention(
+    x: Float[Tensor, "*batch tokens d_in"],
+    parameters: Parameters,
+    heads: int,
+    may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None = None,
+    scale: float | None = None,
+) -> MultiHead:
+    """Let every head attend on its own part of the projected tokens, then mix what they found.
+
+    The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim.
+    A token that may attend to nothing has a context of zeros, so its output is b_o.
+    Raises ValueError when the heads do not divide d_out.
+    """
+    p = parameters
+    query = split_heads(linear(x, p.W_q, p.b_q), heads)
+    key = split_heads(linear(x, p.W_k, p.b_k), heads)
+    value = split_heads(linear(x, p.W_v, p.b_v), heads)
+    scores = scaled_scores(query, key, scale)
+    weights = attention_weights(query, key, may_attend, scale)
+    context = merge_heads(weights @ value)
+    output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
+    return MultiHead(query, key, value, scores, weights, context, output)

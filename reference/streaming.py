@@ -1,0 +1,177 @@
+"""Attention without ever holding a whole row of scores: the second, independent oracle.
+
+Theory. The softmax of a row needs its maximum and its sum, and both can be kept up to date while
+the keys pass by in blocks. With m the largest score so far, l = Σ exp(s_j - m) and
+a = Σ exp(s_j - m) v_j, a block that raises the maximum to m' rescales l and a by exp(m - m');
+at the end the output is a / l.
+
+Sources: Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"
+(arXiv:1805.02867); Dao et al. 2022, "FlashAttention" (arXiv:2205.14135), which tiles the same
+recurrence.
+
+Nothing here calls the functions of `reference.attention`, and no head is split or merged: where
+the two oracles agree, neither is likely to share the other's mistake. They do so to the last few
+units of the last place.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from reference.multi_head import Parameters
+
+
+def online_attention(
+    query: Float[Tensor, "*batch q d_k"],
+    key: Float[Tensor, "*batch k d_k"],
+    value: Float[Tensor, "*batch k d_v"],
+    may_attend: Bool[Tensor, "*#batch #q #k"] | None = None,
+    scale: float | None = None,
+    block: int = 1,
+) -> Float[Tensor, "*batch q d_v"]:
+    """Average the values as the keys pass by, `block` at a time.
+
+    A query that may attend to no key gets zeros, in the output and in every gradient.
+    Raises ValueError for a block below 1.
+
+    Source: Milakov & Gimelshein 2018, algorithm 3 (arXiv:1805.02867).
+    """
+    if block < 1:
+        raise ValueError(f"online_attention: block is {block}; give 1 key per block or more")
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    rows, keys = query.shape[:-1], key.shape[-2]
+    largest = query.new_full((*rows, 1), -math.inf)
+    total = query.new_zeros((*rows, 1))
+    mixed = query.new_zeros((*rows, value.shape[-1]))
+    for start in range(0, keys, block):
+        here = slice(start, start + block)
+        scores = torch.einsum("...qd,...kd->...qk", query, key[..., here, :]) * scale
+        if may_attend is not None:
+            permitted = may_attend.expand(*rows, keys)[..., here]
+            scores = torch.where(permitted, scores, -math.inf)
+        # The output does not depend on the shift, so neither does its gradient: detach it.
+        raised = torch.maximum(largest, scores.detach().amax(dim=-1, keepdim=True))
+        # Before its first permitted key a row has no maximum; -inf - -inf would be NaN.
+        shift = torch.where(raised == -math.inf, 0.0, raised)
+        rescale = torch.exp(largest - shift)
+        exponentials = torch.exp(scores - shift)
+        total = total * rescale + exponentials.sum(dim=-1, keepdim=True)
+        mixed = mixed * rescale + exponentials @ value[..., here, :]
+        largest = raised
+    # The largest permitted score alone adds exp(0) = 1, so a zero total means no permitted key.
+    return mixed / torch.where(total == 0, 1.0, total)
+
+
+def online_multi_head_attention(
+    x: Float[Tensor, "*batch tokens d_in"],
+    parameters: Parameters,
+    heads: int,
+    may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None = None,
+    block: int = 1,
+) -> Float[Tensor, "*batch tokens d_out"]:
+    """Compute multi-head attention one head after the other, each from its own rows of weights.
+
+    What the heads found meets in a sum, output = Σ_h context_h W_o,hᵀ + b_o; without W_o it is
+    laid side by side. The mask broadcasts to (*batch, heads, tokens, tokens).
+    Raises ValueError when the heads do not divide d_out, and for a block below 1.
+    """
+    d_out, tokens = parameters.W_q.shape[0], x.shape[-2]
+    if heads < 1 or d_out % heads:
+        raise ValueError(
+            f"online_multi_head_attention: {heads} heads do not divide d_out={d_out}; "
+            "choose a number of heads that does"
+        )
+    contexts = []
+    for head in range(heads):
+        rows = slice(head * d_out // heads, (head + 1) * d_out // heads)
+        mask = None
+        if may_attend is not None:
+            mask = may_attend.expand(*x.shape[:-2], heads, tokens, tokens)[..., head, :, :]
+        query, key, value = _project(x, parameters, rows)
+        contexts.append(online_attention(query, key, value, mask, block=block))
+    return _mix(contexts, parameters)
+
+
+def _project(x: Tensor, parameters: Parameters, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value of the one head that owns these rows of the weights."""
+
+    def projection(weight: Tensor, bias: Tensor | None) -> Tensor:
+        product = torch.einsum("...i,oi->...o", x, weight[rows])
+        return product if bias is None else product + bias[rows]
+
+    p = parameters
+    return projection(p.W_q, p.b_q), projection(p.W_k, p.b_k), projection(p.W_v, p.b_v)
+
+
+def _mix(contexts: list[Tensor], parameters: Parameters) -> Tensor:
+    """Add up what each head contributes through its own columns of W_o."""
+    if parameters.W_o is None:
+        return torch.cat(contexts, dim=-1)
+    columns = parameters.W_o.chunk(len(contexts), dim=1)
+    pairs = zip(contexts, columns, strict=True)
+    output = torch.stack([torch.einsum("...i,oi->...o", c, w) for c, w in pairs]).sum(dim=0)
+    return output if parameters.b_o is None else output + parameters.b_o
+
+
+class KeyValueCache:
+    """The keys and values of the tokens so far, so that decoding computes each of them once.
+
+    Feed it the tokens in any portions, attend with the queries of the newest ones, and take
+    tokens back: the outputs are the rows of causal attention over all tokens held.
+    """
+
+    def __init__(self) -> None:
+        self._key: Tensor | None = None
+        self._value: Tensor | None = None
+
+    def __len__(self) -> int:
+        """The number of tokens held."""
+        return 0 if self._key is None else self._key.shape[-2]
+
+    def append(
+        self, key: Float[Tensor, "*batch k d_k"], value: Float[Tensor, "*batch k d_v"]
+    ) -> None:
+        """Hold the keys and values of the next k tokens behind those held already."""
+        if self._key is None or self._value is None:
+            self._key, self._value = key, value
+        else:
+            self._key = torch.cat([self._key, key], dim=-2)
+            self._value = torch.cat([self._value, value], dim=-2)
+
+    def attend(
+        self, query: Float[Tensor, "*batch q d_k"], scale: float | None = None
+    ) -> Float[Tensor, "*batch q d_v"]:
+        """Attend with the queries of the newest q tokens, each to its own token and the past.
+
+        The last query sees every key held, the one before it all but the last, and so on.
+        Raises ValueError when there are more queries than tokens held.
+        """
+        queries, held = query.shape[-2], len(self)
+        if self._key is None or self._value is None or queries > held:
+            raise ValueError(
+                f"KeyValueCache.attend: {queries} queries but {held} tokens held; "
+                "append the keys and values of the queries' own tokens first"
+            )
+        rows = [query.new_zeros((*query.shape[:-2], 0, self._value.shape[-1]))]
+        for row in range(queries):
+            seen = held - queries + row + 1
+            key, value = self._key[..., :seen, :], self._value[..., :seen, :]
+            rows.append(online_attention(query[..., row : row + 1, :], key, value, scale=scale))
+        return torch.cat(rows, dim=-2)
+
+    def rewind(self, n: int) -> None:
+        """Forget the newest n tokens, as if they had never been appended.
+
+        Raises ValueError for a negative n and for more tokens than are held.
+        """
+        held = len(self)
+        if not 0 <= n <= held:
+            raise ValueError(
+                f"KeyValueCache.rewind: cannot forget {n} of {held} tokens; give 0 to {held}"
+            )
+        if self._key is not None and self._value is not None:
+            self._key = self._key[..., : held - n, :]
+            self._value = self._value[..., : held - n, :]
