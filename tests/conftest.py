@@ -1,0 +1,40 @@
+"""What every test runs under: one torch thread, checked shapes, a Hypothesis profile."""
+
+import sys
+
+import pytest
+import torch
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# The packages whose annotated shapes are checked on every call while the tests run.
+CHECKED = ["reference"]
+
+# Before any operation: the thread pool that one starts would outlive the call, and a process
+# with threads cannot be forked safely.
+torch.set_num_threads(1)
+
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile(
+    "ci", max_examples=100, deadline=None, derandomize=True, database=None, print_blob=True
+)
+settings.register_profile("deep", max_examples=1000, deadline=None)
+settings.load_profile("dev")  # --hypothesis-profile overrides this
+
+# A module imported before the hook is never checked, and nothing would say so.
+if imported := [name for name in CHECKED if name in sys.modules]:
+    raise pytest.UsageError(
+        f"shapes cannot be checked in {', '.join(imported)}: imported before tests/conftest.py. "
+        "Let grader.pytest_plugin import it where it is used."
+    )
+install_import_hook(CHECKED, "beartype.beartype")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    device = config.getoption("--device", default=None) or "cpu"
+    skip = pytest.mark.skip(reason="needs a CUDA device, and torch.cuda.is_available() is False")
+    for item in items:
+        if device.startswith("cuda") or item.get_closest_marker("gpu"):
+            item.add_marker(skip)
