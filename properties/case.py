@@ -1,0 +1,102 @@
+"""A case: everything that is random about one trial, as a few small values and one seed.
+
+A case holds no tensor. `properties.materials` derives the tensors, always the same ones, so a
+case prints in one line, replays anywhere and shrinks well.
+"""
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+
+class Content(StrEnum):
+    """What the tokens of the input are like."""
+
+    NORMAL = "normal"
+    REPEATED = "repeated tokens"
+    ZERO = "a zero token"
+    OUTLIER = "an outlier token"
+
+
+class Memory(StrEnum):
+    """How the input lies in memory; its values do not depend on it."""
+
+    CONTIGUOUS = "contiguous"
+    TRANSPOSED = "transposed"
+    EXPANDED = "expanded"
+
+
+class MaskForm(StrEnum):
+    """The shape of the mask given to `forward`; each broadcasts to (batch, heads, tokens, tokens)."""
+
+    NONE = "no mask"
+    QUERY_KEY = "(t, t)"
+    ONE_ONE_QUERY_KEY = "(1, 1, t, t)"
+    BATCH_ONE_QUERY_KEY = "(b, 1, t, t)"
+    BATCH_HEAD_QUERY_KEY = "(b, h, t, t)"
+    BATCH_ONE_ONE_KEY = "(b, 1, 1, t)"
+    ONE_HEAD_QUERY_KEY = "(1, h, t, t)"
+
+
+class MaskType(StrEnum):
+    """The dtype of the mask; zero or False means "must not attend"."""
+
+    BOOL = "bool"
+    INT = "int64"
+    FLOAT = "float32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One set of sizes, options and a seed.
+
+    `sharpness` is the standard deviation of the scaled scores: below 1 a wrong scale hides
+    because all weights are nearly equal, above 8 because the softmax is saturated.
+    """
+
+    batch: int = 1
+    tokens: int = 2
+    context_length: int = 2
+    d_in: int = 1
+    heads: int = 1
+    head_dim: int = 1
+    bias: bool = False
+    dropout: float = 0.0
+    sharpness: int = 1
+    content: Content = Content.NORMAL
+    memory: Memory = Memory.CONTIGUOUS
+    mask_form: MaskForm = MaskForm.NONE
+    mask_type: MaskType = MaskType.BOOL
+    dtype: str = "float64"
+    device: str = "cpu"
+    seed: int = 0
+
+    @property
+    def d_out(self) -> int:
+        """The width of all heads together."""
+        return self.heads * self.head_dim
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Sorts cases from small to large: the first one that fails is then nearly minimal."""
+        width = max(self.d_in, self.d_out)
+        plain = sum(
+            value != field.default
+            for field, value in ((f, getattr(self, f.name)) for f in fields(self))
+        )
+        return self.batch * self.tokens * width, plain
+
+    def __str__(self) -> str:
+        sizes = f"batch={self.batch} tokens={self.tokens} context_length={self.context_length} "
+        widths = f"d_in={self.d_in} d_out={self.d_out} heads={self.heads} "
+        rest = "".join(
+            f"{text} "
+            for text, shown in (
+                ("bias", self.bias),
+                (f"dropout={self.dropout:g}", self.dropout),
+                (self.content.value, self.content is not Content.NORMAL),
+                (f"{self.memory.value} input", self.memory is not Memory.CONTIGUOUS),
+                (f"{self.mask_type} mask {self.mask_form}", self.mask_form is not MaskForm.NONE),
+            )
+            if shown
+        )
+        return f"{sizes}{widths}{rest}{self.dtype} {self.device} seed={self.seed}"

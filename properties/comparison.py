@@ -1,0 +1,83 @@
+"""Compare what came back with what must come back: kind before value, in this one module.
+
+An element of a wrong value says its expected value and tolerance, what came instead, how many
+elements are off, and where the worst one is.
+"""
+
+import torch
+from torch import Tensor
+
+from properties.tolerance import Allowed
+from properties.violation import Kind, Violation
+
+
+def same_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> None:
+    """Raises Violation unless `got` has this shape."""
+    if tuple(got.shape) != shape:
+        raise Violation(Kind.SHAPE, f"shape {_shape(shape)}", f"shape {_shape(got.shape)}", what)
+
+
+def finite(got: Tensor, what: str = "output") -> None:
+    """Raises Violation if there is a NaN or an infinity in `got`."""
+    bad = ~torch.isfinite(got)
+    if bool(bad.any()):
+        where = _first(bad)
+        raise Violation(
+            Kind.FINITE,
+            "a finite number",
+            f"{got[where].item()}; {_count(bad)} are not finite",
+            _name(what, where),
+        )
+
+
+def agree(got: Tensor, expected: Tensor, allowed: Allowed, what: str = "output") -> bool:
+    """Whether `got` is as exact as its dtype allows; False if only as exact as float32 allows.
+
+    Raises Violation when it is neither.
+    """
+    same_shape(got, tuple(expected.shape), what)
+    finite(got, what)
+    error = (got.to(torch.float64) - expected).abs()
+    off = error > allowed.float32
+    if bool(off.any()):
+        excess = torch.where(off, error / allowed.float32.clamp_min(1e-300), 0.0)
+        where = _index(int(excess.argmax()), error)
+        raise Violation(
+            Kind.VALUE,
+            f"{expected[where].item():.6g} ± {_limit(allowed, where):.1g}",
+            f"{got[where].item():.6g}; {_count(off)} are off",
+            _name(what, where),
+        )
+    return not bool((error > allowed.exact).any())
+
+
+def differs(changed: Tensor, allowed: Allowed, expected: str, what: str = "output") -> None:
+    """Raises Violation where a difference that must be there is lost in the rounding."""
+    if not bool((changed.abs() > allowed.float32).any()):
+        largest = float(changed.abs().max()) if changed.numel() else 0.0
+        raise Violation(Kind.VALUE, expected, f"it changed by at most {largest:.3g}", what)
+
+
+def _limit(allowed: Allowed, where: tuple[int, ...]) -> float:
+    return float(allowed.float32[where])
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "(" + ", ".join(str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+def _index(flat: int, like: Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), like.shape))
+
+
+def _first(mask: Tensor) -> tuple[int, ...]:
+    return _index(int(mask.flatten().to(torch.int8).argmax()), mask)
+
+
+def _name(what: str, where: tuple[int, ...]) -> str:
+    return f"{what}[{', '.join(str(i) for i in where)}]" if where else what
+
+
+def _count(mask: Tensor) -> str:
+    n, total = int(mask.sum()), mask.numel()
+    return f"{n} of {total} element" + ("s" if total != 1 else "")

@@ -1,0 +1,222 @@
+"""What an exercise asks for, as data.
+
+All exercises are one computation (project, split, score, mask, normalise, mix, merge, project).
+A contract says what differs: the entry point and its arguments, where the canonical parameters of
+`reference.Parameters` live in the student's module, whether there is a mask, what comes back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+
+import torch
+from torch import Tensor
+
+from properties.case import Case, MaskForm
+from properties.subject import Value
+from reference import Parameters
+
+
+class Entry(StrEnum):
+    """What the wanted name is."""
+
+    CLASS = "class"
+    BUILDER = "function that returns a module"
+    FUNCTION = "function of tensors"
+    TRANSFER = "function that moves weights from one module into another"
+
+
+class Returns(StrEnum):
+    """What a call gives back."""
+
+    OUTPUT = "the output"
+    OUTPUT_AND_WEIGHTS = "the output and the attention weights"
+    WEIGHTS_TWICE = "the attention weights, computed in two ways"
+
+
+class Trait(Enum):
+    """What a property may need of a contract to make sense for it."""
+
+    MODULE = auto()  # there is an object with state
+    ATTENTION = auto()  # softmax is involved (a linear layer has none)
+    TOKENS = auto()  # takes the tokens x themselves
+    CAUSAL = auto()  # later tokens are hidden
+    FULL = auto()  # every token sees every other
+    MASK = auto()  # takes a mask
+    CONTEXT = auto()  # has a longest length
+    BATCH = auto()  # has a batch axis
+    HEADS = auto()  # several heads are possible
+    WIDTHS = auto()  # the sizes are free
+    PROJECTED = auto()  # queries, keys, values have weights
+    INITIALISED = auto()  # the module makes its own parameters
+    BIAS = auto()  # queries, keys and values may have a bias
+    BIAS_OPTION = auto()  # ... which is an option, off by default
+    OUTPUT_PROJECTION = auto()
+    OUTPUT_BIAS = auto()
+    DROPOUT = auto()
+    WEIGHTS = auto()  # returns the attention weights
+    DIVISIBLE = auto()  # refuses heads that do not divide the width
+    FUSED = auto()  # must go through torch's fused attention
+    STABLE = auto()  # must survive large scores
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A constructor argument: its name and the quantity of the case that it takes.
+
+    An argument with a default is only passed when the case asks for something else.
+    """
+
+    name: str
+    quantity: str
+    default: Value = None
+    optional: bool = False
+
+    def value(self, case: Case) -> Value:
+        if self.quantity == "config":
+            return {
+                "n_embd": case.d_out,
+                "n_head": case.heads,
+                "block_size": case.context_length,
+                # Not asked for; classes in the style of nanoGPT read them, and mean no dropout.
+                "dropout": 0.0,
+                "attn_pdrop": 0.0,
+                "resid_pdrop": 0.0,
+                "bias": True,
+            }
+        value: Value = getattr(case, self.quantity)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One tensor of the implementation and the canonical parameters stacked in its rows.
+
+    `path` is an attribute path; `{head}` in it stands for the number of each head, and the slot
+    then holds that head's rows only.
+    """
+
+    path: str
+    holds: tuple[str, ...]
+    transposed: bool = False
+
+    @property
+    def is_bias(self) -> bool:
+        return self.holds[0] in ("b_q", "b_k", "b_v")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """The demands of one exercise on one entry point."""
+
+    name: str
+    entry: Entry = Entry.CLASS
+    arguments: tuple[Argument, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    call: tuple[str, ...] = ("x",)
+    returns: Returns = Returns.OUTPUT
+    forward_arguments: tuple[str, ...] = ("x",)
+    transfer: tuple["Contract", "Contract"] | None = None
+    traits: frozenset[Trait] = frozenset()
+    square: bool = False
+    sizes: Mapping[str, int] | None = None
+    scale: float | None = None
+
+    def has(self, *traits: Trait) -> bool:
+        return all(trait in self.traits for trait in traits)
+
+    def biases(self, case: Case) -> bool:
+        """Whether queries, keys and values have a bias in this case."""
+        return self.has(Trait.BIAS) and (case.bias or not self.has(Trait.BIAS_OPTION))
+
+    def exchanged(self) -> "Contract | None":
+        """The same contract with the names of the query and key layers exchanged.
+
+        None where the two are not layers of their own: in a fused layer the order is demanded.
+        """
+        if not self.has(Trait.PROJECTED, Trait.MODULE) or any(len(s.holds) > 1 for s in self.slots):
+            return None
+        swap = str.maketrans("qk", "kq")
+        slots = (replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.slots)
+        return replace(self, slots=tuple(slots))
+
+    def fit(self, case: Case) -> Case:
+        """The nearest case that the contract allows."""
+        changes: dict[str, object] = {}
+        if not self.has(Trait.BATCH):
+            changes["batch"] = 1
+        if not self.has(Trait.HEADS):
+            changes["heads"] = 1
+        if not self.has(Trait.BIAS_OPTION):
+            changes["bias"] = False
+        if not self.has(Trait.DROPOUT):
+            changes["dropout"] = 0.0
+        if not self.has(Trait.MASK):
+            changes["mask_form"] = MaskForm.NONE
+        changes.update(self.sizes or {})
+        case = replace(case, **changes)  # type: ignore[arg-type]  # each has its field's type
+        if self.square:
+            case = replace(case, d_in=case.d_out)
+        if not self.has(Trait.CONTEXT):
+            return replace(case, context_length=case.tokens)
+        return replace(case, tokens=min(case.tokens, case.context_length))
+
+    def arguments_for(self, case: Case) -> dict[str, Value]:
+        """What the constructor is called with, in order."""
+        values = ((argument, argument.value(case)) for argument in self.arguments)
+        return {a.name: v for a, v in values if not (a.optional and v == a.default)}
+
+    def paths(self, case: Case) -> dict[str, tuple[int, ...]]:
+        """The attribute paths of all parameters this case has, with their shapes."""
+        return {path: tuple(t.shape) for path, t in self.stored(canonical_shapes(self, case), case)}
+
+    def stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
+        """Canonical parameters as the implementation stores them, by attribute path."""
+        return [
+            (slot.path.format(head=head), _stack(slot, parameters, case, head))
+            for slot in self.slots
+            if self.biases(case) or not slot.is_bias
+            for head in (range(case.heads) if "{head}" in slot.path else (None,))
+        ]
+
+    def canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
+        """The inverse of `stored`, by canonical name. Linear, so it carries gradients over too."""
+        found: dict[str, list[Tensor]] = {}
+        for slot in self.slots:
+            if slot.is_bias and not self.biases(case):
+                continue
+            heads = range(case.heads) if "{head}" in slot.path else (None,)
+            for head in heads:
+                tensor = stored[slot.path.format(head=head)]
+                pieces = (tensor.T if slot.transposed else tensor).chunk(len(slot.holds))
+                for name, piece in zip(slot.holds, pieces, strict=True):
+                    found.setdefault(name, []).append(piece)
+        return {name: torch.cat(pieces) for name, pieces in found.items()}
+
+
+def _stack(slot: Slot, parameters: Parameters, case: Case, head: int | None) -> Tensor:
+    tensors = [getattr(parameters, name) for name in slot.holds]
+    if head is not None:
+        rows = slice(head * case.head_dim, (head + 1) * case.head_dim)
+        tensors = [tensor[rows] for tensor in tensors]
+    stacked: Tensor = torch.cat(tensors)
+    return stacked.T if slot.transposed else stacked
+
+
+def canonical_shapes(contract: Contract, case: Case) -> Parameters:
+    """Empty canonical parameters of the right shapes, on the meta device."""
+    weight = torch.empty(case.d_out, case.d_in, device="meta")
+    vector = torch.empty(case.d_out, device="meta")
+    bias = vector if contract.biases(case) else None
+    return Parameters(
+        W_q=weight,
+        W_k=weight,
+        W_v=weight,
+        b_q=bias,
+        b_k=bias,
+        b_v=bias,
+        W_o=torch.empty(case.d_out, case.d_out, device="meta")
+        if contract.has(Trait.OUTPUT_PROJECTION)
+        else None,
+        b_o=vector if contract.has(Trait.OUTPUT_BIAS) else None,
+    )

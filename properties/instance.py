@@ -1,0 +1,126 @@
+"""One constructed implementation, addressed in canonical terms.
+
+Whatever the contract's entry point is (a class, a function that builds a module, a plain function,
+a function that moves weights), an instance takes canonical parameters and tokens with a batch axis
+and answers with outputs that have one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Contract, Entry, Trait
+from properties.materials import DTYPES
+from properties.oracle import scale_of
+from properties.subject import How, Module, Returned, Subject
+from reference import Parameters, multi_head_attention
+
+
+@dataclass(eq=False)
+class Instance:
+    """A module of the submission; `module` answers calls, `holder` keeps the parameters."""
+
+    contract: Contract
+    case: Case
+    module: Module
+    holder: Module
+    subject: Subject
+    current: Parameters | None = None
+
+    def set(self, parameters: Parameters) -> None:
+        """Give it these parameters, unless it has them already."""
+        if self.current is parameters:
+            return
+        dtype = DTYPES[self.case.dtype]
+        stored = {p: t.to(dtype) for p, t in self.contract.stored(parameters, self.case)}
+        if self.contract.entry is not Entry.FUNCTION and stored:
+            self.holder.write(stored)
+        if self.contract.entry is Entry.TRANSFER:
+            self.subject.call(self.contract.name, [self.holder, self.module])
+        self.current = parameters
+
+    def inputs(self, x: Tensor, mask: Tensor | None) -> list[Tensor]:
+        """The arguments of the call, in order."""
+        own = x if self.batched else x[0]
+        if self.contract.entry is Entry.FUNCTION:
+            given = self._arguments(x, own)
+            return [given[name] for name in self.contract.call]
+        tensors = [own.to(DTYPES[self.case.dtype])]
+        return tensors if mask is None else [*tensors, mask]
+
+    @property
+    def batched(self) -> bool:
+        """Whether the implementation itself knows a batch axis."""
+        return self.contract.has(Trait.BATCH)
+
+    def _arguments(self, x: Tensor, own: Tensor) -> Mapping[str, Tensor]:
+        assert self.current is not None, "set the parameters before calling"
+        dtype = DTYPES[self.case.dtype]
+        exact = multi_head_attention(
+            x, self.current, self.case.heads, scale=scale_of(self.contract, self.case)
+        )
+        given = {"x": own, "queries": exact.query[0, 0], "keys": exact.key[0, 0]}
+        given.update(self.contract.stored(self.current, self.case))
+        return {name: tensor.to(dtype) for name, tensor in given.items()}
+
+    def forward(self, x: Tensor, mask: Tensor | None, how: How) -> Returned:
+        """Call it; every output comes back with a batch axis."""
+        returned = self.module.forward(self.inputs(x, mask), how)
+        if self.batched:
+            return returned
+        return replace(
+            returned,
+            outputs=tuple(output.unsqueeze(0) for output in returned.outputs),
+            inputs_after=tuple(t.unsqueeze(0) for t in returned.inputs_after),
+        )
+
+    def vjp(self, x: Tensor, cotangent: Tensor, mask: Tensor | None) -> dict[str, Tensor | None]:
+        """The gradients of sum(output * cotangent), by canonical name; None where there is none."""
+        inputs = self.inputs(x, None)
+        given = cotangent.to(DTYPES[self.case.dtype])
+        given = given if self.batched else given[0]
+        if self.contract.entry is Entry.FUNCTION:
+            found = self.module.vjp(inputs, given, (), None)
+            stored = dict(zip(self.contract.call, found.inputs, strict=True))
+            return self._named(stored.pop("x"), stored)
+        paths = list(self.contract.paths(self.case))
+        found = self.module.vjp(inputs, given, paths, mask)
+        return self._named(found.inputs[0], found.parameters)
+
+    def _named(
+        self, x: Tensor | None, stored: Mapping[str, Tensor | None]
+    ) -> dict[str, Tensor | None]:
+        names: dict[str, Tensor | None] = {
+            "x": x if x is None or self.batched else x.unsqueeze(0)
+        }
+        present = {path: grad for path, grad in stored.items() if grad is not None}
+        if len(present) == len(stored):
+            return {**names, **self.contract.canonical(present, self.case)}
+        missing = {path: None for path in stored if path not in present}
+        return {**names, **missing}
+
+
+def construct(
+    subject: Subject, contract: Contract, case: Case, seed: int | None = None
+) -> Instance:
+    """Build an instance of the submission for this case, in the dtype of the case.
+
+    Raises SubmissionFailed when the submission's constructor does.
+    """
+    match contract.entry:
+        case Entry.FUNCTION:
+            module = holder = subject.function(contract.name)
+        case Entry.TRANSFER:
+            assert contract.transfer is not None, "a transfer contract names both modules"
+            source, target = contract.transfer
+            holder = subject.construct(source.name, source.arguments_for(case), seed)
+            module = subject.construct(target.name, target.arguments_for(case), seed)
+        case Entry.CLASS | Entry.BUILDER:
+            module = subject.construct(contract.name, contract.arguments_for(case), seed)
+            holder = module
+    if contract.entry is not Entry.FUNCTION:
+        for made in {id(module): module, id(holder): holder}.values():
+            made.move(case.dtype, case.device)
+    return Instance(contract, case, module, holder, subject)

@@ -1,0 +1,57 @@
+"""Sequences of a batch have nothing to do with each other, and memory layout is not content."""
+
+import torch
+
+from properties.contract import Trait
+from properties.invariants.contract import FORM
+from properties.property import Claims, Group
+from properties.strategies import at_least
+from properties.subject import How
+from properties.trial import Trial
+
+claims = Claims(Group.BATCH, FORM)
+T = Trait
+
+
+@claims(
+    T.BATCH,
+    on=at_least(batch=2),
+    hint="does a reshape, a softmax or a mean run over the batch axis?",
+)
+def each_sequence_is_attended_alone(trial: Trial) -> None:
+    """A sequence gives the same output alone as in a batch with others."""
+    alone = []
+    for b in range(trial.case.batch):
+        mask = trial.mask
+        if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
+            mask = mask[b : b + 1]
+        alone.append(trial.run(trial.x[b : b + 1], mask=mask, how=How())[0])
+    trial.must_equal(torch.cat(alone), trial.output, trial.allowed + trial.allowed)
+
+
+@claims(T.BATCH, on=at_least(batch=2), limit=8, hint="is one sequence of the batch special?")
+def permuting_the_batch_permutes_the_output(trial: Trial) -> None:
+    """Sequences in another order give their outputs in that order."""
+    order = torch.arange(trial.case.batch).roll(1)
+    mask = trial.mask
+    if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
+        mask = mask[order]
+    permuted = trial.run(trial.x[order], mask=mask, how=How())[0]
+    allowed = trial.allowed[order] + trial.allowed[order]
+    trial.must_equal(permuted, trial.output[order], allowed)
+
+
+@claims(T.TOKENS, limit=8, hint="view() needs contiguous memory; reshape() does not")
+def the_memory_layout_does_not_matter(trial: Trial) -> None:
+    """The same numbers, laid out differently in memory, give the same output."""
+    x = trial.x[:1].repeat(trial.case.batch, *(1,) * (trial.x.dim() - 1))
+    expected = trial.expect(x)
+    for memory in ("contiguous", "transposed", "expanded"):
+        trial.must_match(trial.run(x, how=How(memory=memory)), expected)
+
+
+ALL = (
+    each_sequence_is_attended_alone,
+    permuting_the_batch_permutes_the_output,
+    the_memory_layout_does_not_matter,
+)

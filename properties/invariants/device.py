@@ -1,0 +1,77 @@
+"""It goes where it is sent: other dtypes, other devices, other modes of torch."""
+
+from dataclasses import replace
+
+import torch
+
+from properties.contract import Trait
+from properties.instance import construct
+from properties.invariants.contract import FORM
+from properties.property import Claims, Group
+from properties.strategies import with_values
+from properties.subject import How
+from properties.trial import Trial
+from properties.violation import Kind, Status, SubmissionFailed, Violation
+
+claims = Claims(Group.DEVICE, FORM)
+T = Trait
+# What torch says when the *numbers* of a meta tensor are asked for, as for printing.
+READS_VALUES = ("item()", "data-dependent", "meta tensors", "Boolean value of Tensor")
+
+
+@claims(
+    T.MODULE,
+    on=with_values(dtype="float32"),
+    dtypes=("float32",),
+    limit=3,
+    hint="tensors that are parameters or buffers move along; make others from x",
+)
+def it_moves_to_another_dtype(trial: Trial) -> None:
+    """module.to(torch.float64) moves everything that forward needs."""
+    instance = construct(trial.bench.subject, trial.contract, trial.case)
+    instance.set(trial.parameters)
+    for module in {id(m): m for m in (instance.module, instance.holder)}.values():
+        module.move("float64", None)
+    wide = trial.bench.fresh(replace(trial.case, dtype="float64"))
+    moved = replace(instance, case=wide.case)
+    output = moved.forward(trial.x, trial.mask, How()).outputs[0]
+    if output.dtype is not torch.float64:
+        raise Violation(Kind.DTYPE, "float64 after .to(torch.float64)", str(output.dtype), "output")
+    expected = trial.expect()
+    trial.must_equal(output, expected.outputs[0], expected.allowed[0])
+
+
+@claims(
+    T.MODULE,
+    limit=2,
+    dtypes=("float32",),
+    on=with_values(dtype="float32"),
+    hint="register masks as buffers, or make them in forward with device=x.device",
+)
+def it_moves_to_another_device(trial: Trial) -> None:
+    """module.to(device) moves everything that forward needs (tried on torch's meta device)."""
+    case = replace(trial.case, device="meta")
+    instance = construct(trial.bench.subject, trial.contract, case)
+    try:
+        returned = instance.forward(trial.x, trial.mask, How())
+    except SubmissionFailed as failure:
+        if failure.status is Status.CRASHED and any(s in failure.message for s in READS_VALUES):
+            return
+        raise
+    for device, name in zip(returned.devices, trial.names, strict=True):
+        if device != "meta":
+            raise Violation(Kind.DEVICE, "the device of the module", device, name)
+
+
+@claims(limit=3, hint="forward should not depend on whether gradients are recorded")
+def gradients_on_or_off_is_the_same_answer(trial: Trial) -> None:
+    """With gradients recorded, without, and in inference mode the answer is the same."""
+    for grad in ("grad", "inference"):
+        trial.must_match(trial.run(how=How(grad=grad)), trial.expected)
+
+
+ALL = (
+    it_moves_to_another_dtype,
+    it_moves_to_another_device,
+    gradients_on_or_off_is_the_same_answer,
+)

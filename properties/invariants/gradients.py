@@ -1,0 +1,103 @@
+"""Training works: the gradients are those of the equation, and none is cut off."""
+
+import torch
+from torch import Tensor
+
+from properties import comparison
+from properties.contract import Trait
+from properties.invariants.contract import FORM
+from properties.materials import normal, rounded
+from properties.oracle import ExactGradients, gradients
+from properties.property import Claims, Group
+from properties.strategies import at_least, with_values
+from properties.tolerance import PRECISIONS, Allowed, K
+from properties.trial import Trial
+from properties.violation import Kind, Violation
+
+claims = Claims(Group.GRADIENTS, FORM)
+T = Trait
+CUT = "is there a detach(), .data, .item(), torch.no_grad() or a new tensor made of old numbers?"
+
+
+def exact_gradients(trial: Trial) -> ExactGradients:
+    """The oracle's gradients for the case's own cotangent."""
+    visible = trial.may_attend(trial.case.tokens, trial.mask)
+    return gradients(
+        trial.contract, trial.case, trial.x, trial.parameters, visible, trial.cotangent
+    )
+
+
+def own_gradients(trial: Trial) -> dict[str, Tensor | None]:
+    """The submission's gradients for the same cotangent."""
+    trial.instance.set(trial.parameters)
+    return trial.instance.vjp(trial.x, trial.cotangent, trial.mask)
+
+
+def _must_agree(trial: Trial, names: list[str]) -> None:
+    own, exact = trial.once(own_gradients), trial.once(exact_gradients)
+    for name in names:
+        got = own.get(name)
+        shown = f"gradient of {name}"
+        if got is None:
+            raise Violation(Kind.VALUE, "a gradient", "none reaches it", shown)
+        u = PRECISIONS[trial.case.dtype].u, max(PRECISIONS[trial.case.dtype].u, 2.0**-24)
+        limits = [K * unit * exact.growth * (exact.scales[name] + 1e-30) for unit in u]
+        trial.must_equal(got.to(torch.float64), exact.values[name], Allowed(*limits), shown)
+
+
+@claims(T.TOKENS, limit=12, hint=CUT)
+def the_gradient_of_the_input_is_right(trial: Trial) -> None:
+    """The gradient that reaches the input equals that of the equation."""
+    _must_agree(trial, ["x"])
+
+
+@claims(T.PROJECTED, T.TOKENS, limit=12, hint=CUT)
+def the_gradients_of_the_weights_are_right(trial: Trial) -> None:
+    """The gradient of every weight equals that of the equation."""
+    named = trial.contract.slots
+    names = {n for slot in named for n in slot.holds}
+    present = dict(trial.parameters.items())
+    _must_agree(trial, [n for n in present if n in names])
+
+
+@claims(T.PROJECTED, T.MODULE, on=at_least(tokens=3), limit=4, hint=CUT)
+def every_weight_gets_a_gradient(trial: Trial) -> None:
+    """Every weight that changes the output gets a gradient, so that all of it is trained."""
+    own, exact = trial.once(own_gradients), trial.once(exact_gradients)
+    for name, _ in trial.parameters.items():
+        got, wanted = own.get(name), exact.values[name]
+        if bool((wanted.abs() > 1e-6 * exact.scales[name]).any()) and (
+            got is None or not bool((got != 0).any())
+        ):
+            raise Violation(Kind.VALUE, "a gradient other than zero", "none", f"gradient of {name}")
+
+
+@claims(
+    T.TOKENS,
+    on=with_values(dtype="float64", sharpness=1),
+    dtypes=("float64",),
+    limit=4,
+    hint=CUT,
+)
+def the_gradient_predicts_a_small_step(trial: Trial) -> None:
+    """A small step changes the output by as much as the gradient says."""
+    direction = rounded(normal(trial.case, "x2", *trial.x.shape), trial.case)
+    step = 1e-5
+    ahead, behind = trial.outputs(trial.x + step * direction, trial.x - step * direction)
+    slope = ((ahead - behind) / (2 * step) * trial.cotangent).sum().reshape(1)
+    gradient = trial.once(own_gradients).get("x")
+    if gradient is None:
+        raise Violation(Kind.VALUE, "a gradient", "none reaches the input", "gradient of x")
+    predicted = (gradient.double() * direction).sum().reshape(1)
+    size = (exact_gradients(trial).scales["x"] * direction.abs()).sum().reshape(1)
+    # The third derivative contributes step² times a moderate multiple of the natural size.
+    allowed = Allowed(1e-6 * size, 1e-6 * size)
+    comparison.agree(predicted, slope, allowed, "the change predicted by the gradient")
+
+
+ALL = (
+    the_gradient_of_the_input_is_right,
+    the_gradients_of_the_weights_are_right,
+    every_weight_gets_a_gradient,
+    the_gradient_predicts_a_small_step,
+)

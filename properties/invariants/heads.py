@@ -1,0 +1,112 @@
+"""The heads work side by side, each with its own weights, and are laid next to each other in order."""
+
+import torch
+from torch import Tensor
+
+from properties.contract import Trait
+from properties.invariants.changes import with_parameters, zeroed
+from properties.invariants.contract import FORM
+from properties.materials import normal, rounded
+from properties.property import Claims, Group
+from properties.strategies import at_least
+from properties.tolerance import Allowed
+from properties.trial import Trial
+
+claims = Claims(Group.HEADS, FORM)
+T = Trait
+SEVERAL = at_least(heads=2, tokens=2)
+HINT = "split with view(b, t, heads, head_dim).transpose(1, 2), merge with transpose(1, 2) first"
+
+
+def _reordered(tensor: Tensor, heads: int, order: Tensor) -> Tensor:
+    return tensor.unflatten(0, (heads, -1))[order].flatten(0, 1)
+
+
+@claims(T.HEADS, T.PROJECTED, T.MODULE, on=SEVERAL, limit=8, hint=HINT)
+def permuting_the_heads_permutes_their_outputs(trial: Trial) -> None:
+    """Heads with each other's weights exchange their places in the output, nothing more."""
+    heads, order = trial.case.heads, torch.arange(trial.case.heads).roll(1)
+    moved = {
+        name: _reordered(tensor, heads, order)
+        for name, tensor in trial.parameters.items()
+        if name not in ("W_o", "b_o")
+    }
+    if trial.parameters.W_o is not None:
+        moved["W_o"] = _reordered(trial.parameters.W_o.mT, heads, order).mT
+        wanted, allowed = trial.output, trial.allowed
+    else:
+        wanted, allowed = (
+            trial.output.unflatten(-1, (heads, -1))[..., order, :].flatten(-2),
+            Allowed(*(_last(a, heads, order) for a in (trial.allowed.exact, trial.allowed.float32))),
+        )
+    output = trial.run(parameters=with_parameters(trial, **moved))[0]
+    trial.must_equal(output, wanted, allowed + allowed)
+
+
+def _last(tensor: Tensor, heads: int, order: Tensor) -> Tensor:
+    return tensor.unflatten(-1, (heads, -1))[..., order, :].flatten(-2)
+
+
+@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=6, hint=HINT)
+def the_output_is_the_sum_of_what_the_heads_give(trial: Trial) -> None:
+    """The output is the sum of what each head alone would give."""
+    heads, d = trial.case.heads, trial.case.head_dim
+    assert trial.parameters.W_o is not None
+    total = torch.zeros_like(trial.output)
+    for head in range(heads):
+        columns = torch.zeros_like(trial.parameters.W_o)
+        columns[:, head * d : (head + 1) * d] = trial.parameters.W_o[:, head * d : (head + 1) * d]
+        alone = with_parameters(trial, W_o=columns, **zeroed(trial, "b_o"))
+        total = total + trial.run(parameters=alone)[0]
+    bias = 0 if trial.parameters.b_o is None else trial.parameters.b_o
+    allowed = trial.allowed
+    for _ in range(heads):
+        allowed = allowed + trial.allowed
+    trial.must_equal(total + bias, trial.output, allowed)
+
+
+@claims(T.HEADS, T.PROJECTED, T.MODULE, on=SEVERAL, limit=6, hint=HINT)
+def each_head_fills_only_its_own_part(trial: Trial) -> None:
+    """Changing one head's weights changes that head's part of the merged output and no other."""
+    heads, d = trial.case.heads, trial.case.head_dim
+    identity = {"W_o": torch.eye(trial.case.d_out, dtype=torch.float64), **zeroed(trial, "b_o")}
+    base = with_parameters(trial, **identity)
+    expected = trial.expect(parameters=base)
+    before = trial.run(parameters=base)[0]
+    for head in {0, heads - 1}:
+        rows = slice(head * d, (head + 1) * d)
+        changed = {n: getattr(base, n).clone() for n in ("W_q", "W_k", "W_v")}
+        for tensor in changed.values():
+            tensor[rows] *= -2
+        after = trial.run(parameters=with_parameters(trial, **identity, **changed))[0]
+        others = [c for c in range(trial.case.d_out) if not rows.start <= c < rows.stop]
+        slack = (expected.allowed[0] + expected.allowed[0])[..., others]
+        what = f"the parts of the heads other than {head}"
+        trial.must_equal(after[..., others], before[..., others], slack, what)
+
+
+@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=6, hint=HINT)
+def a_head_s_values_may_be_written_in_another_basis(trial: Trial) -> None:
+    """A change of basis of each head's values, undone in the output layer, changes nothing."""
+    assert trial.parameters.W_o is not None
+    heads, d = trial.case.heads, trial.case.head_dim
+    turn = torch.linalg.qr(normal(trial.case, "x2", d, d)).Q
+
+    def rotate(tensor: Tensor) -> Tensor:
+        rows = tensor.unflatten(0, (heads, -1))
+        return rounded(torch.einsum("de,he...->hd...", turn, rows).flatten(0, 1), trial.case)
+
+    moved = {"W_v": rotate(trial.parameters.W_v), "W_o": rotate(trial.parameters.W_o.mT).mT}
+    if trial.parameters.b_v is not None:
+        moved["b_v"] = rotate(trial.parameters.b_v)
+    parameters = with_parameters(trial, **moved)
+    expected = trial.expect(parameters=parameters)
+    trial.must_match(trial.run(parameters=parameters), expected)
+
+
+ALL = (
+    permuting_the_heads_permutes_their_outputs,
+    the_output_is_the_sum_of_what_the_heads_give,
+    each_head_fills_only_its_own_part,
+    a_head_s_values_may_be_written_in_another_basis,
+)

@@ -1,0 +1,59 @@
+"""A new module starts from random weights, each its own."""
+
+import torch
+from torch import Tensor
+
+from properties.contract import Trait
+from properties.instance import construct
+from properties.invariants.contract import FORM
+from properties.property import Claims, Group
+from properties.strategies import at_least
+from properties.trial import Trial
+from properties.violation import Kind, Violation
+
+claims = Claims(Group.INITIALISATION, FORM)
+T = Trait
+WIDE = at_least(d_in=6, heads=2, head_dim=4)
+
+
+def initial(trial: Trial, seed: int) -> dict[str, Tensor]:
+    """The weights of a module built after torch.manual_seed(seed), by canonical name."""
+    module = construct(trial.bench.subject, trial.contract, trial.case, seed).holder
+    stored = module.read(list(trial.contract.paths(trial.case)))
+    return trial.contract.canonical(stored, trial.case)
+
+
+@claims(T.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
+def the_projections_start_different(trial: Trial) -> None:
+    """Queries, keys and values start from different weights, none of them constant."""
+    weights = {n: t for n, t in initial(trial, 1).items() if n.startswith("W_")}
+    for name, tensor in weights.items():
+        if bool((tensor == tensor.flatten()[0]).all()):
+            value = float(tensor.flatten()[0])
+            raise Violation(Kind.VALUE, "random numbers", f"all are {value:g}", name)
+    for one, other in (("W_q", "W_k"), ("W_q", "W_v"), ("W_k", "W_v")):
+        if weights[one].shape == weights[other].shape and torch.equal(weights[one], weights[other]):
+            raise Violation(Kind.VALUE, "different weights", "the same", f"{one} and {other}")
+
+
+@claims(T.INITIALISED, T.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head")
+def the_heads_start_different(trial: Trial) -> None:
+    """Every head starts from weights of its own."""
+    for name, tensor in initial(trial, 1).items():
+        if name in ("W_q", "W_k", "W_v"):
+            heads = tensor.unflatten(0, (trial.case.heads, -1))
+            if torch.equal(heads[0], heads[1]):
+                raise Violation(Kind.VALUE, "different weights", "the same", f"{name}, heads 0, 1")
+
+
+@claims(T.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module")
+def every_module_starts_anew(trial: Trial) -> None:
+    """Two modules start different; after the same torch.manual_seed they start the same."""
+    first, second = initial(trial, 1), initial(trial, 2)
+    if torch.equal(first["W_q"], second["W_q"]):
+        raise Violation(Kind.VALUE, "other weights after another seed", "the same", "W_q")
+    if not torch.equal(first["W_q"], initial(trial, 1)["W_q"]):
+        raise Violation(Kind.VALUE, "the same weights after the same seed", "others", "W_q")
+
+
+ALL = (the_projections_start_different, the_heads_start_different, every_module_starts_anew)

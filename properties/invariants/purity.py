@@ -1,0 +1,154 @@
+"""Calling the module has no effect but its answer, and nothing but its input decides the answer."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from properties.contract import Trait
+from properties.instance import construct
+from properties.invariants.contract import FORM
+from properties.materials import tokens_of
+from properties.property import Claims, Group
+from properties.strategies import at_least, with_values
+from properties.subject import How, Module
+from properties.trial import Trial
+from properties.violation import Kind, Violation
+
+claims = Claims(Group.PURITY, FORM)
+T = Trait
+
+
+@claims(hint="is there dropout or other randomness that eval() does not switch off?")
+def evaluation_is_repeatable(trial: Trial) -> None:
+    """In evaluation mode the same input gives exactly the same output."""
+    for first, again, name in zip(trial.answer, trial.run(), trial.names, strict=True):
+        _identical(again, first, name, "the second call gave something else")
+
+
+@claims(
+    T.MODULE,
+    limit=6,
+    on=with_values(dropout=0.5),
+    hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
+)
+def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
+    """In evaluation mode it draws no random numbers and sets no seed."""
+    if trial.returned().random_state_moved:
+        raise Violation(
+            Kind.VALUE, "torch's random numbers go on as if nothing had happened", "they moved"
+        )
+
+
+@claims(hint="operations ending in _ and x[...] = ... write into their input; work on a copy")
+def the_input_is_left_unchanged(trial: Trial) -> None:
+    """The input is the same after the call as before."""
+    given = trial.instance.inputs(trial.x, trial.mask)
+    after = trial.returned().inputs_after
+    for before, now, name in zip(given, after, ("x", "mask", "", ""), strict=False):
+        now = now if trial.instance.batched or before.dim() == now.dim() else now[0]
+        _identical(now.double(), before.double(), name or "an argument", "it was written over")
+
+
+@claims(T.MODULE, limit=6, hint="forward must not assign to parameters or buffers")
+def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
+    """Calling it changes none of its parameters and buffers."""
+    trial.instance.set(trial.parameters)
+    before = _state(trial.instance.module)
+    trial.run()
+    after = _state(trial.instance.module)
+    for name, tensor in before.items():
+        if name not in after or after[name].shape != tensor.shape:
+            raise Violation(Kind.SHAPE, f"shape {tuple(tensor.shape)}", "it changed", name)
+        _identical(after[name].double(), tensor.double(), name, "the call changed it")
+
+
+@claims(
+    T.TOKENS,
+    limit=8,
+    on=at_least(tokens=3),
+    hint="is something kept in `self` (or outside) from one call to the next?",
+)
+def earlier_calls_do_not_matter(trial: Trial) -> None:
+    """What it was called with before, of whatever length or batch, does not change the answer."""
+    instance = construct(trial.bench.subject, trial.contract, trial.case)
+    other = tokens_of(trial.case, trial.contract, "x2")
+    trial.run(other[:1, :1], mask=None, how=How(), instance=instance)
+    trial.run(other, how=How(), instance=instance)
+    trial.must_match(trial.run(instance=instance), trial.expected)
+
+
+@claims(T.TOKENS, T.MODULE, limit=4, hint="keep state in `self`, not in the class or a global")
+def other_instances_do_not_matter(trial: Trial) -> None:
+    """Two instances alive at the same time do not disturb each other."""
+    wide = replace(trial.case, heads=trial.case.heads + 1, context_length=trial.case.tokens + 2)
+    other = trial.bench.fresh(trial.contract.fit(replace(wide, seed=trial.case.seed + 1)))
+    mine = construct(trial.bench.subject, trial.contract, trial.case)
+    mine.set(trial.parameters)
+    other.run()
+    trial.must_match(trial.run(instance=mine), trial.expected)
+
+
+@claims(limit=4, hint="return a new tensor, not one that the module keeps and reuses")
+def earlier_results_are_left_unchanged(trial: Trial) -> None:
+    """A result handed out earlier is not changed by a later call."""
+    instance = construct(trial.bench.subject, trial.contract, trial.case)
+    trial.run(instance=instance)
+    other = tokens_of(trial.case, trial.contract, "x2")
+    if trial.returned(other, how=How(), instance=instance).earlier_result_changed:
+        raise Violation(Kind.VALUE, "the first result as it was", "the second call wrote over it")
+
+
+@claims(T.MODULE, limit=2, hint="leave self.training to train() and eval()")
+def the_training_flag_is_left_alone(trial: Trial) -> None:
+    """Calling it does not switch between training and evaluation."""
+    for training in (False, True):
+        after = trial.returned(how=How(training=training, seed=1)).training_after
+        if after is not training:
+            raise Violation(Kind.VALUE, f"training={training} after the call", f"it is {after}")
+
+
+@claims(T.MODULE, T.PROJECTED, limit=3, hint="what forward needs must be a parameter or a buffer")
+def its_state_dict_carries_everything(trial: Trial) -> None:
+    """Another instance that loads its state_dict gives the same output."""
+    _copy_agrees(trial, "state_dict")
+
+
+@claims(T.MODULE, limit=3, hint="is something outside the module part of its state?")
+def a_deep_copy_gives_the_same_output(trial: Trial) -> None:
+    """A deep copy of it gives the same output."""
+    _copy_agrees(trial, "deepcopy")
+
+
+def _copy_agrees(trial: Trial, way: str) -> None:
+    trial.instance.set(trial.parameters)
+    copy = replace(trial.instance, module=trial.instance.module.copy(way))
+    trial.must_match(trial.run(instance=copy), trial.expected)
+
+
+def _state(module: Module) -> dict[str, Tensor]:
+    return dict(module.read(list(module.tensors())))
+
+
+def _identical(got: Tensor, wanted: Tensor, what: str, problem: str) -> None:
+    """Bit for bit, NaN included: nothing was computed in between."""
+    same = (got == wanted) | (got.isnan() & wanted.isnan())
+    if not bool(same.all()):
+        off = int((~same).sum())
+        difference = float(torch.nan_to_num(got - wanted).abs().max())
+        got_text = f"{problem}: {off} of {same.numel()} elements, by up to {difference:.3g}"
+        raise Violation(Kind.VALUE, "exactly the same numbers", got_text, what)
+
+
+ALL = (
+    evaluation_is_repeatable,
+    evaluation_leaves_the_random_numbers_alone,
+    the_input_is_left_unchanged,
+    parameters_and_buffers_are_left_unchanged,
+    earlier_calls_do_not_matter,
+    other_instances_do_not_matter,
+    earlier_results_are_left_unchanged,
+    the_training_flag_is_left_alone,
+    its_state_dict_carries_everything,
+    a_deep_copy_gives_the_same_output,
+)

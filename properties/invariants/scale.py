@@ -1,0 +1,135 @@
+"""The scores are q·k / √head_dim, nothing else of q and k matters, and large ones are survived."""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from properties import tomography
+from properties.case import MaskForm
+from properties.contract import Trait
+from properties.invariants.changes import with_parameters, zeroed
+from properties.invariants.contract import FORM
+from properties.materials import normal, rounded
+from properties.property import Claims, Group
+from properties.strategies import both, with_values
+from properties.trial import Trial
+from properties.violation import Kind, Violation
+
+claims = Claims(Group.SCALE, FORM)
+T = Trait
+NEEDS = (T.ATTENTION, T.PROJECTED, T.TOKENS, T.MODULE)
+
+
+@claims(
+    *tomography.NEEDS,
+    T.MODULE,
+    on=both(tomography.possible, with_values(sharpness=1)),
+    limit=6,
+    hint="divide by the square root of the width of one head, keys.shape[-1] ** 0.5",
+)
+def the_scores_are_divided_by_the_root_of_the_head_size(trial: Trial) -> None:
+    """The scores are multiplied by 1/√head_dim, no other number."""
+    seen = trial.once(tomography.recover)
+    visible = seen.expected > 1e-6
+    usable = visible & (seen.weights > 1e-12)
+    got, wanted = seen.weights.clamp_min(1e-300).log(), seen.expected.clamp_min(1e-300).log()
+    # Log-weights relative to their row's mean are the scores relative to theirs.
+    got, wanted = _centred(got, usable), _centred(wanted, usable)
+    size = float((wanted * wanted).sum())
+    if size < 1e-3:
+        return
+    factor = float((got * wanted).sum()) / size
+    if abs(factor - 1) > 1e-4:
+        root = 1 / math.sqrt(trial.case.head_dim)
+        expected = f"scores scaled by 1/√{trial.case.head_dim} = {root:.4g}"
+        raise Violation(Kind.VALUE, expected, f"scaled by {root * factor:.4g}", "weights")
+
+
+def _centred(logs: Tensor, usable: Tensor) -> Tensor:
+    count = usable.sum(-1, keepdim=True).clamp_min(1)
+    kept = torch.where(usable, logs, 0.0)
+    return torch.where(usable, kept - kept.sum(-1, keepdim=True) / count, 0.0)
+
+
+@claims(*NEEDS, limit=8, hint="the scores are plain dot products of queries and keys")
+def larger_queries_and_smaller_keys_cancel(trial: Trial) -> None:
+    """Queries four times as large and keys a quarter as large give the same output."""
+    scaled = {
+        name: tensor * (4.0 if name[-1] == "q" else 0.25)
+        for name, tensor in trial.parameters.items()
+        if name in ("W_q", "b_q", "W_k", "b_k")
+    }
+    output = trial.run(parameters=with_parameters(trial, **scaled))[0]
+    trial.must_equal(output, trial.output, trial.allowed + trial.allowed)
+
+
+@claims(*NEEDS, limit=8, hint="the scores are plain dot products of queries and keys")
+def rotating_queries_and_keys_together_changes_nothing(trial: Trial) -> None:
+    """Only the angles between queries and keys count: rotating both changes nothing."""
+    d = trial.case.head_dim
+    rotation = torch.linalg.qr(normal(trial.case, "x2", d, d)).Q
+    turned = {
+        name: rounded(_per_head(rotation, tensor, trial.case.heads), trial.case)
+        for name, tensor in trial.parameters.items()
+        if name in ("W_q", "b_q", "W_k", "b_k")
+    }
+    parameters = with_parameters(trial, **turned)
+    # In less than float64 the rotation itself is rounded, so the oracle is asked again.
+    wanted = trial.expect(parameters=parameters)
+    trial.must_match(trial.run(parameters=parameters), wanted)
+    trial.must_match(trial.answer, trial.expected)
+
+
+def _per_head(matrix: Tensor, tensor: Tensor, heads: int) -> Tensor:
+    rows = tensor.unflatten(0, (heads, -1))
+    return torch.einsum("de,he...->hd...", matrix, rows).flatten(0, 1)
+
+
+@claims(
+    *NEEDS,
+    T.STABLE,
+    limit=8,
+    on=lambda case: replace(case, dtype="float64"),
+    dtypes=("float64",),
+    hint="softmax by hand needs the row's maximum subtracted; blocked scores need -inf",
+)
+def scores_in_the_thousands_are_survived(trial: Trial) -> None:
+    """Scores of a few thousand overflow nothing and still give the right answer."""
+    largest = float(trial.expected.exact.scores.abs().max()) or 1.0
+    factor = 3000.0 / largest
+    sharp = {
+        name: tensor * factor for name, tensor in trial.parameters.items() if name in ("W_q", "b_q")
+    }
+    parameters = with_parameters(trial, **sharp)
+    trial.must_match(trial.run(parameters=parameters), trial.expect(parameters=parameters))
+
+
+@claims(
+    *NEEDS,
+    T.STABLE,
+    limit=6,
+    on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
+    dtypes=("float64",),
+    hint="all scores equal and very negative: subtract the row's own maximum, not a constant",
+)
+def a_constant_added_to_the_scores_cancels(trial: Trial) -> None:
+    """Only differences between scores count, however far all of them are from zero."""
+    x = trial.x.clone()
+    x[..., 0] = 1
+    far = dict(zeroed(trial, "W_q"))
+    far["W_q"][:, 0] = -200.0
+    keys = trial.parameters.W_k.clone()
+    keys[:, 0] = 10.0
+    parameters = with_parameters(trial, W_q=far["W_q"], W_k=keys)
+    trial.must_match(trial.run(x, parameters), trial.expect(x, parameters))
+
+
+ALL = (
+    the_scores_are_divided_by_the_root_of_the_head_size,
+    larger_queries_and_smaller_keys_cancel,
+    rotating_queries_and_keys_together_changes_nothing,
+    scores_in_the_thousands_are_survived,
+    a_constant_added_to_the_scores_cancels,
+)

@@ -1,0 +1,112 @@
+"""The tensors of a case: parameters, input and mask, the same on every machine and in every run.
+
+Everything is drawn in float64 on the CPU by torch's Mersenne twister, each tensor from its own
+stream, and then rounded once to the dtype of the case: the oracle sees exactly the numbers that
+the submission sees.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from properties.case import Case, Content, MaskForm, MaskType, Memory
+from properties.contract import Contract, Trait
+from reference import Parameters
+
+STREAMS = ("x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2")
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+MASK_DTYPES = {
+    MaskType.BOOL: torch.bool,
+    MaskType.INT: torch.int64,
+    MaskType.FLOAT: torch.float32,
+}
+
+
+def generator(case: Case, stream: str) -> torch.Generator:
+    """The random numbers of one tensor of one case."""
+    return torch.Generator().manual_seed(case.seed * 1000 + STREAMS.index(stream))
+
+
+def normal(case: Case, stream: str, *shape: int) -> Tensor:
+    """Standard normal numbers in float64."""
+    return torch.randn(*shape, generator=generator(case, stream), dtype=torch.float64)
+
+
+def rounded(tensor: Tensor, case: Case) -> Tensor:
+    """The float64 numbers that survive in the dtype of the case."""
+    return tensor.to(DTYPES[case.dtype]).to(torch.float64)
+
+
+def tokens_of(
+    case: Case, contract: Contract, stream: str = "x"
+) -> Float[Tensor, "batch tokens d_in"]:
+    """The input: standard normal tokens, with what the case says is special about them."""
+    x = normal(case, stream, case.batch, case.tokens, case.d_in)
+    if not contract.has(Trait.PROJECTED):
+        # Scores are then x xᵀ itself, of standard deviation √d_in.
+        x = x * math.sqrt(case.sharpness / math.sqrt(case.d_in))
+    if case.content is Content.REPEATED:
+        x[:, case.tokens // 2 :] = x[:, : case.tokens - case.tokens // 2].clone()
+    elif case.content is Content.ZERO:
+        x[:, case.tokens // 2] = 0
+    elif case.content is Content.OUTLIER:
+        x[:, case.tokens // 2] *= 30
+    if case.memory is Memory.EXPANDED:
+        # An expanded batch shares its memory, so its sequences are equal.
+        x = x[:1].repeat(case.batch, 1, 1)
+    return rounded(x, case)
+
+
+def parameters_of(case: Case, contract: Contract) -> Parameters:
+    """Random parameters under which the scaled scores have standard deviation `sharpness`."""
+    if not contract.has(Trait.PROJECTED):
+        identity = torch.eye(case.d_out, case.d_in, dtype=torch.float64)
+        return Parameters(W_q=identity, W_k=identity, W_v=identity)
+    spread = math.sqrt(case.sharpness)
+
+    def weight(name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
+        return rounded(normal(case, name, rows, columns) * (factor / math.sqrt(columns)), case)
+
+    def bias(name: str, present: bool) -> Tensor | None:
+        return rounded(normal(case, name, case.d_out) / 2, case) if present else None
+
+    biases = contract.biases(case)
+    return Parameters(
+        W_q=weight("W_q", case.d_out, case.d_in, spread),
+        W_k=weight("W_k", case.d_out, case.d_in, spread),
+        W_v=weight("W_v", case.d_out, case.d_in),
+        b_q=bias("b_q", biases),
+        b_k=bias("b_k", biases),
+        b_v=bias("b_v", biases),
+        W_o=weight("W_o", case.d_out, case.d_out)
+        if contract.has(Trait.OUTPUT_PROJECTION)
+        else None,
+        b_o=bias("b_o", contract.has(Trait.OUTPUT_BIAS)),
+    )
+
+
+def mask_of(case: Case) -> Shaped[Tensor, "*shape"] | None:
+    """The mask as it is handed to `forward`: zero blocks. No row is blocked whole."""
+    if case.mask_form is MaskForm.NONE:
+        return None
+    b, h, t = case.batch, case.heads, case.tokens
+    shape = {
+        MaskForm.QUERY_KEY: (t, t),
+        MaskForm.ONE_ONE_QUERY_KEY: (1, 1, t, t),
+        MaskForm.BATCH_ONE_QUERY_KEY: (b, 1, t, t),
+        MaskForm.BATCH_HEAD_QUERY_KEY: (b, h, t, t),
+        MaskForm.BATCH_ONE_ONE_KEY: (b, 1, 1, t),
+        MaskForm.ONE_HEAD_QUERY_KEY: (1, h, t, t),
+    }[case.mask_form]
+    draw = torch.rand(shape, generator=generator(case, "mask"))
+    keep = draw < 0.6
+    # One key of every row stays visible: what a fully masked row gives is not defined.
+    keep.scatter_(-1, draw.argmax(-1, keepdim=True), True)
+    return keep.to(MASK_DTYPES[case.mask_type])

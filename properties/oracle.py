@@ -1,0 +1,153 @@
+"""The exact answer to a case, and how far from it a correct implementation may be."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Contract, Returns, Trait
+from properties.tolerance import PRECISIONS, Allowed, K, bounds, linear_error
+from reference import MultiHead, Parameters, linear, multi_head_attention
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What must come back, in order, each with its tolerance; and every intermediate result."""
+
+    outputs: tuple[Tensor, ...]
+    allowed: tuple[Allowed, ...]
+    exact: MultiHead
+
+
+def scale_of(contract: Contract, case: Case) -> float:
+    """What the scores are multiplied with."""
+    return 1 / math.sqrt(case.head_dim) if contract.scale is None else contract.scale
+
+
+def expect(
+    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
+) -> Expected:
+    """The oracle's answer in float64."""
+    scale = scale_of(contract, case)
+    exact = multi_head_attention(x, parameters, case.heads, may_attend, scale)
+    if not contract.has(Trait.ATTENTION):
+        return _expect_linear(exact, case, x, parameters)
+    pairs = [
+        bounds(x, parameters, exact, scale, PRECISIONS[dtype], may_attend)
+        for dtype in (case.dtype, _at_most_float32(case.dtype))
+    ]
+    output = Allowed(pairs[0][0], pairs[1][0])
+    weights = Allowed(pairs[0][1], pairs[1][1])
+    match contract.returns:
+        case Returns.OUTPUT:
+            return Expected((exact.output,), (output,), exact)
+        case Returns.OUTPUT_AND_WEIGHTS:
+            return Expected((exact.output, exact.weights), (output, weights), exact)
+        case Returns.WEIGHTS_TWICE:
+            # Here the queries and keys are the input, and there is one head.
+            w, a = exact.weights[:, 0], weights[:, 0]
+            return Expected((w, w), (a, a), exact)
+
+
+def _expect_linear(exact: MultiHead, case: Case, x: Tensor, parameters: Parameters) -> Expected:
+    output = linear(x, parameters.W_v, parameters.b_v)
+    errors = [
+        K * linear_error(x, parameters.W_v, output, PRECISIONS[dtype])
+        for dtype in (case.dtype, _at_most_float32(case.dtype))
+    ]
+    return Expected((output,), (Allowed(*errors),), exact)
+
+
+def _at_most_float32(dtype: str) -> str:
+    return "float32" if dtype == "float64" else dtype
+
+
+@dataclass(frozen=True, eq=False)
+class ExactGradients:
+    """The oracle's gradients of sum(output * cotangent), and what each is made of in absolute value.
+
+    `scales` are the sums of absolute values of the terms that a gradient is a sum of: rounding
+    errors are proportional to them, however much the terms cancel.
+    """
+
+    values: dict[str, Tensor]
+    scales: dict[str, Tensor]
+    growth: float
+
+
+def gradients(
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    cotangent: Tensor,
+) -> ExactGradients:
+    """The oracle's gradients in float64, by torch.autograd through the equation."""
+    leaves = {"x": x, **dict(parameters.items())}
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in leaves.items()}
+    moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
+    expected = expect(contract, case, leaves["x"], moved, may_attend)
+    with torch.enable_grad():
+        total = (expected.outputs[0] * cotangent).sum()
+        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    values = {
+        name: torch.zeros_like(leaf) if grad is None else grad
+        for (name, leaf), grad in zip(leaves.items(), found, strict=True)
+    }
+    exact = expected.exact
+    visible = exact.scores[exact.weights > 0]
+    largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
+    # The growth of INVARIANTS: exp and its argument (4S), products of length d.
+    width = max(case.d_in, case.d_out, case.tokens)
+    return ExactGradients(
+        values,
+        absolute_gradients(contract, case, x, parameters, exact, cotangent),
+        4 + 4 * largest + 2 * math.sqrt(width),
+    )
+
+
+def absolute_gradients(
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    exact: MultiHead,
+    cotangent: Tensor,
+) -> dict[str, Tensor]:
+    """The chain rule of attention with every number replaced by its absolute value."""
+    p = parameters.map(lambda t: t.detach().abs())
+    x, grad = x.abs(), cotangent.abs()
+    if not contract.has(Trait.ATTENTION):
+        rows, columns = grad.flatten(0, -2), x.flatten(0, -2)
+        return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
+    scales: dict[str, Tensor] = {}
+    context = grad
+    if p.W_o is not None:
+        merged = exact.context.detach().abs()
+        scales["W_o"] = grad.flatten(0, -2).mT @ merged.flatten(0, -2)
+        scales["b_o"] = grad.flatten(0, -2).sum(0)
+        context = grad @ p.W_o
+
+    def split(t: Tensor) -> Tensor:
+        return t.unflatten(-1, (case.heads, -1)).transpose(-2, -3)
+
+    context = split(context)
+    weights = exact.weights.detach()
+    into_weights = context @ exact.value.detach().abs().mT
+    mean = (weights * into_weights).sum(-1, keepdim=True)
+    into_scores = scale_of(contract, case) * weights * (into_weights + mean)
+    parts = {
+        "q": into_scores @ exact.key.detach().abs(),
+        "k": into_scores.mT @ exact.query.detach().abs(),
+        "v": weights.mT @ context,
+    }
+    scales["x"] = torch.zeros_like(x)
+    for name, part in parts.items():
+        merged = part.transpose(-2, -3).flatten(-2)
+        scales[f"W_{name}"] = merged.flatten(0, -2).mT @ x.flatten(0, -2)
+        scales[f"b_{name}"] = merged.flatten(0, -2).sum(0)
+        scales["x"] = scales["x"] + merged @ getattr(p, f"W_{name}")
+    return scales

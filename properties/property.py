@@ -1,0 +1,189 @@
+"""A property: one claim that holds of every correct implementation, and how it is checked.
+
+The name of the judging function is the property's name, the first line of its docstring the claim
+that a student reads.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import HypothesisException, NoSuchExample
+
+from properties.case import Case
+from properties.contract import Contract, Trait
+from properties.strategies import Prepare, as_drawn, prepared, smaller
+from properties.trial import Bench, Trial
+from properties.violation import Note, Status, SubmissionFailed, Violation
+
+SHRINKING_CALLS = 60
+
+
+class Group(StrEnum):
+    """What a property is about."""
+
+    CONTRACT = "contract"
+    VALUES = "values"
+    PURITY = "purity"
+    BATCH = "batch"
+    MASK = "mask"
+    WEIGHTS = "weights"
+    SCALE = "scale"
+    HEADS = "heads"
+    GRADIENTS = "gradients"
+    DROPOUT = "dropout"
+    PRECISION = "precision"
+    DEVICE = "device"
+    INITIALISATION = "initialisation"
+
+
+Judge = Callable[[Trial], None]
+
+
+@dataclass(frozen=True)
+class Property:
+    """One claim. `judge` raises Violation on a case where it does not hold."""
+
+    name: str
+    claim: str
+    group: Group
+    judge: Judge = field(repr=False)
+    needs: frozenset[Trait] = frozenset()
+    prepare: Prepare = field(default=as_drawn, repr=False)
+    requires: tuple["Property", ...] = field(default=(), repr=False)
+    limit: int = 24
+    hint: str = ""
+    dtypes: tuple[str, ...] = ("float64", "float32")
+
+    def applies_to(self, contract: Contract) -> bool:
+        """Whether the claim makes sense for this contract."""
+        return self.needs <= contract.traits
+
+    def choose(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
+        """The cases of the bank as this property wants them, evenly chosen if it is expensive."""
+        wanted = prepared(contract, self.prepare, bank)
+        step = -(-len(wanted) // self.limit) if wanted else 1
+        return wanted[::step]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A family of properties: their group, and what must hold before they are worth trying.
+
+    Use as a decorator factory: `@claims(Trait.CAUSAL, on=at_least(tokens=2))`.
+    """
+
+    group: Group
+    requires: tuple[Property, ...] = ()
+
+    def __call__(
+        self,
+        *needs: Trait,
+        on: Prepare = as_drawn,
+        after: tuple[Property, ...] = (),
+        limit: int = 24,
+        hint: str = "",
+        dtypes: tuple[str, ...] = ("float64", "float32"),
+    ) -> Callable[[Judge], Property]:
+        def make(judge: Judge) -> Property:
+            claim = (judge.__doc__ or "").strip().partition("\n")[0]
+            return Property(
+                name=judge.__name__,
+                claim=claim,
+                group=self.group,
+                judge=judge,
+                needs=frozenset(needs),
+                prepare=on,
+                requires=self.requires + after,
+                limit=limit,
+                hint=hint,
+                dtypes=dtypes,
+            )
+
+        return make
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one property of one submission."""
+
+    property: Property
+    status: Status
+    tried: int = 0
+    case: Case | None = None
+    violation: Violation | None = None
+    failure: SubmissionFailed | None = None
+    because: Property | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """What the student reads; nothing when all is well."""
+        if self.violation is not None:
+            return str(self.violation)
+        if self.failure is not None:
+            on = f"\n  on        {self.case}" if self.case else ""
+            return f"{self.property.claim}\n  got       {self.failure}{on}"
+        if self.because is not None:
+            return f"Not tried, because this did not hold: {self.because.claim}"
+        return ""
+
+
+def check(wanted: Property, bench: Bench, bank: Sequence[Case]) -> Verdict:
+    """Judge one property on the cases of a bank, small ones first; stop at the first violation.
+
+    Raises only what is our own fault. A dead process is the caller's to replace.
+    """
+    tried = 0
+    for case in wanted.choose(bench.contract, bank):
+        tried += 1
+        try:
+            wanted.judge(bench.trial(case))
+        except Violation as violation:
+            smallest, found = simplest(wanted, bench, case, violation)
+            told = found.on(wanted.claim, str(smallest), wanted.hint)
+            return Verdict(wanted, Status.FAILED, tried, smallest, violation=told)
+        except SubmissionFailed as failure:
+            return Verdict(wanted, failure.status, tried, case, failure=failure)
+    return Verdict(wanted, Status.PASSED, tried)
+
+
+def simplest(
+    wanted: Property, bench: Bench, case: Case, violation: Violation
+) -> tuple[Case, Violation]:
+    """Let Hypothesis look for a smaller case on which the property fails in the same way."""
+    found: dict[Case, Violation] = {case: violation}
+
+    def fails(drawn: Case) -> bool:
+        chosen = prepared(bench.contract, wanted.prepare, [drawn])
+        if not chosen:
+            return False
+        try:
+            wanted.judge(bench.fresh(chosen[0]))
+        except Violation as other:
+            found[chosen[0]] = other
+            return other.kind is violation.kind
+        except SubmissionFailed:
+            return False
+        return False
+
+    try:
+        with bench.quiet():
+            find(smaller(case), fails, settings=SHRINKING)
+    except (NoSuchExample, HypothesisException):
+        pass  # none found within the budget, or not repeatable: the case at hand will do
+    alike = [c for c, v in found.items() if v.kind is violation.kind]
+    smallest = min(alike, key=lambda c: (c.size, c.seed))
+    return smallest, found[smallest]
+
+
+SHRINKING = settings(
+    max_examples=SHRINKING_CALLS,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)

@@ -1,0 +1,160 @@
+"""Where cases come from: Hypothesis strategies, and a bank that covers sizes by design.
+
+Cost is the number of draws, so a case is a handful of them, and its tensors are derived. A bank
+is the same for everybody: it is made by a seeded search that covers all pairs of the values below,
+and sorted, so that the first case that fails is already small.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
+
+from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
+from hypothesis.strategies import SearchStrategy
+
+from properties.case import Case, Content, MaskForm, MaskType, Memory
+from properties.contract import Contract
+
+LEVELS: dict[str, tuple[object, ...]] = {
+    "batch": (1, 3, 2),
+    "context_length": (5, 1, 8, 13, 2),
+    "tokens": (99, 1, 4, 7, 2),  # more than the context means the whole context
+    "d_in": (3, 8, 1, 5),
+    "heads": (2, 1, 4, 3, 5),
+    "head_dim": (3, 4, 1, 2, 5),
+    "bias": (False, True),
+    "sharpness": (2, 1, 5),
+    "content": (Content.NORMAL,) * 5 + (Content.REPEATED, Content.ZERO, Content.OUTLIER),
+    "memory": (Memory.CONTIGUOUS, Memory.CONTIGUOUS, Memory.TRANSPOSED, Memory.EXPANDED),
+    "mask_form": tuple(MaskForm),
+    "mask_type": tuple(MaskType),
+    "dropout": (0.0, 0.5, 0.1),
+}
+CANDIDATES = 12
+DEFAULT_COUNT = 24
+
+
+def cases(
+    contract: Contract,
+    *,
+    max_tokens: int = 12,
+    max_heads: int = 5,
+    dtypes: tuple[str, ...] = ("float64",),
+    devices: tuple[str, ...] = ("cpu",),
+) -> SearchStrategy[Case]:
+    """Cases that the contract allows; they shrink to one short sequence of small tokens.
+
+    Raises InvalidArgument when there is nothing to draw from.
+    """
+    if max_tokens < 1 or max_heads < 1 or not dtypes or not devices:
+        raise InvalidArgument("cases() needs max_tokens and max_heads >= 1, a dtype and a device")
+    drawn = st.builds(
+        Case,
+        batch=st.integers(1, 3),
+        tokens=st.integers(1, max_tokens),
+        context_length=st.integers(1, max_tokens),
+        d_in=st.integers(1, 8),
+        heads=st.integers(1, max_heads),
+        head_dim=st.integers(1, 6),
+        bias=st.booleans(),
+        dropout=st.sampled_from((0.0, 0.1, 0.5)),
+        sharpness=st.integers(1, 8),
+        content=st.sampled_from(LEVELS["content"]),
+        memory=st.sampled_from(Memory),
+        mask_form=st.sampled_from(MaskForm),
+        mask_type=st.sampled_from(MaskType),
+        dtype=st.sampled_from(dtypes),
+        device=st.sampled_from(devices),
+        seed=st.integers(0, 999),
+    )
+    return drawn.map(contract.fit)
+
+
+def smaller(case: Case) -> SearchStrategy[Case]:
+    """Cases that are nowhere larger than this one, and so are candidates for a simpler example."""
+
+    def below(value: object, default: object) -> SearchStrategy[object]:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return st.sampled_from([default, value] if value != default else [value])
+        lowest = min(value, 1) if default else 0
+        return st.integers(lowest, value)
+
+    drawn = {f.name: below(getattr(case, f.name), f.default) for f in fields(case)}
+    drawn["dtype"], drawn["device"] = st.just(case.dtype), st.just(case.device)
+    return st.builds(Case, **drawn)  # type: ignore[arg-type]  # each draws its field's type
+
+
+def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple[Case, ...]:
+    """`count` different cases for this contract (fewer where it allows fewer), small ones first."""
+    chooser = random.Random(seed)
+    covered: set[tuple[object, ...]] = set()
+    chosen: dict[Case, None] = {}
+    for _ in range(count * 4):
+        drawn = [_draw(contract, chooser) for _ in range(CANDIDATES)]
+        best = max(drawn, key=lambda case: len(_pairs(case) - covered))
+        covered |= _pairs(best)
+        chosen.setdefault(replace(best, seed=chooser.randrange(1, 1000)))
+        if len(chosen) == count:
+            break
+    return tuple(sorted(chosen, key=lambda case: (case.size, str(case))))
+
+
+def _draw(contract: Contract, chooser: random.Random) -> Case:
+    values = {name: chooser.choice(levels) for name, levels in LEVELS.items()}
+    values["tokens"] = min(values["tokens"], values["context_length"])  # type: ignore[type-var]
+    return contract.fit(Case(**values))  # type: ignore[arg-type]  # each has its field's type
+
+
+def _pairs(case: Case) -> set[tuple[object, ...]]:
+    values = {name: getattr(case, name) for name in LEVELS}
+    values["tokens"] = (case.tokens == 1, case.tokens == case.context_length)
+    return set(itertools.combinations(values.items(), 2))
+
+
+Prepare = Callable[[Case], Case | None]
+
+
+def as_drawn(case: Case) -> Case | None:
+    """Every case will do."""
+    return case
+
+
+def at_least(**sizes: int) -> Prepare:
+    """Cases raised to these sizes, where the contract lets them be."""
+
+    def prepare(case: Case) -> Case | None:
+        raised = {name: max(getattr(case, name), least) for name, least in sizes.items()}
+        if "tokens" in raised:
+            raised["context_length"] = max(case.context_length, raised["tokens"])
+        return replace(case, **raised)  # type: ignore[arg-type]  # sizes are ints
+
+    return prepare
+
+
+def with_values(**values: object) -> Prepare:
+    """Cases with these fields set."""
+    return lambda case: replace(case, **values)  # type: ignore[arg-type]  # caller names fields
+
+
+def both(first: Prepare, second: Prepare) -> Prepare:
+    """One preparation after another."""
+
+    def prepare(case: Case) -> Case | None:
+        prepared = first(case)
+        return None if prepared is None else second(prepared)
+
+    return prepare
+
+
+def prepared(contract: Contract, prepare: Prepare, drawn: Iterable[Case]) -> tuple[Case, ...]:
+    """The cases as a property wants them and the contract allows them, each once."""
+    wanted: dict[Case, None] = {}
+    for case in drawn:
+        asked = prepare(case)
+        if asked is not None:
+            fitted = contract.fit(asked)
+            if prepare(fitted) == fitted:
+                wanted.setdefault(fitted)
+    return tuple(wanted)

@@ -1,0 +1,255 @@
+"""A trial: one subject on one case, with everything that several properties need computed once."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from types import EllipsisType
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from properties import comparison, materials
+from properties.case import Case
+from properties.contract import Contract, Returns, Trait
+from properties.instance import Instance, construct
+from properties.oracle import Expected, expect
+from properties.subject import How, Returned, Subject
+from properties.tolerance import Allowed
+from properties.violation import Kind, Note, SubmissionFailed, Violation
+from reference import Parameters, causal, may_attend
+
+T = TypeVar("T")
+
+FLOAT32 = Note(
+    "float32",
+    "given float64, the answer is only as exact as float32: some step computes in float32",
+)
+EXCHANGED = Note(
+    "exchanged_names",
+    "the query and key layers have each other's names: the layer called query makes the keys. "
+    "The function computed is the same; weights loaded by name would not be",
+)
+
+
+class Trial:
+    """One subject on one case.
+
+    Outputs and inputs have a batch axis throughout, whether or not the submission knows one.
+    Methods raise Violation when an answer has the wrong form, SubmissionFailed when the
+    submission's own code goes wrong.
+    """
+
+    def __init__(self, bench: "Bench", contract: Contract, case: Case) -> None:
+        self.bench = bench
+        self.contract = contract
+        self.case = case
+        self._once: dict[Callable[[Trial], Any], Any] = {}
+
+    @cached_property
+    def x(self) -> Tensor:
+        return materials.tokens_of(self.case, self.contract)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return materials.parameters_of(self.case, self.contract)
+
+    @cached_property
+    def mask(self) -> Tensor | None:
+        return materials.mask_of(self.case)
+
+    @cached_property
+    def cotangent(self) -> Tensor:
+        shape = self.expected.outputs[0].shape
+        return materials.rounded(materials.normal(self.case, "cotangent", *shape), self.case)
+
+    @cached_property
+    def expected(self) -> Expected:
+        return self.expect()
+
+    @cached_property
+    def instance(self) -> Instance:
+        return construct(self.bench.subject, self.contract, self.case, seed=self.case.seed)
+
+    @cached_property
+    def answer(self) -> tuple[Tensor, ...]:
+        """What the submission answers to the case itself, in evaluation mode."""
+        return self.run()
+
+    @property
+    def output(self) -> Tensor:
+        return self.answer[0]
+
+    @property
+    def allowed(self) -> Allowed:
+        """How far the output may be from the exact one."""
+        return self.expected.allowed[0]
+
+    def may_attend(self, tokens: int, mask: Tensor | None) -> Tensor | None:
+        """Who may attend to whom under this contract."""
+        if self.contract.has(Trait.CAUSAL):
+            return causal(tokens)
+        return None if mask is None else may_attend(mask)
+
+    def expect(
+        self,
+        x: Tensor | None = None,
+        parameters: Parameters | None = None,
+        mask: Tensor | EllipsisType | None = ...,
+    ) -> Expected:
+        """The oracle's answer, to the case or to something near it."""
+        x = self.x if x is None else x
+        visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
+        return expect(self.contract, self.case, x, parameters or self.parameters, visible)
+
+    def returned(
+        self,
+        x: Tensor | None = None,
+        parameters: Parameters | None = None,
+        mask: Tensor | EllipsisType | None = ...,
+        how: How | None = None,
+        instance: Instance | None = None,
+    ) -> Returned:
+        """Call the submission once; the form of what comes back has been checked."""
+        x = self.x if x is None else x
+        instance = instance or self.instance
+        instance.set(parameters or self.parameters)
+        returned = instance.forward(
+            x, self.mask if mask is ... else mask, how or How(memory=self.memory(x))
+        )
+        self._check_form(returned, x)
+        return returned
+
+    def run(
+        self,
+        x: Tensor | None = None,
+        parameters: Parameters | None = None,
+        mask: Tensor | EllipsisType | None = ...,
+        how: How | None = None,
+        instance: Instance | None = None,
+    ) -> tuple[Tensor, ...]:
+        """The outputs of one call, in float64."""
+        returned = self.returned(x, parameters, mask, how, instance)
+        return tuple(output.to(torch.float64) for output in returned.outputs)
+
+    def outputs(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
+        """The output for each of several inputs of one length: stacked in one call if possible.
+
+        Stacking rests on the batch's independence, which has a property of its own.
+        """
+        if not self.contract.has(Trait.BATCH):
+            return [self.run(x, parameters)[0] for x in inputs]
+        mask = self.mask
+        if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
+            mask = mask.repeat(len(inputs), 1, 1, 1)
+        stacked = self.run(torch.cat(inputs), parameters, mask)[0]
+        return list(stacked.split([x.shape[0] for x in inputs]))
+
+    def once(self, compute: Callable[["Trial"], T]) -> T:
+        """The result of a computation on this trial, made once and shared."""
+        if compute not in self._once:
+            self._once[compute] = compute(self)
+        result: T = self._once[compute]
+        return result
+
+    def memory(self, x: Tensor) -> str:
+        """The case's own memory layout, for the case's own input; others come contiguous."""
+        return self.case.memory.value if x is self.x else "contiguous"
+
+    def _check_form(self, returned: Returned, x: Tensor) -> None:
+        shapes = self.shapes(x)
+        asked = f"{self.contract.returns} ({len(shapes)} tensor{'s' * (len(shapes) > 1)})"
+        if len(returned.outputs) != len(shapes):
+            raise Violation(Kind.TYPE, asked, returned.form, "the returned value")
+        for output, shape, name in zip(returned.outputs, shapes, self.names, strict=True):
+            comparison.same_shape(output, shape, name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the outputs are called in messages."""
+        return {
+            Returns.OUTPUT: ("output",),
+            Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),
+            Returns.WEIGHTS_TWICE: ("weights_by_renormalising", "weights_by_masking"),
+        }[self.contract.returns]
+
+    def shapes(self, x: Tensor) -> tuple[tuple[int, ...], ...]:
+        """The shapes that must come back for this input."""
+        b, t = x.shape[:2]
+        output = (b, t, self.case.d_out)
+        match self.contract.returns:
+            case Returns.OUTPUT:
+                return (output,)
+            case Returns.OUTPUT_AND_WEIGHTS:
+                return (output, (b, self.case.heads, t, t))
+            case Returns.WEIGHTS_TWICE:
+                return ((b, t, t), (b, t, t))
+
+    def must_equal(self, got: Tensor, wanted: Tensor, allowed: Allowed, what: str = "output") -> None:
+        """Raises Violation unless `got` is `wanted`, as far as rounding allows."""
+        if not comparison.agree(got, wanted, allowed, what):
+            self.bench.note(FLOAT32)
+
+    def must_match(self, answer: tuple[Tensor, ...], expected: Expected) -> None:
+        """Raises Violation unless every output is what the oracle says."""
+        rows = zip(answer, expected.outputs, expected.allowed, self.names, strict=True)
+        for got, wanted, allowed, name in rows:
+            self.must_equal(got, wanted, allowed, name)
+
+
+class Bench:
+    """One subject under examination: its trials, remembered, and the notes made on the way."""
+
+    def __init__(self, subject: Subject, contract: Contract) -> None:
+        self.subject = subject
+        self.asked = contract
+        self.notes: dict[tuple[str, str], Note] = {}
+        self._trials: dict[Case, Trial] = {}
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The contract as this subject keeps it: with query and key exchanged if it did that."""
+        other = self.asked.exchanged()
+        if other is None or self._answers(self.asked) or not self._answers(other):
+            return self.asked
+        self.note(EXCHANGED)
+        return other
+
+    def _answers(self, contract: Contract) -> bool:
+        """Whether the subject gives the exact answer under this contract, on two sharp cases."""
+        small = Case(batch=2, tokens=4, context_length=4, d_in=3, heads=2, head_dim=2, sharpness=2)
+        try:
+            for seed in (1, 2):
+                trial = Trial(self, contract, contract.fit(replace(small, seed=seed)))
+                trial.must_match(trial.answer, trial.expected)
+        except (Violation, SubmissionFailed):
+            return False
+        return True
+
+    def trial(self, case: Case) -> Trial:
+        """The trial of this case: always the same one, so that its answers are shared."""
+        if case not in self._trials:
+            self._trials[case] = Trial(self, self.contract, case)
+        return self._trials[case]
+
+    def fresh(self, case: Case) -> Trial:
+        """A trial that shares nothing with earlier ones."""
+        return Trial(self, self.contract, case)
+
+    def forget(self) -> None:
+        """Drop every instance: the process that held them is gone."""
+        self._trials.clear()
+
+    def note(self, note: Note) -> None:
+        """Remember something worth saying, once."""
+        self.notes.setdefault((note.kind, note.message), note)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Forget notes made inside: they are about inputs that nobody was shown."""
+        before = dict(self.notes)
+        try:
+            yield
+        finally:
+            self.notes = before
