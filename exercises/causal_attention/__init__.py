@@ -1,0 +1,27 @@
+"""Causal attention with dropout, for batches of sequences."""
+
+from pathlib import Path
+
+from exercises import parts
+from exercises.exercise import Exercise
+from properties.contract import Contract, Trait
+
+CONTRACT = Contract(
+    name="CausalAttention",
+    arguments=(
+        parts.D_IN,
+        parts.D_OUT,
+        parts.CONTEXT_LENGTH,
+        parts.DROPOUT,
+        parts.QKV_BIAS,
+    ),
+    slots=parts.QKV,
+    traits=parts.MODULE | parts.CAUSAL | parts.OPTIONAL_BIAS | {Trait.DROPOUT},
+)
+
+EXERCISE = Exercise(
+    slug="causal_attention",
+    title="Causal attention",
+    contract=CONTRACT,
+    folder=Path(__file__).parent,
+)

@@ -1,0 +1,69 @@
+"""What an exercise is: a contract, a statement, a solution, and what each group of claims is worth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from properties import invariants
+from properties.contract import Contract
+from properties.invariants import values
+from properties.property import Group, Property
+
+POINTS: Mapping[Group, float] = {
+    Group.CONTRACT: 10,
+    Group.VALUES: 30,
+    Group.MASK: 15,
+    Group.WEIGHTS: 10,
+    Group.SCALE: 10,
+    Group.HEADS: 10,
+    Group.GRADIENTS: 10,
+    Group.DROPOUT: 10,
+    Group.PURITY: 10,
+    Group.BATCH: 5,
+    Group.PRECISION: 5,
+    Group.DEVICE: 5,
+    Group.INITIALISATION: 5,
+}
+"""What the groups are worth, where an exercise has claims of that group and does not say else."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One thing that a student is asked to write."""
+
+    slug: str
+    title: str
+    contract: Contract
+    folder: Path
+    also_called: tuple[str, ...] = ()
+    """beginnings of other names under which answers to this exercise are found"""
+    points: Mapping[Group, float] = field(default_factory=dict)
+    """what a group is worth here, where it differs from `POINTS`"""
+    cases: int = 24
+    """how many different cases a property is tried on, at most"""
+
+    @cached_property
+    def properties(self) -> tuple[Property, ...]:
+        """Every invariant that makes sense for the contract."""
+        return invariants.for_contract(self.contract)
+
+    @cached_property
+    def gate(self) -> Property:
+        """The claim without which nothing earns a point: a stub keeps many claims by doing nothing."""
+        attends = values.the_output_depends_on_queries_keys_and_values
+        return attends if attends in self.properties else values.it_equals_the_equation
+
+    def worth(self, group: Group) -> float:
+        """The points of a group."""
+        return self.points.get(group, POINTS[group])
+
+    @property
+    def statement(self) -> str:
+        """What the student reads, as Markdown."""
+        return (self.folder / "statement.md").read_text(encoding="utf-8")
+
+    @property
+    def solution(self) -> str:
+        """A correct answer, and the one source of the starter: see `exercises.starter`."""
+        return (self.folder / "solution.py").read_text(encoding="utf-8")

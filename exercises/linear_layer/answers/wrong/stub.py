@@ -1,0 +1,5 @@
+"""Nothing written yet: returns None."""
+
+
+def linear(x, weight, bias):
+    pass

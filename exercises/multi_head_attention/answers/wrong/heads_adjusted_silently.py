@@ -1,0 +1,39 @@
+"""Fewer heads are used when the given number does not divide the width."""
+
+import math
+
+import torch
+from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        while d_out % num_heads:
+            num_heads -= 1
+        self.d_out = d_out
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+        mask = torch.full((context_length, context_length), float("-inf")).triu(1)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        n = b * self.num_heads
+
+        def flat(y):
+            y = y.reshape(b, t, self.num_heads, self.head_dim)
+            return y.transpose(1, 2).reshape(n, t, self.head_dim)
+
+        q, k, v = flat(self.W_query(x)), flat(self.W_key(x)), flat(self.W_value(x))
+        mask = self.mask[:t, :t].to(q.dtype).expand(n, t, t)
+        scores = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=1 / math.sqrt(self.head_dim))
+        weights = self.dropout(torch.softmax(scores, dim=2))
+        context = torch.bmm(weights, v)
+        context = context.reshape(b, self.num_heads, t, self.head_dim).transpose(1, 2)
+        return self.out_proj(context.reshape(b, t, self.d_out))

@@ -1,0 +1,52 @@
+"""The heads are put together in reversed order."""
+
+import math
+
+import torch
+from torch import nn
+
+
+class CausalMask(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("tril", torch.tril(torch.ones(size, size)))
+
+    def forward(self, attn_scores):
+        rows, columns = attn_scores.shape[-2:]
+        return attn_scores.masked_fill(self.tril[:rows, :columns] == 0, float("-inf"))
+
+
+class Attention(nn.Module):
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.mask = CausalMask(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, query, key, value):
+        attn_scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
+        attn_weights = torch.softmax(self.mask(attn_scores), dim=-1)
+        return self.dropout(attn_weights) @ value
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        assert d_out % num_heads == 0
+        self.num_heads = num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.attention = Attention(context_length, dropout)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        query, key, value = self.W_query(x), self.W_key(x), self.W_value(x)
+        context = self.attention(self.split(query), self.split(key), self.split(value))
+        return self.out_proj(self.merge(context))
+
+    def split(self, y):
+        parts = y.chunk(self.num_heads, dim=-1)
+        return torch.stack(parts, dim=1)
+
+    def merge(self, y):
+        return torch.cat(list(y.unbind(dim=1))[::-1], dim=-1)

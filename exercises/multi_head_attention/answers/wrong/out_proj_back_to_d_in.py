@@ -1,0 +1,33 @@
+"""The output projection goes back to the input width."""
+
+import torch
+from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads != 0:
+            raise ValueError("heads must divide the output width")
+        self.num_heads = num_heads
+        self.head_size = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_in)
+        self.dropout = nn.Dropout(dropout)
+        ones = torch.ones(context_length, context_length, dtype=torch.bool)
+        self.register_buffer("upper", torch.triu(ones, diagonal=1))
+
+    def forward(self, x):
+        batch_size, seq_len, _ = x.shape
+        qkv = torch.stack([self.W_query(x), self.W_key(x), self.W_value(x)], dim=2)
+        qkv = qkv.view(batch_size, seq_len, 3, self.num_heads, self.head_size)
+        qkv = qkv.permute(2, 0, 3, 1, 4)  # 3, batch_size, heads, seq_len, head_size
+        q, k, v = qkv.unbind(0)
+
+        energy = (q @ k.transpose(-1, -2)) / (self.head_size**0.5)
+        energy[:, :, self.upper[:seq_len, :seq_len]] = -torch.inf
+        alpha = self.dropout(energy.softmax(-1))
+        out = (alpha @ v).permute(0, 2, 1, 3).flatten(2)
+        return self.out_proj(out)

@@ -1,0 +1,35 @@
+"""The scores are multiplied by the root of the head size instead of divided."""
+
+import torch
+from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads:
+            raise ValueError(f"{d_out=} is not divisible by {num_heads=}")
+        self.num_heads = num_heads
+        self.width = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+        mask = torch.triu(torch.ones(context_length, context_length), 1)
+        self.register_buffer("mask", mask.bool(), persistent=False)
+
+    def one_head(self, queries, keys, values):
+        tokens = queries.shape[1]
+        attn_scores = queries @ keys.mT * self.width**0.5
+        attn_scores = attn_scores.masked_fill(self.mask[:tokens, :tokens], -torch.inf)
+        attn_weights = self.dropout(torch.softmax(attn_scores, dim=-1))
+        return attn_weights @ values
+
+    def forward(self, x):
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        heads = []
+        for i in range(self.num_heads):
+            part = slice(i * self.width, (i + 1) * self.width)
+            heads.append(self.one_head(queries[..., part], keys[..., part], values[..., part]))
+        return self.out_proj(torch.cat(heads, dim=-1))

@@ -1,0 +1,5 @@
+"""Returns the values without mixing them."""
+
+
+def scaled_dot_product_attention(x, W_query, W_key, W_value):
+    return x @ W_value

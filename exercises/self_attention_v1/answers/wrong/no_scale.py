@@ -1,0 +1,17 @@
+"""The scores are not divided by the root of the key width."""
+
+import torch
+from torch import nn
+
+
+class SelfAttention_v1(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.W_query = nn.Parameter(torch.rand(d_in, d_out))
+        self.W_key = nn.Parameter(torch.rand(d_in, d_out))
+        self.W_value = nn.Parameter(torch.rand(d_in, d_out))
+
+    def forward(self, x):
+        queries, keys, values = x @ self.W_query, x @ self.W_key, x @ self.W_value
+        attn_weights = torch.softmax(queries @ keys.T, dim=-1)
+        return attn_weights @ values

@@ -1,0 +1,22 @@
+"""Self-attention as a module, with linear layers."""
+
+from pathlib import Path
+
+from exercises import parts
+from exercises.exercise import Exercise
+from properties.contract import Contract, Trait
+
+CONTRACT = Contract(
+    name="SelfAttention_v2",
+    arguments=(parts.D_IN, parts.D_OUT, parts.QKV_BIAS),
+    slots=parts.QKV,
+    traits=parts.MODULE | parts.OPTIONAL_BIAS | {Trait.FULL},
+)
+
+EXERCISE = Exercise(
+    slug="self_attention_v2",
+    title="Self-attention with nn.Linear",
+    contract=CONTRACT,
+    folder=Path(__file__).parent,
+    also_called=("SelfAttentionV2", "SelfAttention2", "SelfAttention"),
+)

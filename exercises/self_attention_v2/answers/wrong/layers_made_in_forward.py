@@ -1,0 +1,19 @@
+"""Makes the layers in forward: new random weights in every call."""
+
+import torch
+from torch import nn
+
+
+class SelfAttention_v2(nn.Module):
+    def __init__(self, d_in, d_out, qkv_bias=False):
+        super().__init__()
+        self.sizes = d_in, d_out, qkv_bias
+
+    def forward(self, x):
+        d_in, d_out, qkv_bias = self.sizes
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias).to(x)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias).to(x)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias).to(x)
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        weights = torch.softmax(queries @ keys.T / keys.shape[-1] ** 0.5, dim=-1)
+        return weights @ values

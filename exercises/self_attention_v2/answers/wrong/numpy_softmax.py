@@ -1,0 +1,20 @@
+"""Leaves torch for the softmax: the gradient of queries and keys is lost."""
+
+import numpy as np
+import torch
+from torch import nn
+
+
+class SelfAttention_v2(nn.Module):
+    def __init__(self, d_in, d_out, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+
+    def forward(self, x):
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        scores = (queries @ keys.T / keys.shape[-1] ** 0.5).detach().numpy()
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights = torch.from_numpy(e / e.sum(axis=-1, keepdims=True))
+        return weights @ values

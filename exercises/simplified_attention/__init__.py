@@ -1,0 +1,22 @@
+"""Attention without trainable weights: softmax(x xᵀ) x."""
+
+from pathlib import Path
+
+from exercises.exercise import Exercise
+from properties.contract import Contract, Entry, Trait
+
+CONTRACT = Contract(
+    name="simplified_attention",
+    entry=Entry.FUNCTION,
+    call=("x",),
+    traits=frozenset({Trait.TOKENS, Trait.ATTENTION, Trait.FULL, Trait.WIDTHS, Trait.STABLE}),
+    square=True,
+    scale=1.0,
+)
+
+EXERCISE = Exercise(
+    slug="simplified_attention",
+    title="Attention without weights",
+    contract=CONTRACT,
+    folder=Path(__file__).parent,
+)

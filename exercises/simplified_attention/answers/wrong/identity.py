@@ -1,0 +1,5 @@
+"""Returns its input."""
+
+
+def simplified_attention(x):
+    return x

@@ -1,0 +1,9 @@
+"""A softmax written out without subtracting the maximum: large scores overflow."""
+
+import torch
+
+
+def simplified_attention(x):
+    e = torch.exp(x @ x.T)
+    weights = e / e.sum(dim=-1, keepdim=True)
+    return weights @ x

@@ -1,0 +1,25 @@
+"""Choose d_out so that two concatenated heads give an output two wide."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from exercises import multi_head_wrapper, parts
+from exercises.exercise import Exercise
+from properties.contract import Entry, Trait
+
+CONTRACT = replace(
+    multi_head_wrapper.CONTRACT,
+    name="two_dimensional_wrapper",
+    entry=Entry.BUILDER,
+    arguments=(parts.D_IN, parts.CONTEXT_LENGTH),
+    sizes={"heads": 2, "head_dim": 1},
+    traits=multi_head_wrapper.CONTRACT.traits
+    - {Trait.DROPOUT, Trait.BIAS, Trait.BIAS_OPTION, Trait.WIDTHS},
+)
+
+EXERCISE = Exercise(
+    slug="two_dimensional_output",
+    title="An output two wide",
+    contract=CONTRACT,
+    folder=Path(__file__).parent,
+)

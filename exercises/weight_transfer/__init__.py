@@ -1,0 +1,29 @@
+"""Move the weights of SelfAttention_v2 into SelfAttention_v1, so that both compute the same."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from exercises import parts, self_attention_v1, self_attention_v2
+from exercises.exercise import Exercise
+from properties.contract import Contract, Entry, Trait
+
+SOURCE = replace(
+    self_attention_v2.CONTRACT, arguments=(parts.D_IN, parts.D_OUT)
+)  # v1 has no biases to move v2's into
+TARGET = self_attention_v1.CONTRACT
+
+CONTRACT = Contract(
+    name="transfer_weights",
+    entry=Entry.TRANSFER,
+    transfer=(SOURCE, TARGET),
+    slots=SOURCE.slots,
+    call=("v2", "v1"),
+    traits=(parts.MODULE | {Trait.FULL, Trait.TRANSFER}) - {Trait.INITIALISED},
+)
+
+EXERCISE = Exercise(
+    slug="weight_transfer",
+    title="Moving weights between layouts",
+    contract=CONTRACT,
+    folder=Path(__file__).parent,
+)
