@@ -49,6 +49,8 @@ class Trait(Enum):
     WIDTHS = auto()  # the sizes are free
     PROJECTED = auto()  # queries, keys, values have weights
     INITIALISED = auto()  # the module makes its own parameters
+    UNIFORM = auto()  # ... by torch.rand
+    TRANSFER = auto()  # its weights come from another module
     BIAS = auto()  # queries, keys and values may have a bias
     BIAS_OPTION = auto()  # ... which is an option, off by default
     OUTPUT_PROJECTION = auto()
@@ -134,7 +136,8 @@ class Contract:
 
         None where the two are not layers of their own: in a fused layer the order is demanded.
         """
-        if not self.has(Trait.PROJECTED, Trait.MODULE) or any(len(s.holds) > 1 for s in self.slots):
+        fused = any(len(slot.holds) > 1 for slot in self.slots)
+        if fused or self.entry is Entry.TRANSFER or not self.has(Trait.PROJECTED, Trait.MODULE):
             return None
         swap = str.maketrans("qk", "kq")
         slots = (replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.slots)

@@ -85,9 +85,14 @@ class Instance:
             found = self.module.vjp(inputs, given, (), None)
             stored = dict(zip(self.contract.call, found.inputs, strict=True))
             return self._named(stored.pop("x"), stored)
-        paths = list(self.contract.paths(self.case))
+        paths = list(self.answering.paths(self.case))
         found = self.module.vjp(inputs, given, paths, mask)
         return self._named(found.inputs[0], found.parameters)
+
+    @property
+    def answering(self) -> Contract:
+        """The contract of the module that answers: after a transfer, the target's."""
+        return self.contract if self.contract.transfer is None else self.contract.transfer[1]
 
     def _named(
         self, x: Tensor | None, stored: Mapping[str, Tensor | None]
@@ -97,7 +102,7 @@ class Instance:
         }
         present = {path: grad for path, grad in stored.items() if grad is not None}
         if len(present) == len(stored):
-            return {**names, **self.contract.canonical(present, self.case)}
+            return {**names, **self.answering.canonical(present, self.case)}
         missing = {path: None for path in stored if path not in present}
         return {**names, **missing}
 

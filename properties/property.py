@@ -123,8 +123,9 @@ class Verdict:
         if self.violation is not None:
             return str(self.violation)
         if self.failure is not None:
-            on = f"\n  on        {self.case}" if self.case else ""
-            return f"{self.property.claim}\n  got       {self.failure}{on}"
+            rows = (("got", str(self.failure)), ("on", self.case), ("hint", self.property.hint))
+            shown = [f"  {name:<9} {text}" for name, text in rows if text]
+            return "\n".join([self.property.claim, *shown])
         if self.because is not None:
             return f"Not tried, because this did not hold: {self.because.claim}"
         return ""
@@ -153,19 +154,14 @@ def simplest(
     wanted: Property, bench: Bench, case: Case, violation: Violation
 ) -> tuple[Case, Violation]:
     """Let Hypothesis look for a smaller case on which the property fails in the same way."""
-    found: dict[Case, Violation] = {case: violation}
+    tried: dict[Case, Violation | None] = {case: violation}
 
     def fails(drawn: Case) -> bool:
-        chosen = prepared(bench.contract, wanted.prepare, [drawn])
-        if not chosen:
-            return False
-        try:
-            wanted.judge(bench.fresh(chosen[0]))
-        except Violation as other:
-            found[chosen[0]] = other
-            return other.kind is violation.kind
-        except SubmissionFailed:
-            return False
+        for chosen in prepared(bench.contract, wanted.prepare, [drawn]):
+            if chosen not in tried:
+                tried[chosen] = _violation(wanted, bench.fresh(chosen))
+            found = tried[chosen]
+            return found is not None and found.kind is violation.kind
         return False
 
     try:
@@ -173,9 +169,20 @@ def simplest(
             find(smaller(case), fails, settings=SHRINKING)
     except (NoSuchExample, HypothesisException):
         pass  # none found within the budget, or not repeatable: the case at hand will do
-    alike = [c for c, v in found.items() if v.kind is violation.kind]
-    smallest = min(alike, key=lambda c: (c.size, c.seed))
-    return smallest, found[smallest]
+    alike = {c: v for c, v in tried.items() if v is not None and v.kind is violation.kind}
+    smallest = min(alike, key=lambda c: (c.size, str(c)))
+    return smallest, alike[smallest]
+
+
+def _violation(wanted: Property, trial: Trial) -> Violation | None:
+    """How a property fails on a trial, if it does."""
+    try:
+        wanted.judge(trial)
+    except Violation as found:
+        return found
+    except SubmissionFailed:
+        return None
+    return None
 
 
 SHRINKING = settings(

@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 
+import torch
+
 from properties import comparison
+from properties.case import MaskForm
 from properties.contract import Trait
 from properties.instance import construct
 from properties.property import Claims, Group
@@ -160,8 +163,9 @@ def the_output_is_finite(trial: Trial) -> None:
 )
 def every_length_up_to_the_context_works(trial: Trial) -> None:
     """One module takes any number of tokens from 1 to context_length."""
-    for tokens in range(1, trial.case.context_length + 1):
-        x = trial.x.repeat(1, 3, 1)[:, :tokens]
+    longest = trial.case.context_length
+    for tokens in range(1, longest + 1) if longest <= 16 else (1, longest):
+        x = trial.x.repeat(1, 1 + longest // trial.case.tokens, 1)[:1, :tokens]
         trial.must_match(trial.run(x, how=How()), trial.expect(x))
 
 
@@ -180,7 +184,34 @@ def it_goes_through_the_fused_attention(trial: Trial) -> None:
         )
 
 
-@claims(T.MASK, after=FORM, limit=2, on=with_values(mask_form="no mask"), hint="mask=None")
+@claims(
+    T.TRANSFER,
+    after=FORM,
+    limit=4,
+    hint="copy the numbers into v1's own parameters, e.g. with torch.no_grad() and copy_()",
+)
+def afterwards_the_two_modules_are_independent(trial: Trial) -> None:
+    """The target keeps trainable parameters of its own; the source is as it was."""
+    before = trial.instance.holder.read(list(trial.contract.paths(trial.case)))
+    trial.run()
+    target = trial.instance.answering
+    registered = _parameters(trial, module=True)
+    for path, shape in target.paths(trial.case).items():
+        if path not in registered or not registered[path].trainable:
+            got = "it is not" if path not in registered else "requires_grad=False"
+            raise Violation(Kind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)
+        comparison.same_shape(trial.instance.module.read([path])[path], shape, path)
+    after = trial.instance.holder.read(list(before))
+    for path, tensor in after.items():
+        if not bool((tensor == dict(trial.contract.stored(trial.parameters, trial.case))[path]).all()):
+            raise Violation(Kind.VALUE, f"v2's `{path}` as it was", "it changed")
+    trial.instance.holder.write({path: torch.zeros_like(t) for path, t in after.items()})
+    trial.instance.current = None
+    answer = trial.instance.forward(trial.x, None, How()).outputs
+    trial.must_match(tuple(t.double() for t in answer), trial.expected)
+
+
+@claims(T.MASK, after=FORM, limit=2, on=with_values(mask_form=MaskForm.NONE), hint="mask=None")
 def the_mask_may_be_left_out(trial: Trial) -> None:
     """forward(x) works without a mask, and attends to every token."""
     trial.must_match(trial.run(how=How()), trial.expect())
@@ -205,5 +236,6 @@ ALL = (
     the_output_is_finite,
     every_length_up_to_the_context_works,
     it_goes_through_the_fused_attention,
+    afterwards_the_two_modules_are_independent,
     the_mask_may_be_left_out,
 )

@@ -6,7 +6,7 @@ import torch
 
 from properties.contract import Trait
 from properties.instance import construct
-from properties.invariants.contract import FORM
+from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.property import Claims, Group
 from properties.strategies import with_values
 from properties.subject import How
@@ -21,6 +21,7 @@ READS_VALUES = ("item()", "data-dependent", "meta tensors", "Boolean value of Te
 
 @claims(
     T.MODULE,
+    after=(the_weights_are_registered_and_trainable,),
     on=with_values(dtype="float32"),
     dtypes=("float32",),
     limit=3,
@@ -43,6 +44,7 @@ def it_moves_to_another_dtype(trial: Trial) -> None:
 
 @claims(
     T.MODULE,
+    after=(the_weights_are_registered_and_trainable,),
     limit=2,
     dtypes=("float32",),
     on=with_values(dtype="float32"),

@@ -40,15 +40,14 @@ EXTRA = Note(
 
 def for_counting(case: Case) -> Case:
     """Four tokens that fit into a head side by side, and nothing else of interest."""
-    several = case.heads != 1
     return replace(
         case,
         batch=1,
         tokens=4,
         context_length=4,
         d_in=16,
-        heads=2 if several else 1,
-        head_dim=8 if several else 16,
+        heads=2,
+        head_dim=16,
         bias=False,
         dropout=0.3,
         sharpness=1,

@@ -56,4 +56,19 @@ def every_module_starts_anew(trial: Trial) -> None:
         raise Violation(Kind.VALUE, "the same weights after the same seed", "others", "W_q")
 
 
-ALL = (the_projections_start_different, the_heads_start_different, every_module_starts_anew)
+@claims(
+    T.UNIFORM, on=at_least(d_in=40, head_dim=40), limit=1, hint="nn.Parameter(torch.rand(d_in, d_out))"
+)
+def the_weights_start_between_zero_and_one(trial: Trial) -> None:
+    """The weights start from torch.rand: evenly spread over [0, 1)."""
+    for name, tensor in initial(trial, 1).items():
+        low, high, mean = float(tensor.min()), float(tensor.max()), float(tensor.mean())
+        if low < 0 or high > 1:
+            got = f"from {low:.3g} to {high:.3g}"
+            raise Violation(Kind.VALUE, "numbers from 0 to 1", got, f"initial {name}")
+        # 1,600 numbers: the mean is within 0.05 of 1/2 but for one module in 10¹¹.
+        if abs(mean - 0.5) > 0.05:
+            raise Violation(Kind.VALUE, "a mean of 0.5", f"{mean:.3g}", f"initial {name}")
+
+
+ALL = (the_projections_start_different, the_heads_start_different, every_module_starts_anew, the_weights_start_between_zero_and_one)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from properties.contract import Trait
 from properties.instance import construct
-from properties.invariants.contract import FORM
+from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.materials import tokens_of
 from properties.property import Claims, Group
 from properties.strategies import at_least, with_values
@@ -43,6 +43,7 @@ def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
 @claims(hint="operations ending in _ and x[...] = ... write into their input; work on a copy")
 def the_input_is_left_unchanged(trial: Trial) -> None:
     """The input is the same after the call as before."""
+    trial.instance.set(trial.parameters)
     given = trial.instance.inputs(trial.x, trial.mask)
     after = trial.returned().inputs_after
     for before, now, name in zip(given, after, ("x", "mask", "", ""), strict=False):
@@ -108,7 +109,13 @@ def the_training_flag_is_left_alone(trial: Trial) -> None:
             raise Violation(Kind.VALUE, f"training={training} after the call", f"it is {after}")
 
 
-@claims(T.MODULE, T.PROJECTED, limit=3, hint="what forward needs must be a parameter or a buffer")
+@claims(
+    T.MODULE,
+    T.PROJECTED,
+    after=(the_weights_are_registered_and_trainable,),
+    limit=3,
+    hint="what forward needs must be a parameter or a buffer",
+)
 def its_state_dict_carries_everything(trial: Trial) -> None:
     """Another instance that loads its state_dict gives the same output."""
     _copy_agrees(trial, "state_dict")

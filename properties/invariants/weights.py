@@ -185,7 +185,7 @@ def hidden_tokens_get_no_weight(trial: Trial) -> None:
     trial.must_equal(future, torch.zeros_like(future), seen.allowed, "weights")
 
 
-@claims(T.WEIGHTS, T.PROJECTED, limit=12, hint="return the weights after the softmax")
+@claims(T.WEIGHTS, T.MODULE, limit=12, hint="return the weights after the softmax")
 def the_returned_weights_are_those_used(trial: Trial) -> None:
     """The returned weights, applied to the values, give the returned output."""
     value, p = trial.expected.exact.value, trial.parameters

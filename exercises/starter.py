@@ -1,0 +1,170 @@
+"""What a student begins with, made from an exercise's solution: as a module and as a notebook.
+
+`solution.py` is the one source. Its lines have four markers:
+
+    # BEGIN SOLUTION, # END SOLUTION    what stands between them is for the student to write
+    # %%                                here a notebook's next code cell begins
+    # %% [markdown]                     here a Markdown cell begins, written as comments
+
+Everything else is given. The two starters differ in their form alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import dropwhile
+from pathlib import Path
+from typing import Literal
+
+from nbformat import NotebookNode, v4
+
+from exercises.exercise import Exercise
+
+BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
+CODE, MARKDOWN = "# %%", "# %% [markdown]"
+TO_WRITE = "...  # your code here"
+
+Form = Literal["ipynb", "py", "both"]
+"""A notebook, a module, or one of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A piece of the source between two markers, line by line."""
+
+    marker: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """What a notebook shows of it."""
+        if self.marker == CODE:
+            return "\n".join(self.lines).strip("\n")
+        return "\n".join(_uncommented(line) for line in self.lines).strip("\n")
+
+
+def module(exercise: Exercise) -> str:
+    """The starter as the text of a Python module.
+
+    Raises ValueError when the markers in `solution.py` are not as they should be.
+    """
+    head = (
+        f'"""{exercise.title}.\n\n'
+        f"Read what is asked:  headcheck show {exercise.slug}\n"
+        f"Check your answer:   headcheck check {exercise.slug}.py\n"
+        '"""\n'
+    )
+    body = "\n".join("\n".join((cell.marker, *cell.lines)) for cell in _cells(exercise))
+    return f"{head}\n{body.rstrip()}\n"
+
+
+def notebook(exercise: Exercise) -> str:
+    """The starter as the text of a notebook, nbformat 4.5: the statement, the cells, how to check.
+
+    Raises ValueError when the markers in `solution.py` are not as they should be.
+    """
+    check = (
+        "# Save the notebook, then run this cell to have your answer checked.\n"
+        f"!headcheck check {exercise.slug}.ipynb"
+    )
+    cells = [
+        v4.new_markdown_cell(exercise.statement.strip()),
+        *(_notebook_cell(cell) for cell in _cells(exercise)),
+        v4.new_code_cell(check),
+    ]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"  # nbformat's own are random
+    made = v4.new_notebook(
+        cells=cells,
+        metadata={
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+    )
+    return f"{v4.writes(made)}\n"
+
+
+def write(exercise: Exercise, directory: Path, *, form: Form) -> list[Path]:
+    """Write the starter, or both, into a directory, which is made if it is missing.
+
+    Raises FileExistsError, and writes nothing, where a file of that name is already: it may be
+    somebody's answer.
+    """
+    makers = {"ipynb": notebook, "py": module}
+    wanted = {
+        directory / f"{exercise.slug}.{ending}": make(exercise)
+        for ending, make in makers.items()
+        if form in (ending, "both")
+    }
+    for path in wanted:
+        if path.exists():
+            raise FileExistsError(
+                f"{path} is already there, and may hold an answer: nothing was written. "
+                "Move or rename it, or choose another directory."
+            )
+    directory.mkdir(parents=True, exist_ok=True)
+    for path, text in wanted.items():
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    return list(wanted)
+
+
+def _cells(exercise: Exercise) -> list[Cell]:
+    """The cells that have something in them, without the solution and without the title."""
+    found: list[tuple[str, list[str]]] = [(CODE, [])]
+    for line in _stripped(exercise):
+        if line in (CODE, MARKDOWN):
+            found.append((line, []))
+        else:
+            found[-1][1].append(line)
+    cells = (Cell(marker, tuple(_untitled(lines))) for marker, lines in found)
+    return [cell for cell in cells if cell.text]
+
+
+def _untitled(lines: list[str]) -> list[str]:
+    """Without a title: the statement has it, and so has the module's docstring."""
+    if not (lines and _uncommented(lines[0]).startswith("# ")):
+        return lines
+    return list(dropwhile(lambda line: not _uncommented(line), lines[1:]))
+
+
+def _uncommented(line: str) -> str:
+    return line.removeprefix("#").removeprefix(" ")
+
+
+def _notebook_cell(cell: Cell) -> NotebookNode:
+    made: NotebookNode
+    if cell.marker == MARKDOWN:
+        made = v4.new_markdown_cell(cell.text)
+    else:
+        made = v4.new_code_cell(cell.text)
+    return made
+
+
+def _stripped(exercise: Exercise) -> Iterator[str]:
+    """The source's lines, with every region that the student writes replaced by one line."""
+    path = exercise.folder / "solution.py"
+    opened: int | None = None
+    regions = 0
+    for number, line in enumerate(exercise.solution.splitlines(), start=1):
+        marker = line.strip()
+        if marker == BEGIN:
+            if opened is not None:
+                raise ValueError(
+                    f"{path}, line {number}: `{BEGIN}` inside the region that line {opened} began; "
+                    f"end that one first, with `{END}`"
+                )
+            opened, regions = number, regions + 1
+            yield line.replace(BEGIN, TO_WRITE)
+        elif marker == END:
+            if opened is None:
+                raise ValueError(f"{path}, line {number}: `{END}` without a `{BEGIN}` before it")
+            opened = None
+        elif opened is None:
+            yield line
+    if opened is not None:
+        raise ValueError(f"{path}, line {opened}: `{BEGIN}` is never followed by `{END}`")
+    if not regions:
+        raise ValueError(
+            f"{path}: nothing is left for the student to write; put `{BEGIN}` before the answer "
+            f"and `{END}` after it"
+        )

@@ -1,0 +1,1 @@
+"""From a submission to a report: reading, confining, judging, rendering."""

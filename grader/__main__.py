@@ -1,0 +1,5 @@
+"""`python -m grader` is `headcheck`."""
+
+from grader.cli import main
+
+main()

@@ -1,0 +1,141 @@
+"""The `headcheck` command. Nothing heavy is imported before a command needs it."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
+FORMATS = click.Choice(["text", "json", "html"])
+
+
+def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that bound what a submission may use."""
+    for option in (
+        click.option("--call-seconds", default=10.0, show_default=True, help="Wall time of a call."),
+        click.option("--seconds", default=120.0, show_default=True, help="Wall time in all."),
+        click.option("--cpu-seconds", default=60, show_default=True, help="Processor time in all."),
+        click.option("--memory", default=2048, show_default=True, help="Memory, in MiB."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="headcheck")
+def cli() -> None:
+    """Judge implementations of attention by properties that hold of every correct one."""
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--exercise", metavar="SLUG", help="The exercise; else told from names and signatures.")
+@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for report.json and HTML pages.")
+@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
+@limits_options
+def grade(
+    paths: tuple[str, ...],
+    exercise: str | None,
+    form: str,
+    out: Path | None,
+    points: Path | None,
+    **options: Any,
+) -> None:
+    """Grade files and folders of notebooks and modules. FILE:NAME picks one definition.
+
+    The report goes to standard output; --out also writes report.json, index.html and a page for
+    every submission. Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded.
+    """
+    from grader import run
+
+    report = run.grade(paths, run.settings(exercise, points, **options))
+    if out is not None:
+        index = run.write(report, out)
+        click.echo(f"report: {index}", err=True)
+    click.echo(run.rendered(report, form), nl=False)
+    sys.exit(run.exit_code(report))
+
+
+@cli.command()
+@click.argument("path", metavar="FILE[:NAME]")
+@click.option("--exercise", metavar="SLUG", help="The exercise; else told from names and signatures.")
+@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@click.option("--device", default="cpu", show_default=True, help="Where it computes.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
+@limits_options
+def check(path: str, exercise: str | None, form: str, **options: Any) -> None:
+    """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet."""
+    from grader import run
+
+    report = run.grade((path,), run.settings(exercise, None, **options))
+    click.echo(run.rendered(report, form), nl=False)
+    sys.exit(run.exit_code(report))
+
+
+@cli.command("list")
+def list_() -> None:
+    """List the exercises in teaching order."""
+    from exercises import ALL
+
+    width = max(len(exercise.slug) for exercise in ALL)
+    for exercise in ALL:
+        click.echo(f"{exercise.slug:<{width}}  {exercise.title} ({exercise.contract.name})")
+
+
+@cli.command()
+@click.argument("slug")
+def show(slug: str) -> None:
+    """Show what an exercise asks, and what its claims are worth."""
+    from grader import run
+
+    click.echo(run.shown(slug), nl=False)
+
+
+@cli.command()
+@click.argument("slug")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.option("--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True)
+def start(slug: str, directory: Path, form: str) -> None:
+    """Write the starter of an exercise, as a notebook or a module, into a folder."""
+    from exercises import starter
+    from grader import inference
+
+    for written in starter.write(inference.by_slug(slug), directory, form=form):
+        click.echo(f"wrote {written}")
+
+
+def main() -> None:
+    """Run the command; every fault is one line, and never a traceback of ours."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Abort:
+        fail("interrupted")
+    except click.ClickException as error:
+        error.show()
+        sys.exit(OURS)
+    except Exception as error:
+        if not _expected(error):
+            raise
+        fail(str(error))
+
+
+def _expected(error: Exception) -> bool:
+    """Whether an exception is a message for the caller."""
+    from grader.inference import NoTarget
+    from grader.points import BadPoints
+    from grader.sandbox.process import SandboxError
+    from grader.submission import NotFound
+
+    kinds = (NoTarget, BadPoints, SandboxError, NotFound, FileExistsError, PermissionError)
+    return isinstance(error, kinds)
+
+
+def fail(message: str) -> None:
+    """End with a line on standard error."""
+    click.echo(f"headcheck: {message}", err=True)
+    sys.exit(OURS)

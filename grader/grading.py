@@ -1,0 +1,227 @@
+"""From one submission to its record: read, choose what to judge, load, judge, count points."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from exercises import Exercise
+from grader import counterexample, inference, points, submission
+from grader.inference import NoTarget, Target
+from grader.points import Points
+from grader.report import Counterexample, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import Server
+from grader.session import Session
+from grader.subject import ChannelSubject
+from grader.submission import Submission, Unopened
+from properties import strategies
+from properties.contract import Contract
+from properties.property import Property, Verdict, check
+from properties.trial import Bench
+from properties.violation import Note, Status, SubmissionFailed
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is the same for every submission of a run."""
+
+    exercise: Exercise | None = None
+    limits: Limits = field(default_factory=Limits)
+    points: Points | None = None
+    seed: int = 0
+    device: str = "cpu"
+
+
+def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+    """The records of one file: one for every definition in it that answers an exercise.
+
+    Whatever is wrong with the file is in the record. Raises only what is our own fault.
+    """
+    began = time.monotonic()
+    try:
+        data = submission.read(handed_in, settings.limits.source)
+    except Unopened as error:
+        return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(error)))]
+    session = Session(server, data, handed_in.kind, settings.limits)
+    try:
+        outline = session.read()
+        found = inference.definitions(outline)
+        wanted = inference.targets(found, settings.exercise, handed_in.name)
+    except SubmissionFailed as failed:
+        error = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+        return [_unjudged(handed_in, settings, began, error)]
+    except NoTarget as problem:
+        error = _not_found(str(problem), outline)
+        return [_unjudged(handed_in, settings, began, error)]
+    finally:
+        session.close()
+    return [_judge(server, handed_in, data, target, settings) for target in wanted]
+
+
+def _judge(
+    server: Server, handed_in: Submission, data: bytes, target: Target, settings: Settings
+) -> SubmissionRecord:
+    began = time.monotonic()
+    session = Session(server, data, handed_in.kind, settings.limits)
+    contract = renamed(target.exercise.contract, target.name)
+    try:
+        remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
+        bench = Bench(ChannelSubject(session), contract)
+        verdicts = judge(session, bench, target.exercise, settings)
+        properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
+    except SubmissionFailed as failed:
+        return _unjudged(handed_in, settings, began, _load_error(failed, target.name), target)
+    finally:
+        session.close()
+    notes = [*map(_note, remarks), *map(as_note, bench.notes.values())]
+    return SubmissionRecord(
+        file=handed_in.shown,
+        student=handed_in.student,
+        exercise=target.exercise.slug,
+        name=target.name,
+        score=round(sum(p.points for p in properties), 6),
+        max_score=round(sum(p.max_points for p in properties), 6),
+        status=overall(verdicts).value,
+        seconds=time.monotonic() - began,
+        properties=tuple(properties),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def renamed(contract: Contract, name: str) -> Contract:
+    """A contract with the name that this submission uses."""
+    return replace(contract, name=name)
+
+
+def judge(
+    session: Session, bench: Bench, exercise: Exercise, settings: Settings
+) -> list[Verdict]:
+    """Judge every claim of an exercise in order. Raises SubmissionFailed if it cannot be reloaded."""
+    bank = strategies.bank(bench.asked, exercise.cases, settings.seed)
+    assert bench.contract is not None  # decides about exchanged names, before anything is judged
+    verdicts: list[Verdict] = []
+    failed: set[Property] = set()
+    for wanted in exercise.properties:
+        because = next((p for p in wanted.requires if p in failed), None)
+        if because is not None:
+            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
+        else:
+            if session.revive():
+                bench.forget()
+            verdict = check(wanted, bench, bank)
+        if verdict.status is not Status.PASSED:
+            failed.add(wanted)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def explained(
+    verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]
+) -> list[Verdict]:
+    """Verdicts whose first trouble carries the likeliest reason that reading the code found.
+
+    A class that reads a notebook variable fails in many guises, and this is what they share.
+    """
+    reasons = [str(r["message"]) for r in remarks if r.get("kind") == "notebook_variable"]
+    troubles = [i for i, v in enumerate(verdicts) if v.case is not None and v.message]
+    changed = list(verdicts)
+    if reasons and troubles:
+        first = changed[troubles[0]]
+        told = replace(first.property, hint=reasons[0])
+        violation = first.violation and replace(first.violation, hint=reasons[0])
+        changed[troubles[0]] = replace(first, property=told, violation=violation)
+    return changed
+
+
+def overall(verdicts: Sequence[Verdict]) -> Status:
+    """One status for a submission: its first trouble in the order of the claims."""
+    troubles = [v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED)]
+    return troubles[0] if troubles else Status.PASSED
+
+
+def _records(
+    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, bench: Bench
+) -> list[PropertyRecord]:
+    worth = points.worth(exercise, given)
+    earned = points.earned(exercise, verdicts, given)
+    return [
+        PropertyRecord(
+            name=verdict.property.name,
+            claim=verdict.property.claim,
+            group=verdict.property.group.value,
+            status=verdict.status.value,
+            points=got,
+            max_points=worth[verdict.property],
+            message=verdict.message,
+            case=None if verdict.case is None else str(verdict.case),
+            counterexample=_counterexample(verdict, bench),
+        )
+        for verdict, got in zip(verdicts, earned, strict=True)
+    ]
+
+
+def _counterexample(verdict: Verdict, bench: Bench) -> Counterexample | None:
+    if verdict.case is None or verdict.violation is None:
+        return None
+    try:
+        return counterexample.of(bench.fresh(verdict.case))
+    except SubmissionFailed:
+        return None
+
+
+def _note(remark: Mapping[str, Any]) -> NoteRecord:
+    cell, line = remark.get("cell"), remark.get("line")
+    return NoteRecord(
+        kind=str(remark.get("kind")),
+        message=str(remark.get("message")),
+        cell=cell if isinstance(cell, int) else None,
+        line=line if isinstance(line, int) else None,
+    )
+
+
+def _not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
+    """Nothing to judge; if a cell is no Python, that is the likely reason."""
+    for broken in outline.get("broken", ()):
+        text = f"{broken['message']}; nothing in this cell can be used"
+        return ErrorRecord("syntax", f"{text} ({problem})", broken["cell"], broken["line"])
+    return ErrorRecord("not_found", problem)
+
+
+def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
+    """Why a definition could not be made, in words that say what to do."""
+    kind, _, rest = failed.message.partition(": ")
+    if kind == "ModuleNotFoundError":
+        module = rest.removeprefix("No module named ").strip("'")
+        text = f"`{name}` imports `{module}`, which is not installed where it is graded"
+        return ErrorRecord("import", text, failed.cell, failed.line)
+    text = f"`{name}` could not be loaded: {failed.message}"
+    return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+
+
+def _unjudged(
+    handed_in: Submission,
+    settings: Settings,
+    began: float,
+    error: ErrorRecord,
+    target: Target | None = None,
+) -> SubmissionRecord:
+    exercise = target.exercise if target else settings.exercise
+    most = sum(points.worth(exercise, settings.points).values()) if exercise else 0.0
+    known = {status.value for status in Status}
+    return SubmissionRecord(
+        file=handed_in.shown,
+        student=handed_in.student,
+        exercise=exercise.slug if exercise else None,
+        name=target.name if target else handed_in.name,
+        score=0.0,
+        max_score=round(most, 6),
+        status=error.kind if error.kind in known else Status.NOT_TRIED.value,
+        seconds=time.monotonic() - began,
+        error=error,
+    )
+
+
+def as_note(note: Note) -> NoteRecord:
+    """A note of the examiner's, for the record."""
+    return NoteRecord(note.kind, note.message, note.cell, note.line)

@@ -1,0 +1,172 @@
+"""Which exercise does a definition answer? By name and by signature.
+
+Two exercises share the name `MultiHeadAttention`, and students rename classes, so neither is
+enough. A definition answers an exercise when its parameters are those that the exercise asks for
+and its name is the one asked for or resembles it; among several, the closest name wins.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from exercises import ALL, BY_SLUG, Exercise
+from properties.contract import Contract, Entry
+
+RESEMBLES = 0.55
+
+
+class NoTarget(Exception):
+    """Nothing in the submission answers what was asked; the message says what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """A class or function of the submission, as far as reading can tell."""
+
+    name: str
+    is_class: bool
+    cell: int | None
+    line: int
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    open_ended: bool
+    bases: tuple[str, ...] = ()
+
+    def accepts(self, contract: Contract) -> bool:
+        """Whether it can be called as the contract calls it, by name or by place."""
+        asked = [a.name for a in contract.arguments] or list(contract.call)
+        if contract.entry is Entry.BUILDER:
+            asked = [a.name for a in contract.arguments]
+        must = [a.name for a in contract.arguments if not a.optional]
+        if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
+            must = list(contract.call)
+            asked = must
+        known = {*self.required, *self.optional}
+        if self.open_ended:
+            return set(self.required) <= set(asked)
+        return set(must) <= known and set(self.required) <= set(asked)
+
+    @property
+    def could_be_module(self) -> bool:
+        """A class with a base; one without is no module."""
+        return self.is_class and bool(self.bases)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A definition and the exercise it is judged on."""
+
+    exercise: Exercise
+    name: str
+
+
+def definitions(outline: Mapping[str, Any]) -> list[Defined]:
+    """The outline's classes and functions, believed as far as their types go."""
+    found = []
+    for entry in outline.get("definitions", ()):
+        parameters = entry.get("parameters") or ()
+        plain = [p for p in parameters if p["kind"] in ("positional", "keyword")]
+        found.append(
+            Defined(
+                name=str(entry["name"]),
+                is_class=entry["kind"] == "class",
+                cell=entry.get("cell"),
+                line=int(entry["line"]),
+                required=tuple(str(p["name"]) for p in plain if not p["has_default"]),
+                optional=tuple(str(p["name"]) for p in plain if p["has_default"]),
+                open_ended=any(p["kind"] in ("*", "**") for p in parameters),
+                bases=tuple(str(base) for base in entry.get("bases", ())),
+            )
+        )
+    return found
+
+
+def targets(
+    found: Sequence[Defined], exercise: Exercise | None, name: str | None
+) -> list[Target]:
+    """What to judge. Raises NoTarget, with a suggestion where there is one."""
+    if name is not None and name not in {d.name for d in found}:
+        raise NoTarget(_not_defined(name, found))
+    if name is not None:
+        found = [d for d in found if d.name == name]
+    if exercise is not None:
+        return [Target(exercise, _best(found, exercise, chosen=name is not None).name)]
+    answers = [(d, best) for d in found if (best := _answered(d)) is not None]
+    if not answers:
+        raise NoTarget(_nothing(found))
+    return [Target(best, d.name) for d, best in answers]
+
+
+def _answered(defined: Defined) -> Exercise | None:
+    """The exercise that a definition answers, if any."""
+    fitting = [e for e in ALL if _fits(defined, e.contract)]
+    close = [(resemblance(defined.name, e), e) for e in fitting]
+    close = [(r, e) for r, e in close if r >= RESEMBLES]
+    return max(close, key=lambda pair: pair[0])[1] if close else None
+
+
+def _fits(defined: Defined, contract: Contract) -> bool:
+    if contract.entry is Entry.CLASS:
+        return defined.could_be_module and defined.accepts(contract)
+    return not defined.is_class and defined.name == contract.name and defined.accepts(contract)
+
+
+def resemblance(name: str, exercise: Exercise) -> float:
+    """1 for the name asked for; less for another, most for one that begins like it."""
+    asked = exercise.contract.name
+    if name == asked:
+        return 1.0
+    plain = _plain(name)
+    if any(plain.startswith(_plain(other)) for other in (asked, *exercise.also_called)):
+        return 0.9
+    return difflib.SequenceMatcher(None, plain, _plain(asked)).ratio() * 0.85
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _best(found: Sequence[Defined], exercise: Exercise, *, chosen: bool) -> Defined:
+    """The definition that answers a given exercise."""
+    contract = exercise.contract
+    wanted_class = contract.entry is Entry.CLASS
+    same_kind = [d for d in found if d.is_class is wanted_class]
+    exact = [d for d in same_kind if d.name == contract.name]
+    if exact or (chosen and found):
+        return (exact or list(found))[0]
+    fitting = [d for d in same_kind if _fits(d, contract)]
+    close = [d for d in fitting if resemblance(d.name, exercise) >= RESEMBLES]
+    if close:
+        return max(close, key=lambda d: resemblance(d.name, exercise))
+    raise NoTarget(_not_defined(contract.name, found))
+
+
+def _not_defined(name: str, found: Sequence[Defined]) -> str:
+    names = [d.name for d in found]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        defined = next(d for d in found if d.name == close[0])
+        where = f"cell {defined.cell}" if defined.cell else f"line {defined.line}"
+        return f"there is no `{name}`; did you mean `{close[0]}`? found in {where}"
+    listed = ", ".join(f"`{n}`" for n in names[:8])
+    return f"there is no `{name}`; " + (f"it defines {listed}" if names else "it defines nothing")
+
+
+def _nothing(found: Sequence[Defined]) -> str:
+    if not found:
+        return "it defines no class and no function"
+    listed = ", ".join(f"`{d.name}`" for d in found[:8])
+    return (
+        f"none of its definitions ({listed}) answers an exercise; "
+        "name one with --exercise, see `headcheck list`"
+    )
+
+
+def by_slug(slug: str) -> Exercise:
+    """An exercise. Raises NoTarget with a suggestion when there is none of that name."""
+    if slug in BY_SLUG:
+        return BY_SLUG[slug]
+    close = difflib.get_close_matches(slug, BY_SLUG, n=1)
+    hint = f"did you mean {close[0]}?" if close else "see `headcheck list`"
+    raise NoTarget(f"there is no exercise {slug!r}; {hint}")

@@ -1,0 +1,60 @@
+"""From verdicts to points: each group's points are shared evenly by its claims."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from exercises import BY_SLUG, Exercise
+from properties.property import Group, Property, Verdict
+from properties.violation import Status
+
+Points = Mapping[str, Mapping[str, float]]
+
+
+class BadPoints(Exception):
+    """A points file that cannot be used; the message says where and why."""
+
+
+def read(path: Path) -> Points:
+    """What an instructor wants groups to be worth: a TOML table per exercise, a number per group.
+
+    Raises BadPoints.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadPoints(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadPoints(f"{path}: is not TOML: {error}") from None
+    for slug, groups in table.items():
+        if slug not in BY_SLUG:
+            raise BadPoints(f"{path}: there is no exercise {slug!r}; see `headcheck list`")
+        if not isinstance(groups, dict):
+            raise BadPoints(f"{path}: [{slug}] must be a table of groups and points")
+        for group, points in groups.items():
+            if group not in {g.value for g in Group}:
+                known = ", ".join(g.value for g in Group)
+                raise BadPoints(f"{path}: [{slug}] has no group {group!r}; there are {known}")
+            if isinstance(points, bool) or not isinstance(points, int | float) or points < 0:
+                raise BadPoints(f"{path}: [{slug}] {group} must be a number of at least 0")
+    return table
+
+
+def worth(exercise: Exercise, points: Points | None) -> dict[Property, float]:
+    """What each claim of an exercise is worth."""
+    changed = (points or {}).get(exercise.slug, {})
+    groups: dict[Group, list[Property]] = {}
+    for wanted in exercise.properties:
+        groups.setdefault(wanted.group, []).append(wanted)
+    return {
+        wanted: changed.get(group.value, exercise.worth(group)) / len(members)
+        for group, members in groups.items()
+        for wanted in members
+    }
+
+
+def earned(exercise: Exercise, verdicts: Sequence[Verdict], points: Points | None) -> list[float]:
+    """The points of each verdict, in order; none at all unless the gate holds."""
+    value = worth(exercise, points)
+    opened = any(v.property is exercise.gate and v.status is Status.PASSED for v in verdicts)
+    return [value[v.property] if opened and v.status is Status.PASSED else 0.0 for v in verdicts]

@@ -1,0 +1,115 @@
+"""The record of a verdict, as it is stored and rendered. Format 1; docs/report-format.md describes it.
+
+Everything is frozen and plain, so that a report can be encoded as JSON, compared and rendered by
+pure functions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRecord:
+    """Something worth saying that is no failure."""
+
+    kind: str
+    message: str
+    cell: int | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """Why a submission could not be judged at all."""
+
+    kind: str
+    message: str
+    cell: int | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """The smallest input found that breaks a claim, and lines of Python that show it."""
+
+    case: dict[str, str | int | float | bool]
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRecord:
+    """What became of one claim."""
+
+    name: str
+    claim: str
+    group: str
+    status: str
+    points: float
+    max_points: float
+    message: str = ""
+    case: str | None = None
+    counterexample: Counterexample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRecord:
+    """The verdict on one definition of one file for one exercise."""
+
+    file: str
+    student: str
+    exercise: str | None
+    name: str | None
+    score: float
+    max_score: float
+    status: str
+    seconds: float
+    properties: tuple[PropertyRecord, ...] = ()
+    notes: tuple[NoteRecord, ...] = ()
+    error: ErrorRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All verdicts of one run."""
+
+    format: int
+    headcheck: str
+    submissions: tuple[SubmissionRecord, ...]
+
+
+def own_version() -> str:
+    """The version of the installed distribution."""
+    try:
+        return version("headcheck")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def report_of(submissions: Sequence[SubmissionRecord]) -> Report:
+    """A report on these submissions by this version."""
+    return Report(FORMAT, own_version(), tuple(submissions))
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON, indented, the same bytes for the same report."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def from_json(text: str | bytes) -> Report:
+    """A report read back. Raises msgspec.ValidationError when it is not in this format."""
+    return msgspec.json.decode(text, type=Report, strict=False)
+
+
+def without_seconds(report: Report) -> Report:
+    """The part of a report that is the same in every run."""
+    return replace(report, submissions=tuple(replace(s, seconds=0.0) for s in report.submissions))
+
+
+def exit_code(report: Report) -> int:
+    """0 when everything passed, 1 when it was graded and not everything did."""
+    return 0 if all(s.status == "passed" for s in report.submissions) else 1

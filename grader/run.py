@@ -1,0 +1,140 @@
+"""One run of a command: from paths to a report, and from a report to text and files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from grader import inference, points, render, submission
+from grader.grading import Settings
+from grader.grading import grade as grade_one
+from grader.report import (
+    ErrorRecord,
+    Report,
+    SubmissionRecord,
+    exit_code,
+    report_of,
+    to_json,
+)
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import Server
+from grader.submission import NotFound, Submission
+
+__all__ = ["exit_code", "grade", "rendered", "settings", "shown", "write"]
+
+
+def settings(
+    exercise: str | None,
+    points_file: Path | None,
+    *,
+    device: str = "cpu",
+    seed: int = 0,
+    call_seconds: float = 10.0,
+    seconds: float = 120.0,
+    cpu_seconds: int = 60,
+    memory: int = 2048,
+) -> Settings:
+    """The settings of a run. Raises NoTarget, BadPoints."""
+    return Settings(
+        exercise=None if exercise is None else inference.by_slug(exercise),
+        limits=Limits(
+            call_s=call_seconds, wall_s=seconds, cpu_s=cpu_seconds, memory=memory << 20
+        ),
+        points=None if points_file is None else points.read(points_file),
+        seed=seed,
+        device=device,
+    )
+
+
+def grade(paths: Sequence[str], chosen: Settings) -> Report:
+    """Grade everything that the paths stand for. Raises NotFound if that is nothing at all.
+
+    A path that leads nowhere beside others that do is reported, and the others are graded.
+    """
+    found, missing = _found(paths)
+    records = [_missing(path, problem) for path, problem in missing]
+    with Server() as server, _progress() as progress:
+        task = progress.add_task("grading", total=len(found))
+        for handed_in in found:
+            progress.update(task, description=handed_in.path.name[:40])
+            records.extend(grade_one(server, handed_in, chosen))
+            progress.advance(task)
+    return report_of(records)
+
+
+def _found(paths: Sequence[str]) -> tuple[list[Submission], list[tuple[str, NotFound]]]:
+    found: list[Submission] = []
+    missing: list[tuple[str, NotFound]] = []
+    for path in paths:
+        try:
+            found.extend(submission.find([path]))
+        except NotFound as problem:
+            missing.append((path, problem))
+    if not found:
+        raise missing[0][1]
+    return list(dict.fromkeys(found)), missing
+
+
+def _missing(path: str, problem: NotFound) -> SubmissionRecord:
+    return SubmissionRecord(
+        file=path,
+        student=Path(path).stem,
+        exercise=None,
+        name=None,
+        score=0.0,
+        max_score=0.0,
+        status="not_tried",
+        seconds=0.0,
+        error=ErrorRecord("not_found", str(problem)),
+    )
+
+
+def _progress() -> Progress:
+    """A bar on standard error, for people only."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def rendered(report: Report, form: str) -> str:
+    """The report as text, JSON or one HTML page."""
+    match form:
+        case "json":
+            return to_json(report)
+        case "html":
+            return render.html.index(report)
+        case _:
+            return render.text.render(report)
+
+
+def write(report: Report, out: Path) -> Path:
+    """Write report.json, index.html and a page for every submission; where the index is."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(to_json(report), encoding="utf-8")
+    for i, record in enumerate(report.submissions):
+        page = out / render.html.page_name(record, i)
+        page.write_text(render.html.page(record, report), encoding="utf-8")
+    index = out / "index.html"
+    index.write_text(render.html.index(report), encoding="utf-8")
+    return index
+
+
+def shown(slug: str) -> str:
+    """What an exercise asks, and what its groups of claims are worth. Raises NoTarget."""
+    exercise = inference.by_slug(slug)
+    groups: dict[str, list[str]] = {}
+    for wanted in exercise.properties:
+        groups.setdefault(wanted.group.value, []).append(wanted.claim)
+    lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
+    for group in dict.fromkeys(p.group for p in exercise.properties):
+        lines.append(f"{group.value}: {exercise.worth(group):g} points")
+        lines += [f"  - {claim}" for claim in groups[group.value]]
+    return "\n".join(lines) + "\n"

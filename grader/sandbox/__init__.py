@@ -1,0 +1,1 @@
+"""Where a submission runs: confined, and unable to reach its verdict."""

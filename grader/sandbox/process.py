@@ -1,0 +1,188 @@
+"""The examiner's side of the boundary: fork servers, and channels to confined children.
+
+Any surprise is final. A late reply, a frame that is none, bytes that nobody asked for: the child
+is killed, and the submission's property has failed.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from torch import Tensor
+
+from grader.sandbox import wire
+from grader.sandbox.limits import Limits
+from grader.sandbox.server import THREADS
+from grader.sandbox.wire import Message
+from properties.violation import Status, SubmissionFailed
+
+START_S = 120.0
+DYING_S = 5.0
+
+
+class SandboxError(Exception):
+    """The sandbox itself does not work: our fault, never the submission's."""
+
+
+class Server:
+    """A fork server. Use as a context manager; leaving it ends every child."""
+
+    def __init__(self) -> None:
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = str(Path(__file__).resolve().parents[2])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "grader.sandbox.server", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env={
+                "PATH": "/usr/bin:/bin",
+                "LANG": "C.UTF-8",
+                "PYTHONPATH": root,
+                "PYTHONHASHSEED": "0",
+                "PYTHONSAFEPATH": "1",
+                **dict.fromkeys(THREADS, "1"),
+            },
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+
+    def ready(self) -> "Server":
+        """Wait until it is warm. Raises SandboxError when it does not start."""
+        self.control.settimeout(START_S)
+        try:
+            said = self.control.recv(64)
+        except (TimeoutError, ConnectionError):
+            said = b""
+        if said != b"ready":
+            self.close()
+            raise SandboxError("the fork server did not start; its message is above")
+        return self
+
+    def child(self, limits: Limits) -> "Child":
+        """A new process for one submission. Raises SandboxError when the server is gone."""
+        ours, theirs = socket.socketpair()
+        status, status_theirs = os.pipe()
+        try:
+            socket.send_fds(
+                self.control, [json.dumps(asdict(limits)).encode()], [theirs.fileno(), status_theirs]
+            )
+            data, fds, *_ = socket.recv_fds(self.control, 64, 1)
+        except OSError as error:
+            raise SandboxError(f"the fork server is gone: {error}") from error
+        finally:
+            theirs.close()
+            os.close(status_theirs)
+        if not data or not fds:
+            raise SandboxError("the fork server is gone")
+        ours.setblocking(False)
+        return Child(ours, fds[0], status, limits)
+
+    def close(self) -> None:
+        """End the server and with it every child."""
+        self.control.close()
+        try:
+            self.process.wait(DYING_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def __enter__(self) -> "Server":
+        return self.ready()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@dataclass(eq=False)
+class Child:
+    """The channel to one confined child."""
+
+    socket: socket.socket
+    pidfd: int
+    status: int
+    limits: Limits
+    began: float = field(default_factory=time.monotonic)
+    count: int = 0
+    ended: dict[str, Any] | None = None
+    closed: bool = False
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """One request, one reply, within the limits. Raises SubmissionFailed."""
+        if self.closed:
+            raise SubmissionFailed(Status.CRASHED, "the process had ended before")
+        self.count += 1
+        limit = self.began + self.limits.wall_s
+        deadline = min(limit, time.monotonic() + self.limits.call_s)
+        try:
+            wire.write(self.socket.fileno(), Message(self.count, op, meta, tensors), deadline)
+            reply = wire.read(self.socket.fileno(), deadline, self.limits.reply)
+        except TimeoutError:
+            over = deadline == limit
+            self.close()
+            raise SubmissionFailed(Status.TIMED_OUT, self._too_slow(over)) from None
+        except (EOFError, OSError):
+            raise self._died() from None
+        except wire.BadFrame as error:
+            self.close()
+            raise SubmissionFailed(Status.CRASHED, f"broke off the conversation: {error}") from None
+        self._believe(reply)
+        return reply
+
+    def _too_slow(self, whole: bool) -> str:
+        if whole:
+            return f"took more than {self.limits.wall_s:g} s in all"
+        return f"took more than {self.limits.call_s:g} s for one call: is there an endless loop?"
+
+    def _believe(self, reply: Message) -> None:
+        unasked = bool(select.select([self.socket], [], [], 0)[0])
+        if reply.id != self.count or reply.op not in ("ok", "raised") or unasked:
+            self.close()
+            raise SubmissionFailed(Status.CRASHED, "answered what was not asked")
+
+    def _died(self) -> SubmissionFailed:
+        """The child ended in the middle of a call: say how."""
+        self.close()
+        code = (self.ended or {}).get("status", 0)
+        number = code & 0x7F
+        if number in (signal.SIGXCPU, signal.SIGKILL):
+            text = f"used more than {self.limits.cpu_s} s of processor time"
+            return SubmissionFailed(Status.TIMED_OUT, text)
+        if number:
+            return SubmissionFailed(
+                Status.CRASHED, f"the process died ({signal.strsignal(number) or number})"
+            )
+        return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
+
+    def close(self) -> None:
+        """Kill the child, if it lives, and let go of everything."""
+        if self.closed:
+            return
+        self.closed = True
+        self.socket.close()
+        # A child that ended by itself has a moment to be reported truly before it is killed.
+        if not select.select([self.status], [], [], 0.05)[0]:
+            try:
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if select.select([self.status], [], [], DYING_S)[0]:
+            self.ended = json.loads(os.read(self.status, 4096) or b"{}")
+        os.close(self.pidfd)
+        os.close(self.status)

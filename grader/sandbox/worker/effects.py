@@ -1,0 +1,369 @@
+"""What a statement does to the names of its module, read off its syntax.
+
+Scoping follows the language reference. A function's locals are all names bound anywhere in it;
+a class body's names are visible to the body itself and to no function inside it; the first
+iterable of a comprehension is evaluated outside of it, and a walrus in one binds outside of it.
+Function bodies and lambdas are *lazy*, everything else is *eager*. Annotations are eager unless
+they are strings, belong to a local variable, or `from __future__ import annotations` holds.
+
+Inside one statement the visitor goes in the order of evaluation and keeps what is certainly
+bound so far, so that the `i` of `for i in …: use(i)` is no read from outside.
+"""
+
+import __future__
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_GROWS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a piece of code does to the names of its module. Reads carry their first line."""
+
+    eager: dict[str, int] = field(default_factory=dict)
+    lazy: dict[str, int] = field(default_factory=dict)
+    binds: set[str] = field(default_factory=set)
+    kills: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
+    grows: set[str] = field(default_factory=set)
+    calls: set[str] = field(default_factory=set)
+    sets: set[str] = field(default_factory=set)
+    """Names that a function in it declares global and binds when it is called."""
+    runs_code: bool = False
+    """It calls something or applies a decorator, so it may run functions it reads."""
+    star: bool = False
+    future: int = 0
+
+
+def effects_of(node: ast.AST, annotations_run: bool = True) -> Effects:
+    """The effects of a statement or expression that stands at the top level of a module."""
+    visitor = _Visitor(annotations_run)
+    visitor.visit(node)
+    visitor.effects.kills = visitor.bound
+    return visitor.effects
+
+
+def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every node that belongs to the same scope, in order; inner scopes are not entered."""
+    todo = list(nodes)[::-1]
+    while todo:
+        node = todo.pop()
+        yield node
+        if isinstance(node, ast.ClassDef):
+            inside: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
+        elif isinstance(node, _FUNCTIONS):
+            decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+            inside = [*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        elif isinstance(node, _COMPREHENSIONS):  # a walrus in one binds outside of it
+            inside = [n.target for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+        else:
+            inside = list(ast.iter_child_nodes(node))
+        todo += inside[::-1]
+
+
+def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that these nodes themselves bind."""
+    return {name for node in nodes for name in _bound_by(node)}
+
+
+def _bound_by(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            return [name]
+        case ast.alias(name=path, asname=name) if path != "*":
+            return [name or path.partition(".")[0]]
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            return [name]
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return [name]
+    return []
+
+
+def root_of(node: ast.AST) -> str | None:
+    """`x` in `x.a[0].b`; None if the chain does not start at a name."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+# ----------------------------------------------------------------------------- scoping
+
+
+@dataclass(slots=True)
+class _Scope:
+    kind: Literal["class", "function", "comprehension", "parameters"]
+    names: set[str]
+    declared_global: set[str] = field(default_factory=set)
+
+
+def _function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _Scope:
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    own = list(own_nodes(body))
+    declared = {name for n in own if isinstance(n, ast.Global) for name in n.names}
+    outer = {name for n in own if isinstance(n, ast.Nonlocal) for name in n.names}
+    names = bound_names([*own, *arguments(node.args)])
+    return _Scope("function", names - declared - outer, declared)
+
+
+def arguments(args: ast.arguments) -> list[ast.arg]:
+    """All arguments of a signature, in the order in which they are written."""
+    positional = [*args.posonlyargs, *args.args]
+    rest = [args.vararg] if args.vararg else []
+    return [*positional, *rest, *args.kwonlyargs, *([args.kwarg] if args.kwarg else [])]
+
+
+class _Visitor(ast.NodeVisitor):
+    """Fills `effects`. Names that nothing binds, builtins among them, count as read."""
+
+    def __init__(self, annotations_run: bool) -> None:
+        self.effects = Effects()
+        self.bound: set[str] = set()
+        self._annotations_run = annotations_run
+        self._scopes: list[_Scope] = []
+        self._lazy = False
+
+    # names
+
+    def _is_global(self, name: str) -> bool:
+        innermost = True
+        for scope in reversed(self._scopes):
+            if innermost or scope.kind != "class":
+                if name in scope.declared_global:
+                    return True
+                if name in scope.names:
+                    return False
+            innermost = innermost and scope.kind == "parameters"
+        return True
+
+    def _read(self, name: str, line: int) -> None:
+        if not self._is_global(name):
+            return
+        if self._lazy:
+            self.effects.lazy.setdefault(name, line)
+        elif name not in self.bound:
+            self.effects.eager.setdefault(name, line)
+
+    def _bind(self, name: str, walrus: bool = False) -> None:
+        scopes = [s for s in self._scopes if not (walrus and s.kind == "comprehension")]
+        if scopes and name not in scopes[-1].declared_global:
+            scopes[-1].names.add(name)
+        elif self._lazy:
+            self.effects.sets.add(name)
+        else:
+            self.effects.binds.add(name)
+            self.bound.add(name)
+
+    def _change(self, name: str | None, names: set[str]) -> None:
+        """Note a change of the object called `name`, which leaves the name bound to it."""
+        if name is not None and not self._lazy and self._is_global(name):
+            names.add(name)
+
+    def _all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    def _one_of(self, *paths: Sequence[ast.AST]) -> None:
+        """Visit alternatives. Only what all of them bind is certainly bound afterwards."""
+        before, after = self.bound, []
+        for path in paths:
+            self.bound = set(before)
+            self._all(path)
+            after.append(self.bound)
+        self.bound = set.intersection(*after)
+
+    def _inside(self, scope: _Scope, nodes: Iterable[ast.AST | None]) -> None:
+        self._scopes.append(scope)
+        self._all(nodes)
+        self._scopes.pop()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if not isinstance(node.ctx, ast.Store):  # `del x` needs an x
+            self._read(node.id, node.lineno)
+        if not isinstance(node.ctx, ast.Load):
+            self._bind(node.id)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self._bind(node.target.id, walrus=True)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        if self._scopes:
+            self._scopes[-1].declared_global.update(node.names)
+
+    # simple statements: values before targets
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self._all([node.value, *node.targets])
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self._read(node.target.id, node.lineno)
+        self._all([node.value, node.target])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if self._annotations_run and not (self._scopes and self._scopes[-1].kind == "function"):
+            self.visit(node.annotation)
+        if node.value is not None:  # `x: int` alone binds nothing
+            self._all([node.value, node.target])
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self._change(root_of(node), self.effects.changes)
+        self.visit(node.value)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self._change(root_of(node), self.effects.changes)
+        self._all([node.value, node.slice])
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        match node.value:
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[target, *_]):
+                self._change(root_of(target), self.effects.changes)
+            case ast.Call(func=ast.Attribute(value=grown, attr=method)) if method in _GROWS:
+                self._change(root_of(grown), self.effects.grows)
+        self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        self.effects.runs_code |= not self._lazy
+        self._change(node.func.id if isinstance(node.func, ast.Name) else None, self.effects.calls)
+        self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            for name in _bound_by(alias):
+                if self._scopes or alias.asname or "." not in alias.name:
+                    self._bind(name)
+                else:  # `import a.b` adds b to an a that earlier imports may have filled
+                    self.effects.changes.add(name)
+        if not self._scopes:
+            self.effects.imports |= bound_names(node.names)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        names = bound_names(node.names)
+        for name in names:
+            self._bind(name)
+        if not self._scopes:
+            self.effects.imports |= names
+            self.effects.star |= any(alias.name == "*" for alias in node.names)
+        if node.module == "__future__" and node.level == 0:
+            for alias in node.names:
+                feature = getattr(__future__, alias.name, None)
+                self.effects.future |= getattr(feature, "compiler_flag", 0)
+
+    # compound statements
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self._one_of(node.body, node.orelse)
+
+    def visit_While(self, node: ast.While) -> None:
+        self.visit(node.test)
+        self._one_of(node.body, node.orelse)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        self._one_of([node.target, *node.body], node.orelse)
+
+    visit_AsyncFor = visit_For
+
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
+        self._one_of([*node.body, *node.orelse], *([handler] for handler in node.handlers))
+        self._all(node.finalbody)
+
+    visit_TryStar = visit_Try
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self._all([node.type])
+        for name in _bound_by(node):
+            self._bind(name)
+        self._all(node.body)
+        if not self._scopes:  # after the handler the name is gone
+            self.bound.difference_update(_bound_by(node))
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.visit(node.subject)
+        self._one_of(*([case] for case in node.cases), [])
+
+    def _capture(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
+        self.generic_visit(node)
+        for name in _bound_by(node):
+            self._bind(name)
+
+    visit_MatchAs = visit_MatchStar = visit_MatchMapping = _capture
+
+    # scopes
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._decorated(node)
+        self._all([*node.args.defaults, *node.args.kw_defaults])
+        annotated = [*arguments(node.args)] if self._annotations_run else []
+        returns = [node.returns] if self._annotations_run else []
+        parameters = _type_parameters(node)
+        self._inside(parameters, [*(a.annotation for a in annotated), *returns])
+        self._scopes.append(parameters)
+        self._body(node, node.body)
+        self._scopes.pop()
+        self._bind(node.name)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._all([*node.args.defaults, *node.args.kw_defaults])
+        self._body(node, [node.body])
+
+    def _body(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]
+    ) -> None:
+        before, self._lazy = self._lazy, True
+        self._inside(_function_scope(node), body)
+        self._lazy = before
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._decorated(node)
+        self._scopes.append(_type_parameters(node))
+        self._all([*node.bases, *node.keywords])
+        self._inside(_Scope("class", set()), node.body)
+        self._scopes.pop()
+        self._bind(node.name)
+
+    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self.effects.runs_code |= bool(node.decorator_list) and not self._lazy
+        self._all(node.decorator_list)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ) -> None:
+        first, *rest = node.generators
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self.visit(first.iter)
+        targets = [own for generator in node.generators for own in ast.walk(generator.target)]
+        later = [part for g in rest for part in (g.iter, g.target, *g.ifs)]
+        self._inside(
+            _Scope("comprehension", bound_names(targets)),
+            [first.target, *first.ifs, *later, *results],
+        )
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def visit_TypeAlias(self, node: ast.AST) -> None:  # Python 3.12: its value is lazy
+        name, *_, value = ast.iter_child_nodes(node)
+        before, self._lazy = self._lazy, True
+        self._inside(_type_parameters(node), [value])
+        self._lazy = before
+        self.visit(name)
+
+
+def _type_parameters(node: ast.AST) -> _Scope:
+    """The scope of `[T]` in `class A[T]`; empty before Python 3.12."""
+    return _Scope("parameters", {p.name for p in getattr(node, "type_params", ())})

@@ -1,0 +1,421 @@
+"""The side of the boundary on which the submission runs.
+
+A host holds the submission's namespace and the objects made from it, and answers requests:
+read, load, construct, function, call, tensors, fetch, write, forward, vjp, move, copy, drop.
+It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
+process (`grader.subject`). It imports none of the rooms that know what is right.
+"""
+
+import contextlib
+import copy
+import inspect
+import io
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.sandbox.wire import Message, named, positional
+from grader.sandbox.worker import paths
+from grader.sandbox.worker.reading import outline, remarks
+from grader.sandbox.worker.slicing import Step, needed, where
+from grader.sandbox.worker.source import Source, Unreadable, read_source
+
+MESSAGE_LIMIT = 400
+Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
+
+
+class Refused(Exception):
+    """The submission lacks what was asked for; the message is for its author."""
+
+
+class Sink(io.TextIOBase):
+    """Takes what a submission prints, and keeps only how much it was."""
+
+    written = 0
+
+    def write(self, text: str) -> int:
+        self.written += len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+class Config(types.SimpleNamespace):
+    """The config object of exercises that ask for one."""
+
+
+class Host:
+    """Answers requests about one submission."""
+
+    def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+        self.source = Source(())
+        self.namespace = {"__name__": "submission"} if namespace is None else namespace
+        self.objects: dict[int, Any] = {}
+        self.made: dict[int, Callable[[], Any]] = {}
+        self.handed_out: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def answer(self, request: Message) -> Message:
+        """Carry out one request; whatever the submission raises becomes the reply."""
+        operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
+            "read": self.read,
+            "load": self.load,
+            "construct": self.construct,
+            "function": self.function,
+            "call": self.call,
+            "tensors": self.tensors,
+            "fetch": self.fetch,
+            "write": self.write,
+            "forward": self.forward,
+            "vjp": self.vjp,
+            "move": self.move,
+            "copy": self.copy,
+            "drop": self.drop,
+        }
+        try:
+            with swallowed(), own_random_numbers():
+                meta, tensors = operations[request.op](request.meta, dict(request.tensors))
+            return Message(request.id, "ok", meta, tensors)
+        except (Exception, SystemExit, GeneratorExit) as error:
+            return Message(request.id, "raised", report(error))
+
+    def read(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Read the source without running any of it, and say what it defines."""
+        self.source = read_source(tensors["source"].numpy().tobytes(), meta["kind"])
+        broken = [
+            {"cell": cell.number, "line": cell.error.line, "message": cell.error.message}
+            for cell in self.source.cells
+            if cell.error is not None
+        ]
+        return {"outline": {**asdict(outline(self.source)), "broken": broken}}, ()
+
+    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Run what the definitions of these names need, statement by statement, in order."""
+        names = list(meta["names"])
+        found = [asdict(remark) for remark in remarks(self.source, names[0])]
+        module = types.ModuleType("submission")
+        module.__dict__.update(self.namespace)
+        self.namespace = module.__dict__
+        sys.modules["submission"] = module
+        failure = self._run(names)
+        for name in names:
+            if name not in self.namespace:
+                raise failure or Refused(f"`{name}` is not defined")
+        return {"remarks": found}, ()
+
+    def _run(self, names: list[str]) -> BaseException | None:
+        """Run the steps that these names need; the first thing that went wrong, if any did."""
+        first: BaseException | None = None
+        for step in needed_by_all(self.source, names):
+            try:
+                exec(step.compile(), self.namespace)
+            except (Exception, SystemExit) as error:
+                first = first or error
+        return first
+
+    def construct(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Build an instance of a class, or a module by a function."""
+        maker = self._named(meta["name"])
+        arguments = {
+            name: Config(**value) if isinstance(value, dict) else value
+            for name, value in meta["arguments"].items()
+        }
+
+        def make() -> Any:
+            return call_by_name_or_place(maker, arguments)
+
+        seed(meta.get("seed"))
+        made = make()
+        if not callable(made):
+            raise Refused(f"`{meta['name']}` gives a {type(made).__name__}, which is no module")
+        return {"handle": self._keep(made, make)}, ()
+
+    def function(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """A function of tensors, to be called like a module."""
+        found = self._named(meta["name"])
+        return {"handle": self._keep(found, lambda: found)}, ()
+
+    def call(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Call a function on modules, for what it does to them."""
+        with torch.enable_grad():
+            self._named(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
+        return {}, ()
+
+    def tensors(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """The registered parameters and buffers, without their numbers."""
+        module = paths.as_module(self.objects[meta["handle"]])
+        return {"tensors": {} if module is None else paths.registered(module)}, ()
+
+    def fetch(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """The numbers at these paths; those that do not exist are left out."""
+        target = self.objects[meta["handle"]]
+        found = {path: paths.find(target, path) for path in meta["paths"]}
+        return {}, named({p: sendable(t) for p, t in found.items() if t is not None})
+
+    def write(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Set the numbers at these paths."""
+        target = self.objects[meta["handle"]]
+        for path, tensor in tensors.items():
+            paths.put(target, path, tensor.to(meta.get("device") or "cpu"))
+        return {}, ()
+
+    def forward(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Call it once, and say what came back and what else could be seen."""
+        target = self.objects[meta["handle"]]
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        inputs[0] = laid_out(inputs[0], meta["memory"])
+        set_training(target, meta["training"])
+        seed(meta["seed"])
+        earlier = self.handed_out.get(meta["handle"])
+        advance(meta["seed"])
+        before = random_state()
+        sink = sys.stdout
+        with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called:
+            result = target(*inputs)
+        outputs = tensors_of(result)
+        if outputs:
+            self.handed_out[meta["handle"]] = outputs[0], outputs[0].clone()
+        seen = {
+            "form": form_of(result),
+            "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
+            "devices": [str(t.device) for t in outputs],
+            "printed": getattr(sink, "written", 0),
+            "random_state_moved": meta["seed"] is None and before != random_state(),
+            "training_after": bool(getattr(target, "training", meta["training"])),
+            "earlier_result_changed": earlier is not None and changed(*earlier),
+            "called": sorted(called),
+            "outputs": len(outputs),
+        }
+        return seen, positional(sendable(t) for t in (*outputs, *inputs))
+
+    def vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
+        target = self.objects[meta["handle"]]
+        device = meta["device"]
+        cotangent = tensors.pop("cotangent").to(device)
+        mask = tensors.pop("mask", None)
+        inputs = [tensor.to(device).requires_grad_() for tensor in tensors.values()]
+        set_training(target, False)
+        plain = [t for t in leaves_without_gradient(target, meta["paths"])]
+        leaves = paths.leaves(target, meta["paths"])
+        try:
+            with torch.enable_grad():
+                result = target(*inputs, *(() if mask is None else (mask.to(device),)))
+                output = tensors_of(result)[0]
+                found = gradients(output, [*inputs, *leaves.values()], cotangent)
+        finally:
+            for tensor in plain:
+                tensor.requires_grad_(False)
+        names = [*(f"input {i}" for i in range(len(inputs))), *leaves]
+        given = {n: sendable(g) for n, g in zip(names, found, strict=True) if g is not None}
+        return {}, named(given)
+
+    def move(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """`.to(dtype)` and `.to(device)`."""
+        module = paths.as_module(self.objects[meta["handle"]])
+        if module is not None and meta["dtype"]:
+            module.to(getattr(torch, meta["dtype"]))
+        if module is not None and meta["device"]:
+            module.to(meta["device"])
+        return {}, ()
+
+    def copy(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Another instance with the same state."""
+        handle = meta["handle"]
+        old, make = self.objects[handle], self.made[handle]
+        if meta["way"] == "deepcopy":
+            return {"handle": self._keep(copy.deepcopy(old), make)}, ()
+        new = make()
+        parameter = next(old.parameters(), None)
+        if parameter is not None:
+            new.to(dtype=parameter.dtype, device=parameter.device)
+        new.load_state_dict(old.state_dict())
+        return {"handle": self._keep(new, make)}, ()
+
+    def drop(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Forget objects."""
+        for handle in meta["handles"]:
+            for kept in (self.objects, self.made, self.handed_out):
+                kept.pop(handle, None)
+        return {}, ()
+
+    def _named(self, name: str) -> Any:
+        if name not in self.namespace:
+            raise Refused(f"`{name}` is not defined")
+        return self.namespace[name]
+
+    def _keep(self, made: Any, make: Callable[[], Any]) -> int:
+        handle = len(self.made) + 1
+        while handle in self.objects:
+            handle += 1
+        self.objects[handle], self.made[handle] = made, make
+        return handle
+
+
+def needed_by_all(source: Source, names: list[str]) -> list[Step]:
+    """What several definitions need, each statement once, in the order of the source."""
+    steps = {(s.cell or 0, s.line): s for name in names for s in needed(source, name)}
+    return [steps[place] for place in sorted(steps)]
+
+
+def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """Call with named arguments where the names fit, else in the order of the statement."""
+    try:
+        parameters = inspect.signature(maker).parameters
+    except (TypeError, ValueError):
+        return maker(**arguments)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if open_ended or set(arguments) <= set(parameters):
+        return maker(**arguments)
+    return maker(*arguments.values())
+
+
+def set_training(target: object, training: bool) -> None:
+    """train() or eval(), for what knows the difference."""
+    if isinstance(target, nn.Module) and target.training is not training:
+        target.train(training)
+
+
+def laid_out(x: Tensor, memory: str) -> Tensor:
+    """The same numbers, differently placed in memory."""
+    if memory == "transposed" and x.dim() > 1:
+        return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if memory == "expanded" and x.dim() > 2:
+        return x[:1].expand_as(x)
+    # The caller's own numbers must never be at risk, not even in the same process.
+    return x.clone()
+
+
+def gradients(output: Tensor, wanted: list[Tensor], cotangent: Tensor) -> tuple[Tensor | None, ...]:
+    """Vector-Jacobian products; None where no gradient arrives."""
+    if not output.requires_grad:
+        return (None,) * len(wanted)
+    return torch.autograd.grad(output, wanted, cotangent, allow_unused=True)
+
+
+def leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
+    """Tensors at these paths that do not ask for gradients by themselves."""
+    for path in at:
+        tensor = paths.find(target, path)
+        if tensor is not None and tensor.is_leaf and not tensor.requires_grad:
+            yield tensor
+
+
+def tensors_of(result: object) -> list[Tensor]:
+    """The tensors that a call returned, in order; none unless all of it is tensors."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, tuple | list) and all(isinstance(part, Tensor) for part in result):
+        return list(result)
+    return []
+
+
+def form_of(result: object) -> str:
+    """What came back, in words."""
+    if isinstance(result, tuple | list):
+        parts = ", ".join(type(part).__name__ for part in result[:6])
+        return f"a {type(result).__name__} of {len(result)} ({parts})"
+    return "None (is there a return?)" if result is None else f"one {type(result).__name__}"
+
+
+def sendable(tensor: Tensor) -> Tensor:
+    """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
+    plain = tensor.detach().as_subclass(Tensor)  # type: ignore[arg-type]  # Tensor is a subclass
+    if plain.layout is not torch.strided:
+        plain = plain.to_dense()
+    if plain.device.type == "meta":
+        return torch.zeros(plain.shape, dtype=plain.dtype)
+    return plain.resolve_conj().resolve_neg().cpu()
+
+
+def changed(result: Tensor, copied: Tensor) -> bool:
+    """Whether a result handed out earlier has other numbers now."""
+    if result.device.type == "meta":
+        return False
+    with torch.no_grad():
+        same = (result == copied) | (result.isnan() & copied.isnan())
+        return result.shape != copied.shape or not bool(same.all())
+
+
+def seed(value: int | None) -> None:
+    """Seed every generator a submission is likely to use."""
+    if value is not None:
+        torch.manual_seed(value)
+        random.seed(value)
+
+
+def advance(seeded: int | None) -> None:
+    """Move the random numbers on: whoever reseeds to where they stood is then seen, too."""
+    if seeded is None:
+        torch.rand(1)
+        random.random()
+
+
+@contextlib.contextmanager
+def own_random_numbers() -> Iterator[None]:
+    """Leave the random numbers of the process as they were."""
+    state, python_state = torch.get_rng_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        random.setstate(python_state)
+
+
+def random_state() -> tuple[bytes, Any]:
+    """Where torch's and Python's random numbers stand."""
+    return torch.get_rng_state().numpy().tobytes(), random.getstate()
+
+
+GRADIENTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no_grad": torch.no_grad,
+    "grad": torch.enable_grad,
+    "inference": torch.inference_mode,
+}
+
+
+class _Watcher(torch.overrides.TorchFunctionMode):
+    """Notes the names of torch's attention functions as they are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: set[str] = set()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = getattr(func, "__name__", "")
+        if "attention" in name:
+            self.called.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def watching(wanted: bool) -> Iterator[set[str]]:
+    """Collect the names of the attention functions that are called inside."""
+    if not wanted:
+        yield set()
+        return
+    with _Watcher() as watcher:
+        yield watcher.called
+
+
+@contextlib.contextmanager
+def swallowed() -> Iterator[None]:
+    """Keep what the submission prints away from everyone else."""
+    with contextlib.redirect_stdout(Sink()), contextlib.redirect_stderr(Sink()):
+        yield
+
+
+def report(error: BaseException) -> dict[str, Any]:
+    """What the submission raised, in one line, and where in its own code."""
+    cell, line = where(error) or (None, None)
+    text = " ".join(str(error).split())[:MESSAGE_LIMIT]
+    name = type(error).__name__
+    ours = isinstance(error, Refused | Unreadable | paths.NoSuchTensor)
+    message = text if ours else f"{name}: {text}" if text else name
+    return {"type": name, "message": message, "cell": cell, "line": line}

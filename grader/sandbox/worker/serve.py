@@ -1,0 +1,20 @@
+"""The loop of a child: read a request, let the host answer, write the reply."""
+
+from grader.sandbox import wire
+from grader.sandbox.wire import Message
+from grader.sandbox.worker.host import Host, report
+
+
+def serve_host(fd: int) -> None:
+    """Answer until the examiner hangs up."""
+    host = Host()
+    while True:
+        try:
+            request = wire.read(fd)
+        except EOFError:
+            return
+        reply = host.answer(request)
+        try:
+            wire.write(fd, reply)
+        except wire.BadFrame as error:
+            wire.write(fd, Message(request.id, "raised", report(error)))

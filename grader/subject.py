@@ -1,0 +1,178 @@
+"""A submission as a `properties.Subject`, over a channel to wherever it runs.
+
+There is one implementation for a confined process and for this process; only the channel differs,
+so both give the same verdicts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from grader.sandbox.wire import Message, named, positional
+from grader.sandbox.worker.host import Host
+from properties.subject import Gradients, How, Module, Returned, TensorInfo, Value
+from properties.violation import Status, SubmissionFailed
+
+
+class Channel(Protocol):
+    """Carries requests to a host. Raises SubmissionFailed when the host is gone or too slow."""
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """One request, one reply."""
+
+
+@dataclass(eq=False)
+class InProcess:
+    """A host in this very process, for code that is trusted."""
+
+    host: Host
+    count: int = 0
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        self.count += 1
+        # As over a wire: neither side may hold tensors that the other can write on.
+        reply = self.host.answer(Message(self.count, op, meta, _copied(tensors)))
+        return replace(reply, tensors=_copied(reply.tensors))
+
+
+def _copied(tensors: tuple[tuple[str, Tensor], ...]) -> tuple[tuple[str, Tensor], ...]:
+    return tuple((name, tensor.detach().clone()) for name, tensor in tensors)
+
+
+def of_namespace(namespace: Mapping[str, Any]) -> "ChannelSubject":
+    """Trusted objects of this process, by name, as a subject."""
+    return ChannelSubject(InProcess(Host(dict(namespace))))
+
+
+@dataclass(eq=False)
+class ChannelSubject:
+    """What answers at the other end of a channel."""
+
+    channel: Channel
+    device: str = "cpu"
+
+    def ask(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """A reply. Raises SubmissionFailed when the submission raised."""
+        reply = self.channel.request(op, meta, tensors)
+        if reply.op == "raised":
+            raise failure(reply.meta)
+        return reply
+
+    def construct(self, name: str, arguments: Mapping[str, Value], seed: int | None) -> Module:
+        meta = {"name": name, "arguments": dict(arguments), "seed": seed}
+        return ChannelModule(self, handle_of(self.ask("construct", meta)))
+
+    def function(self, name: str) -> Module:
+        return ChannelModule(self, handle_of(self.ask("function", {"name": name})))
+
+    def call(self, name: str, modules: Sequence[Module]) -> None:
+        handles = [module.handle for module in modules if isinstance(module, ChannelModule)]
+        self.ask("call", {"name": name, "handles": handles})
+
+
+@dataclass(eq=False)
+class ChannelModule:
+    """One object at the other end of a channel."""
+
+    subject: ChannelSubject
+    handle: int
+    device: str = field(default="cpu")
+
+    def _ask(
+        self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any
+    ) -> Message:
+        return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
+
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        described = self._ask("tensors").meta.get("tensors", {})
+        return {
+            str(name): TensorInfo(
+                kind=str(info["kind"]),
+                shape=tuple(info["shape"]),
+                dtype=str(info["dtype"]),
+                device=str(info["device"]),
+                trainable=bool(info["trainable"]),
+            )
+            for name, info in described.items()
+        }
+
+    def read(self, paths: Sequence[str]) -> Mapping[str, Tensor]:
+        return dict(self._ask("fetch", paths=list(paths)).tensors)
+
+    def write(self, tensors: Mapping[str, Tensor]) -> None:
+        self._ask("write", named(tensors), device=self.device)
+
+    def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
+        given = [tensor for tensor in inputs if tensor is not None]
+        reply = self._ask(
+            "forward",
+            positional(given),
+            device=self.device,
+            memory=how.memory,
+            training=how.training,
+            seed=how.seed,
+            grad=how.grad,
+            watched=how.watched,
+        )
+        tensors = tuple(tensor for _, tensor in reply.tensors)
+        meta, count = reply.meta, int(reply.meta["outputs"])
+        return Returned(
+            outputs=tensors[:count],
+            form=str(meta["form"]),
+            dtypes=tuple(meta["dtypes"]),
+            devices=tuple(meta["devices"]),
+            inputs_after=tensors[count:],
+            printed=int(meta["printed"]),
+            random_state_moved=bool(meta["random_state_moved"]),
+            training_after=bool(meta["training_after"]),
+            earlier_result_changed=bool(meta["earlier_result_changed"]),
+            called=tuple(meta["called"]),
+        )
+
+    def vjp(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
+    ) -> Gradients:
+        sent = {**{str(i): tensor for i, tensor in enumerate(inputs)}, "cotangent": cotangent}
+        if mask is not None:
+            sent["mask"] = mask
+        reply = self._ask("vjp", named(sent), paths=list(paths), device=self.device)
+        found = dict(reply.tensors)
+        return Gradients(
+            tuple(found.get(f"input {i}") for i in range(len(inputs))),
+            {path: found.get(path) for path in paths},
+        )
+
+    def move(self, dtype: str | None, device: str | None) -> None:
+        self._ask("move", dtype=dtype, device=device)
+        self.device = device or self.device
+
+    def copy(self, way: str) -> "ChannelModule":
+        reply = self._ask("copy", way=way)
+        return ChannelModule(self.subject, handle_of(reply), self.device)
+
+
+def handle_of(reply: Message) -> int:
+    """The number of a new object."""
+    return int(reply.meta["handle"])
+
+
+def failure(meta: Mapping[str, Any]) -> SubmissionFailed:
+    """What the submission raised, as the examiner's record of it."""
+    message = str(meta.get("message", "it raised something that cannot be shown"))
+    memory = meta.get("type") in ("MemoryError", "OutOfMemoryError") or "can't allocate" in message
+    status = Status.OUT_OF_MEMORY if memory else Status.CRASHED
+    cell, line = meta.get("cell"), meta.get("line")
+    return SubmissionFailed(
+        status,
+        message,
+        cell if isinstance(cell, int) else None,
+        line if isinstance(line, int) else None,
+    )

@@ -1,0 +1,156 @@
+"""What every exercise's folder holds, and that statement, contract and solution agree."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise
+from exercises.exercise import POINTS
+from properties.contract import Entry
+from properties.property import Group
+
+SLUGS = sorted(BY_SLUG)
+FOLDER = Path(inspect.getfile(Exercise)).parent
+
+
+def solved(exercise: Exercise) -> Callable[..., Any]:
+    """What the solution defines under the name that is asked for."""
+    namespace: dict[str, Any] = {"__name__": "solution"}
+    exec(compile(exercise.solution, f"{exercise.slug}/solution.py", "exec"), namespace)
+    found: Callable[..., Any] = namespace[exercise.contract.name]
+    return found
+
+
+def wanted_names(exercise: Exercise) -> set[str]:
+    """What the signature in the statement must name; what a builder's module takes is given."""
+    contract = exercise.contract
+    call = () if contract.entry is Entry.BUILDER else contract.call
+    return {contract.name, *call, *(argument.name for argument in contract.arguments)}
+
+
+def answers(exercise: Exercise, kind: str) -> list[Path]:
+    return sorted((exercise.folder / "answers" / kind).glob("*.py"))
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """The names that a module binds at its top level."""
+    names: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Assign(targets=targets):
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_there_are_sixteen_and_each_is_called_like_its_folder() -> None:
+    assert len(ALL) == 16
+    assert sorted(e.slug for e in ALL) == sorted(p.parent.name for p in FOLDER.glob("*/solution.py"))
+    assert all(exercise.folder == FOLDER / exercise.slug for exercise in ALL)
+    assert list(BY_SLUG.values()) == list(ALL)
+
+
+# -------------------------------------------------------------------------- statements
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_statement_has_a_title_and_hints(slug: str) -> None:
+    lines = BY_SLUG[slug].statement.splitlines()
+    assert lines[0].startswith("# ")
+    assert [line for line in lines if line.startswith("# ") and line != lines[0]] == []
+    assert "## Hints" in lines
+    assert any(line.strip() for line in lines[lines.index("## Hints") + 1 :])
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_statement_names_what_is_wanted_and_every_argument(slug: str) -> None:
+    code = BY_SLUG[slug].statement.split("```python\n")[1].split("```")[0]
+    assert wanted_names(BY_SLUG[slug]) <= set(re.findall(r"\w+", code))
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_statement_shows_the_defaults(slug: str) -> None:
+    for argument in BY_SLUG[slug].contract.arguments:
+        if argument.optional:
+            assert f"{argument.name}={argument.default}" in BY_SLUG[slug].statement
+
+
+# -------------------------------------------------------------------------- contracts
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_solution_has_the_signature_of_the_contract(slug: str) -> None:
+    contract = BY_SLUG[slug].contract
+    found = inspect.signature(solved(BY_SLUG[slug])).parameters
+    if contract.entry in (Entry.CLASS, Entry.BUILDER):
+        assert list(found) == [argument.name for argument in contract.arguments]
+    else:
+        assert tuple(found) == contract.call
+    for argument in contract.arguments:
+        if argument.optional:
+            assert found[argument.name].default == argument.default
+
+
+@pytest.mark.parametrize("slug", [s for s in SLUGS if BY_SLUG[s].contract.entry is Entry.CLASS])
+def test_the_solutions_forward_takes_what_the_contract_passes(slug: str) -> None:
+    found = inspect.signature(solved(BY_SLUG[slug]).forward)  # type: ignore[attr-defined]  # a class
+    assert tuple(found.parameters) == ("self", *BY_SLUG[slug].contract.call)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_group_of_its_claims_is_worth_something(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    groups = {claim.group for claim in exercise.properties}
+    assert all(exercise.worth(group) > 0 for group in groups)
+    assert set(exercise.points) <= groups, "points for a group of which there is no claim"
+    assert set(POINTS) == set(Group)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_gate_is_one_of_its_claims_and_what_a_claim_requires_is_tried_before_it(
+    slug: str,
+) -> None:
+    claims = BY_SLUG[slug].properties
+    assert BY_SLUG[slug].gate in claims
+    assert len({claim.name for claim in claims}) == len(claims)
+    for number, claim in enumerate(claims):
+        assert not set(claim.requires) & set(claims[number:]), claim.name
+
+
+# -------------------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize("kind", ["wrong", "right"])
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_answer_defines_the_name_and_says_in_one_line_of_its_own_what_it_is(
+    slug: str, kind: str
+) -> None:
+    exercise = BY_SLUG[slug]
+    found: dict[str, str] = {}
+    for path in answers(exercise, kind):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        said = ast.get_docstring(tree, clean=False)
+        assert said, f"{path.name} has no docstring"
+        assert "\n" not in said, f"the docstring of {path.name} has more than one line"
+        assert said not in found, f"{path.name} and {found.get(said)} say the same"
+        found[said] = path.name
+        assert exercise.contract.name in defined(tree), path.name
+    assert found, f"{slug} has no {kind} answers"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_no_two_answers_are_the_same_program(slug: str) -> None:
+    found: dict[str, str] = {}
+    for kind in ("wrong", "right"):
+        for path in answers(BY_SLUG[slug], kind):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            program = ast.dump(ast.Module(tree.body[1:], []))
+            shown = f"{kind}/{path.name}"
+            assert program not in found, f"{shown} and {found.get(program)}"
+            found[program] = shown

@@ -1,0 +1,241 @@
+"""Starters: what they keep, what they leave out, and that no answer is overwritten."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise, starter
+from exercises.starter import BEGIN, END, Form
+
+SLUGS = sorted(BY_SLUG)
+LINEAR = BY_SLUG["linear_layer"]
+
+
+def cells(exercise: Exercise) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = nbformat.reads(starter.notebook(exercise), as_version=4).cells
+    return found
+
+
+def code(exercise: Exercise) -> list[str]:
+    return [cell["source"] for cell in cells(exercise) if cell["cell_type"] == "code"]
+
+
+def with_solution(tmp_path: Path, text: str) -> Exercise:
+    (tmp_path / "solution.py").write_text(text, encoding="utf-8")
+    (tmp_path / "statement.md").write_text("# Two\n\nReturn it.\n", encoding="utf-8")
+    return replace(LINEAR, folder=tmp_path)
+
+
+def solution_lines(exercise: Exercise) -> set[str]:
+    """What stands between the markers, line by line; lines without a word give nothing away."""
+    regions = [piece.split(END)[0] for piece in exercise.solution.split(BEGIN)[1:]]
+    lines = {line.strip() for region in regions for line in region.splitlines()}
+    return {line for line in lines if any(c.isalnum() for c in line)}
+
+
+# -------------------------------------------------------------------------- every exercise
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_module_runs_from_top_to_bottom_and_defines_what_is_asked(slug: str) -> None:
+    namespace: dict[str, Any] = {"__name__": "starter"}
+    exec(compile(starter.module(BY_SLUG[slug]), f"{slug}.py", "exec"), namespace)
+    assert callable(namespace[BY_SLUG[slug].contract.name])
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_notebook_runs_from_top_to_bottom_and_defines_what_is_asked(slug: str) -> None:
+    namespace: dict[str, Any] = {"__name__": "starter"}
+    for number, source in enumerate(code(BY_SLUG[slug])[:-1]):
+        exec(compile(source, f"{slug}, cell {number}", "exec"), namespace)
+    assert callable(namespace[BY_SLUG[slug].contract.name])
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_no_line_of_the_solution_is_in_a_starter(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    secret = solution_lines(exercise)
+    assert secret
+    shown = [starter.module(exercise), *(cell["source"] for cell in cells(exercise)[1:])]
+    assert secret.isdisjoint(line.strip() for text in shown for line in text.splitlines())
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_place_to_write_in_is_marked_and_no_marker_is_left(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    regions = exercise.solution.count(BEGIN)
+    for text in (starter.module(exercise), "\n".join(code(exercise))):
+        assert text.count("...  # your code here") == regions
+        assert BEGIN not in text
+        assert END not in text
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_notebook_is_valid_and_always_the_same(slug: str) -> None:
+    text = starter.notebook(BY_SLUG[slug])
+    assert text == starter.notebook(BY_SLUG[slug])
+    loaded = json.loads(text)
+    assert (loaded["nbformat"], loaded["nbformat_minor"]) == (4, 5)
+    nbformat.validate(nbformat.reads(text, as_version=4))
+    ids = [cell["id"] for cell in loaded["cells"]]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_notebook_begins_with_the_statement_and_ends_with_the_check(slug: str) -> None:
+    first, *_, last = cells(BY_SLUG[slug])
+    assert first["cell_type"] == "markdown"
+    assert first["source"] == BY_SLUG[slug].statement.strip()
+    assert last["cell_type"] == "code"
+    comment, command = last["source"].splitlines()
+    assert comment.startswith("# ")
+    assert command == f"!headcheck check {slug}.ipynb"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_module_says_what_it_is_and_where_the_statement_is(slug: str) -> None:
+    first, *rest = starter.module(BY_SLUG[slug]).splitlines()
+    assert first == f'"""{BY_SLUG[slug].title}.'
+    head = "\n".join(rest).partition('"""')[0]
+    assert f"headcheck show {slug}\n" in head
+    assert f"headcheck check {slug}.py\n" in head
+
+
+# -------------------------------------------------------------------------- cells and regions
+
+SOURCE = """\
+# %% [markdown]
+# # The title
+#
+# First words.
+#
+# - and a list
+
+# %%
+import math
+
+
+# %%
+def two() -> int:
+    # BEGIN SOLUTION
+    one = 1
+    # END SOLUTION
+    given = math.tau
+    if given:
+        # BEGIN SOLUTION
+        return 2
+        # END SOLUTION
+
+# %%
+# %% [markdown]
+# # Last words
+"""
+
+
+def test_cells_are_split_at_their_markers(tmp_path: Path) -> None:
+    found = [
+        (cell["cell_type"], cell["source"]) for cell in cells(with_solution(tmp_path, SOURCE))[1:-1]
+    ]
+    assert found == [
+        ("markdown", "First words.\n\n- and a list"),
+        ("code", "import math"),
+        (
+            "code",
+            "def two() -> int:\n"
+            "    ...  # your code here\n"
+            "    given = math.tau\n"
+            "    if given:\n"
+            "        ...  # your code here",
+        ),
+    ]
+
+
+def test_a_module_is_the_source_with_its_regions_taken_out(tmp_path: Path) -> None:
+    assert starter.module(with_solution(tmp_path, SOURCE)) == (
+        '"""A linear layer.\n'
+        "\n"
+        "Read what is asked:  headcheck show linear_layer\n"
+        "Check your answer:   headcheck check linear_layer.py\n"
+        '"""\n'
+        "\n"
+        "# %% [markdown]\n"
+        "# First words.\n"
+        "#\n"
+        "# - and a list\n"
+        "\n"
+        "# %%\n"
+        "import math\n"
+        "\n"
+        "\n"
+        "# %%\n"
+        "def two() -> int:\n"
+        "    ...  # your code here\n"
+        "    given = math.tau\n"
+        "    if given:\n"
+        "        ...  # your code here\n"
+    )
+
+
+def test_code_before_the_first_marker_is_a_cell_too(tmp_path: Path) -> None:
+    exercise = with_solution(tmp_path, f"import math\n# %%\n{BEGIN}\nx = 1\n{END}\n")
+    assert code(exercise)[:-1] == ["import math", "...  # your code here"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", r"solution\.py: nothing is left for the student to write; put `# BEGIN SOL"),
+        (f"{BEGIN}\nx = 1\n", r"solution\.py, line 1: `# BEGIN SOLUTION` is never followed by"),
+        (f"x = 1\n{END}\n", r"solution\.py, line 2: `# END SOLUTION` without a `# BEGIN"),
+        (
+            f"{BEGIN}\nx = 1\n  {BEGIN}\n{END}\n",
+            r"solution\.py, line 3: `# BEGIN SOLUTION` inside the region that line 1 began",
+        ),
+    ],
+)
+def test_wrong_markers_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    exercise = with_solution(tmp_path, text)
+    with pytest.raises(ValueError, match=message):
+        starter.module(exercise)
+    with pytest.raises(ValueError, match=message):
+        starter.notebook(exercise)
+
+
+# -------------------------------------------------------------------------- writing
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("ipynb", ["linear_layer.ipynb"]),
+        ("py", ["linear_layer.py"]),
+        ("both", ["linear_layer.ipynb", "linear_layer.py"]),
+    ],
+)
+def test_the_files_asked_for_are_written(tmp_path: Path, form: Form, names: list[str]) -> None:
+    written = starter.write(LINEAR, tmp_path / "new" / "folder", form=form)
+    assert [path.name for path in written] == names
+    assert sorted(tmp_path.glob("new/folder/*")) == sorted(written)
+    texts = {".py": starter.module(LINEAR), ".ipynb": starter.notebook(LINEAR)}
+    assert [path.read_text(encoding="utf-8") for path in written] == [
+        texts[path.suffix] for path in written
+    ]
+
+
+def test_nothing_is_written_where_one_of_the_files_is_already(tmp_path: Path) -> None:
+    mine = tmp_path / "linear_layer.py"
+    mine.write_text("my answer", encoding="utf-8")
+    with pytest.raises(FileExistsError, match=r"linear_layer\.py is already there.*Move or rename"):
+        starter.write(LINEAR, tmp_path, form="both")
+    assert list(tmp_path.iterdir()) == [mine]
+    assert mine.read_text(encoding="utf-8") == "my answer"
+
+
+def test_every_exercise_can_be_started_in_one_folder(tmp_path: Path) -> None:
+    for exercise in ALL:
+        starter.write(exercise, tmp_path, form="both")
+    assert len(list(tmp_path.iterdir())) == 2 * len(ALL)
