@@ -125,7 +125,8 @@ def construct(
         case Entry.CLASS | Entry.BUILDER:
             module = subject.construct(contract.name, contract.arguments_for(case), seed)
             holder = module
-    if contract.entry is not Entry.FUNCTION:
-        for made in {id(module): module, id(holder): holder}.values():
-            made.move(case.dtype, case.device)
+    # A function has no dtype of its own, but its inputs go to the device, too.
+    dtype = None if contract.entry is Entry.FUNCTION else case.dtype
+    for made in {id(module): module, id(holder): holder}.values():
+        made.move(dtype, case.device)
     return Instance(contract, case, module, holder, subject)

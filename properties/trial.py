@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from properties import comparison, materials
+from properties import aliases, comparison, materials
 from properties.case import Case
 from properties.contract import Contract, Returns, Trait
 from properties.instance import Instance, construct
@@ -198,6 +198,12 @@ class Trial:
             self.must_equal(got, wanted, allowed, name)
 
 
+def _renamed(asked: Contract, other: Contract) -> Note:
+    pairs = zip(asked.slots, other.slots, strict=True)
+    changed = [f"`{new.path}` is `{old.path}`" for old, new in pairs if old.path != new.path]
+    return Note("renamed_parameters", f"in the statement, {', '.join(changed)}")
+
+
 class Bench:
     """One subject under examination: its trials, remembered, and the notes made on the way."""
 
@@ -209,11 +215,29 @@ class Bench:
 
     @cached_property
     def contract(self) -> Contract:
-        """The contract as this subject keeps it: with query and key exchanged if it did that."""
-        other = self.asked.exchanged()
-        if other is None or self._answers(self.asked) or not self._answers(other):
-            return self.asked
+        """The contract as this subject keeps it: under its own names, query and key exchanged."""
+        named = self._under_its_names()
+        other = named.exchanged()
+        if other is None or self._answers(named) or not self._answers(other):
+            return named
         self.note(EXCHANGED)
+        return other
+
+    def _under_its_names(self) -> Contract:
+        """The contract asked for, or the same with the names that the weights really have."""
+        if not self.asked.has(Trait.PROJECTED, Trait.INITIALISED):
+            return self.asked
+        case = self.asked.fit(Case(d_in=5, heads=2, head_dim=3, tokens=2, context_length=2))
+        try:
+            tensors = construct(self.subject, self.asked, case).holder.tensors()
+        except SubmissionFailed:
+            return self.asked
+        if set(self.asked.paths(case)) <= set(tensors):
+            return self.asked
+        other = aliases.renamed(self.asked, case, tensors)
+        if other is None:
+            return self.asked
+        self.note(_renamed(self.asked, other))
         return other
 
     def _answers(self, contract: Contract) -> bool:

@@ -1,0 +1,82 @@
+"""Weights under other names: found by what the name says and by the shape.
+
+A layer called `q_proj` where the exercise says `W_query` computes the same. Whoever names their
+layers otherwise is told so, and judged on what they compute. Only a complete and unambiguous
+match counts; everything else is a module without the weights that were asked for.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from properties.case import Case
+from properties.contract import Contract, Slot
+from properties.subject import TensorInfo
+
+ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
+    (("q",), re.compile(r"w?q|w?quer(y|ies)")),
+    (("k",), re.compile(r"w?k|w?keys?")),
+    (("v",), re.compile(r"w?v|w?val(ue)?s?")),
+    (("o",), re.compile(r"w?o|out(put)?")),
+    (("q", "k", "v"), re.compile(r"w?qkv|w?kqv|attn|in")),
+    (("o",), re.compile(r"proj(ection)?|dense|final|combine|merge")),
+)
+"""What words in a name mean, the more telling ones first."""
+
+
+def renamed(contract: Contract, case: Case, tensors: Mapping[str, TensorInfo]) -> Contract | None:
+    """The contract with the paths that this module uses; None unless every weight is found."""
+    shapes = contract.paths(case)
+    slots: list[Slot] = []
+    for slot in contract.slots:
+        if slot.is_bias and not contract.biases(case):
+            slots.append(_beside(slot, contract.slots, slots))
+            continue
+        wanted = slot.path.format(head=0)
+        path = wanted if wanted in tensors else _find(slot, shapes[wanted], tensors)
+        if path is None:
+            return None
+        slots.append(replace(slot, path=_with_heads(path, slot)))
+    other = replace(contract, slots=tuple(slots))
+    return other if set(other.paths(case)) <= set(tensors) else None
+
+
+def _find(
+    slot: Slot, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
+) -> str | None:
+    """The one parameter with the role and the shape of a slot; of several heads, the first's."""
+    role = tuple(name[-1] for name in slot.holds)
+    fitting = [
+        path
+        for path, info in tensors.items()
+        if info.kind == "parameter"
+        and info.shape == shape
+        and role_of(path) == role
+        and ("{head}" not in slot.path or re.search(r"\.0\.", f".{path}."))
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def role_of(path: str) -> tuple[str, ...] | None:
+    """Which projection a name speaks of: ("q",), ("q", "k", "v"), ("o",) …; None if of none."""
+    split = re.sub(r"([a-z])([A-Z])", r"\1_\2", path).lower()
+    words = [word for word in re.split(r"[._\d]+", split) if word]
+    for role, pattern in ROLES:
+        if any(pattern.fullmatch(word) for word in words):
+            return role
+    return None
+
+
+def _with_heads(path: str, slot: Slot) -> str:
+    if "{head}" not in slot.path or "{head}" in path:
+        return path
+    return re.sub(r"(^|\.)0(\.|$)", r"\g<1>{head}\g<2>", path, count=1)
+
+
+def _beside(slot: Slot, asked: tuple[Slot, ...], found: list[Slot]) -> Slot:
+    """A bias that this case does not have: it stands beside its weight."""
+    weight = slot.path.replace("bias", "weight")
+    for old, new in zip(asked, found, strict=False):
+        if old.path == weight:
+            return replace(slot, path=new.path.replace("weight", "bias"))
+    return slot
