@@ -1,4 +1,4 @@
-"""What an exercise is: a contract, a statement, a solution, and what each group of claims is worth."""
+"""What an exercise is: a contract, a statement, a solution, and what its claims are worth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Exercise:
 
     @cached_property
     def gate(self) -> Property:
-        """The claim without which nothing earns a point: a stub keeps many claims by doing nothing."""
+        """The claim without which nothing earns a point: a stub keeps many by doing nothing."""
         attends = values.the_output_depends_on_queries_keys_and_values
         return attends if attends in self.properties else values.it_equals_the_equation
 

@@ -15,7 +15,9 @@ BLOCK_SIZE = Argument("block_size", "context_length")
 N_HEAD = Argument("n_head", "heads")
 N_EMBD = Argument("n_embd", "d_out")
 
-MODULE = frozenset({T.MODULE, T.ATTENTION, T.TOKENS, T.PROJECTED, T.INITIALISED, T.STABLE, T.WIDTHS})
+MODULE = frozenset(
+    {T.MODULE, T.ATTENTION, T.TOKENS, T.PROJECTED, T.INITIALISED, T.STABLE, T.WIDTHS}
+)
 """A class that makes its own weights and attends."""
 CAUSAL = frozenset({T.CAUSAL, T.CONTEXT, T.BATCH})
 """... to a batch of sequences, without looking ahead."""

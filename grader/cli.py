@@ -3,18 +3,21 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
+STARTERS = click.Choice(["ipynb", "py", "both"])
 FORMATS = click.Choice(["text", "json", "html"])
 
 
 def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that bound what a submission may use."""
     for option in (
-        click.option("--call-seconds", default=10.0, show_default=True, help="Wall time of a call."),
+        click.option(
+            "--call-seconds", default=10.0, show_default=True, help="Wall time of a call."
+        ),
         click.option("--seconds", default=120.0, show_default=True, help="Wall time in all."),
         click.option("--cpu-seconds", default=60, show_default=True, help="Processor time in all."),
         click.option("--memory", default=2048, show_default=True, help="Memory, in MiB."),
@@ -31,9 +34,13 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("paths", nargs=-1, required=True)
-@click.option("--exercise", metavar="SLUG", help="The exercise; else told from names and signatures.")
+@click.option(
+    "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
+)
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for report.json and HTML pages.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for report.json and HTML pages."
+)
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
@@ -63,7 +70,9 @@ def grade(
 
 @cli.command()
 @click.argument("path", metavar="FILE[:NAME]")
-@click.option("--exercise", metavar="SLUG", help="The exercise; else told from names and signatures.")
+@click.option(
+    "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
+)
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
@@ -99,8 +108,10 @@ def show(slug: str) -> None:
 @cli.command()
 @click.argument("slug")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
-@click.option("--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True)
-def start(slug: str, directory: Path, form: str) -> None:
+@click.option(
+    "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
+)
+def start(slug: str, directory: Path, form: Literal["ipynb", "py", "both"]) -> None:
     """Write the starter of an exercise, as a notebook or a module, into a folder."""
     from exercises import starter
     from grader import inference

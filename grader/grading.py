@@ -41,22 +41,31 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
     began = time.monotonic()
     try:
         data = submission.read(handed_in, settings.limits.source)
-    except Unopened as error:
-        return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(error)))]
+    except Unopened as unopened:
+        return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(unopened)))]
     session = Session(server, data, handed_in.kind, settings.limits)
     try:
-        outline = session.read()
-        found = inference.definitions(outline)
-        wanted = inference.targets(found, settings.exercise, handed_in.name)
+        wanted = _targets(session, handed_in, settings)
     except SubmissionFailed as failed:
-        error = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
-        return [_unjudged(handed_in, settings, began, error)]
-    except NoTarget as problem:
-        error = _not_found(str(problem), outline)
-        return [_unjudged(handed_in, settings, began, error)]
+        problem = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+        return [_unjudged(handed_in, settings, began, problem)]
     finally:
         session.close()
+    if isinstance(wanted, ErrorRecord):
+        return [_unjudged(handed_in, settings, began, wanted)]
     return [_judge(server, handed_in, data, target, settings) for target in wanted]
+
+
+def _targets(
+    session: Session, handed_in: Submission, settings: Settings
+) -> list[Target] | ErrorRecord:
+    """What to judge in a submission, or why there is nothing."""
+    outline = session.read()
+    found = inference.definitions(outline)
+    try:
+        return inference.targets(found, settings.exercise, handed_in.name)
+    except NoTarget as problem:
+        return _not_found(str(problem), outline)
 
 
 def _judge(
@@ -94,10 +103,8 @@ def renamed(contract: Contract, name: str) -> Contract:
     return replace(contract, name=name)
 
 
-def judge(
-    session: Session, bench: Bench, exercise: Exercise, settings: Settings
-) -> list[Verdict]:
-    """Judge every claim of an exercise in order. Raises SubmissionFailed if it cannot be reloaded."""
+def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
+    """Judge every claim in order. Raises SubmissionFailed if the code cannot be loaded again."""
     bank = strategies.bank(bench.asked, exercise.cases, settings.seed)
     assert bench.contract is not None  # decides about exchanged names, before anything is judged
     verdicts: list[Verdict] = []
@@ -116,9 +123,7 @@ def judge(
     return verdicts
 
 
-def explained(
-    verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]
-) -> list[Verdict]:
+def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     """Verdicts whose first trouble carries the likeliest reason that reading the code found.
 
     A class that reads a notebook variable fails in many guises, and this is what they share.
@@ -127,10 +132,7 @@ def explained(
     troubles = [i for i, v in enumerate(verdicts) if v.case is not None and v.message]
     changed = list(verdicts)
     if reasons and troubles:
-        first = changed[troubles[0]]
-        told = replace(first.property, hint=reasons[0])
-        violation = first.violation and replace(first.violation, hint=reasons[0])
-        changed[troubles[0]] = replace(first, property=told, violation=violation)
+        changed[troubles[0]] = replace(changed[troubles[0]], hint=reasons[0])
     return changed
 
 

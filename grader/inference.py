@@ -82,9 +82,7 @@ def definitions(outline: Mapping[str, Any]) -> list[Defined]:
     return found
 
 
-def targets(
-    found: Sequence[Defined], exercise: Exercise | None, name: str | None
-) -> list[Target]:
+def targets(found: Sequence[Defined], exercise: Exercise | None, name: str | None) -> list[Target]:
     """What to judge. Raises NoTarget, with a suggestion where there is one."""
     if name is not None and name not in {d.name for d in found}:
         raise NoTarget(_not_defined(name, found))

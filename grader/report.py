@@ -1,4 +1,4 @@
-"""The record of a verdict, as it is stored and rendered. Format 1; docs/report-format.md describes it.
+"""The record of a verdict, as it is stored and rendered: format 1 of docs/report-format.md.
 
 Everything is frozen and plain, so that a report can be encoded as JSON, compared and rendered by
 pure functions.

@@ -38,9 +38,7 @@ def settings(
     """The settings of a run. Raises NoTarget, BadPoints."""
     return Settings(
         exercise=None if exercise is None else inference.by_slug(exercise),
-        limits=Limits(
-            call_s=call_seconds, wall_s=seconds, cpu_s=cpu_seconds, memory=memory << 20
-        ),
+        limits=Limits(call_s=call_seconds, wall_s=seconds, cpu_s=cpu_seconds, memory=memory << 20),
         points=None if points_file is None else points.read(points_file),
         seed=seed,
         device=device,

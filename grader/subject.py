@@ -86,9 +86,7 @@ class ChannelModule:
     handle: int
     device: str = field(default="cpu")
 
-    def _ask(
-        self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any
-    ) -> Message:
+    def _ask(self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any) -> Message:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
     def tensors(self) -> Mapping[str, TensorInfo]:

@@ -94,5 +94,7 @@ def read(submission: Submission, limit: int) -> bytes:
             raise Unopened("is no regular file")
         if status.st_size > limit:
             size = f"{status.st_size / (1 << 20):.0f} MiB"
-            raise Unopened(f"is {size} large, over the limit of {limit >> 20} MiB; clear its outputs")
+            raise Unopened(
+                f"is {size} large, over the limit of {limit >> 20} MiB; clear its outputs"
+            )
         return file.read(limit + 1)[:limit]

@@ -41,9 +41,7 @@ def renamed(contract: Contract, case: Case, tensors: Mapping[str, TensorInfo]) -
     return other if set(other.paths(case)) <= set(tensors) else None
 
 
-def _find(
-    slot: Slot, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
-) -> str | None:
+def _find(slot: Slot, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]) -> str | None:
     """The one parameter with the role and the shape of a slot; of several heads, the first's."""
     role = tuple(name[-1] for name in slot.holds)
     fitting = [

@@ -26,7 +26,7 @@ class Memory(StrEnum):
 
 
 class MaskForm(StrEnum):
-    """The shape of the mask given to `forward`; each broadcasts to (batch, heads, tokens, tokens)."""
+    """The shape of the mask given to `forward`; all broadcast to (batch, heads, tokens, tokens)."""
 
     NONE = "no mask"
     QUERY_KEY = "(t, t)"

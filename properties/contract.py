@@ -140,7 +140,9 @@ class Contract:
         if fused or self.entry is Entry.TRANSFER or not self.has(Trait.PROJECTED, Trait.MODULE):
             return None
         swap = str.maketrans("qk", "kq")
-        slots = (replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.slots)
+        slots = (
+            replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.slots
+        )
         return replace(self, slots=tuple(slots))
 
     def fit(self, case: Case) -> Case:

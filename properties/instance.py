@@ -97,9 +97,7 @@ class Instance:
     def _named(
         self, x: Tensor | None, stored: Mapping[str, Tensor | None]
     ) -> dict[str, Tensor | None]:
-        names: dict[str, Tensor | None] = {
-            "x": x if x is None or self.batched else x.unsqueeze(0)
-        }
+        names: dict[str, Tensor | None] = {"x": x if x is None or self.batched else x.unsqueeze(0)}
         present = {path: grad for path, grad in stored.items() if grad is not None}
         if len(present) == len(stored):
             return {**names, **self.answering.canonical(present, self.case)}

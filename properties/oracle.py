@@ -9,7 +9,14 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Contract, Returns, Trait
 from properties.tolerance import PRECISIONS, Allowed, K, bounds, linear_error
-from reference import MultiHead, Parameters, linear, multi_head_attention
+from reference import (
+    MultiHead,
+    Parameters,
+    linear,
+    merge_heads,
+    multi_head_attention,
+    split_heads,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +73,7 @@ def _at_most_float32(dtype: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ExactGradients:
-    """The oracle's gradients of sum(output * cotangent), and what each is made of in absolute value.
+    """The oracle's gradients of sum(output * cotangent), and how large their terms are.
 
     `scales` are the sums of absolute values of the terms that a gradient is a sum of: rounding
     errors are proportional to them, however much the terms cancel.
@@ -89,10 +96,12 @@ def gradients(
     leaves = {"x": x, **dict(parameters.items())}
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in leaves.items()}
     moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
-    expected = expect(contract, case, leaves["x"], moved, may_attend)
     with torch.enable_grad():
+        expected = expect(contract, case, leaves["x"], moved, may_attend)
         total = (expected.outputs[0] * cotangent).sum()
-        found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        found: tuple[Tensor | None, ...] = torch.autograd.grad(
+            total, list(leaves.values()), allow_unused=True
+        )
     values = {
         name: torch.zeros_like(leaf) if grad is None else grad
         for (name, leaf), grad in zip(leaves.items(), found, strict=True)
@@ -100,7 +109,7 @@ def gradients(
     exact = expected.exact
     visible = exact.scores[exact.weights > 0]
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
-    # The growth of INVARIANTS: exp and its argument (4S), products of length d.
+    # Of exp and its argument (4S), and of products of this length.
     width = max(case.d_in, case.d_out, case.tokens)
     return ExactGradients(
         values,
@@ -130,11 +139,7 @@ def absolute_gradients(
         scales["W_o"] = grad.flatten(0, -2).mT @ merged.flatten(0, -2)
         scales["b_o"] = grad.flatten(0, -2).sum(0)
         context = grad @ p.W_o
-
-    def split(t: Tensor) -> Tensor:
-        return t.unflatten(-1, (case.heads, -1)).transpose(-2, -3)
-
-    context = split(context)
+    context = split_heads(context, case.heads)
     weights = exact.weights.detach()
     into_weights = context @ exact.value.detach().abs().mT
     mean = (weights * into_weights).sum(-1, keepdim=True)
@@ -146,7 +151,7 @@ def absolute_gradients(
     }
     scales["x"] = torch.zeros_like(x)
     for name, part in parts.items():
-        merged = part.transpose(-2, -3).flatten(-2)
+        merged = merge_heads(part)
         scales[f"W_{name}"] = merged.flatten(0, -2).mT @ x.flatten(0, -2)
         scales[f"b_{name}"] = merged.flatten(0, -2).sum(0)
         scales["x"] = scales["x"] + merged @ getattr(p, f"W_{name}")

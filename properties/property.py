@@ -5,8 +5,9 @@ that a student reads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
@@ -15,7 +16,7 @@ from properties.case import Case
 from properties.contract import Contract, Trait
 from properties.strategies import Prepare, as_drawn, prepared, smaller
 from properties.trial import Bench, Trial
-from properties.violation import Note, Status, SubmissionFailed, Violation
+from properties.violation import Status, SubmissionFailed, Violation
 
 SHRINKING_CALLS = 60
 
@@ -115,15 +116,20 @@ class Verdict:
     violation: Violation | None = None
     failure: SubmissionFailed | None = None
     because: Property | None = None
-    notes: tuple[Note, ...] = ()
+    hint: str = ""
+    """a better one than the property's own, if something is known of this submission"""
 
-    @property
+    @cached_property
     def message(self) -> str:
         """What the student reads; nothing when all is well."""
         if self.violation is not None:
-            return str(self.violation)
+            return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.failure is not None:
-            rows = (("got", str(self.failure)), ("on", self.case), ("hint", self.property.hint))
+            rows = (
+                ("got", str(self.failure)),
+                ("on", self.case),
+                ("hint", self.hint or self.property.hint),
+            )
             shown = [f"  {name:<9} {text}" for name, text in rows if text]
             return "\n".join([self.property.claim, *shown])
         if self.because is not None:

@@ -12,9 +12,9 @@ practice, Higham & Mary 2019)
 
 and, because do = Cov_p(ds, v), the output by at most
 
-    B = Σ_j p expm1(D) |v - o|                                           the range of v, not its offset
-      + Σ_j p (3u + 2√n ua + u(|lse| + |s - lse|)) |v| + u|o|            softmax and rounding
-      + n tiny max|v|                                                    flush to zero
+    B = Σ_j p expm1(D) |v - o|                                 the range of v, not its offset
+      + Σ_j p (3u + 2√n ua + u(|lse| + |s - lse|)) |v| + u|o|  softmax and rounding
+      + n tiny max|v|                                          flush to zero
 
 where u|s - max| is the error of exp (Blanchard, Higham & Higham 2021) and u|lse| that of the
 division-free form exp(s - lse), which some correct implementations use. An answer is accepted
@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reference import MultiHead, Parameters
+from reference import MultiHead, Parameters, merge_heads, split_heads
 
 K = 4.0
 LONG = 128
@@ -76,9 +76,7 @@ class Allowed:
         return Allowed(self.exact[index], self.float32[index])  # type: ignore[index]
 
 
-def linear_error(
-    x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision
-) -> Tensor:
+def linear_error(x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision) -> Tensor:
     """What rounding does to x Wᵀ + b."""
     if weight is None:
         return torch.zeros_like(result)
@@ -166,14 +164,8 @@ def bounds(
     """K·B for the output of a whole module, and for its attention weights."""
     heads = exact.query.shape[-3]
 
-    def split(t: Tensor) -> Tensor:
-        return t.unflatten(-1, (heads, -1)).transpose(-2, -3)
-
-    def merge(t: Tensor) -> Tensor:
-        return t.transpose(-2, -3).flatten(-2)
-
     def projection(weight: Tensor, result: Tensor) -> Tensor:
-        return split(linear_error(x, weight, merge(result), precision))
+        return split_heads(linear_error(x, weight, merge_heads(result), precision), heads)
 
     errors = score_error(
         exact,
@@ -184,7 +176,7 @@ def bounds(
         may_attend,
     )
     value_error = projection(parameters.W_v, exact.value)
-    context = merge(context_error(exact, errors, value_error, precision))
+    context = merge_heads(context_error(exact, errors, value_error, precision))
     return K * through_output(context, parameters, exact, precision), K * weights_error(
         exact, errors, precision
     )

@@ -16,7 +16,7 @@ class Status(StrEnum):
 
 
 class Kind(StrEnum):
-    """What differs. Kinds are looked at in this order: a wrong shape is said before a wrong value."""
+    """What differs, in the order of looking: a wrong shape is said before a wrong value."""
 
     CONSTRUCTION = "construction"
     TYPE = "type"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(eq=False)
 class Violation(Exception):
-    """A property does not hold. (Not frozen: Python and Hypothesis write on exceptions.)
+    """A property does not hold. Not frozen, because Python and Hypothesis write on exceptions.
 
     Says, in this order: claim, expected, got, where, on which case, hint; so that a reader needs
     no source to understand it. `claim`, `case` and `hint` are filled in by `check`.

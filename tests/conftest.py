@@ -7,6 +7,8 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from grader.devices import unavailable
+
 # The packages whose annotated shapes are checked on every call while the tests run.
 CHECKED = ["reference"]
 
@@ -30,11 +32,10 @@ if imported := [name for name in CHECKED if name in sys.modules]:
 install_import_hook(CHECKED, "beartype.beartype")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if torch.cuda.is_available():
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = unavailable("cuda")
+    if reason is None:
         return
-    device = config.getoption("--device", default=None) or "cpu"
-    skip = pytest.mark.skip(reason="needs a CUDA device, and torch.cuda.is_available() is False")
     for item in items:
-        if device.startswith("cuda") or item.get_closest_marker("gpu"):
-            item.add_marker(skip)
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason=reason))

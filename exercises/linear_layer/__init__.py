@@ -10,7 +10,9 @@ CONTRACT = Contract(
     entry=Entry.FUNCTION,
     call=("x", "weight", "bias"),
     slots=(Slot("weight", ("W_v",)), Slot("bias", ("b_v",))),
-    traits=frozenset({Trait.TOKENS, Trait.BATCH, Trait.PROJECTED, Trait.BIAS, Trait.HEADS, Trait.WIDTHS}),
+    traits=frozenset(
+        {Trait.TOKENS, Trait.BATCH, Trait.PROJECTED, Trait.BIAS, Trait.HEADS, Trait.WIDTHS}
+    ),
 )
 
 EXERCISE = Exercise(

@@ -4,6 +4,7 @@ Any surprise is final. A late reply, a frame that is none, bytes that nobody ask
 is killed, and the submission's property has failed.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -74,7 +75,9 @@ class Server:
         status, status_theirs = os.pipe()
         try:
             socket.send_fds(
-                self.control, [json.dumps(asdict(limits)).encode()], [theirs.fileno(), status_theirs]
+                self.control,
+                [json.dumps(asdict(limits)).encode()],
+                [theirs.fileno(), status_theirs],
             )
             data, fds, *_ = socket.recv_fds(self.control, 64, 1)
         except OSError as error:
@@ -178,10 +181,8 @@ class Child:
         self.socket.close()
         # A child that ended by itself has a moment to be reported truly before it is killed.
         if not select.select([self.status], [], [], 0.05)[0]:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         if select.select([self.status], [], [], DYING_S)[0]:
             self.ended = json.loads(os.read(self.status, 4096) or b"{}")
         os.close(self.pidfd)

@@ -1,4 +1,4 @@
-"""The fork server: one process per grading run that has torch loaded, and forks a child per submission.
+"""The fork server: a process that has torch loaded, and forks a child for every submission.
 
 Theory of operation
     Starting an interpreter with torch takes 1.5 s; forking one that has it takes milliseconds.
@@ -16,6 +16,7 @@ Theory of operation
     Run as: python -m grader.sandbox.server FD
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ import select
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -62,8 +64,8 @@ def warm_up() -> None:
 
 def refuse_threads() -> None:
     """Raises SystemExit when this process has more than one thread."""
-    tasks = "/proc/self/task"
-    if os.path.isdir(tasks) and len(os.listdir(tasks)) > 1:
+    tasks = Path("/proc/self/task")
+    if tasks.is_dir() and len(list(tasks.iterdir())) > 1:
         raise SystemExit("the fork server has more than one thread; it cannot fork safely")
 
 
@@ -101,10 +103,8 @@ def report_end(pidfd: int, pid: int, status: int) -> None:
     """Write how a child ended on its pipe; the examiner may be gone by then."""
     _, code, usage = os.wait4(pid, 0)
     told = {"status": code, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss}
-    try:
+    with contextlib.suppress(BrokenPipeError):
         os.write(status, json.dumps(told).encode())
-    except BrokenPipeError:
-        pass
     os.close(status)
     os.close(pidfd)
 
@@ -155,8 +155,8 @@ def confine(limits: dict[str, Any], ipc: int) -> None:
 def mapped_memory() -> int:
     """The address space that this process has already, in bytes."""
     try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return pages * resource.getpagesize()
     except OSError:
         return 8 << 30
 

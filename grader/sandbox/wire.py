@@ -78,7 +78,7 @@ def encode(message: Message) -> list[bytes | memoryview]:
         described.append((name, dtype, tuple(tensor.shape)))
         if tensor.numel():
             flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-            parts.append(memoryview(flat.numpy()).cast("B"))
+            parts.append(flat.numpy().data.cast("B"))
     header = _ENCODER.encode(_Header(message.id, message.op, dict(message.meta), described))
     lengths = LENGTHS.pack(len(header), sum(len(part) for part in parts))
     return [lengths + header, *parts]

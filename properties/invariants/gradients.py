@@ -6,6 +6,7 @@ from torch import Tensor
 from properties import comparison
 from properties.contract import Trait
 from properties.invariants.contract import FORM
+from properties.invariants.values import it_equals_the_equation
 from properties.materials import normal, rounded
 from properties.oracle import ExactGradients, gradients
 from properties.property import Claims, Group
@@ -15,6 +16,7 @@ from properties.trial import Trial
 from properties.violation import Kind, Violation
 
 claims = Claims(Group.GRADIENTS, FORM)
+RIGHT = (it_equals_the_equation,)
 T = Trait
 CUT = "is there a detach(), .data, .item(), torch.no_grad() or a new tensor made of old numbers?"
 
@@ -45,13 +47,13 @@ def _must_agree(trial: Trial, names: list[str]) -> None:
         trial.must_equal(got.to(torch.float64), exact.values[name], Allowed(*limits), shown)
 
 
-@claims(T.TOKENS, limit=12, hint=CUT)
+@claims(T.TOKENS, after=RIGHT, limit=12, hint=CUT)
 def the_gradient_of_the_input_is_right(trial: Trial) -> None:
     """The gradient that reaches the input equals that of the equation."""
     _must_agree(trial, ["x"])
 
 
-@claims(T.PROJECTED, T.TOKENS, limit=12, hint=CUT)
+@claims(T.PROJECTED, T.TOKENS, after=RIGHT, limit=12, hint=CUT)
 def the_gradients_of_the_weights_are_right(trial: Trial) -> None:
     """The gradient of every weight equals that of the equation."""
     named = trial.contract.slots

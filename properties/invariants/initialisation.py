@@ -57,7 +57,10 @@ def every_module_starts_anew(trial: Trial) -> None:
 
 
 @claims(
-    T.UNIFORM, on=at_least(d_in=40, head_dim=40), limit=1, hint="nn.Parameter(torch.rand(d_in, d_out))"
+    T.UNIFORM,
+    on=at_least(d_in=40, head_dim=40),
+    limit=1,
+    hint="nn.Parameter(torch.rand(d_in, d_out))",
 )
 def the_weights_start_between_zero_and_one(trial: Trial) -> None:
     """The weights start from torch.rand: evenly spread over [0, 1)."""
@@ -71,4 +74,9 @@ def the_weights_start_between_zero_and_one(trial: Trial) -> None:
             raise Violation(Kind.VALUE, "a mean of 0.5", f"{mean:.3g}", f"initial {name}")
 
 
-ALL = (the_projections_start_different, the_heads_start_different, every_module_starts_anew, the_weights_start_between_zero_and_one)
+ALL = (
+    the_projections_start_different,
+    the_heads_start_different,
+    every_module_starts_anew,
+    the_weights_start_between_zero_and_one,
+)

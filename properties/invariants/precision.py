@@ -3,6 +3,7 @@
 from properties import comparison
 from properties.contract import Trait
 from properties.invariants.contract import FORM
+from properties.invariants.values import it_equals_the_equation
 from properties.property import Claims, Group
 from properties.strategies import at_least, both, with_values
 from properties.trial import Trial
@@ -14,6 +15,7 @@ T = Trait
 
 @claims(
     on=with_values(dtype="float32"),
+    after=(it_equals_the_equation,),
     limit=12,
     dtypes=("float32",),
     hint="do not round to a smaller dtype on the way; build constants with dtype=x.dtype",

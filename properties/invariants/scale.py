@@ -9,9 +9,9 @@ from torch import Tensor
 from properties import tomography
 from properties.case import MaskForm
 from properties.contract import Trait
-from properties.invariants.changes import with_parameters, zeroed
+from properties.invariants.changes import turned_in_each_head, with_parameters, zeroed
 from properties.invariants.contract import FORM
-from properties.materials import normal, rounded
+from properties.invariants.values import it_equals_the_equation
 from properties.property import Claims, Group
 from properties.strategies import both, with_values
 from properties.trial import Trial
@@ -68,28 +68,18 @@ def larger_queries_and_smaller_keys_cancel(trial: Trial) -> None:
 @claims(*NEEDS, limit=8, hint="the scores are plain dot products of queries and keys")
 def rotating_queries_and_keys_together_changes_nothing(trial: Trial) -> None:
     """Only the angles between queries and keys count: rotating both changes nothing."""
-    d = trial.case.head_dim
-    rotation = torch.linalg.qr(normal(trial.case, "x2", d, d)).Q
     turned = {
-        name: rounded(_per_head(rotation, tensor, trial.case.heads), trial.case)
+        name: turned_in_each_head(tensor, trial.case.heads)
         for name, tensor in trial.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
-    parameters = with_parameters(trial, **turned)
-    # In less than float64 the rotation itself is rounded, so the oracle is asked again.
-    wanted = trial.expect(parameters=parameters)
-    trial.must_match(trial.run(parameters=parameters), wanted)
-    trial.must_match(trial.answer, trial.expected)
-
-
-def _per_head(matrix: Tensor, tensor: Tensor, heads: int) -> Tensor:
-    rows = tensor.unflatten(0, (heads, -1))
-    return torch.einsum("de,he...->hd...", matrix, rows).flatten(0, 1)
+    trial.must_be_as_before(trial.run(parameters=with_parameters(trial, **turned)))
 
 
 @claims(
     *NEEDS,
     T.STABLE,
+    after=(it_equals_the_equation,),
     limit=8,
     on=lambda case: replace(case, dtype="float64"),
     dtypes=("float64",),
@@ -109,6 +99,7 @@ def scores_in_the_thousands_are_survived(trial: Trial) -> None:
 @claims(
     *NEEDS,
     T.STABLE,
+    after=(it_equals_the_equation,),
     limit=6,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
     dtypes=("float64",),

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from properties import comparison
+from properties.case import MaskForm
 from properties.contract import Trait
 from properties.invariants.contract import FORM
 from properties.invariants.purity import evaluation_is_repeatable
@@ -21,7 +22,7 @@ T = Trait
 @claims(
     T.ATTENTION,
     T.TOKENS,
-    on=both(at_least(tokens=3), with_values(sharpness=1, mask_form="no mask")),
+    on=both(at_least(tokens=3), with_values(sharpness=1, mask_form=MaskForm.NONE)),
     after=(evaluation_is_repeatable,),
     limit=3,
     hint="is every one of queries, keys and values used on the way to the output?",
@@ -57,7 +58,10 @@ def it_equals_the_equation(trial: Trial) -> None:
     trial.must_match(trial.answer, trial.expected)
 
 
-@claims(T.ATTENTION, T.TOKENS, limit=6)
+RIGHT = (it_equals_the_equation,)
+
+
+@claims(T.ATTENTION, T.TOKENS, after=RIGHT, limit=6)
 def it_equals_the_streaming_computation(trial: Trial) -> None:
     """The output equals attention computed one key at a time (online softmax)."""
     visible = trial.may_attend(trial.case.tokens, trial.mask)
@@ -69,7 +73,7 @@ def it_equals_the_streaming_computation(trial: Trial) -> None:
     trial.must_equal(trial.output, streamed, trial.allowed)
 
 
-@claims(T.ATTENTION, T.TOKENS, limit=6)
+@claims(T.ATTENTION, T.TOKENS, after=RIGHT, limit=6)
 def it_equals_torch_s_attention(trial: Trial) -> None:
     """The output equals that of torch.nn.functional.scaled_dot_product_attention."""
     exact = trial.expected.exact
@@ -91,6 +95,7 @@ def it_equals_torch_s_attention(trial: Trial) -> None:
 @claims(
     T.OUTPUT_PROJECTION,
     T.MODULE,
+    after=RIGHT,
     limit=4,
     on=lambda case: case if case.d_in == case.d_out else with_values(d_in=case.d_out)(case),
 )
@@ -124,6 +129,7 @@ def _torch_module(parameters: Parameters, width: int, heads: int) -> nn.Multihea
 @claims(
     T.WIDTHS,
     on=both(at_least(tokens=70, heads=2), with_values(batch=2)),
+    after=RIGHT,
     limit=2,
     hint="is there a size in the code that small inputs do not reach?",
 )
@@ -136,6 +142,7 @@ def a_long_sequence_is_right_too(trial: Trial) -> None:
     T.WIDTHS,
     T.HEADS,
     on=both(at_least(tokens=3, heads=12, head_dim=7), with_values(sharpness=2)),
+    after=RIGHT,
     limit=2,
     hint="is there a number of heads or a width in the code that small modules do not reach?",
 )

@@ -51,7 +51,8 @@ def defined(tree: ast.Module) -> set[str]:
 
 def test_there_are_sixteen_and_each_is_called_like_its_folder() -> None:
     assert len(ALL) == 16
-    assert sorted(e.slug for e in ALL) == sorted(p.parent.name for p in FOLDER.glob("*/solution.py"))
+    folders = [path.parent.name for path in FOLDER.glob("*/solution.py")]
+    assert sorted(exercise.slug for exercise in ALL) == sorted(folders)
     assert all(exercise.folder == FOLDER / exercise.slug for exercise in ALL)
     assert list(BY_SLUG.values()) == list(ALL)
 

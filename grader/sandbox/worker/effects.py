@@ -309,9 +309,8 @@ class _Visitor(ast.NodeVisitor):
         self._all([*node.args.defaults, *node.args.kw_defaults])
         annotated = [*arguments(node.args)] if self._annotations_run else []
         returns = [node.returns] if self._annotations_run else []
-        parameters = _type_parameters(node)
-        self._inside(parameters, [*(a.annotation for a in annotated), *returns])
-        self._scopes.append(parameters)
+        self._open_type_parameters(node)
+        self._all([*(a.annotation for a in annotated), *returns])
         self._body(node, node.body)
         self._scopes.pop()
         self._bind(node.name)
@@ -325,13 +324,13 @@ class _Visitor(ast.NodeVisitor):
     def _body(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]
     ) -> None:
-        before, self._lazy = self._lazy, True
-        self._inside(_function_scope(node), body)
-        self._lazy = before
+        self._scopes.append(_function_scope(node))
+        self._later(body)
+        self._scopes.pop()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._decorated(node)
-        self._scopes.append(_type_parameters(node))
+        self._open_type_parameters(node)
         self._all([*node.bases, *node.keywords])
         self._inside(_Scope("class", set()), node.body)
         self._scopes.pop()
@@ -358,12 +357,18 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_TypeAlias(self, node: ast.AST) -> None:  # Python 3.12: its value is lazy
         name, *_, value = ast.iter_child_nodes(node)
-        before, self._lazy = self._lazy, True
-        self._inside(_type_parameters(node), [value])
-        self._lazy = before
+        self._open_type_parameters(node)
+        self._later([value])
+        self._scopes.pop()
         self.visit(name)
 
+    def _open_type_parameters(self, node: ast.AST) -> None:
+        """Enter the scope of `[T: Bound]`, which is empty before Python 3.12."""
+        parameters = getattr(node, "type_params", [])
+        self._scopes.append(_Scope("parameters", {parameter.name for parameter in parameters}))
+        self._later(parameters)
 
-def _type_parameters(node: ast.AST) -> _Scope:
-    """The scope of `[T]` in `class A[T]`; empty before Python 3.12."""
-    return _Scope("parameters", {p.name for p in getattr(node, "type_params", ())})
+    def _later(self, nodes: Iterable[ast.AST]) -> None:
+        before, self._lazy = self._lazy, True
+        self._all(nodes)
+        self._lazy = before

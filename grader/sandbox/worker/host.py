@@ -202,7 +202,7 @@ class Host:
         mask = tensors.pop("mask", None)
         inputs = [tensor.to(device).requires_grad_() for tensor in tensors.values()]
         set_training(target, False)
-        plain = [t for t in leaves_without_gradient(target, meta["paths"])]
+        plain = list(leaves_without_gradient(target, meta["paths"]))
         leaves = paths.leaves(target, meta["paths"])
         try:
             with torch.enable_grad():
@@ -326,7 +326,7 @@ def form_of(result: object) -> str:
 
 def sendable(tensor: Tensor) -> Tensor:
     """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
-    plain = tensor.detach().as_subclass(Tensor)  # type: ignore[arg-type]  # Tensor is a subclass
+    plain = tensor.detach().as_subclass(Tensor)
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     if plain.device.type == "meta":

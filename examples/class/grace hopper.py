@@ -1,0 +1,34 @@
+# Multi-head attention, handed in by Grace
+import torch.nn.functional as F
+from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads != 0:
+            raise ValueError("d_out must be divisible by num_heads")
+        self.context_length = context_length
+        self.num_heads = num_heads
+        self.p = dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def heads(self, y):
+        b, t, d = y.shape
+        return y.view(b, t, self.num_heads, d // self.num_heads).transpose(1, 2)
+
+    def forward(self, x):
+        q = self.heads(self.W_query(x))
+        k = self.heads(self.W_key(x))
+        v = self.heads(self.W_value(x))
+        # the kernel knows nothing of train() and eval()
+        p = self.p if self.training else 0.0
+        context = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+
+
+if __name__ == "__main__":
+    print(MultiHeadAttention(6, 6, 8, 0.0, num_heads=2)(torch.randn(2, 4, 6)).shape)

@@ -1,0 +1,312 @@
+"""The evidence for the tolerance: right algorithms stay within it, wrong ones are far outside.
+
+Errors of float64 are measured against numpy's long double, those of smaller dtypes against
+float64. A ratio is an error over B; the judge accepts up to K·B, K = 4. The largest ratio of the
+grids here is 1.05 forward (exp(s - lse) in bfloat16) and 0.3 backward; the smallest of any
+wrong algorithm in float64, in the element where it is worst, is 6e9.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from properties.case import Case, Content
+from properties.contract import Contract, Trait
+from properties.materials import DTYPES, normal, parameters_of, rounded, tokens_of
+from properties.oracle import gradients
+from properties.tolerance import PRECISIONS, K, bounds, context_error, score_error
+from reference import (
+    MultiHead,
+    Parameters,
+    attention_weights,
+    causal,
+    merge_heads,
+    multi_head_attention,
+    scaled_scores,
+    split_heads,
+)
+
+Long = npt.NDArray[np.longdouble]
+Algorithm = Callable[[Tensor, Tensor, Tensor, float, Tensor], Tensor]
+
+if np.finfo(np.longdouble).eps > 2.0**-60:
+    pytest.skip("long double is no wider than float64 here", allow_module_level=True)
+
+
+def scores_of(q: Tensor, k: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return (q @ k.mT * scale).masked_fill(~mask, -torch.inf)
+
+
+def eager(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return scores_of(q, k, scale, mask).softmax(-1) @ v
+
+
+def divided(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return (q @ k.mT / (1 / scale)).masked_fill(~mask, -torch.inf).softmax(-1) @ v
+
+
+def masked_before_scaling(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return ((q @ k.mT).masked_fill(~mask, -torch.inf) * scale).softmax(-1) @ v
+
+
+def scaled_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return scores_of(q * scale, k, 1.0, mask).softmax(-1) @ v
+
+
+def scaled_both(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return scores_of(q * math.sqrt(scale), k * math.sqrt(scale), 1.0, mask).softmax(-1) @ v
+
+
+def einsum(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) * scale
+    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+    return torch.einsum("bhij,bhjd->bhid", weights, v)
+
+
+def filled_with_a_number(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    fill = max(-1e9, torch.finfo(q.dtype).min)
+    return (q @ k.mT * scale).masked_fill(~mask, fill).softmax(-1) @ v
+
+
+def additive_mask(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    added = torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -torch.inf)
+    return (q @ k.mT * scale + added).softmax(-1) @ v
+
+
+def softmax_by_hand(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    scores = scores_of(q, k, scale, mask)
+    e = (scores - scores.amax(-1, keepdim=True)).exp()
+    return (e / e.sum(-1, keepdim=True)) @ v
+
+
+def late_division(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    scores = scores_of(q, k, scale, mask)
+    e = (scores - scores.amax(-1, keepdim=True)).exp()
+    return (e @ v) / e.sum(-1, keepdim=True)
+
+
+def log_sum_exp(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    scores = scores_of(q, k, scale, mask)
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp() @ v
+
+
+def log_softmax(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    return scores_of(q, k, scale, mask).log_softmax(-1).exp() @ v
+
+
+def torch_with(backend: SDPBackend) -> Algorithm:
+    def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+
+    return fused
+
+
+def loop(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+    rows = []
+    for i in range(q.shape[-2]):
+        scores = ((q[..., i : i + 1, :] * k).sum(-1) * scale).masked_fill(~mask[i], -torch.inf)
+        rows.append((scores.softmax(-1).unsqueeze(-1) * v).sum(-2))
+    return torch.stack(rows, -2)
+
+
+def online(block: int) -> Algorithm:
+    """One block of keys after another, accumulated in float32 or better."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        top = torch.full((*q.shape[:-1], 1), -torch.inf, dtype=wide)
+        total, output = torch.zeros_like(top), torch.zeros(v.shape, dtype=wide)
+        for start in range(0, k.shape[-2], block):
+            keys, seen = k[..., start : start + block, :], mask[:, start : start + block]
+            scores = ((q @ keys.mT).to(wide) * scale).masked_fill(~seen, -torch.inf)
+            higher = torch.maximum(top, scores.amax(-1, keepdim=True)).detach()
+            shift = torch.where(higher == -torch.inf, 0.0, higher)
+            keep, e = (top - shift).exp(), (scores - shift).exp()
+            total = keep * total + e.sum(-1, keepdim=True)
+            found = e.to(q.dtype) @ v[..., start : start + block, :]
+            output, top = keep * output + found.to(wide), higher
+        return (output / total).to(q.dtype)
+
+    return attend
+
+
+RIGHT: dict[str, Algorithm] = {
+    "eager": eager,
+    "divided": divided,
+    "masked before scaling": masked_before_scaling,
+    "scaled query": scaled_query,
+    "scaled query and key": scaled_both,
+    "einsum": einsum,
+    "-1e9 fill": filled_with_a_number,
+    "additive mask": additive_mask,
+    "softmax by hand": softmax_by_hand,
+    "late division": late_division,
+    "exp(s - lse)": log_sum_exp,
+    "exp(log_softmax)": log_softmax,
+    "torch, math": torch_with(SDPBackend.MATH),
+    "torch, flash": torch_with(SDPBackend.FLASH_ATTENTION),
+    "loop": loop,
+    "online, block 1": online(1),
+    "online, block 16": online(16),
+}
+
+
+def rescaled(change: Callable[[float, int], float]) -> Algorithm:
+    """Attention whose scale is another function of the right one and of the width."""
+    return lambda q, k, v, scale, mask: eager(q, k, v, change(scale, q.shape[-1]), mask)
+
+
+def remasked(change: Callable[[Tensor], Tensor]) -> Algorithm:
+    """Attention under another mask; rows without a key give zeros."""
+    return lambda q, k, v, scale, mask: eager(q, k, v, scale, change(mask)).nan_to_num()
+
+
+def refilled(fill: float) -> Algorithm:
+    """Attention whose hidden scores are this number."""
+    return lambda q, k, v, scale, mask: (
+        (q @ k.mT * scale).masked_fill(~mask, fill).softmax(-1) @ v
+    )
+
+
+def reweighted(change: Callable[[Tensor, Tensor], Tensor]) -> Algorithm:
+    """Attention whose weights are another function of the visible scores."""
+    return lambda q, k, v, scale, mask: change(scores_of(q, k, scale, mask), mask) @ v
+
+
+def with_epsilon(scores: Tensor, mask: Tensor) -> Tensor:
+    e = (scores - scores.amax(-1, keepdim=True)).exp()
+    return e / (e.sum(-1, keepdim=True) + 1e-3)
+
+
+WRONG: dict[str, Algorithm] = {
+    "no scale": rescaled(lambda scale, d: 1.0),
+    "scaled twice": rescaled(lambda scale, d: scale * scale),
+    "scaled by the width of two heads": rescaled(lambda scale, d: scale / math.sqrt(2)),
+    "scale off by 1 %": rescaled(lambda scale, d: scale * 1.01),
+    "no mask": remasked(torch.ones_like),
+    "diagonal hidden": remasked(lambda mask: mask.tril(-1)),
+    "one token ahead": remasked(lambda mask: torch.ones_like(mask).tril(1)),
+    "mask transposed": remasked(lambda mask: mask.mT),
+    "first token hidden": remasked(lambda m: m & (torch.arange(m.shape[-1]) > 0)),
+    "filled with zero": refilled(0.0),
+    "filled with 1e-9": refilled(1e-9),
+    "filled with -10": refilled(-10.0),
+    "softmax over queries": reweighted(lambda s, mask: s.softmax(-2).nan_to_num()),
+    "softmax twice": reweighted(
+        lambda s, mask: s.softmax(-1).masked_fill(~mask, -torch.inf).softmax(-1)
+    ),
+    "masked after softmax": lambda q, k, v, scale, mask: (
+        (q @ k.mT * scale).softmax(-1) * mask
+    ) @ v,
+    "1e-3 in the denominator": reweighted(with_epsilon),
+    "weights rounded to half": reweighted(lambda s, mask: s.softmax(-1).half().double()),
+    "query and key exchanged": lambda q, k, v, scale, mask: eager(k, q, v, scale, mask),
+}
+MATTERS_NOT_FOR_ONE_HEAD_SIZE = ()
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest (or smallest) ratio seen, and where."""
+
+    ratio: float
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3g} B, {self.where}"
+
+
+def long(tensor: Tensor) -> Long:
+    return tensor.detach().double().numpy().astype(np.longdouble)
+
+
+def long_softmax(scores: Long, mask: Tensor) -> Long:
+    scores = np.where(mask.numpy(), scores, -np.inf)
+    e: Long = np.exp(scores - scores.max(-1, keepdims=True))
+    weights: Long = e / e.sum(-1, keepdims=True)
+    return weights
+
+
+def distance(got: Tensor, exact: Long) -> Tensor:
+    """Absolute errors; NaN, which no algorithm here may give, counts as infinite."""
+    error = np.abs(got.detach().double().numpy().astype(np.longdouble) - exact)
+    return torch.from_numpy(error.astype(np.float64)).nan_to_num(nan=torch.inf)
+
+
+def mask_for(tokens: int, is_causal: bool) -> Tensor:
+    return causal(tokens) if is_causal else torch.ones(tokens, tokens, dtype=torch.bool)
+
+
+# ------------------------------------------------------------------- attention alone
+
+KINDS = ("normal", "offset 100", "outlier 1000", "identical tokens")
+
+
+def drawn(
+    n: int, d: int, spread: float, kind: str, dtype: str, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of two heads; the scaled scores have deviation `spread`."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = torch.randn(3, 1, 2, n, d, generator=generator, dtype=torch.float64)
+    q, k = q * math.sqrt(spread), k * math.sqrt(spread)
+    if kind == "offset 100":
+        v = v + 100
+    elif kind == "outlier 1000":
+        v = torch.cat([v[..., :-1, :], v[..., -1:, :] * 1000], -2)
+    elif kind == "identical tokens":
+        q, k = q[..., :1, :].expand_as(q).clone(), k[..., :1, :].expand_as(k).clone()
+    return q.to(DTYPES[dtype]), k.to(DTYPES[dtype]), v.to(DTYPES[dtype])
+
+
+def core_bound(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, dtype: str) -> Tensor:
+    """B for attention alone, its inputs taken as exact."""
+    q, k, v = q.double(), k.double(), v.double()
+    weights = attention_weights(q, k, mask, scale)
+    merged = merge_heads(weights @ v)
+    exact = MultiHead(q, k, v, scaled_scores(q, k, scale), weights, merged, merged)
+    zero, precision = torch.zeros_like(q), PRECISIONS[dtype]
+    errors = score_error(exact, zero, zero, scale, precision, mask)
+    return context_error(exact, errors, zero, precision)
+
+
+def core_exact(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Long:
+    wide = (long if q.dtype == torch.float64 else lambda t: t.double().numpy())
+    scores = np.matmul(wide(q), wide(k).swapaxes(-1, -2)) * scale
+    exact: Long = np.matmul(long_softmax(scores, mask), wide(v))
+    return exact
+
+
+def core_ratios(
+    algorithms: dict[str, Algorithm], n: int, d: int, dtype: str, causal_only: bool, spreads: Iterable[float], kinds: Iterable[str]
+) -> list[Worst]:
+    """The largest error over B of every algorithm on every setting of one size."""
+    scale, found = 1 / math.sqrt(d), []
+    settings = list(itertools.product(spreads, kinds))
+    for is_causal in (True,) if causal_only else (True, False):
+        mask = mask_for(n, is_causal)
+        inputs = [drawn(n, d, spread, kind, dtype) for spread, kind in settings]
+        q, k, v = (torch.cat(tensors) for tensors in zip(*inputs, strict=True))
+        exact = core_exact(q, k, v, scale, mask)
+        # Each setting has a bound of its own: an outlier in one must not widen another's.
+        limit = torch.cat([core_bound(*one, scale, mask, dtype) for one in inputs])
+        for name, attend in algorithms.items():
+            ratios = (distance(attend(q, k, v, scale, mask), exact) / limit.clamp_min(1e-300))
+            for (spread, kind), ratio in zip(settings, ratios.flatten(1).amax(1), strict=True):
+                at = f"{name}, {dtype}, n={n} d={d} std={spread:g}, {kind}, causal={is_causal}"
+                found.append(Worst(float(ratio), at))
+    return found
+
+
+def spreads_for(dtype: str) -> tuple[float, ...]:
+    # Beyond these, float16 itself overflows.
+    return (0, 1e-3, 1, 8, 64) if dtype == "float16" else (0, 1e-3, 1, 8, 64, 512)
