@@ -132,6 +132,7 @@ class ChannelModule:
             random_state_moved=bool(meta["random_state_moved"]),
             training_after=bool(meta["training_after"]),
             earlier_result_changed=bool(meta["earlier_result_changed"]),
+            config_changed=bool(meta["config_changed"]),
             called=tuple(meta["called"]),
         )
 

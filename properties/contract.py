@@ -58,6 +58,7 @@ class Trait(Enum):
     DROPOUT = auto()
     WEIGHTS = auto()  # returns the attention weights
     DIVISIBLE = auto()  # refuses heads that do not divide the width
+    CONFIG = auto()  # takes its sizes from a config object
     FUSED = auto()  # must go through torch's fused attention
     STABLE = auto()  # must survive large scores
 
@@ -76,18 +77,23 @@ class Argument:
 
     def value(self, case: Case) -> Value:
         if self.quantity == "config":
-            return {
-                "n_embd": case.d_out,
-                "n_head": case.heads,
-                "block_size": case.context_length,
-                # Not asked for; classes in the style of nanoGPT read them, and mean no dropout.
-                "dropout": 0.0,
-                "attn_pdrop": 0.0,
-                "resid_pdrop": 0.0,
-                "bias": True,
-            }
+            return {**config_of(case), **MORE_CONFIG}
         value: Value = getattr(case, self.quantity)
         return value
+
+
+MORE_CONFIG: Mapping[str, int | float | bool] = {
+    "dropout": 0.0,
+    "attn_pdrop": 0.0,
+    "resid_pdrop": 0.0,
+    "bias": True,
+}
+"""What classes in the style of nanoGPT and minGPT read besides; it asks for no dropout."""
+
+
+def config_of(case: Case) -> dict[str, int | float | bool]:
+    """What a config object holds by contract."""
+    return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,21 +132,25 @@ def absolute_gradients(
     if not contract.has(Trait.ATTENTION):
         rows, columns = grad.flatten(0, -2), x.flatten(0, -2)
         return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
+    query, key, value = (
+        split_heads(linear(x, weight, bias), case.heads)
+        for weight, bias in ((p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v))
+    )
+    weights = exact.weights.detach()
     scales: dict[str, Tensor] = {}
     context = grad
     if p.W_o is not None:
-        merged = exact.context.detach().abs()
+        merged = merge_heads(weights @ value)
         scales["W_o"] = grad.flatten(0, -2).mT @ merged.flatten(0, -2)
         scales["b_o"] = grad.flatten(0, -2).sum(0)
         context = grad @ p.W_o
     context = split_heads(context, case.heads)
-    weights = exact.weights.detach()
-    into_weights = context @ exact.value.detach().abs().mT
+    into_weights = context @ value.mT
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = scale_of(contract, case) * weights * (into_weights + mean)
     parts = {
-        "q": into_scores @ exact.key.detach().abs(),
-        "k": into_scores.mT @ exact.query.detach().abs(),
+        "q": into_scores @ key,
+        "k": into_scores.mT @ query,
         "v": weights.mT @ context,
     }
     scales["x"] = torch.zeros_like(x)

@@ -9,6 +9,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
@@ -17,7 +18,7 @@ from hypothesis.strategies import SearchStrategy
 from properties.case import Case, Content, MaskForm, MaskType, Memory
 from properties.contract import Contract
 
-LEVELS: dict[str, tuple[object, ...]] = {
+LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 2),
     "context_length": (5, 1, 8, 13, 2),
     "tokens": (99, 1, 4, 7, 2),  # more than the context means the whole context
@@ -104,7 +105,7 @@ def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple
 
 def _draw(contract: Contract, chooser: random.Random) -> Case:
     values = {name: chooser.choice(levels) for name, levels in LEVELS.items()}
-    case = Case(**values)  # type: ignore[arg-type]  # each level has its field's type
+    case = Case(**values)
     return contract.fit(replace(case, tokens=min(case.tokens, case.context_length)))
 
 
@@ -129,12 +130,12 @@ def at_least(**sizes: int) -> Prepare:
         raised = {name: max(getattr(case, name), least) for name, least in sizes.items()}
         if "tokens" in raised:
             raised["context_length"] = max(case.context_length, raised["tokens"])
-        return replace(case, **raised)  # type: ignore[arg-type]  # sizes are ints
+        return replace(case, **raised)
 
     return prepare
 
 
-def with_values(**values: object) -> Prepare:
+def with_values(**values: Any) -> Prepare:
     """Cases with these fields set."""
     return lambda case: replace(case, **values)
 

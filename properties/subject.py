@@ -51,6 +51,7 @@ class Returned:
     inputs_after: tuple[Tensor, ...] = ()
     printed: int = 0
     earlier_result_changed: bool = False
+    config_changed: bool = False
     random_state_moved: bool = False
     training_after: bool = False
     called: tuple[str, ...] = ()

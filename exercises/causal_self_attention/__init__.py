@@ -11,7 +11,7 @@ CONTRACT = Contract(
     arguments=(Argument("config", "config"),),
     slots=parts.FUSED,
     square=True,
-    traits=parts.MODULE | parts.CAUSAL | parts.HEADS | {Trait.BIAS},
+    traits=parts.MODULE | parts.CAUSAL | parts.HEADS | {Trait.BIAS, Trait.CONFIG},
 )
 
 EXERCISE = Exercise(

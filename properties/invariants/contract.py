@@ -6,7 +6,7 @@ import torch
 
 from properties import comparison
 from properties.case import MaskForm
-from properties.contract import Trait
+from properties.contract import Trait, config_of
 from properties.instance import construct
 from properties.property import Claims, Group
 from properties.strategies import at_least, with_values
@@ -132,6 +132,18 @@ def heads_that_do_not_divide_the_width_are_refused(trial: Trial) -> None:
     raise Violation(Kind.CONSTRUCTION, expected, "a module was built")
 
 
+@claims(
+    T.CONFIG,
+    after=(it_can_be_constructed,),
+    limit=2,
+    hint="the config has n_embd, n_head and block_size, and nothing else",
+)
+def the_config_holds_all_it_needs(trial: Trial) -> None:
+    """It can be built from a config that has only what the exercise names."""
+    arguments = {a.name: config_of(trial.case) for a in trial.contract.arguments}
+    trial.bench.subject.construct(trial.contract.name, arguments, None)
+
+
 @claims(after=FORM, dtypes=("float64", "float32"), hint="build new tensors with x.dtype")
 def the_dtype_is_kept(trial: Trial) -> None:
     """The output has the dtype of the input."""
@@ -234,6 +246,7 @@ ALL = (
     there_are_no_other_parameters,
     the_biases_follow_the_option,
     heads_that_do_not_divide_the_width_are_refused,
+    the_config_holds_all_it_needs,
     the_dtype_is_kept,
     the_device_is_kept,
     the_output_is_finite,

@@ -201,9 +201,9 @@ def evaluation_ignores_dropout(trial: Trial) -> None:
     trial.must_be_as_before(without.run())
 
 
-@claims(T.DROPOUT, on=with_values(dropout=0.0), limit=6, hint=RATE_HINT)
+@claims(T.MODULE, on=with_values(dropout=0.0), limit=6, hint=RATE_HINT)
 def no_dropout_means_no_difference(trial: Trial) -> None:
-    """With dropout=0.0 training gives what evaluation gives."""
+    """Without dropout, training gives what evaluation gives."""
     trial.must_be_as_before(trial.run(how=How(training=True, seed=1)))
 
 

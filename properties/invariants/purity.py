@@ -51,6 +51,13 @@ def the_input_is_left_unchanged(trial: Trial) -> None:
         _identical(now.double(), before.double(), name or "an argument", "it was written over")
 
 
+@claims(T.CONFIG, limit=2, hint="read from config; assign to self")
+def the_config_is_left_unchanged(trial: Trial) -> None:
+    """The config object is the same after building and calling as before."""
+    if trial.returned().config_changed:
+        raise Violation(Kind.VALUE, "the config as it was given", "it was changed", "config")
+
+
 @claims(T.MODULE, limit=6, hint="forward must not assign to parameters or buffers")
 def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
     """Calling it changes none of its parameters and buffers."""
@@ -151,6 +158,7 @@ ALL = (
     evaluation_is_repeatable,
     evaluation_leaves_the_random_numbers_alone,
     the_input_is_left_unchanged,
+    the_config_is_left_unchanged,
     parameters_and_buffers_are_left_unchanged,
     earlier_calls_do_not_matter,
     other_instances_do_not_matter,

@@ -17,7 +17,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from properties.case import Case, Content
 from properties.contract import Contract, Trait
@@ -40,179 +39,6 @@ Algorithm = Callable[[Tensor, Tensor, Tensor, float, Tensor], Tensor]
 
 if np.finfo(np.longdouble).eps > 2.0**-60:
     pytest.skip("long double is no wider than float64 here", allow_module_level=True)
-
-
-def scores_of(q: Tensor, k: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return (q @ k.mT * scale).masked_fill(~mask, -torch.inf)
-
-
-def eager(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q, k, scale, mask).softmax(-1) @ v
-
-
-def divided(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return (q @ k.mT / (1 / scale)).masked_fill(~mask, -torch.inf).softmax(-1) @ v
-
-
-def masked_before_scaling(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return ((q @ k.mT).masked_fill(~mask, -torch.inf) * scale).softmax(-1) @ v
-
-
-def scaled_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q * scale, k, 1.0, mask).softmax(-1) @ v
-
-
-def scaled_both(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q * math.sqrt(scale), k * math.sqrt(scale), 1.0, mask).softmax(-1) @ v
-
-
-def einsum(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = torch.einsum("bhid,bhjd->bhij", q, k) * scale
-    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
-    return torch.einsum("bhij,bhjd->bhid", weights, v)
-
-
-def filled_with_a_number(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    fill = max(-1e9, torch.finfo(q.dtype).min)
-    return (q @ k.mT * scale).masked_fill(~mask, fill).softmax(-1) @ v
-
-
-def additive_mask(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    added = torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -torch.inf)
-    return (q @ k.mT * scale + added).softmax(-1) @ v
-
-
-def softmax_by_hand(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = scores_of(q, k, scale, mask)
-    e = (scores - scores.amax(-1, keepdim=True)).exp()
-    return (e / e.sum(-1, keepdim=True)) @ v
-
-
-def late_division(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = scores_of(q, k, scale, mask)
-    e = (scores - scores.amax(-1, keepdim=True)).exp()
-    return (e @ v) / e.sum(-1, keepdim=True)
-
-
-def log_sum_exp(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = scores_of(q, k, scale, mask)
-    return (scores - scores.logsumexp(-1, keepdim=True)).exp() @ v
-
-
-def log_softmax(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q, k, scale, mask).log_softmax(-1).exp() @ v
-
-
-def torch_with(backend: SDPBackend) -> Algorithm:
-    def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-        with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-
-    return fused
-
-
-def loop(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    rows = []
-    for i in range(q.shape[-2]):
-        scores = ((q[..., i : i + 1, :] * k).sum(-1) * scale).masked_fill(~mask[i], -torch.inf)
-        rows.append((scores.softmax(-1).unsqueeze(-1) * v).sum(-2))
-    return torch.stack(rows, -2)
-
-
-def online(block: int) -> Algorithm:
-    """One block of keys after another, accumulated in float32 or better."""
-
-    def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-        wide = torch.promote_types(q.dtype, torch.float32)
-        top = torch.full((*q.shape[:-1], 1), -torch.inf, dtype=wide)
-        total, output = torch.zeros_like(top), torch.zeros(v.shape, dtype=wide)
-        for start in range(0, k.shape[-2], block):
-            keys, seen = k[..., start : start + block, :], mask[:, start : start + block]
-            scores = ((q @ keys.mT).to(wide) * scale).masked_fill(~seen, -torch.inf)
-            higher = torch.maximum(top, scores.amax(-1, keepdim=True)).detach()
-            shift = torch.where(higher == -torch.inf, 0.0, higher)
-            keep, e = (top - shift).exp(), (scores - shift).exp()
-            total = keep * total + e.sum(-1, keepdim=True)
-            found = e.to(q.dtype) @ v[..., start : start + block, :]
-            output, top = keep * output + found.to(wide), higher
-        return (output / total).to(q.dtype)
-
-    return attend
-
-
-RIGHT: dict[str, Algorithm] = {
-    "eager": eager,
-    "divided": divided,
-    "masked before scaling": masked_before_scaling,
-    "scaled query": scaled_query,
-    "scaled query and key": scaled_both,
-    "einsum": einsum,
-    "-1e9 fill": filled_with_a_number,
-    "additive mask": additive_mask,
-    "softmax by hand": softmax_by_hand,
-    "late division": late_division,
-    "exp(s - lse)": log_sum_exp,
-    "exp(log_softmax)": log_softmax,
-    "torch, math": torch_with(SDPBackend.MATH),
-    "torch, flash": torch_with(SDPBackend.FLASH_ATTENTION),
-    "loop": loop,
-    "online, block 1": online(1),
-    "online, block 16": online(16),
-}
-
-
-def rescaled(change: Callable[[float, int], float]) -> Algorithm:
-    """Attention whose scale is another function of the right one and of the width."""
-    return lambda q, k, v, scale, mask: eager(q, k, v, change(scale, q.shape[-1]), mask)
-
-
-def remasked(change: Callable[[Tensor], Tensor]) -> Algorithm:
-    """Attention under another mask; rows without a key give zeros."""
-    return lambda q, k, v, scale, mask: eager(q, k, v, scale, change(mask)).nan_to_num()
-
-
-def refilled(fill: float) -> Algorithm:
-    """Attention whose hidden scores are this number."""
-    return lambda q, k, v, scale, mask: (
-        (q @ k.mT * scale).masked_fill(~mask, fill).softmax(-1) @ v
-    )
-
-
-def reweighted(change: Callable[[Tensor, Tensor], Tensor]) -> Algorithm:
-    """Attention whose weights are another function of the visible scores."""
-    return lambda q, k, v, scale, mask: change(scores_of(q, k, scale, mask), mask) @ v
-
-
-def with_epsilon(scores: Tensor, mask: Tensor) -> Tensor:
-    e = (scores - scores.amax(-1, keepdim=True)).exp()
-    return e / (e.sum(-1, keepdim=True) + 1e-3)
-
-
-WRONG: dict[str, Algorithm] = {
-    "no scale": rescaled(lambda scale, d: 1.0),
-    "scaled twice": rescaled(lambda scale, d: scale * scale),
-    "scaled by the width of two heads": rescaled(lambda scale, d: scale / math.sqrt(2)),
-    "scale off by 1 %": rescaled(lambda scale, d: scale * 1.01),
-    "no mask": remasked(torch.ones_like),
-    "diagonal hidden": remasked(lambda mask: mask.tril(-1)),
-    "one token ahead": remasked(lambda mask: torch.ones_like(mask).tril(1)),
-    "mask transposed": remasked(lambda mask: mask.mT),
-    "first token hidden": remasked(lambda m: m & (torch.arange(m.shape[-1]) > 0)),
-    "filled with zero": refilled(0.0),
-    "filled with 1e-9": refilled(1e-9),
-    "filled with -10": refilled(-10.0),
-    "softmax over queries": reweighted(lambda s, mask: s.softmax(-2).nan_to_num()),
-    "softmax twice": reweighted(
-        lambda s, mask: s.softmax(-1).masked_fill(~mask, -torch.inf).softmax(-1)
-    ),
-    "masked after softmax": lambda q, k, v, scale, mask: (
-        (q @ k.mT * scale).softmax(-1) * mask
-    ) @ v,
-    "1e-3 in the denominator": reweighted(with_epsilon),
-    "weights rounded to half": reweighted(lambda s, mask: s.softmax(-1).half().double()),
-    "query and key exchanged": lambda q, k, v, scale, mask: eager(k, q, v, scale, mask),
-}
-MATTERS_NOT_FOR_ONE_HEAD_SIZE = ()
 
 
 @dataclass(frozen=True)
@@ -280,14 +106,20 @@ def core_bound(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, dtyp
 
 
 def core_exact(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Long:
-    wide = (long if q.dtype == torch.float64 else lambda t: t.double().numpy())
+    wide = long if q.dtype == torch.float64 else lambda t: t.double().numpy()
     scores = np.matmul(wide(q), wide(k).swapaxes(-1, -2)) * scale
     exact: Long = np.matmul(long_softmax(scores, mask), wide(v))
     return exact
 
 
 def core_ratios(
-    algorithms: dict[str, Algorithm], n: int, d: int, dtype: str, causal_only: bool, spreads: Iterable[float], kinds: Iterable[str]
+    algorithms: dict[str, Algorithm],
+    n: int,
+    d: int,
+    dtype: str,
+    spreads: Iterable[float],
+    kinds: Iterable[str],
+    causal_only: bool = False,
 ) -> list[Worst]:
     """The largest error over B of every algorithm on every setting of one size."""
     scale, found = 1 / math.sqrt(d), []
@@ -300,7 +132,7 @@ def core_ratios(
         # Each setting has a bound of its own: an outlier in one must not widen another's.
         limit = torch.cat([core_bound(*one, scale, mask, dtype) for one in inputs])
         for name, attend in algorithms.items():
-            ratios = (distance(attend(q, k, v, scale, mask), exact) / limit.clamp_min(1e-300))
+            ratios = distance(attend(q, k, v, scale, mask), exact) / limit.clamp_min(1e-300)
             for (spread, kind), ratio in zip(settings, ratios.flatten(1).amax(1), strict=True):
                 at = f"{name}, {dtype}, n={n} d={d} std={spread:g}, {kind}, causal={is_causal}"
                 found.append(Worst(float(ratio), at))
@@ -310,3 +142,211 @@ def core_ratios(
 def spreads_for(dtype: str) -> tuple[float, ...]:
     # Beyond these, float16 itself overflows.
     return (0, 1e-3, 1, 8, 64) if dtype == "float16" else (0, 1e-3, 1, 8, 64, 512)
+
+
+def within_bounds(found: list[Worst]) -> None:
+    largest = max(found, key=lambda w: w.ratio)
+    assert largest.ratio <= K, f"the largest of {len(found)} errors is {largest}"
+
+
+@pytest.mark.parametrize("dtype", sorted(PRECISIONS))
+def test_right_algorithms_stay_within_the_bound(
+    dtype: str, right_algorithms: dict[str, Algorithm]
+) -> None:
+    found = []
+    for n, d in itertools.product((1, 2, 7, 33), (1, 2, 8, 64)):
+        found += core_ratios(right_algorithms, n, d, dtype, spreads_for(dtype), KINDS)
+    within_bounds(found)
+    # Nor is it so wide that it could not tell: the worst error uses a good part of it.
+    assert max(w.ratio for w in found) > 0.2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("dtype", sorted(PRECISIONS))
+def test_right_algorithms_stay_within_the_bound_when_long(
+    dtype: str, right_algorithms: dict[str, Algorithm]
+) -> None:
+    few = {
+        name: attend
+        for name, attend in right_algorithms.items()
+        if name not in ("loop", "online, block 1")
+    }
+    for n, d in ((65, 1), (65, 64), (128, 16), (257, 64), (300, 128), (600, 256)):
+        within_bounds(core_ratios(few, n, d, dtype, spreads_for(dtype), KINDS))
+
+
+def test_wrong_algorithms_are_far_beyond_the_bound_in_float64(
+    wrong_algorithms: dict[str, Algorithm],
+) -> None:
+    found = []
+    for n, d in itertools.product((3, 7, 16, 33), (2, 8, 64)):
+        found += core_ratios(
+            wrong_algorithms, n, d, "float64", (1, 8), ("normal",), causal_only=True
+        )
+    smallest = min(found, key=lambda w: w.ratio)
+    assert len(wrong_algorithms) >= 12
+    assert smallest.ratio > 1e8, f"the smallest of {len(found)} errors is {smallest}"
+
+
+# -------------------------------------------------------------------- whole modules
+
+CONTRACT = Contract(
+    name="any",
+    traits=frozenset(
+        {
+            *(Trait.MODULE, Trait.ATTENTION, Trait.TOKENS, Trait.PROJECTED, Trait.BATCH),
+            *(Trait.HEADS, Trait.WIDTHS, Trait.BIAS, Trait.BIAS_OPTION, Trait.CAUSAL),
+            *(Trait.CONTEXT, Trait.OUTPUT_PROJECTION, Trait.OUTPUT_BIAS),
+        }
+    ),
+)
+SIZES = (
+    Case(batch=1, tokens=1, context_length=1, d_in=1, heads=1, head_dim=1),
+    Case(batch=2, tokens=5, context_length=5, d_in=3, heads=2, head_dim=3, bias=True),
+    Case(batch=1, tokens=24, context_length=24, d_in=16, heads=4, head_dim=1),
+    Case(batch=1, tokens=9, context_length=9, d_in=64, heads=3, head_dim=16, bias=True),
+)
+Projection = Callable[[Tensor, Parameters], list[Tensor]]
+
+
+def biased(p: Parameters) -> list[Tensor | float]:
+    return [0.0 if b is None else b for b in (p.b_q, p.b_k, p.b_v)]
+
+
+def by_torch(x: Tensor, p: Parameters) -> list[Tensor]:
+    return [F.linear(x, p.W_q, p.b_q), F.linear(x, p.W_k, p.b_k), F.linear(x, p.W_v, p.b_v)]
+
+
+def by_products(x: Tensor, p: Parameters) -> list[Tensor]:
+    return [x @ w.mT + b for w, b in zip((p.W_q, p.W_k, p.W_v), biased(p), strict=True)]
+
+
+def by_fusion(x: Tensor, p: Parameters) -> list[Tensor]:
+    fused = x @ torch.cat([p.W_q, p.W_k, p.W_v]).mT
+    return [y + b for y, b in zip(fused.chunk(3, -1), biased(p), strict=True)]
+
+
+PROJECTIONS: tuple[Projection, ...] = (by_torch, by_products, by_fusion)
+
+
+def module(
+    x: Tensor, p: Parameters, heads: int, project: Projection, attend: Algorithm, mask: Tensor
+) -> Tensor:
+    q, k, v = (split_heads(y, heads) for y in project(x, p))
+    context = merge_heads(attend(q, k, v, 1 / math.sqrt(q.shape[-1]), mask))
+    return context if p.W_o is None else F.linear(context, p.W_o, p.b_o)
+
+
+def long_split(x: Long, heads: int) -> Long:
+    return x.reshape(*x.shape[:-1], heads, -1).swapaxes(-2, -3)
+
+
+def long_merge(x: Long) -> Long:
+    return x.swapaxes(-2, -3).reshape(x.shape[0], x.shape[2], -1)
+
+
+def long_module(
+    x: Tensor, p: Parameters, case: Case, mask: Tensor, cotangent: Tensor
+) -> tuple[Long, Long, dict[str, Long]]:
+    """Output, weights and gradients by the chain rule, in long double."""
+    given = {name: long(t) for name, t in p.items()}
+    zero, tokens = np.longdouble(0), long(x)
+    q, k, v = (
+        long_split(tokens @ given[f"W_{n}"].T + given.get(f"b_{n}", zero), case.heads)
+        for n in "qkv"
+    )
+    scale = 1 / np.sqrt(np.longdouble(case.head_dim))
+    weights = long_softmax(scale * q @ k.swapaxes(-1, -2), mask)
+    context = long_merge(weights @ v)
+    output = context @ given["W_o"].T + given["b_o"]
+    grad = long(cotangent)
+    found = {"W_o": summed(grad, context), "b_o": grad.sum((0, 1))}
+    into = long_split(grad @ given["W_o"], case.heads)
+    into_weights = into @ v.swapaxes(-1, -2)
+    mean = (weights * into_weights).sum(-1, keepdims=True)
+    into_scores = scale * weights * (into_weights - mean)
+    parts = {"q": into_scores @ k, "k": into_scores.swapaxes(-1, -2) @ q}
+    parts["v"] = weights.swapaxes(-1, -2) @ into
+    found["x"] = np.zeros_like(tokens)
+    for name, part in parts.items():
+        merged = long_merge(part)
+        found["x"] = found["x"] + merged @ given[f"W_{name}"]
+        found[f"W_{name}"], found[f"b_{name}"] = summed(merged, tokens), merged.sum((0, 1))
+    return output, weights, found
+
+
+def summed(rows: Long, columns: Long) -> Long:
+    """Σ over the batch of rowsᵀ columns."""
+    return np.einsum("bti,btj->ij", rows, columns)
+
+
+def settings_of_modules(dtype: str) -> list[tuple[Case, Parameters, Tensor]]:
+    """Cases with their parameters; some with values far from zero, where cancellation shows."""
+    found = []
+    for size, sharpness, content, offset in itertools.product(
+        SIZES, (1, 8, 64), (Content.NORMAL, Content.REPEATED, Content.OUTLIER), (False, True)
+    ):
+        case = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=sharpness)
+        p = parameters_of(case, CONTRACT)
+        if offset and p.b_v is not None:
+            p = replace(p, b_v=rounded(p.b_v + 100, case))
+        found.append((case, p, tokens_of(case, CONTRACT)))
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_right_modules_stay_within_the_bound(
+    dtype: str, right_algorithms: dict[str, Algorithm]
+) -> None:
+    found = []
+    for case, p, x in settings_of_modules(dtype):
+        mask, kind = causal(case.tokens), DTYPES[dtype]
+        exact = multi_head_attention(x, p, case.heads, mask)
+        scale = 1 / math.sqrt(case.head_dim)
+        limit, of_weights = bounds(x, p, exact, scale, PRECISIONS[dtype], mask)
+        output, weights, _ = long_module(x, p, case, mask, torch.zeros_like(exact.output))
+        narrow, own = x.to(kind), p.map(lambda t, kind=kind: t.to(kind))
+        for (name, attend), project in itertools.product(right_algorithms.items(), PROJECTIONS):
+            got = module(narrow, own, case.heads, project, attend, mask)
+            ratio = float((distance(got, output) / limit).max()) * K
+            found.append(Worst(ratio, f"{name}, {project.__name__}, {case}"))
+        q, k = (split_heads(y, case.heads) for y in by_torch(narrow, own)[:2])
+        scores = (q @ k.mT * scale).masked_fill(~mask, -torch.inf)
+        for form in (scores.softmax(-1), scores.log_softmax(-1).exp()):
+            ratio = float((distance(form, weights) / of_weights).max()) * K
+            found.append(Worst(ratio, f"weights, {case}"))
+    within_bounds(found)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_right_gradients_stay_within_their_limit(
+    dtype: str, right_algorithms: dict[str, Algorithm]
+) -> None:
+    found = []
+    for case, p, x in settings_of_modules(dtype):
+        mask, kind = causal(case.tokens), DTYPES[dtype]
+        cotangent = rounded(normal(case, "cotangent", case.batch, case.tokens, case.d_out), case)
+        oracle = gradients(CONTRACT, case, x, p, mask, cotangent)
+        exact = long_module(x, p, case, mask, cotangent)[2]
+        for name, attend in right_algorithms.items():
+            leaves = {n: t.to(kind).clone().requires_grad_() for n, t in (("x", x), *p.items())}
+            own = Parameters(**{n: t for n, t in leaves.items() if n != "x"})
+            output = module(leaves["x"], own, case.heads, by_torch, attend, mask)
+            output.backward(cotangent.to(kind))
+            for leaf, tensor in leaves.items():
+                assert tensor.grad is not None, f"{name} gives {leaf} no gradient"
+                unit = PRECISIONS[dtype].u * oracle.growth * (oracle.scales[leaf] + 1e-30)
+                ratio = float((distance(tensor.grad, exact[leaf]) / unit).max())
+                found.append(Worst(ratio, f"{name}, gradient of {leaf}, {case}"))
+    within_bounds(found)
+
+
+def test_the_oracle_s_gradients_are_those_of_the_chain_rule() -> None:
+    for case, p, x in settings_of_modules("float64"):
+        cotangent = normal(case, "cotangent", case.batch, case.tokens, case.d_out)
+        mask = causal(case.tokens)
+        oracle = gradients(CONTRACT, case, x, p, mask, cotangent)
+        exact = long_module(x, p, case, mask, cotangent)[2]
+        for name, value in oracle.values.items():
+            allowed = 2.0**-53 * oracle.growth * oracle.scales[name]
+            assert bool((distance(value, exact[name]) <= allowed).all()), f"{name}, {case}"

@@ -60,6 +60,7 @@ class Host:
         self.objects: dict[int, Any] = {}
         self.made: dict[int, Callable[[], Any]] = {}
         self.handed_out: dict[int, tuple[Tensor, Tensor]] = {}
+        self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
 
     def answer(self, request: Message) -> Message:
         """Carry out one request; whatever the submission raises becomes the reply."""
@@ -131,10 +132,13 @@ class Host:
             return call_by_name_or_place(maker, arguments)
 
         seed(meta.get("seed"))
+        configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
         made = make()
         if not callable(made):
             raise Refused(f"`{meta['name']}` gives a {type(made).__name__}, which is no module")
-        return {"handle": self._keep(made, make)}, ()
+        handle = self._keep(made, make)
+        self.configs[handle] = configs
+        return {"handle": handle}, ()
 
     def function(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """A function of tensors, to be called like a module."""
@@ -189,6 +193,9 @@ class Host:
             "random_state_moved": meta["seed"] is None and before != random_state(),
             "training_after": bool(getattr(target, "training", meta["training"])),
             "earlier_result_changed": earlier is not None and changed(*earlier),
+            "config_changed": any(
+                vars(config) != before for config, before in self.configs.get(meta["handle"], ())
+            ),
             "called": sorted(called),
             "outputs": len(outputs),
         }
@@ -241,7 +248,7 @@ class Host:
     def drop(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Forget objects."""
         for handle in meta["handles"]:
-            for kept in (self.objects, self.made, self.handed_out):
+            for kept in (self.objects, self.made, self.handed_out, self.configs):
                 kept.pop(handle, None)
         return {}, ()
 

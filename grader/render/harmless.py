@@ -1,0 +1,44 @@
+"""Text that a submission wrote, made fit to be shown: no control characters, and not too long."""
+
+import re
+
+LINE = 200
+"""how many characters of a file name, a class name or another single line are shown"""
+
+# What moves the cursor, switches colours, reverses the reading order or cannot be seen: C0 and C1
+# but newline and tab, the soft hyphen, zero-width characters (but the two joiners, which scripts
+# and emoji need), marks, embeddings, overrides and isolates of direction, separators of lines,
+# tags, and halves of surrogate pairs (a file name that is not UTF-8), which cannot be written.
+UNFIT = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def harmless(text: str, limit: int = 4000) -> str:
+    """The text with its control characters as visible escapes, at most `limit` characters of it.
+
+    Newlines and tabs stay. Of a long text the beginning and the end are kept, and a note between
+    them says how long it was. Below some forty characters, `limit` leaves room for the note only.
+    """
+    # An escape is never shorter than what it stands for, so what lies further in cannot show.
+    ends = text if len(text) <= 2 * limit else text[:limit] + text[-limit:]
+    escaped = UNFIT.sub(_escape, ends)
+    if len(escaped) <= limit:
+        return escaped
+    gap = f" [… shortened: {len(text)} characters in all …] "
+    room = max(limit - len(gap), 0)
+    tail = room // 4
+    return (escaped[: room - tail] + gap + escaped[len(escaped) - tail :])[:limit]
+
+
+def one_line(text: str, limit: int = LINE) -> str:
+    """As `harmless`, with newlines and tabs escaped too: it cannot pass for several lines."""
+    return harmless(harmless(text, limit).replace("\n", "\\n").replace("\t", "\\t"), limit)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -1,0 +1,128 @@
+"""A report as plain text, for a terminal, a log or a mail."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from grader.render.view import PASSED, Group, Remark, Trouble, View, tally, view
+from grader.report import Report
+
+COLUMN = 40
+"""how wide a column of the last table may become before its longer cells stick out"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, and how a terminal with colours shows it."""
+
+    text: str
+    style: str = ""
+
+
+def render(report: Report) -> str:
+    """What a student or an instructor reads. Only headlines and the last table begin at the left
+    edge, so that nothing that a submission says can pass for a verdict.
+    """
+    return "".join(f"{line.text}\n" for line in _lines(report))
+
+
+def print_to(console: Console, report: Report) -> None:
+    """The same, with colours where the console has them."""
+    text = Text()
+    for line in _lines(report):
+        text.append(line.text, line.style)
+        text.append("\n")
+    console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
+
+
+def _lines(report: Report) -> Iterator[Line]:
+    views = [view(record) for record in report.submissions]
+    if not views:
+        yield Line("Nothing was graded.")
+    for i, shown in enumerate(views):
+        if i:
+            yield Line("")
+        yield from _submission(shown)
+    if len(views) > 1:
+        yield Line("")
+        yield from _table(views)
+        yield Line("")
+        yield Line(tally([shown.status for shown in views]))
+
+
+def _submission(shown: View) -> Iterator[Line]:
+    headline = f"{shown.file}  {shown.answers}  {shown.score}  {shown.status}"
+    yield Line(headline, f"bold {_colour(shown.status)}")
+    if shown.error:
+        yield from _remark("error", shown.error, "red")
+    if shown.troubles:
+        yield Line("")
+        yield from _by_group(shown.groups)
+    for trouble in shown.troubles:
+        yield Line("")
+        yield from _trouble(trouble)
+    if shown.troubles and shown.summary:
+        yield Line("")
+    for sentence in shown.summary:
+        yield from _indented(2, sentence)
+    if shown.troubles and shown.notes:
+        yield Line("")
+    for note in shown.notes:
+        yield from _remark("note", note, "")
+
+
+def _by_group(groups: Sequence[Group]) -> Iterator[Line]:
+    rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} claims") for g in groups]
+    for group, row in zip(groups, _aligned(rows), strict=True):
+        yield Line(f"  {row}", "" if group.status == PASSED else _colour(group.status))
+
+
+def _trouble(trouble: Trouble) -> Iterator[Line]:
+    yield Line(f"  {trouble.claim}", "bold")
+    yield from _indented(4, trouble.details or trouble.status)
+    if trouble.case:
+        yield from _indented(4, f"on        {trouble.case}")
+    if trouble.alike:
+        claims = "claims" if trouble.alike > 1 else "claim"
+        yield Line(f"    {trouble.alike} more {claims} ended the same way")
+
+
+def _remark(label: str, remark: Remark, style: str) -> Iterator[Line]:
+    first, *rest = remark.message.expandtabs(4).split("\n")
+    yield Line(f"  {label:<6}{first}", style)
+    yield from (Line(f"        {line}", style) for line in rest)
+
+
+def _indented(by: int, text: str) -> Iterator[Line]:
+    for line in text.expandtabs(4).split("\n"):
+        yield Line(" " * by + line)
+
+
+def _table(views: Sequence[View]) -> Iterator[Line]:
+    head = ("file", "exercise", "score", "status")
+    rows = [(shown.file, shown.answers, shown.score, shown.status) for shown in views]
+    first, *others = _aligned([head, *rows])
+    yield Line(first, "bold")
+    for shown, row in zip(views, others, strict=True):
+        yield Line(row, _colour(shown.status))
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows with their columns below each other, counted in the cells of a terminal."""
+    columns = list(zip(*rows, strict=True))
+    widths = [min(max(map(cell_len, column)), COLUMN) for column in columns]
+    return [
+        "  ".join(
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _colour(status: str) -> str:
+    if status == PASSED:
+        return "green"
+    return "yellow" if status == "not tried" else "red"

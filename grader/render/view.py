@@ -1,0 +1,267 @@
+"""What is said about a submission, whoever shows it: nothing twice, and nothing unfit to be shown.
+
+The records of a report hold what a submission wrote; the views hold the same, made harmless.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.render.harmless import harmless, one_line
+from grader.report import NoteRecord, PropertyRecord, SubmissionRecord
+
+PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
+BECAUSE = "because this did not hold: "
+NOTES = 20
+"""how many notes are shown; a submission can cause any number of them"""
+CODE = 20_000
+"""how many characters of a counterexample's code are shown"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A claim that does not hold, and how many more ended in just the same way."""
+
+    claim: str
+    status: str
+    details: str
+    case: str = ""
+    code: str = ""
+    alike: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Claims with one thing in common, which `why` says."""
+
+    why: str
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What became of the claims about one thing."""
+
+    name: str
+    score: str
+    status: str
+    total: int
+    passed: tuple[str, ...]
+    troubles: tuple[Trouble, ...]
+    alike: tuple[Claims, ...]
+    untried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A note or an error, with its place in the submission."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that is shown of one submission."""
+
+    file: str
+    answers: str
+    score: str
+    status: str
+    groups: tuple[Group, ...]
+    summary: tuple[str, ...]
+    error: Remark | None
+    notes: tuple[Remark, ...]
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """The claims that do not hold, in order."""
+        return tuple(trouble for group in self.groups for trouble in group.troubles)
+
+
+def view(record: SubmissionRecord) -> View:
+    """What to show of a record."""
+    error = record.error
+    return View(
+        file=one_line(record.file),
+        answers=_answers(record),
+        score=points(record.score, record.max_score),
+        status=word(record.status),
+        groups=_groups(record.properties),
+        summary=_summary(record),
+        error=error and Remark(word(error.kind), harmless(error.message) + place(error)),
+        notes=_notes(record.notes),
+    )
+
+
+def word(status: str) -> str:
+    """A status or kind as it is read."""
+    return one_line(status).replace("_", " ")
+
+
+def points(score: float, most: float) -> str:
+    """`17.5 / 20`: two decimals at most, and more where what is missing would round away."""
+    if not most and not score:
+        return "–"
+    for places in (2, 4):
+        if float(f"{score:.{places}f}") != most or abs(score - most) < 1e-6:
+            return f"{_number(score, places)} / {_number(most, places)}"
+    return f"{_number(score, 6)} / {_number(most, 6)}"
+
+
+def _number(value: float, places: int) -> str:
+    text = f"{value:.{places}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def tally(statuses: Sequence[str]) -> str:
+    """`3 submissions: 2 passed, 1 failed`, the most frequent first but for those that passed."""
+    counts = Counter(word(status) for status in statuses)
+    order = sorted(counts, key=lambda status: (status != PASSED, -counts[status], status))
+    listed = ", ".join(f"{counts[status]} {status}" for status in order)
+    total = f"{len(statuses)} submission{'s' * (len(statuses) != 1)}"
+    return f"{total}: {listed}" if listed else total
+
+
+def place(record: NoteRecord | object) -> str:
+    """' (cell 7, line 3)', or as much of it as is known."""
+    where = ((name, getattr(record, name)) for name in ("cell", "line"))
+    known = [f"{name} {number}" for name, number in where if number is not None]
+    return f" ({', '.join(known)})" if known else ""
+
+
+def _answers(record: SubmissionRecord) -> str:
+    exercise = "no exercise" if record.exercise is None else one_line(record.exercise)
+    return f"{exercise} ({one_line(record.name)})" if record.name else exercise
+
+
+def _notes(notes: Sequence[NoteRecord]) -> tuple[Remark, ...]:
+    shown = [Remark(word(n.kind), harmless(n.message) + place(n)) for n in notes[:NOTES]]
+    if len(notes) > NOTES:
+        shown.append(Remark("note", f"and {len(notes) - NOTES} more notes"))
+    return tuple(shown)
+
+
+def _summary(record: SubmissionRecord) -> tuple[str, ...]:
+    """Sentences about all claims together."""
+    claims = record.properties
+    kept = sum(p.status == PASSED for p in claims)
+    if claims and kept == len(claims):
+        return (f"All {kept} claims hold." if kept > 1 else "The claim holds.",)
+    if kept and not record.score and any(p.max_points for p in claims if p.status == PASSED):
+        nothing = (
+            f"{_claims(kept)} {'hold' if kept > 1 else 'holds'}, but no points are given yet: "
+            "an answer that computes nothing would do as well."
+        )
+        return (nothing, *_untried(claims))
+    return _untried(claims)
+
+
+def _untried(claims: Sequence[PropertyRecord]) -> tuple[str, ...]:
+    """A sentence for every reason why claims were not tried."""
+    untried = {p.claim: p for p in claims if p.status == NOT_TRIED}
+    counts = Counter(_reason(p, untried) for p in claims if p.status == NOT_TRIED)
+    return tuple(
+        f"{_claims(n)} {'were' if n > 1 else 'was'} not tried{harmless(reason)}"
+        for reason, n in counts.items()
+    )
+
+
+def _reason(claim: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
+    """Why a claim was not tried. If it waited for one that was not tried, why that was not."""
+    seen = set()
+    while claim.claim not in seen:
+        seen.add(claim.claim)
+        _, because, cause = claim.message.partition(BECAUSE)
+        if cause not in untried:
+            break
+        claim = untried[cause]
+    if because:
+        return f", {because}{cause}"
+    return f": {claim.message}" if claim.message else "."
+
+
+def _claims(count: int) -> str:
+    return f"{count} claim{'s' * (count != 1)}"
+
+
+def _groups(claims: Sequence[PropertyRecord]) -> tuple[Group, ...]:
+    first = _first_of_each_end(claims)
+    members: dict[str, list[PropertyRecord]] = {}
+    for claim in claims:
+        members.setdefault(claim.group, []).append(claim)
+    return tuple(_group(name, group, first) for name, group in members.items())
+
+
+Ends = dict[tuple[str, str], list[PropertyRecord]]
+
+
+def _first_of_each_end(claims: Sequence[PropertyRecord]) -> Ends:
+    """The claims on which the submission itself went wrong, by how it did."""
+    ends: Ends = {}
+    for claim in claims:
+        if claim.status not in (PASSED, FAILED, NOT_TRIED):
+            ends.setdefault(_end(claim), []).append(claim)
+    return ends
+
+
+def _end(claim: PropertyRecord) -> tuple[str, str]:
+    """How a claim ended, whatever the case was."""
+    details = _details(claim)
+    return claim.status, details.rpartition("\non ")[0] or details
+
+
+def _group(name: str, claims: Sequence[PropertyRecord], ends: Ends) -> Group:
+    troubles: list[Trouble] = []
+    alike: dict[str, list[str]] = {}
+    for claim in claims:
+        if claim.status in (PASSED, NOT_TRIED):
+            continue
+        same = ends.get(_end(claim), [claim])
+        if same[0] is claim:
+            troubles.append(_trouble(claim, len(same) - 1))
+        else:
+            alike.setdefault(one_line(same[0].claim), []).append(one_line(claim.claim))
+    return Group(
+        name=word(name),
+        score=points(sum(p.points for p in claims), round(sum(p.max_points for p in claims), 6)),
+        status=_status([p.status for p in claims]),
+        total=len(claims),
+        passed=_with(claims, PASSED),
+        troubles=tuple(troubles),
+        alike=tuple(Claims(why, tuple(same)) for why, same in alike.items()),
+        untried=_with(claims, NOT_TRIED),
+    )
+
+
+def _with(claims: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
+    return tuple(one_line(p.claim) for p in claims if p.status == status)
+
+
+def _status(statuses: Sequence[str]) -> str:
+    """The first trouble; if there is none, whether all were tried."""
+    troubles = [status for status in statuses if status not in (PASSED, NOT_TRIED)]
+    if troubles:
+        return word(troubles[0])
+    return word(NOT_TRIED) if NOT_TRIED in statuses else PASSED
+
+
+def _trouble(claim: PropertyRecord, alike: int) -> Trouble:
+    shown = claim.counterexample
+    case = claim.case or ""
+    return Trouble(
+        claim=one_line(claim.claim),
+        status=word(claim.status),
+        details=harmless(_details(claim)),
+        case="" if case in claim.message else one_line(case),
+        code=harmless(shown.code, CODE) if shown and shown.code else "",
+        alike=alike,
+    )
+
+
+def _details(claim: PropertyRecord) -> str:
+    """The message without the claim on its first line, flush left."""
+    first, _, rest = claim.message.partition("\n")
+    lines = (rest if first == claim.claim else claim.message).split("\n")
+    return "\n".join(line.removeprefix("  ") for line in lines)
