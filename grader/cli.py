@@ -64,7 +64,7 @@ def grade(
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
-    click.echo(run.rendered(report, form), nl=False)
+    run.show(report, form)
     sys.exit(run.exit_code(report))
 
 
@@ -82,7 +82,7 @@ def check(path: str, exercise: str | None, form: str, **options: Any) -> None:
     from grader import run
 
     report = run.grade((path,), run.settings(exercise, None, **options))
-    click.echo(run.rendered(report, form), nl=False)
+    run.show(report, form)
     sys.exit(run.exit_code(report))
 
 
@@ -139,10 +139,19 @@ def _expected(error: Exception) -> bool:
     """Whether an exception is a message for the caller."""
     from grader.inference import NoTarget
     from grader.points import BadPoints
+    from grader.run import NoDevice
     from grader.sandbox.process import SandboxError
     from grader.submission import NotFound
 
-    kinds = (NoTarget, BadPoints, SandboxError, NotFound, FileExistsError, PermissionError)
+    kinds = (
+        NoTarget,
+        NoDevice,
+        BadPoints,
+        SandboxError,
+        NotFound,
+        FileExistsError,
+        PermissionError,
+    )
     return isinstance(error, kinds)
 
 

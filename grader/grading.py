@@ -105,7 +105,10 @@ def renamed(contract: Contract, name: str) -> Contract:
 
 def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
     """Judge every claim in order. Raises SubmissionFailed if the code cannot be loaded again."""
-    bank = strategies.bank(bench.asked, exercise.cases, settings.seed)
+    bank = [
+        replace(case, device=settings.device)
+        for case in strategies.bank(bench.asked, exercise.cases, settings.seed)
+    ]
     assert bench.contract is not None  # decides about exchanged names, before anything is judged
     verdicts: list[Verdict] = []
     failed: set[Property] = set()

@@ -20,6 +20,7 @@ NOTE = "headcheck note"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the command line understands."""
     group = parser.getgroup("headcheck", "properties of attention")
     group.addoption(
         "--headcheck",

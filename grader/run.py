@@ -1,12 +1,13 @@
 """One run of a command: from paths to a report, and from a report to text and files."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from grader import inference, points, render, submission
+from grader import devices, inference, points, render, submission
 from grader.grading import Settings
 from grader.grading import grade as grade_one
 from grader.report import (
@@ -21,7 +22,11 @@ from grader.sandbox.limits import Limits
 from grader.sandbox.process import Server
 from grader.submission import NotFound, Submission
 
-__all__ = ["exit_code", "grade", "rendered", "settings", "shown", "write"]
+__all__ = ["exit_code", "grade", "rendered", "settings", "show", "shown", "write"]
+
+
+class NoDevice(Exception):
+    """A device that is not there; the message says why."""
 
 
 def settings(
@@ -35,10 +40,20 @@ def settings(
     cpu_seconds: int = 60,
     memory: int = 2048,
 ) -> Settings:
-    """The settings of a run. Raises NoTarget, BadPoints."""
+    """The settings of a run. Raises NoTarget, BadPoints, NoDevice."""
+    if devices.NAME.fullmatch(device) is None:
+        raise NoDevice(f"{device}: no device; there are cpu, cuda, cuda:N and mps")
+    why_not = devices.unavailable(device)
+    if why_not is not None:
+        raise NoDevice(f"{device}: {why_not}")
     return Settings(
         exercise=None if exercise is None else inference.by_slug(exercise),
-        limits=Limits(call_s=call_seconds, wall_s=seconds, cpu_s=cpu_seconds, memory=memory << 20),
+        limits=Limits(
+            call_s=call_seconds,
+            wall_s=seconds,
+            cpu_s=cpu_seconds,  # CUDA maps address space by the hundred gigabytes: a limit on it would end everything.
+            memory=memory << 20 if device == "cpu" else None,
+        ),
         points=None if points_file is None else points.read(points_file),
         seed=seed,
         device=device,
@@ -108,9 +123,18 @@ def rendered(report: Report, form: str) -> str:
         case "json":
             return to_json(report)
         case "html":
-            return render.html.index(report)
+            return render.html.whole(report)
         case _:
             return render.text.render(report)
+
+
+def show(report: Report, form: str) -> None:
+    """Write the report to standard output, in colour if that is a terminal."""
+    console = Console()
+    if form == "text" and console.is_terminal:
+        render.text.print_to(console, report)
+    else:
+        sys.stdout.write(rendered(report, form))
 
 
 def write(report: Report, out: Path) -> Path:

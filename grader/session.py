@@ -11,8 +11,13 @@ from torch import Tensor
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Child, Server
 from grader.sandbox.wire import Message
-from grader.subject import failure
+from grader.subject import failure, taken
 from properties.violation import Status, SubmissionFailed
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    remarks: list[dict[str, Any]]
 
 
 @dataclass(eq=False)
@@ -39,7 +44,7 @@ class Session:
         self.names = names
         if self.child is None or self.child.closed:
             self._begin()
-        return list(self._ask("load", {"names": names}).meta["remarks"])
+        return taken(self._ask("load", {"names": names}), _Loaded).remarks
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""

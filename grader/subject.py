@@ -6,12 +6,13 @@ so both give the same verdicts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import msgspec
 from torch import Tensor
 
 from grader.sandbox.wire import Message, named, positional
-from grader.sandbox.worker.host import Host
+from grader.sandbox.worker.host import MESSAGE_LIMIT, Host
 from properties.subject import Gradients, How, Module, Returned, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed
 
@@ -90,17 +91,7 @@ class ChannelModule:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
     def tensors(self) -> Mapping[str, TensorInfo]:
-        described = self._ask("tensors").meta.get("tensors", {})
-        return {
-            str(name): TensorInfo(
-                kind=str(info["kind"]),
-                shape=tuple(info["shape"]),
-                dtype=str(info["dtype"]),
-                device=str(info["device"]),
-                trainable=bool(info["trainable"]),
-            )
-            for name, info in described.items()
-        }
+        return taken(self._ask("tensors"), _Described).tensors
 
     def read(self, paths: Sequence[str]) -> Mapping[str, Tensor]:
         return dict(self._ask("fetch", paths=list(paths)).tensors)
@@ -121,19 +112,22 @@ class ChannelModule:
             watched=how.watched,
         )
         tensors = tuple(tensor for _, tensor in reply.tensors)
-        meta, count = reply.meta, int(reply.meta["outputs"])
+        seen = taken(reply, _Seen)
+        outputs = tensors[: len(tensors) - len(given)]
+        if len(tensors) < len(given) or not len(outputs) == len(seen.dtypes) == len(seen.devices):
+            raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
         return Returned(
-            outputs=tensors[:count],
-            form=str(meta["form"]),
-            dtypes=tuple(meta["dtypes"]),
-            devices=tuple(meta["devices"]),
-            inputs_after=tensors[count:],
-            printed=int(meta["printed"]),
-            random_state_moved=bool(meta["random_state_moved"]),
-            training_after=bool(meta["training_after"]),
-            earlier_result_changed=bool(meta["earlier_result_changed"]),
-            config_changed=bool(meta["config_changed"]),
-            called=tuple(meta["called"]),
+            outputs=outputs,
+            inputs_after=tensors[len(outputs) :],
+            form=seen.form,
+            dtypes=seen.dtypes,
+            devices=seen.devices,
+            printed=seen.printed,
+            random_state_moved=seen.random_state_moved,
+            training_after=seen.training_after,
+            earlier_result_changed=seen.earlier_result_changed,
+            config_changed=seen.config_changed,
+            called=seen.called,
         )
 
     def vjp(
@@ -144,10 +138,10 @@ class ChannelModule:
             sent["mask"] = mask
         reply = self._ask("vjp", named(sent), paths=list(paths), device=self.device)
         found = dict(reply.tensors)
-        return Gradients(
-            tuple(found.get(f"input {i}") for i in range(len(inputs))),
-            {path: found.get(path) for path in paths},
-        )
+        arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
+        if any(g is not None and g.shape != x.shape for g, x in zip(arrived, inputs, strict=True)):
+            raise SubmissionFailed(Status.CRASHED, "answered with gradients of another shape")
+        return Gradients(arrived, {path: found.get(path) for path in paths})
 
     def move(self, dtype: str | None, device: str | None) -> None:
         self._ask("move", dtype=dtype, device=device)
@@ -158,14 +152,52 @@ class ChannelModule:
         return ChannelModule(self.subject, handle_of(reply), self.device)
 
 
+@dataclass(frozen=True)
+class _Made:
+    handle: int
+
+
+@dataclass(frozen=True)
+class _Described:
+    tensors: dict[str, TensorInfo]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    form: str
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    printed: int
+    random_state_moved: bool
+    training_after: bool
+    earlier_result_changed: bool
+    config_changed: bool
+    called: tuple[str, ...]
+
+
+Said = TypeVar("Said")
+
+
+def taken(reply: Message, form: type[Said]) -> Said:
+    """What a reply says. Raises SubmissionFailed where it has not the form of an answer.
+
+    A submission shares a process with the host that answers for it, and may answer in its place.
+    """
+    try:
+        return msgspec.convert(dict(reply.meta), form)
+    except msgspec.ValidationError as error:
+        text = f"answered what was not asked: {error}"
+        raise SubmissionFailed(Status.CRASHED, text) from None
+
+
 def handle_of(reply: Message) -> int:
     """The number of a new object."""
-    return int(reply.meta["handle"])
+    return taken(reply, _Made).handle
 
 
 def failure(meta: Mapping[str, Any]) -> SubmissionFailed:
     """What the submission raised, as the examiner's record of it."""
-    message = str(meta.get("message", "it raised something that cannot be shown"))
+    message = str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
     memory = meta.get("type") in ("MemoryError", "OutOfMemoryError") or "can't allocate" in message
     status = Status.OUT_OF_MEMORY if memory else Status.CRASHED
     cell, line = meta.get("cell"), meta.get("line")

@@ -33,7 +33,7 @@ class Submission:
     @property
     def student(self) -> str:
         """Whose it is, as far as the file name tells."""
-        return self.path.stem
+        return Path(self.shown).stem
 
     @property
     def kind(self) -> str:
@@ -65,7 +65,7 @@ def _find(argument: str) -> Iterator[Submission]:
     elif path.suffix.lower() not in KINDS:
         raise NotFound(f"{path}: a submission is a .ipynb or a .py file")
     else:
-        yield Submission(path, str(path), name)
+        yield Submission(path, shown(path), name)
 
 
 def _in_folder(folder: Path) -> Iterator[Submission]:
@@ -74,7 +74,12 @@ def _in_folder(folder: Path) -> Iterator[Submission]:
             if entry.name not in SKIPPED:
                 yield from _in_folder(entry)
         elif entry.suffix.lower() in KINDS:
-            yield Submission(entry, str(entry))
+            yield Submission(entry, shown(entry))
+
+
+def shown(path: Path) -> str:
+    """A path as text that can be written anywhere: bytes that are no UTF-8 are escaped."""
+    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read(submission: Submission, limit: int) -> bytes:

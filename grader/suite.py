@@ -28,18 +28,18 @@ UNSUPPORTED = (
 class Cell:
     """One property on one device in one dtype."""
 
-    property: Property
+    wanted: Property
     device: str
     dtype: str
 
     @property
     def name(self) -> str:
-        return f"{self.property.name}[{self.device}-{self.dtype}]"
+        return f"{self.wanted.name}[{self.device}-{self.dtype}]"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended. The property holds unless there is a `failure` or a reason for `skipped`."""
+    """How a cell ended: well, unless there is a `failure` or a reason why it was `skipped`."""
 
     failure: str = ""
     skipped: str = ""
@@ -89,14 +89,14 @@ class Suite:
                 return Outcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
         devices.pin(cell.device)
         bank = [replace(case, dtype=cell.dtype, device=cell.device) for case in self.bank]
-        return outcome_of(check(cell.property, self.bench, bank))
+        return outcome_of(check(cell.wanted, self.bench, bank))
 
 
 def rests_on(cell: Cell, contract: Contract) -> list[Cell]:
     """The cells that must hold for this one to be worth trying: in its own dtype where possible."""
     return [
         Cell(required, cell.device, dtype)
-        for required in cell.property.requires
+        for required in cell.wanted.requires
         if required.applies_to(contract)
         for dtype in (required.dtypes if cell.dtype not in required.dtypes else (cell.dtype,))
     ]

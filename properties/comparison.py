@@ -75,9 +75,11 @@ def _first(mask: Tensor) -> tuple[int, ...]:
 
 
 def _name(what: str, where: tuple[int, ...]) -> str:
-    return f"{what}[{', '.join(str(i) for i in where)}]" if where else what
+    """`output after a change` at (0, 1) is `output[0, 1] after a change`."""
+    noun, space, rest = what.partition(" ")
+    index = f"[{', '.join(str(i) for i in where)}]" if where else ""
+    return f"{noun}{index}{space}{rest}"
 
 
 def _count(mask: Tensor) -> str:
-    n, total = int(mask.sum()), mask.numel()
-    return f"{n} of {total} element" + ("s" if total != 1 else "")
+    return f"{int(mask.sum())} of {mask.numel()} elements"

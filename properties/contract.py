@@ -14,6 +14,7 @@ from torch import Tensor
 
 from properties.case import Case, MaskForm
 from properties.subject import Value
+from properties.violation import Kind, Violation
 from reference import Parameters
 
 
@@ -191,7 +192,14 @@ class Contract:
         ]
 
     def canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
-        """The inverse of `stored`, by canonical name. Linear, so it carries gradients over too."""
+        """The inverse of `stored`, by canonical name. Linear, so it carries gradients over too.
+
+        Raises Violation where a tensor is missing or has another shape.
+        """
+        for path, shape in self.paths(case).items():
+            got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"
+            if got != f"shape {shape}":
+                raise Violation(Kind.SHAPE, f"shape {shape}", got, f"`{path}`")
         found: dict[str, list[Tensor]] = {}
         for slot in self.slots:
             if slot.is_bias and not self.biases(case):

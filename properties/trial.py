@@ -118,7 +118,7 @@ class Trial:
         returned = instance.forward(
             x, self.mask if mask is ... else mask, how or How(memory=self.memory(x))
         )
-        self._check_form(returned, x)
+        self.check_form(returned, x)
         return returned
 
     def run(
@@ -157,7 +157,8 @@ class Trial:
         """The case's own memory layout, for the case's own input; others come contiguous."""
         return self.case.memory.value if x is self.x else "contiguous"
 
-    def _check_form(self, returned: Returned, x: Tensor) -> None:
+    def check_form(self, returned: Returned, x: Tensor) -> None:
+        """Raises Violation unless as many tensors came back as are asked for, of their shapes."""
         shapes = self.shapes(x)
         asked = f"{self.contract.returns} ({len(shapes)} tensor{'s' * (len(shapes) > 1)})"
         if len(returned.outputs) != len(shapes):

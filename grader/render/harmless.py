@@ -13,17 +13,27 @@ UNFIT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+UNFIT_IN_A_LINE = re.compile(f"[\t\n]|{UNFIT.pattern}")
 
 
 def harmless(text: str, limit: int = 4000) -> str:
     """The text with its control characters as visible escapes, at most `limit` characters of it.
 
     Newlines and tabs stay. Of a long text the beginning and the end are kept, and a note between
-    them says how long it was. Below some forty characters, `limit` leaves room for the note only.
+    them says how long it was.
     """
-    # An escape is never shorter than what it stands for, so what lies further in cannot show.
+    return _shown(text, limit, UNFIT)
+
+
+def one_line(text: str, limit: int = LINE) -> str:
+    """As `harmless`, with newlines and tabs escaped too: it cannot pass for several lines."""
+    return _shown(text, limit, UNFIT_IN_A_LINE)
+
+
+def _shown(text: str, limit: int, unfit: re.Pattern[str]) -> str:
+    # An escape is longer than what it stands for, so what lies further in could not be shown.
     ends = text if len(text) <= 2 * limit else text[:limit] + text[-limit:]
-    escaped = UNFIT.sub(_escape, ends)
+    escaped = unfit.sub(_escape, ends)
     if len(escaped) <= limit:
         return escaped
     gap = f" [… shortened: {len(text)} characters in all …] "
@@ -32,13 +42,8 @@ def harmless(text: str, limit: int = 4000) -> str:
     return (escaped[: room - tail] + gap + escaped[len(escaped) - tail :])[:limit]
 
 
-def one_line(text: str, limit: int = LINE) -> str:
-    """As `harmless`, with newlines and tabs escaped too: it cannot pass for several lines."""
-    return harmless(harmless(text, limit).replace("\n", "\\n").replace("\t", "\\t"), limit)
-
-
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code <= 0xFF:
-        return f"\\x{code:02x}"
+        return {9: "\\t", 10: "\\n", 13: "\\r"}.get(code, f"\\x{code:02x}")
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

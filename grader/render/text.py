@@ -7,11 +7,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from grader.render.view import PASSED, Group, Remark, Trouble, View, tally, view
+from grader.render.view import Group, Remark, Trouble, View, tally, view
 from grader.report import Report
+from properties.violation import Status
 
-COLUMN = 40
-"""how wide a column of the last table may become before its longer cells stick out"""
+FILE = 48
+"""how wide the column of files in the last table may become; of longer ones the end is shown"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,10 @@ class Line:
 
 
 def render(report: Report) -> str:
-    """What a student or an instructor reads. Only headlines and the last table begin at the left
-    edge, so that nothing that a submission says can pass for a verdict.
+    """What a student or an instructor reads.
+
+    Only headlines and the last table begin at the left edge, and both are one line each, so that
+    nothing that a submission says can pass for a verdict.
     """
     return "".join(f"{line.text}\n" for line in _lines(report))
 
@@ -77,7 +80,7 @@ def _submission(shown: View) -> Iterator[Line]:
 def _by_group(groups: Sequence[Group]) -> Iterator[Line]:
     rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} claims") for g in groups]
     for group, row in zip(groups, _aligned(rows), strict=True):
-        yield Line(f"  {row}", "" if group.status == PASSED else _colour(group.status))
+        yield Line(f"  {row}", "" if group.status == Status.PASSED else _colour(group.status))
 
 
 def _trouble(trouble: Trouble) -> Iterator[Line]:
@@ -103,17 +106,24 @@ def _indented(by: int, text: str) -> Iterator[Line]:
 
 def _table(views: Sequence[View]) -> Iterator[Line]:
     head = ("file", "exercise", "score", "status")
-    rows = [(shown.file, shown.answers, shown.score, shown.status) for shown in views]
+    rows = [(_end(shown.file), shown.exercise, shown.score, shown.status) for shown in views]
     first, *others = _aligned([head, *rows])
     yield Line(first, "bold")
     for shown, row in zip(views, others, strict=True):
         yield Line(row, _colour(shown.status))
 
 
+def _end(file: str) -> str:
+    if cell_len(file) <= FILE:
+        return file
+    while cell_len(file) >= FILE:
+        file = file[1:]
+    return f"…{file}"
+
+
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The rows with their columns below each other, counted in the cells of a terminal."""
-    columns = list(zip(*rows, strict=True))
-    widths = [min(max(map(cell_len, column)), COLUMN) for column in columns]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
             cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
@@ -123,6 +133,6 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _colour(status: str) -> str:
-    if status == PASSED:
+    if status == Status.PASSED:
         return "green"
     return "yellow" if status == "not tried" else "red"

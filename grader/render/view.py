@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.render.harmless import harmless, one_line
-from grader.report import NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report import ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from properties.violation import Status, place
 
-PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
 BECAUSE = "because this did not hold: "
 NOTES = 20
 """how many notes are shown; a submission can cause any number of them"""
@@ -65,13 +65,29 @@ class View:
     """All that is shown of one submission."""
 
     file: str
-    answers: str
+    exercise: str
+    name: str
     score: str
     status: str
     groups: tuple[Group, ...]
     summary: tuple[str, ...]
     error: Remark | None
     notes: tuple[Remark, ...]
+
+    @property
+    def answers(self) -> str:
+        """What is judged: the exercise, and the name of the definition that answers it."""
+        return f"{self.exercise} ({self.name})" if self.name else self.exercise
+
+    @property
+    def folder(self) -> str:
+        """The part of the file's path that ends with its last slash."""
+        return self.file[: len(self.file) - len(self.base)]
+
+    @property
+    def base(self) -> str:
+        """The file's path after its last slash; all of it if nothing follows."""
+        return self.file.rpartition("/")[2] or self.file
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:
@@ -81,15 +97,15 @@ class View:
 
 def view(record: SubmissionRecord) -> View:
     """What to show of a record."""
-    error = record.error
     return View(
         file=one_line(record.file),
-        answers=_answers(record),
+        exercise="no exercise" if record.exercise is None else one_line(record.exercise),
+        name=one_line(record.name or ""),
         score=points(record.score, record.max_score),
         status=word(record.status),
         groups=_groups(record.properties),
         summary=_summary(record),
-        error=error and Remark(word(error.kind), harmless(error.message) + place(error)),
+        error=_remark(record.error) if record.error else None,
         notes=_notes(record.notes),
     )
 
@@ -118,26 +134,19 @@ def _number(value: float, places: int) -> str:
 def tally(statuses: Sequence[str]) -> str:
     """`3 submissions: 2 passed, 1 failed`, the most frequent first but for those that passed."""
     counts = Counter(word(status) for status in statuses)
-    order = sorted(counts, key=lambda status: (status != PASSED, -counts[status], status))
+    order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
     total = f"{len(statuses)} submission{'s' * (len(statuses) != 1)}"
     return f"{total}: {listed}" if listed else total
 
 
-def place(record: NoteRecord | object) -> str:
-    """' (cell 7, line 3)', or as much of it as is known."""
-    where = ((name, getattr(record, name)) for name in ("cell", "line"))
-    known = [f"{name} {number}" for name, number in where if number is not None]
-    return f" ({', '.join(known)})" if known else ""
-
-
-def _answers(record: SubmissionRecord) -> str:
-    exercise = "no exercise" if record.exercise is None else one_line(record.exercise)
-    return f"{exercise} ({one_line(record.name)})" if record.name else exercise
+def _remark(record: NoteRecord | ErrorRecord) -> Remark:
+    text = harmless(record.message) + place(record.cell, record.line)
+    return Remark(word(record.kind), text)
 
 
 def _notes(notes: Sequence[NoteRecord]) -> tuple[Remark, ...]:
-    shown = [Remark(word(n.kind), harmless(n.message) + place(n)) for n in notes[:NOTES]]
+    shown = [_remark(note) for note in notes[:NOTES]]
     if len(notes) > NOTES:
         shown.append(Remark("note", f"and {len(notes) - NOTES} more notes"))
     return tuple(shown)
@@ -146,13 +155,14 @@ def _notes(notes: Sequence[NoteRecord]) -> tuple[Remark, ...]:
 def _summary(record: SubmissionRecord) -> tuple[str, ...]:
     """Sentences about all claims together."""
     claims = record.properties
-    kept = sum(p.status == PASSED for p in claims)
+    kept = sum(p.status == Status.PASSED for p in claims)
     if claims and kept == len(claims):
         return (f"All {kept} claims hold." if kept > 1 else "The claim holds.",)
-    if kept and not record.score and any(p.max_points for p in claims if p.status == PASSED):
+    if not record.score and any(p.max_points for p in claims if p.status == Status.PASSED):
+        verbs = "hold, but give" if kept > 1 else "holds, but gives"
         nothing = (
-            f"{_claims(kept)} {'hold' if kept > 1 else 'holds'}, but no points are given yet: "
-            "an answer that computes nothing would do as well."
+            f"{_claims(kept)} {verbs} no points yet: "
+            "an answer that computes nothing can keep such claims, too."
         )
         return (nothing, *_untried(claims))
     return _untried(claims)
@@ -160,8 +170,8 @@ def _summary(record: SubmissionRecord) -> tuple[str, ...]:
 
 def _untried(claims: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """A sentence for every reason why claims were not tried."""
-    untried = {p.claim: p for p in claims if p.status == NOT_TRIED}
-    counts = Counter(_reason(p, untried) for p in claims if p.status == NOT_TRIED)
+    untried = {p.claim: p for p in claims if p.status == Status.NOT_TRIED}
+    counts = Counter(_reason(p, untried) for p in claims if p.status == Status.NOT_TRIED)
     return tuple(
         f"{_claims(n)} {'were' if n > 1 else 'was'} not tried{harmless(reason)}"
         for reason, n in counts.items()
@@ -201,7 +211,7 @@ def _first_of_each_end(claims: Sequence[PropertyRecord]) -> Ends:
     """The claims on which the submission itself went wrong, by how it did."""
     ends: Ends = {}
     for claim in claims:
-        if claim.status not in (PASSED, FAILED, NOT_TRIED):
+        if claim.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
             ends.setdefault(_end(claim), []).append(claim)
     return ends
 
@@ -216,7 +226,7 @@ def _group(name: str, claims: Sequence[PropertyRecord], ends: Ends) -> Group:
     troubles: list[Trouble] = []
     alike: dict[str, list[str]] = {}
     for claim in claims:
-        if claim.status in (PASSED, NOT_TRIED):
+        if claim.status in (Status.PASSED, Status.NOT_TRIED):
             continue
         same = ends.get(_end(claim), [claim])
         if same[0] is claim:
@@ -228,10 +238,10 @@ def _group(name: str, claims: Sequence[PropertyRecord], ends: Ends) -> Group:
         score=points(sum(p.points for p in claims), round(sum(p.max_points for p in claims), 6)),
         status=_status([p.status for p in claims]),
         total=len(claims),
-        passed=_with(claims, PASSED),
+        passed=_with(claims, Status.PASSED),
         troubles=tuple(troubles),
         alike=tuple(Claims(why, tuple(same)) for why, same in alike.items()),
-        untried=_with(claims, NOT_TRIED),
+        untried=_with(claims, Status.NOT_TRIED),
     )
 
 
@@ -241,10 +251,10 @@ def _with(claims: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
 
 def _status(statuses: Sequence[str]) -> str:
     """The first trouble; if there is none, whether all were tried."""
-    troubles = [status for status in statuses if status not in (PASSED, NOT_TRIED)]
+    troubles = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
     if troubles:
         return word(troubles[0])
-    return word(NOT_TRIED) if NOT_TRIED in statuses else PASSED
+    return word(Status.NOT_TRIED) if Status.NOT_TRIED in statuses else Status.PASSED
 
 
 def _trouble(claim: PropertyRecord, alike: int) -> Trouble:

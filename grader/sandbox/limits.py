@@ -11,8 +11,8 @@ class Limits:
     """wall time of one call"""
     wall_s: float = 120.0
     cpu_s: int = 60
-    memory: int = 2 << 30
-    """address space beyond what the interpreter and torch map anyway"""
+    memory: int | None = 2 << 30
+    """address space beyond what the interpreter and torch map anyway; None is no limit"""
     source: int = 20 << 20
     """size of the file handed in"""
     reply: int = 256 << 20

@@ -140,11 +140,12 @@ def confine(limits: dict[str, Any], ipc: int) -> None:
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    mapped = mapped_memory()
+    given = limits["memory"]
+    space = resource.RLIM_INFINITY if given is None else mapped_memory() + given
     for what, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 2),
-        (resource.RLIMIT_AS, mapped + limits["memory"], mapped + limits["memory"]),
+        (resource.RLIMIT_AS, space, space),
         (resource.RLIMIT_NOFILE, NO_MORE_FILES, NO_MORE_FILES),
         (resource.RLIMIT_FSIZE, MAX_FILE, MAX_FILE),
     ):

@@ -107,13 +107,16 @@ def _size(dtype_name: str, shape: tuple[int, ...]) -> int:
         raise BadFrame(f"unknown dtype {dtype_name[:40]!r}")
     if len(shape) > MAX_DIMENSIONS or any(not 0 <= n <= MAX_BODY for n in shape):
         raise BadFrame("impossible shape")
+    # An empty tensor has strides, too, and torch refuses those that overflow.
+    if math.prod(max(n, 1) for n in shape) > MAX_BODY:
+        raise BadFrame("impossible shape")
     return math.prod(shape) * DTYPES[dtype_name].itemsize
 
 
 def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -> Tensor:
     if not data:
         return torch.empty(shape, dtype=dtype)
-    if dtype is torch.bool and max(data) > 1:
+    if dtype is torch.bool and torch.frombuffer(data, dtype=torch.uint8).max() > 1:
         raise BadFrame("a bool that is neither 0 nor 1")
     return torch.frombuffer(data, dtype=dtype).reshape(shape)
 

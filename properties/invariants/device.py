@@ -35,7 +35,9 @@ def it_moves_to_another_dtype(trial: Trial) -> None:
         module.move("float64", None)
     wide = trial.bench.fresh(replace(trial.case, dtype="float64"))
     moved = replace(instance, case=wide.case)
-    output = moved.forward(trial.x, trial.mask, How()).outputs[0]
+    returned = moved.forward(trial.x, trial.mask, How())
+    trial.check_form(returned, trial.x)
+    output = returned.outputs[0]
     if output.dtype is not torch.float64:
         raise Violation(Kind.DTYPE, "float64 after .to(torch.float64)", str(output.dtype), "output")
     trial.must_stay(output.double(), trial.output, trial.allowed)
@@ -59,6 +61,7 @@ def it_moves_to_another_device(trial: Trial) -> None:
         if failure.status is Status.CRASHED and any(s in failure.message for s in READS_VALUES):
             return
         raise
+    trial.check_form(returned, trial.x)
     for device, name in zip(returned.devices, trial.names, strict=True):
         if device != "meta":
             raise Violation(Kind.DEVICE, "the device of the module", device, name)

@@ -133,7 +133,9 @@ def _must_toss(hits: Tensor, probability: float, expected: str, what: str) -> No
 def _effective(trial: Trial, seen: Dropped) -> tuple[float, float]:
     """The rate and the factor of what is seen: an extra dropout on the output adds its own."""
     keep = 1 - trial.case.dropout
-    if seen.partly:
+    vanished = int(seen.vanished.sum())
+    on_weights = not improbable(vanished, seen.vanished.numel(), trial.case.dropout)
+    if seen.partly and on_weights:
         trial.bench.note(EXTRA)
         return 1 - keep * keep, 1 / keep**2
     return 1 - keep, 1 / keep

@@ -83,6 +83,8 @@ def every_weight_gets_a_gradient(trial: Trial) -> None:
 )
 def the_gradient_predicts_a_small_step(trial: Trial) -> None:
     """A small step changes the output by as much as the gradient says."""
+    if _only_as_exact_as_float32(trial):
+        return  # its rounding, divided by the step, would hide the slope
     direction = rounded(normal(trial.case, "x2", *trial.x.shape), trial.case)
     step = 1e-5
     ahead, behind = trial.outputs(trial.x + step * direction, trial.x - step * direction)
@@ -94,7 +96,13 @@ def the_gradient_predicts_a_small_step(trial: Trial) -> None:
     size = (exact_gradients(trial).scales["x"] * direction.abs()).sum().reshape(1)
     # The third derivative contributes step² times a moderate multiple of the natural size.
     allowed = Allowed(1e-6 * size, 1e-6 * size)
-    comparison.agree(predicted, slope, allowed, "the change predicted by the gradient")
+    comparison.agree(predicted, slope, allowed, "change predicted by the gradient")
+
+
+def _only_as_exact_as_float32(trial: Trial) -> bool:
+    """Whether the output is right, but some step computes in float32."""
+    error, allowed = (trial.output - trial.expected.outputs[0]).abs(), trial.allowed
+    return bool((error > allowed.exact).any() and (error <= allowed.float32).all())
 
 
 ALL = (

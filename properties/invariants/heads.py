@@ -92,7 +92,7 @@ def each_head_fills_only_its_own_part(trial: Trial) -> None:
         after = trial.run(parameters=with_parameters(trial, **identity, **changed))[0]
         others = [c for c in range(trial.case.d_out) if not rows.start <= c < rows.stop]
         slack = expected.allowed[0][..., others]
-        what = f"the parts of the heads other than {head}"
+        what = f"output outside head {head}"
         trial.must_stay(after[..., others], before[..., others], slack, what)
 
 

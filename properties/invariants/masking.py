@@ -31,7 +31,7 @@ def the_future_is_invisible(trial: Trial) -> None:
         changed[:, start:] = rounded(3 - 2 * changed[:, start:].flip(1), trial.case)
         output = trial.outputs(changed)[0]
         allowed = trial.allowed[:, :start]
-        what = f"output[:, :{start}] after a change of tokens {start} and later"
+        what = f"output after a change of token {start} and all later ones"
         trial.must_stay(output[:, :start], trial.output[:, :start], allowed, what)
 
 
@@ -146,7 +146,7 @@ def blocked_tokens_change_nothing(trial: Trial) -> None:
         output = trial.run(changed)[0]
         rows = ~seen[:, :, token] & (torch.arange(t) != token)
         picked = Allowed(trial.allowed.exact[rows], trial.allowed.float32[rows])
-        what = f"outputs that may not attend to token {token}"
+        what = f"output after a change of token {token}, which is hidden from it"
         trial.must_stay(output[rows], trial.output[rows], picked, what)
 
 
@@ -180,7 +180,9 @@ def a_causal_mask_hides_the_future(trial: Trial) -> None:
     changed[:, -1] = 3 - 2 * changed[:, -1]
     before, after = trial.run(mask=triangle)[0], trial.run(changed, mask=triangle)[0]
     allowed = trial.expect(mask=triangle).allowed[0][:, :-1]
-    trial.must_stay(after[:, :-1], before[:, :-1], allowed, "output[:, :-1]")
+    trial.must_stay(
+        after[:, :-1], before[:, :-1], allowed, "output after a change of the last token"
+    )
 
 
 ALL = (

@@ -204,7 +204,7 @@ def the_rows_of_the_returned_weights_sum_to_one(trial: Trial) -> None:
             continue
         sums = weights.sum(-1)
         total = Allowed(allowed.exact.sum(-1), allowed.float32.sum(-1))
-        trial.must_equal(sums, torch.ones_like(sums), total, f"row sum of {name}")
+        trial.must_equal(sums, torch.ones_like(sums), total, f"sum of {name}")
         trial.must_equal(weights, weights.clamp_min(0), allowed, name)
 
 

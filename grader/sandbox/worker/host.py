@@ -197,7 +197,6 @@ class Host:
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
             "called": sorted(called),
-            "outputs": len(outputs),
         }
         return seen, positional(sendable(t) for t in (*outputs, *inputs))
 

@@ -1,0 +1,69 @@
+"""torch.nn.MultiheadAttention keeps every property, with its weights returned and without."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from exercises import causal_self_attention, masked_multi_head
+from grader.pytest_plugin import settle
+from grader.suite import Cell, Suite
+from properties.contract import Slot
+
+CASES = 12
+PACKED = (
+    Slot("attention.in_proj_weight", ("W_q", "W_k", "W_v")),
+    Slot("attention.in_proj_bias", ("b_q", "b_k", "b_v")),
+    Slot("attention.out_proj.weight", ("W_o",)),
+    Slot("attention.out_proj.bias", ("b_o",)),
+)
+
+
+class Masked(nn.Module):
+    """It as the exercise masked_multi_head wants it."""
+
+    def __init__(self, d_model: int, num_heads: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        blocked = None
+        if mask is not None:
+            batch, tokens, _ = x.shape
+            heads = self.attention.num_heads
+            # Here True hides, and the sequences and their heads are one axis.
+            blocked = (mask == 0).expand(batch, heads, tokens, tokens).flatten(0, 1)
+        output, weights = self.attention(
+            x, x, x, attn_mask=blocked, need_weights=True, average_attn_weights=False
+        )
+        return output, weights
+
+
+class Causal(nn.Module):
+    """It as the exercise causal_self_attention wants it; without weights, by its fast path."""
+
+    def __init__(self, config: object) -> None:
+        super().__init__()
+        width, heads = vars(config)["n_embd"], vars(config)["n_head"]
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.shape[1]
+        future = torch.ones(tokens, tokens, dtype=torch.bool, device=x.device).triu(1)
+        output: Tensor = self.attention(x, x, x, attn_mask=future, need_weights=False)[0]
+        return output
+
+
+def suite_of(implementation: type[nn.Module], exercise: object) -> Suite:
+    contract = replace(vars(exercise)["CONTRACT"], slots=PACKED)
+    return Suite({contract.name: implementation}, contract, CASES)
+
+
+SUITES = {
+    "masked": suite_of(Masked, masked_multi_head),
+    "causal": suite_of(Causal, causal_self_attention),
+}
+
+
+def test_it_keeps_the_property(suite: Suite, cell: Cell) -> None:
+    settle(suite.outcome(cell))
