@@ -142,8 +142,13 @@ class Properties(pytest.Collector):
     suite: "Suite"
 
     def collect(self) -> Iterator["PropertyItem"]:
-        for cell in self.suite.cells(devices_of(self.config)):
-            yield PropertyItem.from_parent(self, name=cell.name, suite=self.suite, cell=cell)
+        asked = devices_of(self.config)
+        missing = {device: devices.unavailable(device) for device in asked}
+        for cell in self.suite.cells(asked):
+            item = PropertyItem.from_parent(self, name=cell.name, suite=self.suite, cell=cell)
+            if reason := missing[cell.device]:
+                item.add_marker(pytest.mark.skip(reason=reason))
+            yield item
 
 
 class PropertyItem(pytest.Item):

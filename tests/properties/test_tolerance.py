@@ -1,9 +1,9 @@
 """The evidence for the tolerance: right algorithms stay within it, wrong ones are far outside.
 
 Errors of float64 are measured against numpy's long double, those of smaller dtypes against
-float64. A ratio is an error over B; the judge accepts up to K·B, K = 4. The largest ratio of the
-grids here is 1.05 forward (exp(s - lse) in bfloat16) and 0.3 backward; the smallest of any
-wrong algorithm in float64, in the element where it is worst, is 6e9.
+float64. A ratio is an error over B; the judge accepts up to K·B, K = 4. On these grids the largest
+ratio of a right algorithm is 0.95 (exp(s - lse) in bfloat16), of a whole module 0.56, of a gradient
+0.17; the smallest of a wrong algorithm in float64, in its worst element, is 5e10.
 """
 
 import itertools
@@ -158,7 +158,7 @@ def test_right_algorithms_stay_within_the_bound(
         found += core_ratios(right_algorithms, n, d, dtype, spreads_for(dtype), KINDS)
     within_bounds(found)
     # Nor is it so wide that it could not tell: the worst error uses a good part of it.
-    assert max(w.ratio for w in found) > 0.2
+    assert max(w.ratio for w in found) > 0.4
 
 
 @pytest.mark.deep
@@ -171,7 +171,7 @@ def test_right_algorithms_stay_within_the_bound_when_long(
         for name, attend in right_algorithms.items()
         if name not in ("loop", "online, block 1")
     }
-    for n, d in ((65, 1), (65, 64), (128, 16), (257, 64), (300, 128), (600, 256)):
+    for n, d in ((65, 1), (65, 64), (128, 16), (257, 64), (300, 128)):
         within_bounds(core_ratios(few, n, d, dtype, spreads_for(dtype), KINDS))
 
 
@@ -185,7 +185,7 @@ def test_wrong_algorithms_are_far_beyond_the_bound_in_float64(
         )
     smallest = min(found, key=lambda w: w.ratio)
     assert len(wrong_algorithms) >= 12
-    assert smallest.ratio > 1e8, f"the smallest of {len(found)} errors is {smallest}"
+    assert smallest.ratio > 1e9, f"the smallest of {len(found)} errors is {smallest}"
 
 
 # -------------------------------------------------------------------- whole modules
@@ -286,9 +286,12 @@ def settings_of_modules(dtype: str) -> list[tuple[Case, Parameters, Tensor]]:
     for size, sharpness, content, offset in itertools.product(
         SIZES, (1, 8, 64), (Content.NORMAL, Content.REPEATED, Content.OUTLIER), (False, True)
     ):
+        if offset and not size.bias:
+            continue
         case = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=sharpness)
         p = parameters_of(case, CONTRACT)
-        if offset and p.b_v is not None:
+        if offset:
+            assert p.b_v is not None
             p = replace(p, b_v=rounded(p.b_v + 100, case))
         found.append((case, p, tokens_of(case, CONTRACT)))
     return found
@@ -298,7 +301,8 @@ def settings_of_modules(dtype: str) -> list[tuple[Case, Parameters, Tensor]]:
 def test_right_modules_stay_within_the_bound(
     dtype: str, right_algorithms: dict[str, Algorithm]
 ) -> None:
-    found = []
+    # 17 algorithms and 3 projections: from case to case each meets another.
+    found, projections = [], itertools.cycle(PROJECTIONS)
     for case, p, x in settings_of_modules(dtype):
         mask, kind = causal(case.tokens), DTYPES[dtype]
         exact = multi_head_attention(x, p, case.heads, mask)
@@ -306,7 +310,8 @@ def test_right_modules_stay_within_the_bound(
         limit, of_weights = bounds(x, p, exact, scale, PRECISIONS[dtype], mask)
         output, weights, _ = long_module(x, p, case, mask, torch.zeros_like(exact.output))
         narrow, own = x.to(kind), p.map(lambda t, kind=kind: t.to(kind))
-        for (name, attend), project in itertools.product(right_algorithms.items(), PROJECTIONS):
+        for name, attend in right_algorithms.items():
+            project = next(projections)
             got = module(narrow, own, case.heads, project, attend, mask)
             ratio = float((distance(got, output) / limit).max()) * K
             found.append(Worst(ratio, f"{name}, {project.__name__}, {case}"))
@@ -348,5 +353,6 @@ def test_the_oracle_s_gradients_are_those_of_the_chain_rule() -> None:
         oracle = gradients(CONTRACT, case, x, p, mask, cotangent)
         exact = long_module(x, p, case, mask, cotangent)[2]
         for name, value in oracle.values.items():
-            allowed = 2.0**-53 * oracle.growth * oracle.scales[name]
+            # The oracle's own error must leave a right submission room for another as large.
+            allowed = K / 2 * 2.0**-53 * oracle.growth * oracle.scales[name]
             assert bool((distance(value, exact[name]) <= allowed).all()), f"{name}, {case}"

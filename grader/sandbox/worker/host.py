@@ -56,7 +56,8 @@ class Host:
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
         self.source = Source(())
-        self.namespace = {"__name__": "submission"} if namespace is None else namespace
+        fresh = {"__name__": "submission"}
+        self.namespace: dict[str, Any] = fresh if namespace is None else namespace
         self.objects: dict[int, Any] = {}
         self.made: dict[int, Callable[[], Any]] = {}
         self.handed_out: dict[int, tuple[Tensor, Tensor]] = {}
@@ -266,7 +267,8 @@ class Host:
 
 def needed_by_all(source: Source, names: list[str]) -> list[Step]:
     """What several definitions need, each statement once, in the order of the source."""
-    steps = {(s.cell or 0, s.line): s for name in names for s in needed(source, name)}
+    found = [step for name in names for step in needed(source, name)]
+    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
     return [steps[place] for place in sorted(steps)]
 
 
@@ -332,9 +334,10 @@ def form_of(result: object) -> str:
 
 def sendable(tensor: Tensor) -> Tensor:
     """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
-    plain = tensor.detach().as_subclass(Tensor)
+    plain = tensor.detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
+    plain = plain.as_subclass(Tensor)
     if plain.device.type == "meta":
         return torch.zeros(plain.shape, dtype=plain.dtype)
     return plain.resolve_conj().resolve_neg().cpu()
@@ -420,7 +423,9 @@ def swallowed() -> Iterator[None]:
 def report(error: BaseException) -> dict[str, Any]:
     """What the submission raised, in one line, and where in its own code."""
     cell, line = where(error) or (None, None)
-    text = " ".join(str(error).split())[:MESSAGE_LIMIT]
+    # Half of a surrogate pair is no character, and could not be sent.
+    text = str(error).encode(errors="replace").decode()
+    text = " ".join(text.split())[:MESSAGE_LIMIT]
     name = type(error).__name__
     ours = isinstance(error, Refused | Unreadable | paths.NoSuchTensor)
     message = text if ours else f"{name}: {text}" if text else name
