@@ -98,7 +98,9 @@ def targets(found: Sequence[Defined], exercise: Exercise | None, name: str | Non
 
 def _answered(defined: Defined) -> Exercise | None:
     """The exercise that a definition answers, if any."""
-    fitting = [e for e in ALL if _fits(defined, e.contract)]
+    fitting = [e for e in ALL if _fits(defined, e.contract)] or [
+        e for e in ALL if defined.name == e.contract.name and _fits_by_place(defined, e.contract)
+    ]
     close = [(resemblance(defined.name, e), e) for e in fitting]
     close = [(r, e) for r, e in close if r >= RESEMBLES]
     return max(close, key=lambda pair: pair[0])[1] if close else None
@@ -108,6 +110,14 @@ def _fits(defined: Defined, contract: Contract) -> bool:
     if contract.entry is Entry.CLASS:
         return defined.could_be_module and defined.accepts(contract)
     return not defined.is_class and defined.name == contract.name and defined.accepts(contract)
+
+
+def _fits_by_place(defined: Defined, contract: Contract) -> bool:
+    """Whether it takes as many arguments as the contract gives, whatever they are called."""
+    must = sum(not argument.optional for argument in contract.arguments)
+    takes = len(defined.required), len(defined.required) + len(defined.optional)
+    is_class = contract.entry is Entry.CLASS
+    return is_class and defined.could_be_module and takes[0] <= must <= takes[1]
 
 
 def resemblance(name: str, exercise: Exercise) -> float:

@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def devices_of(config: pytest.Config) -> list[str]:
     """The devices that were asked for, each once."""
-    return list(dict.fromkeys(config.getoption("--device") or ["cpu"]))
+    return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
 
 
 def load(name: str, slug: str, cases: int | None) -> "Suite":
@@ -165,6 +165,6 @@ class PropertyItem(pytest.Item):
         finally:
             self.user_properties.extend((NOTE, note.message) for note in self.suite.notes)
 
-    def reportinfo(self) -> tuple[str, None, str]:
+    def reportinfo(self) -> tuple[str, int, str]:
         # No file is to blame: reports name the property alone.
-        return "headcheck", None, self.name
+        return "headcheck", 0, self.name

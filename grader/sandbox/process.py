@@ -154,36 +154,57 @@ class Child:
         return f"took more than {self.limits.call_s:g} s for one call: is there an endless loop?"
 
     def _believe(self, reply: Message) -> None:
-        unasked = bool(select.select([self.socket], [], [], 0)[0])
+        unasked = readable(self.socket.fileno(), 0)
         if reply.id != self.count or reply.op not in ("ok", "raised") or unasked:
             self.close()
             raise SubmissionFailed(Status.CRASHED, "answered what was not asked")
 
     def _died(self) -> SubmissionFailed:
-        """The child ended in the middle of a call: say how."""
-        self.close()
-        code = (self.ended or {}).get("status", 0)
-        number = code & 0x7F
-        if number in (signal.SIGXCPU, signal.SIGKILL):
+        """The child ended in the middle of a call: say how.
+
+        Raises SandboxError when the server is not there to tell.
+        """
+        killed = not self.close(moment=1.0)
+        if self.ended is None:
+            raise SandboxError("the fork server is gone")
+        number = self.ended["status"] & 0x7F
+        if number == signal.SIGXCPU or self.ended["cpu"] >= self.limits.cpu_s:
             text = f"used more than {self.limits.cpu_s} s of processor time"
             return SubmissionFailed(Status.TIMED_OUT, text)
+        if number == signal.SIGKILL and killed:
+            return SubmissionFailed(Status.CRASHED, "broke off the conversation")
         if number:
             return SubmissionFailed(
                 Status.CRASHED, f"the process died ({signal.strsignal(number) or number})"
             )
         return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
 
-    def close(self) -> None:
-        """Kill the child, if it lives, and let go of everything."""
+    def close(self, moment: float = 0.05) -> bool:
+        """Let go of everything; whether the child ended by itself, in the moment it is given."""
         if self.closed:
-            return
+            return True
         self.closed = True
         self.socket.close()
-        # A child that ended by itself has a moment to be reported truly before it is killed.
-        if not select.select([self.status], [], [], 0.05)[0]:
+        self.ended = self._told(moment)
+        by_itself = self.ended is not None
+        if not by_itself:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        if select.select([self.status], [], [], DYING_S)[0]:
-            self.ended = json.loads(os.read(self.status, 4096) or b"{}")
+            self.ended = self._told(DYING_S)
         os.close(self.pidfd)
         os.close(self.status)
+        return by_itself
+
+    def _told(self, within: float) -> dict[str, Any] | None:
+        """What the server tells of the child's end; None if it does not."""
+        if not readable(self.status, within):
+            return None
+        told: dict[str, Any] | None = json.loads(os.read(self.status, 4096) or b"null")
+        return told
+
+
+def readable(fd: int, within: float) -> bool:
+    """Whether there is something to be read, or an end, within some seconds."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(within * 1000))

@@ -37,6 +37,7 @@ MAX_FILE = 16 << 20
 
 def main(control_fd: int) -> None:
     """Warm up, then serve until the control socket closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
     warm_up()
     refuse_threads()
     gc.collect()
@@ -136,7 +137,6 @@ def confine(limits: dict[str, Any], ipc: int) -> None:
         os.dup2(kept[1], fd)
     os.dup2(kept[0], CHILD_FD)
     os.closerange(CHILD_FD + 1, os.sysconf("SC_OPEN_MAX") if os.name == "posix" else 1024)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
     os.environ.update(dict.fromkeys(THREADS, "1"))

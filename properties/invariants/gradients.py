@@ -12,7 +12,7 @@ from properties.oracle import ExactGradients, gradients
 from properties.property import Claims, Group
 from properties.strategies import at_least, with_values
 from properties.tolerance import PRECISIONS, Allowed, K
-from properties.trial import Trial
+from properties.trial import FLOAT32, Trial
 from properties.violation import Kind, Violation
 
 claims = Claims(Group.GRADIENTS, FORM)
@@ -85,6 +85,8 @@ def the_gradient_predicts_a_small_step(trial: Trial) -> None:
     """A small step changes the output by as much as the gradient says."""
     if _only_as_exact_as_float32(trial):
         return  # its rounding, divided by the step, would hide the slope
+    if FLOAT32 in trial.bench.notes.values():
+        return  # a difference of two answers that are exact to seven digits says nothing
     direction = rounded(normal(trial.case, "x2", *trial.x.shape), trial.case)
     step = 1e-5
     ahead, behind = trial.outputs(trial.x + step * direction, trial.x - step * direction)

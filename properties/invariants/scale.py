@@ -110,7 +110,7 @@ def a_constant_added_to_the_scores_cancels(trial: Trial) -> None:
     x = trial.x.clone()
     x[..., 0] = 1
     far = dict(zeroed(trial, "W_q"))
-    far["W_q"][:, 0] = -200.0
+    far["W_q"][:, 0] = -100.0
     keys = trial.parameters.W_k.clone()
     keys[:, 0] = 10.0
     parameters = with_parameters(trial, W_q=far["W_q"], W_k=keys)

@@ -134,26 +134,38 @@ def _torch_module(parameters: Parameters, width: int, heads: int) -> nn.Multihea
 
 @claims(
     T.WIDTHS,
-    on=both(at_least(tokens=70, heads=2), with_values(batch=2)),
+    on=both(at_least(tokens=160, heads=2), with_values(batch=2)),
     after=RIGHT,
     limit=2,
     hint="is there a size in the code that small inputs do not reach?",
 )
 def a_long_sequence_is_right_too(trial: Trial) -> None:
-    """Seventy tokens are attended as rightly as seven."""
+    """A hundred and sixty tokens are attended as rightly as seven."""
     trial.must_match(trial.answer, trial.expected)
 
 
 @claims(
     T.WIDTHS,
     T.HEADS,
-    on=both(at_least(tokens=3, heads=12, head_dim=7), with_values(sharpness=2)),
+    on=both(at_least(tokens=3, heads=12, head_dim=7, batch=9), with_values(sharpness=2)),
     after=RIGHT,
     limit=2,
     hint="is there a number of heads or a width in the code that small modules do not reach?",
 )
 def many_heads_are_right_too(trial: Trial) -> None:
     """Twelve heads of an odd width are as right as two of an even one."""
+    trial.must_match(trial.answer, trial.expected)
+
+
+@claims(
+    T.WIDTHS,
+    on=both(at_least(tokens=3, d_in=96, head_dim=64), with_values(sharpness=2)),
+    after=RIGHT,
+    limit=2,
+    hint="is there a width in the code that small modules do not reach?",
+)
+def wide_heads_are_right_too(trial: Trial) -> None:
+    """Heads of 64 dimensions are as right as heads of three."""
     trial.must_match(trial.answer, trial.expected)
 
 
@@ -165,4 +177,5 @@ ALL = (
     it_equals_torch_s_multi_head_attention,
     a_long_sequence_is_right_too,
     many_heads_are_right_too,
+    wide_heads_are_right_too,
 )

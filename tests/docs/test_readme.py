@@ -1,0 +1,107 @@
+"""What the README says is so: its commands, its tables, its blocks."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import grader
+from exercises import ALL, BY_SLUG
+from grader import points
+from properties.property import Group
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+# Where the rooms are: in the checkout, or installed.
+ROOMS = str(Path(str(grader.__file__)).parents[1])
+# Without an installation there is no entry point. Two cases a claim show that it runs.
+COMMANDS = {
+    "headcheck": [sys.executable, "-m", "grader"],
+    "pytest": [sys.executable, *"-m pytest -p grader.pytest_plugin --headcheck-cases 2".split()],
+}
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def dialogues(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands in the console blocks, each with the lines that it is shown to print."""
+    for block in blocks(text, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, *lines = part.splitlines()
+            yield command, [line for line in lines if line.strip() not in ("", "…")]
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program, *arguments = shlex.split(command)
+    environment = {**os.environ, "PYTHONPATH": ROOMS, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_XDIST")}
+    return subprocess.run(
+        [*COMMANDS[program], *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder to write into, from which the README's paths lead to the same files."""
+    for name in ("examples", "exercises", "tests", "pyproject.toml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def test_continuous_integration_runs_the_tests_as_the_readme_does() -> None:
+    grading, testing = blocks(README, "bash")
+    assert testing.strip() == (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+    assert "headcheck grade examples/class --out report" in grading
+
+
+def test_the_blocks_print_what_they_show(folder: Path) -> None:
+    codes = {}
+    for command, lines in dialogues(README):
+        done = run(command, folder)
+        # The starter has not been worked on, and the example is wrong: that is no 2.
+        assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"
+        printed = done.stdout.splitlines()
+        assert [line for line in lines if line not in printed] == [], command
+        codes[shlex.split(command)[1]] = done.returncode
+    assert codes == {"check": 1, "start": 0, "show": 0, "--headcheck": 0}
+
+
+def test_the_exercises_are_all_there_in_order() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.*) \|$", README, re.M)
+    assert rows == [(e.slug, e.contract.name, e.title) for e in ALL]
+
+
+def test_the_points_can_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "points.toml"
+    path.write_text(blocks(README, "toml")[0])
+    given = points.read(path)
+    exercise = BY_SLUG["multi_head_attention"]
+    worth = points.worth(exercise, given)
+    assert given == tomllib.loads(path.read_text())
+    assert sum(w for p, w in worth.items() if p.group is Group.VALUES) == pytest.approx(40)
+    assert sum(w for p, w in worth.items() if p.group is Group.DROPOUT) == 0
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_a_class_can_be_judged_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks(ARCHITECTURE, "python")
+    exec(compile(block, "docs/architecture.md", "exec"), {"__name__": "block"})
+    assert "The output equals the equation of the statement" in capsys.readouterr().out

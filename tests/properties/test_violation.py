@@ -1,0 +1,135 @@
+"""What is said when a property fails, word for word, and in which order."""
+
+import pytest
+
+from properties.case import Case
+from properties.contract import Trait
+from properties.property import Group, Property, Verdict
+from properties.trial import Trial
+from properties.violation import Kind, Status, SubmissionFailed, Violation, place
+
+CASE = Case(batch=1, tokens=2, context_length=2, d_in=3, heads=2, head_dim=1, seed=7)
+SHOWN = "batch=1 tokens=2 context_length=2 d_in=3 d_out=2 heads=2 float64 cpu seed=7"
+
+
+def never(trial: Trial) -> None:
+    raise AssertionError(f"nobody judges {trial}")
+
+
+def claim(text: str, hint: str = "") -> Property:
+    return Property(
+        name="it", claim=text, group=Group.VALUES, judge=never, hint=hint, needs=frozenset(Trait)
+    )
+
+
+def test_a_violation_says_claim_expected_got_where_case_and_hint() -> None:
+    bare = Violation(Kind.VALUE, "0.5 ± 1e-07", "0.25; 1 of 2 elements are off", "output[0, 1]")
+    told = bare.on("Rows sum to one.", SHOWN, "softmax over the keys")
+    assert str(told) == (
+        "Rows sum to one.\n"
+        "  expected  0.5 ± 1e-07 at output[0, 1]\n"
+        "  got       0.25; 1 of 2 elements are off\n"
+        f"  on        {SHOWN}\n"
+        "  hint      softmax over the keys"
+    )
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    told = Violation(Kind.TYPE, "the output (1 tensor)", "a list")
+    assert str(told) == "\n  expected  the output (1 tensor)\n  got       a list"
+    assert str(told.on("It answers.", "", "")) == (
+        "It answers.\n  expected  the output (1 tensor)\n  got       a list"
+    )
+
+
+def test_a_hint_of_its_own_beats_that_of_the_property() -> None:
+    own = Violation(Kind.VALUE, "1", "2", hint="look at the mask")
+    assert own.on("A claim.", "a case", "look anywhere").hint == "look at the mask"
+    assert own.on("A claim.", "a case", "").hint == "look at the mask"
+    without = Violation(Kind.VALUE, "1", "2")
+    assert without.on("A claim.", "a case", "look anywhere").hint == "look anywhere"
+
+
+def test_filling_in_leaves_the_original_as_it_was() -> None:
+    bare = Violation(Kind.VALUE, "1", "2", "output")
+    bare.on("A claim.", "a case", "a hint")
+    assert (bare.claim, bare.case, bare.hint) == ("", "", "")
+
+
+def test_a_violation_can_be_raised_and_caught_with_its_notes() -> None:
+    with pytest.raises(Violation) as caught:
+        raise Violation(Kind.SHAPE, "shape (1, 2)", "shape (2, 1)")
+    caught.value.add_note("Hypothesis writes here")
+    assert caught.value.kind is Kind.SHAPE
+
+
+def test_two_violations_of_equal_words_are_different_events() -> None:
+    # They are kept in sets and compared by Hypothesis, as all exceptions are.
+    one, other = (Violation(Kind.VALUE, "1", "2") for _ in range(2))
+    assert one != other
+    assert len({one, other}) == 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "line", "shown"),
+    [
+        (None, None, ""),
+        (7, None, " (cell 7)"),
+        (None, 3, " (line 3)"),
+        (7, 3, " (cell 7, line 3)"),
+        (0, 0, " (cell 0, line 0)"),
+    ],
+)
+def test_a_failure_says_where_in_the_student_s_code(
+    cell: int | None, line: int | None, shown: str
+) -> None:
+    assert place(cell, line) == shown
+    failure = SubmissionFailed(Status.CRASHED, "ValueError: no", cell, line)
+    assert str(failure) == f"ValueError: no{shown}"
+
+
+def test_a_passed_verdict_says_nothing() -> None:
+    assert Verdict(claim("All is well."), Status.PASSED, tried=3).message == ""
+
+
+def test_a_failed_verdict_says_what_its_violation_says() -> None:
+    told = Violation(Kind.VALUE, "1", "2").on("One is one.", str(CASE), "count again")
+    verdict = Verdict(claim("One is one."), Status.FAILED, 1, CASE, violation=told)
+    assert verdict.message == (
+        f"One is one.\n  expected  1\n  got       2\n  on        {SHOWN}\n  hint      count again"
+    )
+
+
+def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
+    failure = SubmissionFailed(Status.CRASHED, "RuntimeError: view size", cell=4, line=12)
+    asked = claim("It has a shape.", hint="use reshape()")
+    verdict = Verdict(asked, Status.CRASHED, 1, CASE, failure=failure)
+    assert verdict.message == (
+        "It has a shape.\n"
+        "  got       RuntimeError: view size (cell 4, line 12)\n"
+        f"  on        {SHOWN}\n"
+        "  hint      use reshape()"
+    )
+
+
+def test_a_failure_without_case_and_hint_says_only_what_happened() -> None:
+    failure = SubmissionFailed(Status.TIMED_OUT, "it took more than 10 s")
+    verdict = Verdict(claim("It ends."), Status.TIMED_OUT, failure=failure)
+    assert verdict.message == "It ends.\n  got       it took more than 10 s"
+
+
+def test_a_verdict_not_tried_names_the_claim_that_did_not_hold() -> None:
+    first = claim("It can be built.")
+    verdict = Verdict(claim("It is right."), Status.NOT_TRIED, because=first)
+    assert verdict.message == "Not tried, because this did not hold: It can be built."
+
+
+def test_a_better_hint_replaces_the_property_s() -> None:
+    told = Violation(Kind.VALUE, "1", "2").on("A claim.", "", "count again")
+    better = "the scores are divided by 2, not by √2"
+    verdict = Verdict(claim("A claim."), Status.FAILED, violation=told, hint=better)
+    assert verdict.message == f"A claim.\n  expected  1\n  got       2\n  hint      {better}"
+    failure = SubmissionFailed(Status.CRASHED, "IndexError: 3")
+    asked = claim("A claim.", hint="count again")
+    crashed = Verdict(asked, Status.CRASHED, failure=failure, hint=better)
+    assert crashed.message == f"A claim.\n  got       IndexError: 3\n  hint      {better}"
