@@ -51,7 +51,8 @@ def settings(
         limits=Limits(
             call_s=call_seconds,
             wall_s=seconds,
-            cpu_s=cpu_seconds,  # CUDA maps address space by the hundred gigabytes: a limit on it would end everything.
+            cpu_s=cpu_seconds,
+            # CUDA maps address space by the hundred gigabytes: no limit on it would do.
             memory=memory << 20 if device == "cpu" else None,
         ),
         points=None if points_file is None else points.read(points_file),

@@ -105,7 +105,7 @@ def mask_of(case: Case) -> Shaped[Tensor, "*shape"] | None:
         MaskForm.BATCH_ONE_ONE_KEY: (b, 1, 1, t),
         MaskForm.ONE_HEAD_QUERY_KEY: (1, h, t, t),
     }[case.mask_form]
-    draw = torch.rand(shape, generator=generator(case, "mask"))
+    draw = torch.rand(shape, generator=generator(case, "mask"), dtype=torch.float32)
     keep = draw < 0.6
     # One key of every row stays visible: what a fully masked row gives is not defined.
     keep.scatter_(-1, draw.argmax(-1, keepdim=True), True)

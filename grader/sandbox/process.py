@@ -79,13 +79,15 @@ class Server:
                 [json.dumps(asdict(limits)).encode()],
                 [theirs.fileno(), status_theirs],
             )
-            data, fds, *_ = socket.recv_fds(self.control, 64, 1)
-        except OSError as error:
-            raise SandboxError(f"the fork server is gone: {error}") from error
+            _, fds, *_ = socket.recv_fds(self.control, 64, 1)
+        except OSError:
+            fds = []
         finally:
             theirs.close()
             os.close(status_theirs)
-        if not data or not fds:
+        if not fds:
+            ours.close()
+            os.close(status)
             raise SandboxError("the fork server is gone")
         ours.setblocking(False)
         return Child(ours, fds[0], status, limits)

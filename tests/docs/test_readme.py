@@ -21,10 +21,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # Where the rooms are: in the checkout, or installed.
 ROOMS = str(Path(str(grader.__file__)).parents[1])
-# Without an installation there is no entry point. Two cases a claim show that it runs.
+FEW = "--headcheck-cases=2"  # enough to show that it runs
+# Without an installation there is no entry point.
 COMMANDS = {
     "headcheck": [sys.executable, "-m", "grader"],
-    "pytest": [sys.executable, *"-m pytest -p grader.pytest_plugin --headcheck-cases 2".split()],
+    "pytest": [sys.executable, "-m", "pytest", "-p", "grader.pytest_plugin", FEW],
 }
 
 
@@ -42,8 +43,9 @@ def dialogues(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program, *arguments = shlex.split(command)
-    environment = {**os.environ, "PYTHONPATH": ROOMS, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_XDIST")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": ROOMS, "PYTHONSAFEPATH": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plugin is named in COMMANDS
     return subprocess.run(
         [*COMMANDS[program], *arguments],
         cwd=folder,
@@ -76,7 +78,7 @@ def test_the_blocks_print_what_they_show(folder: Path) -> None:
         # The starter has not been worked on, and the example is wrong: that is no 2.
         assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"
         printed = done.stdout.splitlines()
-        assert [line for line in lines if line not in printed] == [], command
+        assert [line for line in lines if line not in printed] == [], f"paste anew: {command}"
         codes[shlex.split(command)[1]] = done.returncode
     assert codes == {"check": 1, "start": 0, "show": 0, "--headcheck": 0}
 

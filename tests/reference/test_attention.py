@@ -92,9 +92,7 @@ SHAPES = {
 
 
 @compared
-@given(
-    seed=st.integers(0, 999), density=st.sampled_from([0.0, 0.3, 0.7, 1.0]), **SHAPES
-)
+@given(seed=st.integers(0, 999), density=st.sampled_from([0.0, 0.3, 0.7, 1.0]), **SHAPES)
 def test_it_equals_a_triple_loop_over_floats(
     seed: int, density: float, q: int, k: int, d_k: int, d_v: int
 ) -> None:

@@ -30,9 +30,7 @@ def draw(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-def parameters(
-    seed: int, d_in: int, d_out: int, bias: bool = True, out: bool = True
-) -> Parameters:
+def parameters(seed: int, d_in: int, d_out: int, bias: bool = True, out: bool = True) -> Parameters:
     W = [draw(seed + i, d_out, d_in) for i in range(3)]
     b = [draw(seed + i, d_out) if bias else None for i in range(3, 6)]
     W_o, b_o = (draw(seed + 6, d_out, d_out), draw(seed + 7, d_out)) if out else (None, None)
@@ -53,9 +51,7 @@ def test_it_equals_torchs_module_with_the_same_weights(
     seed: int, batch: int, tokens: int, heads: int, head_dim: int, bias: bool, form: str
 ) -> None:
     width = heads * head_dim
-    module = nn.MultiheadAttention(
-        width, heads, bias=bias, batch_first=True, dtype=torch.float64
-    )
+    module = nn.MultiheadAttention(width, heads, bias=bias, batch_first=True, dtype=torch.float64)
     p = parameters(seed, width, width, bias=bias)
     p = p if bias else Parameters(p.W_q, p.W_k, p.W_v, W_o=p.W_o)
     with torch.no_grad():
@@ -133,9 +129,7 @@ def test_any_number_of_batch_dimensions(batch: tuple[int, ...]) -> None:
     assert result.output.shape == result.context.shape == (*batch, 5, 4)
     assert result.weights.shape == result.scores.shape == (*batch, 2, 5, 5)
     assert result.query.shape == result.key.shape == result.value.shape == (*batch, 2, 5, 2)
-    for sequence, output in zip(
-        x.reshape(-1, 5, 3), result.output.reshape(-1, 5, 4), strict=True
-    ):
+    for sequence, output in zip(x.reshape(-1, 5, 3), result.output.reshape(-1, 5, 4), strict=True):
         assert_close(multi_head_attention(sequence, p, 2, causal(5)).output, output)
 
 

@@ -56,7 +56,7 @@ def allowed(query: Tensor, key: Tensor, value: Tensor) -> float:
     return UNIT * growth * float(value.abs().amax())
 
 
-@pytest.mark.parametrize("q, k", [(1, 1), (5, 7), (9, 4), (16, 64)])
+@pytest.mark.parametrize(("q", "k"), [(1, 1), (5, 7), (9, 4), (16, 64)])
 @pytest.mark.parametrize("sharpness", [0.1, 1.0, 10.0])
 def test_every_block_size_agrees_with_the_direct_oracle_to_the_last_places(
     q: int, k: int, sharpness: float

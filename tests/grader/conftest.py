@@ -1,0 +1,116 @@
+"""A sandbox for the tests of this folder: one server a module, and what is asked of it often."""
+
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import Server
+from grader.session import Session
+from grader.subject import ChannelSubject
+from properties.subject import How, Module, Returned
+from properties.violation import SubmissionFailed
+
+CANARY = "HEADCHECK_TEST_CANARY"
+GOOD = "def wanted(x):\n    return 2 * x\n"
+IMPORTS = "import os, resource, signal, struct, sys, time, torch\n"
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A server, and functions named `wanted` in children of it."""
+
+    server: Server
+
+    def opened(self, text: str, limits: Limits | None = None) -> tuple[Session, Module]:
+        """A session with a submission of its own, loaded."""
+        data = textwrap.dedent(text).encode()
+        session = Session(self.server, data, "py", limits or Limits())
+        session.load("wanted")
+        return session, ChannelSubject(session).function("wanted")
+
+    def opened_with(self, body: str, limits: Limits | None = None) -> tuple[Session, Module]:
+        """The same, given the body of the function; its first line is line 3."""
+        indented = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+        return self.opened(f"{IMPORTS}def wanted(x):\n{indented}\n", limits)
+
+    def called(self, module: Module) -> Returned:
+        return module.forward([torch.tensor([1.0, 2.0])], How())
+
+    def is_good(self) -> bool:
+        """Whether a right submission is found right."""
+        session, module = self.opened(GOOD)
+        outputs = self.called(module).outputs
+        session.close()
+        return [o.tolist() for o in outputs] == [[2.0, 4.0]]
+
+    def failed(self, body: str, limits: Limits | None = None) -> SubmissionFailed:
+        """How a call of a function with this body fails; afterwards everything is as before."""
+        session, module = self.opened_with(body, limits)
+        with pytest.raises(SubmissionFailed) as caught:
+            self.called(module)
+        session.close()
+        assert self.vanish(self.below()), "a process is left over"
+        assert self.is_good()
+        return caught.value
+
+    def told(self, expression: str) -> str:
+        """What an expression is worth inside."""
+        session, module = self.opened_with(f"raise ValueError({expression})")
+        with pytest.raises(SubmissionFailed) as caught:
+            self.called(module)
+        session.close()
+        return caught.value.message.removeprefix("ValueError: ")
+
+    def below(self, pid: int | None = None) -> set[int]:
+        """The processes that a process started (the server does), and those that they started."""
+        parents: dict[int, int] = {}
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                after_name = status.read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            parents[int(status.parent.name)] = int(after_name[1])
+        top = self.server.process.pid if pid is None else pid
+        found = {top}
+        while below := {p for p, parent in parents.items() if parent in found} - found:
+            found |= below
+        return found - {top}
+
+    def vanish(self, pids: set[int], within: float = 10.0) -> bool:
+        """Whether processes end within some seconds; a zombie has not."""
+        limit = time.monotonic() + within
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.02)
+        return True
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox of a module's own, in an environment with a secret."""
+    if sys.platform != "linux":
+        pytest.skip("pidfd and /proc are Linux's")
+    os.environ[CANARY] = "a secret of the examiner's"
+    try:
+        with Server() as server:
+            yield Sandbox(server)
+    finally:
+        del os.environ[CANARY]
+
+
+@pytest.fixture
+def own_sandbox() -> Iterator[Sandbox]:
+    """A sandbox of a test's own, to be damaged."""
+    if sys.platform != "linux":
+        pytest.skip("pidfd and /proc are Linux's")
+    with Server() as server:
+        yield Sandbox(server)

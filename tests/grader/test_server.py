@@ -1,0 +1,207 @@
+"""The fork server: what a child is born with, and how server, children and examiner end."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import SandboxError, Server
+from properties.subject import How
+from properties.violation import SubmissionFailed
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+LOOP = "while True: pass"
+
+# ----------------------------------------------------------------- what a child is born with
+
+
+def test_the_environment_holds_nothing_of_ours(sandbox: "Sandbox") -> None:
+    canary = "HEADCHECK_TEST_CANARY"
+    assert canary in os.environ
+    names = sandbox.told("sorted(os.environ)")
+    assert "PATH" in names and "OMP_NUM_THREADS" in names
+    assert not any(other in names for other in (canary, "HOME", "PYTEST", "PYTHONPATH"))
+    for process in ("self", "parent"):
+        pid = "os.getppid()" if process == "parent" else "os.getpid()"
+        inherited = sandbox.told(f"open(f'/proc/{{{pid}}}/environ').read()[:350]")
+        assert "PATH" in inherited
+        assert canary not in inherited and "PYTEST" not in inherited
+
+
+def test_one_socket_is_open_and_no_other_file(sandbox: "Sandbox") -> None:
+    # The last is the folder itself, while it is listed.
+    assert sandbox.told("sorted(os.listdir('/proc/self/fd'))[:4]") == "['0', '1', '2', '3']"
+    assert sandbox.told("len(os.listdir('/proc/self/fd'))") == "5"
+
+
+def test_there_is_one_thread(sandbox: "Sandbox") -> None:
+    assert sandbox.told("len(os.listdir('/proc/self/task')), torch.get_num_threads()") == "(1, 1)"
+
+
+def test_files_are_few_and_small(sandbox: "Sandbox") -> None:
+    limits = "[resource.getrlimit(w)[1] for w in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE)]"
+    assert sandbox.told(limits) == "[0, 64]"
+    assert int(sandbox.told("resource.getrlimit(resource.RLIMIT_FSIZE)[1]")) <= 16 << 20
+
+
+def test_nothing_of_the_examiner_is_loaded(sandbox: "Sandbox") -> None:
+    rooms = (
+        "[n for n in sys.modules if n.split('.')[0] in ('reference', 'properties', 'exercises')]"
+    )
+    assert sandbox.told(rooms) == "[]"
+
+
+def test_children_draw_different_random_numbers(sandbox: "Sandbox") -> None:
+    drawn = []
+    for _ in range(2):
+        session, module = sandbox.opened_with(
+            "import random\nreturn torch.rand(4) + random.random()"
+        )
+        drawn.append(sandbox.called(module).outputs[0].tolist())
+        session.close()
+    assert drawn[0] != drawn[1]
+
+
+def test_one_submission_does_not_see_another(sandbox: "Sandbox") -> None:
+    spoil = "import json\njson.dumps = torch.softmax = None\nreturn x"
+    first, spoiler = sandbox.opened_with(spoil)
+    sandbox.called(spoiler)
+    second, other = sandbox.opened_with("return torch.softmax(x, -1)")
+    assert sandbox.called(other).outputs[0].sum() == 1
+    first.close()
+    second.close()
+
+
+def test_several_children_answer_side_by_side(sandbox: "Sandbox") -> None:
+    pairs = [sandbox.opened_with(f"return {n} * x") for n in range(4)]
+    outputs = [sandbox.called(module).outputs[0].tolist() for _, module in pairs]
+    assert outputs == [[n * 1.0, n * 2.0] for n in range(4)]
+    for session, _ in pairs:
+        session.close()
+    assert sandbox.vanish(sandbox.below())
+
+
+def test_requests_are_answered_one_after_the_other(sandbox: "Sandbox") -> None:
+    child = sandbox.server.child(Limits())
+    replies = [child.request("function", {"name": "nothing"}) for _ in range(3)]
+    assert [(reply.id, reply.op) for reply in replies] == [(n, "raised") for n in (1, 2, 3)]
+    child.close()
+    child.close()  # again, for nothing
+
+
+def test_tensors_cross_unchanged(sandbox: "Sandbox") -> None:
+    session, module = sandbox.opened_with("return x")
+    for x in (torch.rand(3, 4).T, torch.rand(2, 5, dtype=torch.float64), torch.tensor(1.5)):
+        assert torch.equal(module.forward([x], How()).outputs[0], x)
+    session.close()
+
+
+def test_a_child_takes_milliseconds(sandbox: "Sandbox") -> None:
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        child = sandbox.server.child(Limits())
+        assert child.request("drop", {"handles": []}).op == "ok"
+        times.append(time.perf_counter() - began)
+        child.close()
+    assert min(times) < 0.25
+
+
+# ------------------------------------------------------------------------- how it ends
+
+
+def test_an_interrupt_from_the_keyboard_is_for_the_examiner(
+    sandbox: "Sandbox", capfd: pytest.CaptureFixture[str]
+) -> None:
+    session, module = sandbox.opened_with("return 3 * x")
+    for pid in {sandbox.server.process.pid} | sandbox.below():
+        os.kill(pid, signal.SIGINT)
+    time.sleep(0.1)
+    assert sandbox.called(module).outputs[0].tolist() == [3.0, 6.0]
+    assert sandbox.is_good()
+    session.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_closed_server_takes_its_children_along(own_sandbox: "Sandbox") -> None:
+    session, _ = own_sandbox.opened_with(LOOP)
+    child = own_sandbox.server.child(Limits())
+    pids = own_sandbox.below() | {own_sandbox.server.process.pid}
+    assert len(pids) == 3
+    own_sandbox.server.close()
+    assert own_sandbox.vanish(pids)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        own_sandbox.server.child(Limits())
+    child.close()
+    session.close()
+
+
+def test_a_server_that_is_killed_is_our_fault_and_never_a_verdict(own_sandbox: "Sandbox") -> None:
+    right, module = own_sandbox.opened_with("return 2 * x")
+    endless, loop = own_sandbox.opened_with(LOOP, Limits(call_s=1))
+    dying, sleeper = own_sandbox.opened_with("time.sleep(60)")
+    children = own_sandbox.below()
+    assert len(children) == 3
+    own_sandbox.server.process.kill()
+    own_sandbox.server.process.wait()
+
+    assert own_sandbox.called(module).outputs[0].tolist() == [2.0, 4.0]  # it is there yet
+    with pytest.raises(SubmissionFailed, match="endless loop"):
+        own_sandbox.called(loop)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        endless.revive()
+    right.close()
+    [last] = {pid for pid in children if Path(f"/proc/{pid}").exists()}
+    os.kill(last, signal.SIGKILL)  # who killed the server kills this one, too
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        own_sandbox.called(sleeper)
+    dying.close()
+    assert own_sandbox.vanish(children)
+
+
+def test_when_the_examiner_dies_everything_ends(sandbox: "Sandbox") -> None:
+    program = """
+        import sys, time
+        from grader.sandbox.limits import Limits
+        from grader.sandbox.process import Server
+        from grader.session import Session
+        server = Server().ready()
+        session = Session(server, b"def wanted(x):\\n    while True: pass", "py", Limits())
+        session.load("wanted")
+        print(server.process.pid, flush=True)
+        time.sleep(60)
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+        text=True,
+    ) as examiner:
+        assert examiner.stdout is not None
+        pid = int(examiner.stdout.readline())
+        pids = {pid} | sandbox.below(pid)
+        assert len(pids) == 2
+        examiner.kill()
+    assert sandbox.vanish(pids)
+
+
+def test_a_server_that_does_not_start_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(SandboxError, match="the fork server did not start"):
+        Server().ready()
