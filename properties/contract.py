@@ -12,7 +12,7 @@ from enum import Enum, StrEnum, auto
 import torch
 from torch import Tensor
 
-from properties.case import Case, MaskForm
+from properties.case import Case, Content, MaskForm
 from properties.subject import Value
 from properties.violation import Kind, Violation
 from reference import Parameters
@@ -165,6 +165,9 @@ class Contract:
             changes["dropout"] = 0.0
         if not self.has(Trait.MASK):
             changes["mask_form"] = MaskForm.NONE
+        if self.has(Trait.ATTENTION) and not self.has(Trait.STABLE):
+            changes["sharpness"] = min(case.sharpness, 2)
+            changes["content"] = _without_outlier(case.content)
         changes.update(self.sizes or {})
         case = replace(case, **changes)  # type: ignore[arg-type]  # each has its field's type
         if self.square:
@@ -211,6 +214,10 @@ class Contract:
                 for name, piece in zip(slot.holds, pieces, strict=True):
                     found.setdefault(name, []).append(piece)
         return {name: torch.cat(pieces) for name, pieces in found.items()}
+
+
+def _without_outlier(content: Content) -> Content:
+    return Content.NORMAL if content is Content.OUTLIER else content
 
 
 def _stack(slot: Slot, parameters: Parameters, case: Case, head: int | None) -> Tensor:

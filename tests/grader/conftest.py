@@ -71,13 +71,8 @@ class Sandbox:
 
     def below(self, pid: int | None = None) -> set[int]:
         """The processes that a process started (the server does), and those that they started."""
-        parents: dict[int, int] = {}
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                after_name = status.read_text().rpartition(")")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            parents[int(status.parent.name)] = int(after_name[1])
+        pids = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+        parents = {p: int(known[1]) for p in pids if (known := _status(p))}
         top = self.server.process.pid if pid is None else pid
         found = {top}
         while below := {p for p, parent in parents.items() if parent in found} - found:
@@ -85,13 +80,27 @@ class Sandbox:
         return found - {top}
 
     def vanish(self, pids: set[int], within: float = 10.0) -> bool:
-        """Whether processes end within some seconds; a zombie has not."""
+        """Whether processes end within some seconds."""
         limit = time.monotonic() + within
-        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        while any(map(alive, pids)):
             if time.monotonic() > limit:
                 return False
             time.sleep(0.02)
         return True
+
+
+def _status(pid: int) -> list[str]:
+    """The state of a process, its parent and more; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there: also when it ended, and its parent, no orphanage, has not seen."""
+    known = _status(pid)
+    return bool(known) and not (known[0] == "Z" and known[1] == "1")
 
 
 @pytest.fixture(scope="module")

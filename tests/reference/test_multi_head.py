@@ -208,7 +208,7 @@ def test_items_and_map_skip_what_is_absent() -> None:
 
 def test_parameters_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        parameters(0, 2, 2).W_q = torch.zeros(2, 2)  # type: ignore[misc]
+        parameters(0, 2, 2).W_q = torch.zeros(2, 2)
 
 
 def test_an_output_bias_without_output_weights_is_refused() -> None:
