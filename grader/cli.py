@@ -1,6 +1,7 @@
 """The `headcheck` command. Nothing heavy is imported before a command needs it."""
 
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -130,9 +131,17 @@ def main() -> None:
         error.show()
         sys.exit(OURS)
     except Exception as error:
-        if not _expected(error):
-            raise
-        fail(str(error))
+        fail(str(error) if _expected(error) else _ours(error))
+
+
+def _ours(error: Exception) -> str:
+    """One line on a fault of headcheck itself, with the place for whoever mends it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    text = " ".join(str(error).split())[:300]
+    return (
+        f"a fault of headcheck itself, please report it: {type(error).__name__}: {text} ({where})"
+    )
 
 
 def _expected(error: Exception) -> bool:

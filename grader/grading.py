@@ -197,7 +197,7 @@ def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     """Why a definition could not be made, in words that say what to do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
-        module = rest.removeprefix("No module named ").strip("'")
+        module = rest.split("'")[1] if "'" in rest else rest
         text = f"`{name}` imports `{module}`, which is not installed where it is graded"
         return ErrorRecord("import", text, failed.cell, failed.line)
     text = f"`{name}` could not be loaded: {failed.message}"

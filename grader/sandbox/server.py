@@ -53,7 +53,7 @@ def warm_up() -> None:
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    import grader.sandbox.worker.host  # loads nbformat's and IPython's share too
+    import grader.sandbox.worker.host
 
     x = torch.randn(2, 6, 8, requires_grad=True)
     y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
@@ -121,12 +121,19 @@ def run_child(limits: dict[str, Any], ipc: int) -> NoReturn:
     """In the child: keep one socket, take the limits, and serve the submission's host."""
     try:
         confine(limits, ipc)
+        forget_rooms()
         from grader.sandbox.worker.serve import serve_host
 
         serve_host(CHILD_FD)
     except BaseException:
         os._exit(70)
     os._exit(0)
+
+
+def forget_rooms() -> None:
+    """Make the rooms that know the answers impossible to import: solutions are among them."""
+    for room in ("reference", "properties", "exercises", "tests"):
+        sys.modules[room] = None  # type: ignore[assignment]  # how Python spells "not importable"
 
 
 def confine(limits: dict[str, Any], ipc: int) -> None:

@@ -5,8 +5,8 @@ queries zero every visible weight is the same known number, values are unit vect
 identity, so each output coordinate shows one weight, dropped or scaled. Rates are then counts of
 coin tosses. A count is called wrong when Chernoff's bound n KL(k/n ‖ p) says that a correct module
 would give it with probability below 10⁻¹⁰; a module faces fewer than ten such counts, so a right
-one is accused with probability below 10⁻⁹. Each count has at least 10⁵ tosses, so a rate that is
-off by 0.01 is missed with probability below 10⁻⁹ too.
+one is accused with probability below 10⁻⁹. The share of dropped weights is counted over at least
+120,000 of them: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
 """
 
 import math

@@ -98,7 +98,7 @@ def _status(pid: int) -> list[str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there: also when it ended, and its parent, no orphanage, has not seen."""
+    """Whether a process is there, or has ended unseen by a parent that should have looked."""
     known = _status(pid)
     return bool(known) and not (known[0] == "Z" and known[1] == "1")
 

@@ -1,0 +1,1 @@
+"""What grading costs, measured as whole processes so that anyone can repeat it."""

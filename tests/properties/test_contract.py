@@ -1,0 +1,289 @@
+"""Contracts move parameters to and fro without loss, and call constructors as students expect."""
+
+import inspect
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from exercises import ALL, BY_SLUG
+from properties.case import Case
+from properties.contract import Argument, Contract, Entry, Slot, Trait, canonical_shapes
+from properties.materials import parameters_of
+from properties.strategies import cases
+from properties.violation import Kind, Violation
+
+SMALL = sorted(exercise.slug for exercise in ALL if exercise.contract.sizes is None)
+STORED = [slug for slug in SMALL if BY_SLUG[slug].contract.slots]
+CASE = Case(batch=2, tokens=3, context_length=7, d_in=5, heads=2, head_dim=3)
+
+
+def contract_of(slug: str) -> Contract:
+    return BY_SLUG[slug].contract
+
+
+# ---------------------------------------------------------------- stored and canonical
+
+
+@pytest.mark.parametrize("slug", STORED)
+@given(data=st.data())
+def test_canonical_undoes_stored(slug: str, data: st.DataObject) -> None:
+    contract = contract_of(slug)
+    case = data.draw(cases(contract))
+    parameters = dict(parameters_of(case, contract).items())
+    kept = contract.stored(parameters_of(case, contract), case)
+    held = {name for slot in contract.slots for name in slot.holds}
+    found = contract.canonical(dict(kept), case)
+    assert set(found) == held & set(parameters)
+    assert all(torch.equal(found[name], parameters[name]) for name in found)
+
+
+@pytest.mark.parametrize("slug", STORED)
+@given(data=st.data())
+def test_stored_undoes_canonical(slug: str, data: st.DataObject) -> None:
+    contract = contract_of(slug)
+    case = data.draw(cases(contract))
+    generator = torch.Generator().manual_seed(case.seed)
+    module = {
+        path: torch.randn(shape, generator=generator)
+        for path, shape in contract.paths(case).items()
+    }
+    drawn = parameters_of(case, contract)
+    again = dict(contract.stored(replace(drawn, **contract.canonical(module, case)), case))
+    assert list(again) == list(module)
+    assert all(torch.equal(again[path], module[path]) for path in module)
+
+
+@pytest.mark.parametrize("slug", STORED)
+def test_every_element_is_stored_exactly_once(slug: str) -> None:
+    contract = contract_of(slug)
+    case = contract.fit(replace(CASE, bias=True))
+    shapes = canonical_shapes(contract, case)
+    held = {name for slot in contract.slots for name in slot.holds}
+    sizes = [tensor.numel() for name, tensor in shapes.items() if name in held]
+    numbers = torch.arange(sum(sizes), dtype=torch.float64)
+    named = [(name, tensor) for name, tensor in shapes.items() if name in held]
+    filled = {
+        name: piece.reshape(tensor.shape)
+        for (name, tensor), piece in zip(named, numbers.split(sizes), strict=True)
+    }
+    kept = contract.stored(replace(parameters_of(case, contract), **filled), case)
+    assert torch.equal(torch.cat([tensor.flatten() for _, tensor in kept]).sort().values, numbers)
+
+
+def test_separate_layers_are_stored_as_they_are() -> None:
+    contract, case = contract_of("multi_head_attention"), replace(CASE, bias=True)
+    p, kept = (
+        parameters_of(case, contract),
+        dict(contract.stored(parameters_of(case, contract), case)),
+    )
+    assert list(kept) == [
+        *("W_query.weight", "W_query.bias", "W_key.weight", "W_key.bias"),
+        *("W_value.weight", "W_value.bias", "out_proj.weight", "out_proj.bias"),
+    ]
+    assert torch.equal(kept["W_key.weight"], p.W_k)
+
+
+def test_raw_parameters_are_transposed() -> None:
+    contract = contract_of("self_attention_v1")
+    case = contract.fit(CASE)
+    p = parameters_of(case, contract)
+    kept = dict(contract.stored(p, case))
+    assert torch.equal(kept["W_query"], p.W_q.T)
+    assert contract.paths(case) == {f"W_{n}": (5, 3) for n in ("query", "key", "value")}
+
+
+def test_a_fused_layer_holds_queries_then_keys_then_values() -> None:
+    contract = contract_of("causal_self_attention")
+    case = contract.fit(CASE)
+    p = parameters_of(case, contract)
+    kept = dict(contract.stored(p, case))
+    assert torch.equal(kept["c_attn.weight"], torch.cat([p.W_q, p.W_k, p.W_v]))
+    assert p.b_q is not None and p.b_k is not None and p.b_v is not None
+    assert torch.equal(kept["c_attn.bias"], torch.cat([p.b_q, p.b_k, p.b_v]))
+
+
+def test_each_head_of_a_wrapper_holds_its_own_rows() -> None:
+    contract = contract_of("multi_head_wrapper")
+    p = parameters_of(CASE, contract)
+    kept = dict(contract.stored(p, CASE))
+    assert torch.equal(kept["heads.0.W_value.weight"], p.W_v[:3])
+    assert torch.equal(kept["heads.1.W_value.weight"], p.W_v[3:])
+    assert len(kept) == 6
+
+
+def test_a_bias_that_the_case_lacks_is_not_stored() -> None:
+    contract = contract_of("multi_head_attention")
+    assert "W_query.bias" not in contract.paths(CASE)
+    assert "W_query.bias" in contract.paths(replace(CASE, bias=True))
+    assert "out_proj.bias" in contract.paths(CASE)
+
+
+def test_paths_ask_for_no_memory() -> None:
+    case = BY_SLUG["gpt2_size"].contract.fit(CASE)
+    shapes = canonical_shapes(BY_SLUG["gpt2_size"].contract, case)
+    assert all(tensor.device.type == "meta" for _, tensor in shapes.items())
+    assert BY_SLUG["gpt2_size"].contract.paths(case)["W_query.weight"] == (768, 768)
+
+
+def test_canonical_carries_gradients_over() -> None:
+    contract = contract_of("causal_self_attention")
+    case = contract.fit(CASE)
+    kept = {
+        path: t.requires_grad_() for path, t in contract.stored(parameters_of(case, contract), case)
+    }
+    contract.canonical(kept, case)["W_k"].sum().backward()
+    grad = kept["c_attn.weight"].grad
+    assert grad is not None
+    q, k, v = grad.chunk(3)
+    assert float(k.min()) == 1
+    assert float(q.abs().max()) == float(v.abs().max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        ({}, "nothing"),
+        ({"W_key.weight": torch.zeros(6, 4)}, "shape (6, 4)"),
+    ],
+)
+def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
+    change: dict[str, Tensor], got: str
+) -> None:
+    contract = contract_of("multi_head_attention")
+    kept = dict(contract.stored(parameters_of(CASE, contract), CASE))
+    del kept["W_key.weight"]
+    with pytest.raises(Violation) as caught:
+        contract.canonical({**kept, **change}, CASE)
+    v = caught.value
+    assert (v.kind, v.expected, v.got, v.where) == (
+        *(Kind.SHAPE, "shape (6, 5)"),
+        *(got, "`W_key.weight`"),
+    )
+
+
+# ---------------------------------------------------------------------------- exchanged
+
+
+@pytest.mark.parametrize("slug", sorted(BY_SLUG))
+def test_exchanging_twice_is_nothing(slug: str) -> None:
+    contract = contract_of(slug)
+    other = contract.exchanged()
+    if other is None:
+        fused = any(len(slot.holds) > 1 for slot in contract.slots)
+        stateless = not contract.has(Trait.MODULE, Trait.PROJECTED)
+        assert fused or stateless or contract.entry is Entry.TRANSFER
+        return
+    assert other != contract
+    assert other.exchanged() == contract
+
+
+def test_exchanging_moves_queries_and_keys_and_nothing_else() -> None:
+    contract, case = contract_of("multi_head_attention"), replace(CASE, bias=True)
+    other = contract.exchanged()
+    assert other is not None
+    p = parameters_of(case, contract)
+    kept, moved = dict(contract.stored(p, case)), dict(other.stored(p, case))
+    for part in ("weight", "bias"):
+        assert torch.equal(moved[f"W_query.{part}"], kept[f"W_key.{part}"])
+        assert torch.equal(moved[f"W_key.{part}"], kept[f"W_query.{part}"])
+        assert torch.equal(moved[f"W_value.{part}"], kept[f"W_value.{part}"])
+        assert torch.equal(moved[f"out_proj.{part}"], kept[f"out_proj.{part}"])
+    assert replace(other, slots=contract.slots) == contract
+
+
+def test_slots_that_hold_biases_say_so() -> None:
+    assert Slot("q.bias", ("b_q",)).is_bias
+    assert Slot("c_attn.bias", ("b_q", "b_k", "b_v")).is_bias
+    # The output layer's is not an option.
+    assert not Slot("out_proj.bias", ("b_o",)).is_bias
+    assert not Slot("q.weight", ("W_q",)).is_bias
+
+
+# --------------------------------------------------------------------------- arguments
+
+
+def test_an_optional_argument_is_passed_only_when_it_differs() -> None:
+    contract = contract_of("multi_head_attention")
+    plain = {"d_in": 5, "d_out": 6, "context_length": 7, "dropout": 0.0, "num_heads": 2}
+    assert contract.arguments_for(CASE) == plain
+    assert contract.arguments_for(replace(CASE, bias=True)) == {**plain, "qkv_bias": True}
+
+
+def test_arguments_keep_the_order_of_the_statement() -> None:
+    contract = contract_of("multi_head_attention")
+    assert list(contract.arguments_for(replace(CASE, bias=True))) == [
+        *("d_in", "d_out", "context_length", "dropout", "num_heads", "qkv_bias")
+    ]
+
+
+def test_an_argument_with_a_default_that_is_not_optional_is_always_passed() -> None:
+    argument = Argument("dropout", "dropout", default=0.0)
+    contract = Contract(name="any", arguments=(argument,))
+    assert contract.arguments_for(CASE) == {"dropout": 0.0}
+
+
+def test_wrapped_heads_are_told_the_width_of_one_head() -> None:
+    arguments = contract_of("multi_head_wrapper").arguments_for(CASE)
+    assert (arguments["d_out"], arguments["num_heads"]) == (3, 2)
+
+
+def test_a_config_is_one_argument() -> None:
+    contract = contract_of("causal_self_attention")
+    arguments = contract.arguments_for(contract.fit(CASE))
+    config = arguments["config"]
+    assert list(arguments) == ["config"]
+    assert isinstance(config, dict)
+    assert (config["n_embd"], config["n_head"], config["block_size"]) == (6, 2, 7)
+
+
+def test_a_builder_of_a_fixed_size_takes_nothing() -> None:
+    contract = contract_of("gpt2_size")
+    assert contract.arguments_for(contract.fit(CASE)) == {}
+
+
+@pytest.mark.parametrize("slug", sorted(BY_SLUG))
+def test_solutions_take_the_arguments_by_these_names(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    contract = exercise.contract
+    namespace: dict[str, object] = {"__name__": "solution"}
+    exec(compile(exercise.solution, slug, "exec"), namespace)
+    if contract.entry in (Entry.CLASS, Entry.BUILDER):
+        wanted = namespace[contract.name]
+        assert callable(wanted)
+        case = contract.fit(replace(CASE, bias=True))
+        bound = inspect.signature(wanted).bind(**contract.arguments_for(case))
+        assert list(bound.arguments) == list(contract.arguments_for(case))
+
+
+# -------------------------------------------------------------------------------- traits
+
+
+@pytest.mark.parametrize("slug", sorted(BY_SLUG))
+def test_traits_do_not_contradict_each_other(slug: str) -> None:
+    contract = contract_of(slug)
+    assert contract.has(Trait.CAUSAL) + contract.has(Trait.FULL) == contract.has(Trait.ATTENTION)
+    for option, of in (
+        (Trait.BIAS_OPTION, Trait.BIAS),
+        (Trait.OUTPUT_BIAS, Trait.OUTPUT_PROJECTION),
+        (Trait.OUTPUT_PROJECTION, Trait.PROJECTED),
+        (Trait.UNIFORM, Trait.INITIALISED),
+        (Trait.INITIALISED, Trait.MODULE),
+        (Trait.DIVISIBLE, Trait.HEADS),
+        (Trait.MASK, Trait.FULL),
+    ):
+        assert contract.has(of) or not contract.has(option)
+    assert contract.has(Trait.MODULE) is not (contract.entry is Entry.FUNCTION)
+    assert contract.has(Trait.TRANSFER) is (contract.entry is Entry.TRANSFER)
+
+
+def test_biases_are_there_when_asked_for_or_always() -> None:
+    option, always = contract_of("multi_head_attention"), contract_of("masked_multi_head")
+    never = contract_of("self_attention_v1")
+    biased = replace(CASE, bias=True)
+    assert [option.biases(c) for c in (CASE, biased)] == [False, True]
+    assert [always.biases(c) for c in (CASE, biased)] == [True, True]
+    assert [never.biases(c) for c in (CASE, biased)] == [False, False]
