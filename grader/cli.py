@@ -1,5 +1,6 @@
 """The `headcheck` command. Nothing heavy is imported before a command needs it."""
 
+import io
 import sys
 import traceback
 from collections.abc import Callable
@@ -16,19 +17,38 @@ FORMATS = click.Choice(["text", "json", "html"])
 def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that bound what a submission may use."""
     for option in (
-        click.option(
-            "--call-seconds", default=10.0, show_default=True, help="Wall time of a call."
-        ),
-        click.option("--seconds", default=120.0, show_default=True, help="Wall time in all."),
-        click.option("--cpu-seconds", default=60, show_default=True, help="Processor time in all."),
-        click.option("--memory", default=2048, show_default=True, help="Memory, in MiB."),
+        _limit("--call-seconds", 10.0, "Wall time of a call."),
+        _limit("--seconds", 120.0, "Wall time in all."),
+        _limit("--cpu-seconds", 60, "Processor time in all."),
+        _limit("--memory", 2048, "Memory, in MiB."),
     ):
         command = option(command)
     return command
 
 
+def _limit(name: str, default: float, text: str) -> Callable[..., Any]:
+    whole = isinstance(default, int)
+    kind = click.IntRange(min=1) if whole else click.FloatRange(min=0, min_open=True)
+    return click.option(name, type=kind, default=default, show_default=True, help=text)
+
+
+def _tell_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    from grader.report import own_version
+
+    if wanted:
+        click.echo(f"headcheck, version {own_version()}")
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="headcheck")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Judge implementations of attention by properties that hold of every correct one."""
 
@@ -61,7 +81,10 @@ def grade(
     """
     from grader import run
 
-    report = run.grade(paths, run.settings(exercise, points, **options))
+    chosen = run.settings(exercise, points, **options)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
+    report = run.grade(paths, chosen)
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
@@ -123,6 +146,9 @@ def start(slug: str, directory: Path, form: Literal["ipynb", "py", "both"]) -> N
 
 def main() -> None:
     """Run the command; every fault is one line, and never a traceback of ours."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know every character
     try:
         cli(standalone_mode=False)
     except click.exceptions.Abort:
@@ -158,8 +184,7 @@ def _expected(error: Exception) -> bool:
         BadPoints,
         SandboxError,
         NotFound,
-        FileExistsError,
-        PermissionError,
+        OSError,
     )
     return isinstance(error, kinds)
 

@@ -115,9 +115,11 @@ def _fits(defined: Defined, contract: Contract) -> bool:
 def _fits_by_place(defined: Defined, contract: Contract) -> bool:
     """Whether it takes as many arguments as the contract gives, whatever they are called."""
     must = sum(not argument.optional for argument in contract.arguments)
+    if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
+        must = len(contract.call)
     takes = len(defined.required), len(defined.required) + len(defined.optional)
-    is_class = contract.entry is Entry.CLASS
-    return is_class and defined.could_be_module and takes[0] <= must <= takes[1]
+    same_kind = defined.is_class is (contract.entry is Entry.CLASS)
+    return same_kind and takes[0] <= must <= takes[1]
 
 
 def resemblance(name: str, exercise: Exercise) -> float:
@@ -164,11 +166,21 @@ def _not_defined(name: str, found: Sequence[Defined]) -> str:
 def _nothing(found: Sequence[Defined]) -> str:
     if not found:
         return "it defines no class and no function"
+    for defined in found:
+        asked = [_asked(e.contract) for e in ALL if e.contract.name == defined.name]
+        if asked:
+            takes = ", ".join((*defined.required, *defined.optional))
+            return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(asked)}"
     listed = ", ".join(f"`{d.name}`" for d in found[:8])
     return (
         f"none of its definitions ({listed}) answers an exercise; "
         "name one with --exercise, see `headcheck list`"
     )
+
+
+def _asked(contract: Contract) -> str:
+    names = [argument.name for argument in contract.arguments] or list(contract.call)
+    return f"`{contract.name}({', '.join(names)})`"
 
 
 def by_slug(slug: str) -> Exercise:

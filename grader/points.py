@@ -1,5 +1,6 @@
 """From verdicts to points: each group's points are shared evenly by its claims."""
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,7 +36,8 @@ def read(path: Path) -> Points:
             if group not in {g.value for g in Group}:
                 known = ", ".join(g.value for g in Group)
                 raise BadPoints(f"{path}: [{slug}] has no group {group!r}; there are {known}")
-            if isinstance(points, bool) or not isinstance(points, int | float) or points < 0:
+            number = isinstance(points, int | float) and not isinstance(points, bool)
+            if not number or not 0 <= points < math.inf:
                 raise BadPoints(f"{path}: [{slug}] {group} must be a number of at least 0")
     return table
 

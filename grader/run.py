@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -135,7 +136,9 @@ def show(report: Report, form: str) -> None:
     if form == "text" and console.is_terminal:
         render.text.print_to(console, report)
     else:
-        sys.stdout.write(rendered(report, form))
+        # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
+        encoding = sys.stdout.encoding if form == "text" else "utf-8"
+        click.echo(rendered(report, form).encode(encoding, "replace"), nl=False)
 
 
 def write(report: Report, out: Path) -> Path:

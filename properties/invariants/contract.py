@@ -213,12 +213,12 @@ def afterwards_the_two_modules_are_independent(trial: Trial) -> None:
         if path not in registered or not registered[path].trainable:
             got = "it is not" if path not in registered else "requires_grad=False"
             raise Violation(Kind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)
-        comparison.same_shape(trial.instance.module.read([path])[path], shape, path)
+        if registered[path].shape != shape:
+            got = f"shape {registered[path].shape}"
+            raise Violation(Kind.SHAPE, f"shape {shape}", got, f"v1's `{path}`")
     after = trial.instance.holder.read(list(before))
-    for path, tensor in after.items():
-        if not bool(
-            (tensor == dict(trial.contract.stored(trial.parameters, trial.case))[path]).all()
-        ):
+    for path, tensor in trial.contract.stored(trial.parameters, trial.case):
+        if path not in after or not torch.equal(after[path].double(), tensor.double()):
             raise Violation(Kind.VALUE, f"v2's `{path}` as it was", "it changed")
     trial.instance.holder.write({path: torch.zeros_like(t) for path, t in after.items()})
     trial.instance.current = None

@@ -148,6 +148,9 @@ def _state(module: Module) -> dict[str, Tensor]:
 
 def _identical(got: Tensor, wanted: Tensor, what: str, problem: str) -> None:
     """Bit for bit, NaN included: nothing was computed in between."""
+    if got.shape != wanted.shape:
+        now = f"{problem}: shape {tuple(got.shape)}"
+        raise Violation(Kind.SHAPE, f"shape {tuple(wanted.shape)} as before", now, what)
     same = (got == wanted) | (got.isnan() & wanted.isnan())
     if not bool(same.all()):
         off = int((~same).sum())

@@ -4,17 +4,22 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 
+from exercises import BY_SLUG
+from grader.grading import Settings, grade
+from grader.report import SubmissionRecord
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Server
 from grader.session import Session
 from grader.subject import ChannelSubject
+from grader.submission import find
 from properties.subject import How, Module, Returned
 from properties.violation import SubmissionFailed
 
@@ -123,3 +128,26 @@ def own_sandbox() -> Iterator[Sandbox]:
         pytest.skip("pidfd and /proc are Linux's")
     with Server() as server:
         yield Sandbox(server)
+
+
+Grade = Callable[..., dict[str, SubmissionRecord]]
+
+
+@pytest.fixture
+def graded(sandbox: Sandbox, tmp_path: Path) -> Grade:
+    """Grades a notebook of these cells; the records by the names that were judged."""
+
+    def grade_cells(
+        *cells: str, slug: str | None = None, limits: Limits | None = None
+    ) -> dict[str, SubmissionRecord]:
+        v4 = nbformat.v4
+        made = [v4.new_code_cell(textwrap.dedent(cell).strip("\n")) for cell in cells]
+        path = tmp_path / "ada.ipynb"
+        path.write_text(nbformat.writes(v4.new_notebook(cells=made)), encoding="utf-8")
+        exercise = BY_SLUG[slug] if slug else None
+        settings = Settings(exercise=exercise, limits=limits or Limits())
+        [handed_in] = find([str(path)])
+        records = grade(sandbox.server, handed_in, settings)
+        return {record.name or "": record for record in records}
+
+    return grade_cells

@@ -55,11 +55,12 @@ def test_files_are_few_and_small(sandbox: "Sandbox") -> None:
     assert int(sandbox.told("resource.getrlimit(resource.RLIMIT_FSIZE)[1]")) <= 16 << 20
 
 
-def test_nothing_of_the_examiner_is_loaded(sandbox: "Sandbox") -> None:
-    rooms = (
-        "[n for n in sys.modules if n.split('.')[0] in ('reference', 'properties', 'exercises')]"
-    )
-    assert sandbox.told(rooms) == "[]"
+def test_nothing_that_knows_the_answers_is_loaded_or_can_be_imported(sandbox: "Sandbox") -> None:
+    rooms = ("reference", "properties", "exercises")
+    loaded = f"[n for n, m in sys.modules.items() if m and n.split('.')[0] in {rooms}]"
+    assert sandbox.told(loaded) == "[]"
+    for room in rooms:
+        assert sandbox.failed(f"import {room}").message.startswith("ModuleNotFoundError")
 
 
 def test_children_draw_different_random_numbers(sandbox: "Sandbox") -> None:

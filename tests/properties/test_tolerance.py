@@ -2,8 +2,8 @@
 
 Errors of float64 are measured against numpy's long double, those of smaller dtypes against
 float64. A ratio is an error over B; the judge accepts up to K·B, K = 4. On these grids the largest
-ratio of a right algorithm is 0.95 (exp(s - lse) in bfloat16), of a whole module 0.56, of a gradient
-0.17; the smallest of a wrong algorithm in float64, in its worst element, is 5e10.
+ratio of a right algorithm is 0.95 (exp(s - lse) in bfloat16), of a whole module 0.47, of a gradient
+0.18; the smallest of a wrong algorithm in float64, in its worst element, is 5e10.
 """
 
 import itertools
@@ -202,6 +202,7 @@ CONTRACT = Contract(
 )
 SIZES = (
     Case(batch=1, tokens=1, context_length=1, d_in=1, heads=1, head_dim=1),
+    Case(batch=1, tokens=1, context_length=1, d_in=8, heads=2, head_dim=4, bias=True),
     Case(batch=2, tokens=5, context_length=5, d_in=3, heads=2, head_dim=3, bias=True),
     Case(batch=1, tokens=24, context_length=24, d_in=16, heads=4, head_dim=1),
     Case(batch=1, tokens=9, context_length=9, d_in=64, heads=3, head_dim=16, bias=True),
@@ -277,24 +278,41 @@ def long_module(
 
 def summed(rows: Long, columns: Long) -> Long:
     """Σ over the batch of rowsᵀ columns."""
-    return np.einsum("bti,btj->ij", rows, columns)
+    total: Long = np.einsum("bti,btj->ij", rows, columns)
+    return total
 
 
 def settings_of_modules(dtype: str) -> list[tuple[Case, Parameters, Tensor]]:
-    """Cases with their parameters; some with values far from zero, where cancellation shows."""
-    found = []
-    for size, sharpness, content, offset in itertools.product(
-        SIZES, (1, 8, 64), (Content.NORMAL, Content.REPEATED, Content.OUTLIER), (False, True)
-    ):
-        if offset and not size.bias:
-            continue
-        case = replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=sharpness)
-        p = parameters_of(case, CONTRACT)
-        if offset:
-            assert p.b_v is not None
-            p = replace(p, b_v=rounded(p.b_v + 100, case))
-        found.append((case, p, tokens_of(case, CONTRACT)))
-    return found
+    """Cases with their parameters and tokens; in most of them large numbers cancel somewhere."""
+    return [
+        (case, *changed(case, where))
+        for size, sharpness, content, where in itertools.product(
+            SIZES, (1, 8, 64), (Content.NORMAL, Content.OUTLIER), CANCELS
+        )
+        for case in [replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=3)]
+        if size.bias or where not in ("average", "value")
+        # A product rounded to 16 bits before its bias is added may lose all of it to
+        # cancellation. The theory leaves that out: in 16 bits no values are judged.
+        if where != "value" or dtype != "bfloat16"
+    ]
+
+
+CANCELS = ("nowhere", "average", "value", "projection")
+
+
+def changed(case: Case, where: str) -> tuple[Parameters, Tensor]:
+    """The case's parameters and tokens, so changed that terms of this step cancel."""
+    p, x = parameters_of(case, CONTRACT), tokens_of(case, CONTRACT)
+    if where == "average":
+        assert p.b_v is not None
+        p = replace(p, b_v=rounded(p.b_v + 100, case))
+    elif where == "value":
+        p = replace(p, b_v=rounded(-(p.W_v @ x[0, -1]), case))
+    elif where == "projection":
+        x = rounded(x + 100, case)
+        centred = {n: rounded(t - t.mean(1, keepdim=True), case) for n, t in p.items() if "W" in n}
+        p = replace(p, **centred)
+    return p, x
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
@@ -309,7 +327,7 @@ def test_right_modules_stay_within_the_bound(
         scale = 1 / math.sqrt(case.head_dim)
         limit, of_weights = bounds(x, p, exact, scale, PRECISIONS[dtype], mask)
         output, weights, _ = long_module(x, p, case, mask, torch.zeros_like(exact.output))
-        narrow, own = x.to(kind), p.map(lambda t, kind=kind: t.to(kind))
+        narrow, own = x.to(kind), Parameters(**{n: t.to(kind) for n, t in p.items()})
         for name, attend in right_algorithms.items():
             project = next(projections)
             got = module(narrow, own, case.heads, project, attend, mask)
@@ -328,8 +346,8 @@ def test_right_gradients_stay_within_their_limit(
     dtype: str, right_algorithms: dict[str, Algorithm]
 ) -> None:
     found = []
-    # Every fifth meets all values of all factors; backward costs several times forward.
-    for case, p, x in settings_of_modules(dtype)[::5]:
+    # Every third meets all values of all factors; backward costs several times forward.
+    for case, p, x in settings_of_modules(dtype)[::3]:
         mask, kind = causal(case.tokens), DTYPES[dtype]
         cotangent = rounded(normal(case, "cotangent", case.batch, case.tokens, case.d_out), case)
         oracle = gradients(CONTRACT, case, x, p, mask, cotangent)

@@ -58,6 +58,8 @@ class Host:
         self.source = Source(())
         fresh = {"__name__": "submission"}
         self.namespace: dict[str, Any] = fresh if namespace is None else namespace
+        self.lost: dict[str | None, BaseException] = {}
+        """Names that loading did not bind, and why."""
         self.objects: dict[int, Any] = {}
         self.made: dict[int, Callable[[], Any]] = {}
         self.handed_out: dict[int, tuple[Tensor, Tensor]] = {}
@@ -85,7 +87,13 @@ class Host:
                 meta, tensors = operations[request.op](request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
-            return Message(request.id, "raised", report(error))
+            return Message(request.id, "raised", report(self._cause(error)))
+
+    def _cause(self, error: BaseException) -> BaseException:
+        """What went wrong earlier, where an error only says that a name is missing since."""
+        if type(error) is NameError and error.name in self.lost:
+            return self.lost[error.name]
+        return error
 
     def read(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Read the source without running any of it, and say what it defines."""
@@ -119,6 +127,7 @@ class Host:
                 exec(step.compile(), self.namespace)
             except (Exception, SystemExit) as error:
                 first = first or error
+                self.lost.update(dict.fromkeys(step.binds, error))
         return first
 
     def construct(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:

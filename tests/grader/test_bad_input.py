@@ -1,0 +1,363 @@
+"""What people hand in: no files, broken notebooks, and oddities that are fine."""
+
+import json
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading import Settings, grade
+from grader.report import ErrorRecord, SubmissionRecord
+from grader.sandbox.limits import Limits
+from grader.submission import NotFound, Submission, find
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+RIGHT = (
+    "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, dim=-1) @ x\n"
+)
+SLUG = "simplified_attention"
+GradeFile = Callable[..., SubmissionRecord]
+
+
+@pytest.fixture
+def graded(sandbox: "Sandbox", tmp_path: Path) -> GradeFile:
+    """Grades one file with this content on an exercise that is quickly judged."""
+
+    def grade_file(
+        content: str | bytes, name: str = "ada.ipynb", **chosen: Any
+    ) -> SubmissionRecord:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        settings = Settings(**{"exercise": BY_SLUG[SLUG], **chosen})
+        [record] = grade(sandbox.server, find([str(path)])[0], settings)
+        return record
+
+    return grade_file
+
+
+def notebook(*cells: str) -> str:
+    v4 = nbformat.v4
+    made = [v4.new_code_cell(textwrap.dedent(cell).strip("\n")) for cell in cells]
+    return str(nbformat.writes(v4.new_notebook(cells=made)))
+
+
+def assert_right(record: SubmissionRecord) -> None:
+    assert record.error is None
+    assert (record.status, record.score) == ("passed", record.max_score)
+
+
+def error_of(record: SubmissionRecord) -> ErrorRecord:
+    """Why nothing could be judged: in one line, worth nothing, and with no claim tried."""
+    assert record.error is not None
+    assert (record.score, record.properties) == (0, ())
+    assert record.status != "passed"
+    assert "\n" not in record.error.message
+    return record.error
+
+
+def first_message(record: SubmissionRecord) -> str:
+    return next(p.message for p in record.properties if p.status not in ("passed", "not_tried"))
+
+
+# ------------------------------------------------------------------------------- paths
+
+
+def test_a_path_to_nothing_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"nothing\.ipynb: no such file or folder"):
+        find([str(tmp_path / "nothing.ipynb")])
+
+
+def test_a_folder_without_submissions_says_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    (tmp_path / ".ipynb_checkpoints" / "ada-checkpoint.ipynb").touch()
+    with pytest.raises(NotFound, match=r"no submissions in this folder; they are \.ipynb and \.py"):
+        find([str(tmp_path)])
+
+
+def test_another_kind_of_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "report.pdf").touch()
+    with pytest.raises(NotFound, match=r"report.pdf: a submission is a \.ipynb or a \.py file"):
+        find([str(tmp_path / "report.pdf")])
+
+
+def test_a_folder_is_searched_in_order_and_in_depth(tmp_path: Path) -> None:
+    for name in ("b/work.py", "a.ipynb", "b/c/deep.PY", "__pycache__/x.py", "b/readme.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+    found = [str(s.path.relative_to(tmp_path)) for s in find([str(tmp_path)])]
+    assert found == ["a.ipynb", "b/c/deep.PY", "b/work.py"]
+
+
+def test_a_name_after_a_colon_picks_a_definition(tmp_path: Path) -> None:
+    path = tmp_path / "ada.py"
+    path.touch()
+    assert find([f"{path}:Attention"]) == [Submission(path, str(path), "Attention")]
+    odd = tmp_path / "week:1.py"
+    odd.touch()
+    assert find([str(odd)])[0].name is None
+    assert find([f"{odd}:f"])[0].path == odd
+
+
+# ------------------------------------------------------------- files that are not files
+
+
+@pytest.fixture
+def strange(tmp_path: Path) -> Callable[[str], Path]:
+    """Something that has the name of a notebook and is none."""
+
+    def make(kind: str) -> Path:
+        path = tmp_path / "ada.ipynb"
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "FIFO":
+            os.mkfifo(path)
+        elif kind == "link":
+            (tmp_path / "secret.txt").write_text(notebook(RIGHT))
+            path.symlink_to(tmp_path / "secret.txt")
+        elif kind == "link to nowhere":
+            path.symlink_to(tmp_path / "nowhere")
+        elif kind == "link to a device":
+            path.symlink_to("/dev/zero")
+        elif kind == "60 MB":
+            with path.open("wb") as file:
+                file.truncate(60 << 20)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("FIFO", "is no regular file"),
+        ("link", "is a symbolic link; hand in the file itself"),
+        ("link to nowhere", "is a symbolic link; hand in the file itself"),
+        ("link to a device", "is a symbolic link; hand in the file itself"),
+        ("60 MB", "is 60 MiB large, over the limit of 20 MiB; clear its outputs"),
+    ],
+)
+def test_what_is_no_plain_file_is_not_opened(
+    sandbox: "Sandbox", strange: Callable[[str], Path], kind: str, message: str
+) -> None:
+    [handed_in] = find([str(strange(kind))])
+    [record] = grade(sandbox.server, handed_in, Settings(exercise=BY_SLUG[SLUG]))
+    assert error_of(record) == ErrorRecord("unreadable", message)
+    assert record.max_score == 100
+
+
+def test_a_folder_with_the_name_of_a_notebook_is_a_folder(strange: Callable[[str], Path]) -> None:
+    path = strange("folder")
+    with pytest.raises(NotFound, match="no submissions in this folder"):
+        find([str(path)])
+    (path / "inside.py").touch()
+    assert [s.path.name for s in find([str(path.parent)])] == ["inside.py"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_says_so(sandbox: "Sandbox", tmp_path: Path) -> None:
+    path = tmp_path / "ada.py"
+    path.touch(mode=0)
+    [record] = grade(sandbox.server, find([str(path)])[0], Settings())
+    assert error_of(record).message == "cannot be opened: Permission denied"
+
+
+# ------------------------------------------------------------------------ no notebooks
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "The file is empty"),
+        ("   \n", "The file is empty"),
+        (notebook(RIGHT)[:-40], "not valid JSON"),
+        ("<html><body>Sign in</body></html>", "The file is a web page"),
+        ("import torch", "not a notebook (not JSON)"),
+        ('{"cells": 3}', "no list of cells"),
+        ("[]", "no list of cells"),
+        ('{"cells": []}', "no code cells"),
+        ("[" * 100_000, "nested too deeply"),
+        (b"PK\x03\x04 and more", "a zip archive"),
+        (b"\xff\xfe{\x00}\x00", "UTF-16"),
+        (b'{"cells": "\xe9"}', "not UTF-8"),
+        ("<<<<<<< HEAD\n", "not a notebook"),
+    ],
+)
+def test_what_is_no_notebook_is_told_what_it_is(
+    graded: GradeFile, content: str | bytes, message: str
+) -> None:
+    error = error_of(graded(content))
+    assert error.kind == "unreadable"
+    assert message in error.message
+
+
+def test_a_syntax_error_is_told_with_cell_and_line(graded: GradeFile) -> None:
+    broken = RIGHT.replace("def simplified_attention(x):", "def simplified_attention(x:")
+    error = error_of(graded(notebook("x = 1", broken)))
+    assert (error.kind, error.cell, error.line) == ("syntax", 2, 2)
+    assert "'(' was never closed" in error.message
+    assert "nothing in this cell can be used" in error.message
+    error = error_of(graded(broken, "ada.py"))
+    assert (error.kind, error.cell, error.line) == ("syntax", None, 2)
+
+
+def test_a_broken_cell_spoils_only_itself(graded: GradeFile) -> None:
+    assert_right(graded(notebook("def f(:", RIGHT, "return 3", "x = = 2")))
+
+
+def test_a_misspelt_name_is_suggested_with_its_cell(graded: GradeFile) -> None:
+    misspelt = RIGHT.replace("simplified_attention", "simplifed_atention")
+    error = error_of(graded(notebook("x = 1", misspelt)))
+    assert error == ErrorRecord(
+        "not_found",
+        "there is no `simplified_attention`; did you mean `simplifed_atention`? found in cell 2",
+    )
+
+
+def test_an_import_that_is_not_installed_is_told_by_its_name(graded: GradeFile) -> None:
+    decorated = RIGHT.replace("def", "@el.compiled\ndef")
+    error = error_of(graded(notebook("x = 1", f"import einsteinium.layers as el\n{decorated}")))
+    assert error.kind == "import"
+    assert "imports `einsteinium`, which is not installed where it is graded" in error.message
+    assert (error.cell, error.line) == (2, 1)
+
+
+def test_an_import_that_is_missed_in_a_call_is_told_by_its_name(graded: GradeFile) -> None:
+    called = RIGHT.replace("torch.softmax", "el.softmax")
+    record = graded(notebook("import torch", "import einsteinium.layers as el", called))
+    assert (record.status, record.score) == ("crashed", 0)
+    message = "ModuleNotFoundError: No module named 'einsteinium' (cell 2, line 1)"
+    assert message in first_message(record)
+
+
+def test_an_import_that_nothing_needs_may_be_missing(graded: GradeFile) -> None:
+    assert_right(graded(notebook("import einsteinium\nimport matplotlib_of_mine as plt", RIGHT)))
+
+
+def test_what_raises_while_it_is_loaded_is_told_with_its_place(graded: GradeFile) -> None:
+    raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("(x)", "(x, scale=scale)")
+    error = error_of(graded(notebook(raising)))
+    assert error.kind == "crashed"
+    assert "could not be loaded: ZeroDivisionError" in error.message
+    assert (error.cell, error.line) == (1, 2)
+
+
+def test_a_variable_that_an_error_left_unset_is_told_by_the_error(graded: GradeFile) -> None:
+    raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("x.T", "x.T * scale")
+    assert "ZeroDivisionError: division by zero (cell 1, line 2)" in first_message(
+        graded(notebook(raising))
+    )
+
+
+def test_what_never_ends_while_it_is_loaded_is_told(graded: GradeFile) -> None:
+    endless = "n = 0\nwhile True: n += 1\n" + RIGHT.replace("x.T", "x.T * n")
+    record = graded(notebook(endless), limits=Limits(call_s=1))
+    assert error_of(record).kind == record.status == "timed_out"
+    assert "could not be loaded: took more than 1 s" in error_of(record).message
+
+
+# ----------------------------------------------------------------- oddities that are fine
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["%matplotlib inline\n!pip install torch\nimport torch", "%%time\n" + RIGHT],
+        ["%%bash\nrm -rf /", RIGHT, "?torch", "torch.nn??", "%timeit simplified_attention(1)"],
+        [">>> 1 + 1\n2", RIGHT],
+        ["raise RuntimeError('an early cell fails')", "1 / 0", RIGHT, "assert False"],
+        ["import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()", RIGHT],
+        ["x = input('your name? ')", RIGHT],
+        ["import sys\nsys.exit(3)", RIGHT, "quit()"],
+        [RIGHT, "while True:\n    loss = simplified_attention(model).sum()"],
+        [RIGHT, "for epoch in range(10**9):\n    print(epoch)"],
+        ["def simplified_attention(x): return x", RIGHT],
+        [RIGHT, "if __name__ == '__main__':\n    simplified_attention = None"],
+        [RIGHT.replace("    return", "    print('x', x)\n    return")],
+        ["# привет · שלום · 你好\nשם = 3", RIGHT],
+        ["from __future__ import annotations", RIGHT.replace("(x)", "(x: Tensor) -> Tensor")],
+        [RIGHT.replace("\n", "\r\n")],
+        ["\ufeff" + RIGHT],
+        ["await something()", RIGHT],
+    ],
+    ids=[
+        "magics",
+        "more magics",
+        "prompts",
+        "failing cells",
+        "plots",
+        "input",
+        "exits",
+        "training loop",
+        "many epochs",
+        "defined again",
+        "main",
+        "prints",
+        "scripts",
+        "annotations",
+        "CRLF",
+        "byte-order mark",
+        "await",
+    ],
+)
+def test_what_surrounds_a_right_answer_does_not_matter(graded: GradeFile, cells: list[str]) -> None:
+    assert_right(graded(notebook(*cells)))
+
+
+def test_old_notebooks_are_read(graded: GradeFile) -> None:
+    cell = {"cell_type": "code", "input": RIGHT.splitlines(keepends=True), "outputs": []}
+    old = {"nbformat": 3, "nbformat_minor": 0, "worksheets": [{"cells": [cell]}]}
+    assert_right(graded(json.dumps(old)))
+
+
+def test_a_notebook_that_a_validator_would_refuse_is_read(graded: GradeFile) -> None:
+    cells = [
+        {"cell_type": "code", "source": RIGHT},
+        {"cell_type": "code"},
+        {"cell_type": "mystery", "source": "?"},
+        "no cell at all",
+        {"cell_type": "code", "source": 7},
+    ]
+    assert_right(graded(json.dumps({"cells": cells})))
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("\ufeff" + notebook(RIGHT), "ada.ipynb"),
+        ("\ufeff" + RIGHT, "ada.py"),
+        (RIGHT, "ADA.PY"),
+        (RIGHT, "Ξένια Öz 你.py"),
+        (RIGHT, "\u202eypa.py"),
+        (RIGHT, "a b'c\"d$(e);f.py"),
+        (RIGHT, "-rf.py"),
+        (notebook(RIGHT), "[bold red]x[bold].ipynb"),
+        ("# coding: latin-1\n# é\n".encode("latin-1") + RIGHT.encode(), "ada.py"),
+    ],
+    ids=[
+        "BOM",
+        "BOM module",
+        "capitals",
+        "scripts",
+        "right to left",
+        "shell",
+        "dash",
+        "markup",
+        "latin-1",
+    ],
+)
+def test_names_and_encodings_do_not_matter(
+    graded: GradeFile, content: str | bytes, name: str
+) -> None:
+    record = graded(content, name)
+    assert_right(record)
+    assert record.file.endswith(name)
+    assert record.student == name.rpartition(".")[0]

@@ -1,0 +1,393 @@
+"""Judging stops at the first violation, tells it on the simplest case, and hides no fault."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exercises import BY_SLUG
+from grader.subject import of_namespace
+from properties.case import Case, Memory
+from properties.contract import Contract, Trait
+from properties.invariants import masking, values
+from properties.property import Claims, Group, Judge, Property, check, simplest
+from properties.strategies import at_least, bank, with_values
+from properties.trial import Bench, Trial
+from properties.violation import Kind, Note, Status, SubmissionFailed, Violation
+
+# No parameters and no module: a judge that looks at the case alone needs no submission.
+CONTRACT = Contract(
+    name="any",
+    traits=frozenset(
+        {Trait.BATCH, Trait.HEADS, Trait.CONTEXT, Trait.BIAS_OPTION, Trait.DROPOUT, Trait.MASK}
+    ),
+)
+BANK = bank(CONTRACT, 24)
+SMALLEST = Case(tokens=1, context_length=1)
+Fault = Callable[[Case], bool]
+
+
+def nobody() -> Bench:
+    return Bench(of_namespace({}), CONTRACT)
+
+
+def claim(judge: Judge, **changes: object) -> Property:
+    made = Property("it", "It is right.", Group.VALUES, judge, hint="look again")
+    return replace(made, **changes)  # type: ignore[arg-type]  # each names a field
+
+
+def wrong_where(fault: Fault, kind: Kind = Kind.VALUE) -> Judge:
+    def judge(trial: Trial) -> None:
+        if fault(trial.case):
+            raise Violation(kind, "right", f"wrong for {trial.case.tokens} tokens")
+
+    return judge
+
+
+# ------------------------------------------------------------------------------- check
+
+
+def test_a_property_that_holds_is_tried_on_every_case() -> None:
+    seen: list[Case] = []
+    verdict = check(claim(lambda trial: seen.append(trial.case)), nobody(), BANK)
+    assert (verdict.status, verdict.tried, verdict.case) == (Status.PASSED, 24, None)
+    assert tuple(seen) == BANK
+    assert verdict.message == ""
+
+
+def test_judging_stops_at_the_first_violation() -> None:
+    seen: list[Case] = []
+
+    def judge(trial: Trial) -> None:
+        seen.append(trial.case)
+        wrong_where(lambda case: case == BANK[6])(trial)
+
+    verdict = check(claim(judge), nobody(), BANK)
+    assert (verdict.status, verdict.tried) == (Status.FAILED, 7)
+    assert tuple(seen[:7]) == BANK[:7]
+    assert not set(BANK[7:]) & set(seen)
+
+
+def test_a_violation_tells_claim_case_and_hint() -> None:
+    verdict = check(claim(wrong_where(lambda case: case.tokens >= 2)), nobody(), BANK)
+    assert verdict.case is not None and verdict.violation is not None
+    assert verdict.message == (
+        "It is right.\n"
+        "  expected  right\n"
+        "  got       wrong for 2 tokens\n"
+        f"  on        {verdict.case}\n"
+        "  hint      look again"
+    )
+
+
+def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
+    seen: list[Case] = []
+
+    def judge(trial: Trial) -> None:
+        seen.append(trial.case)
+        if trial.case == BANK[4]:
+            raise SubmissionFailed(Status.OUT_OF_MEMORY, "it asked for too much", cell=3)
+
+    verdict = check(claim(judge), nobody(), BANK)
+    assert (verdict.status, verdict.tried, verdict.case) == (Status.OUT_OF_MEMORY, 5, BANK[4])
+    assert tuple(seen) == BANK[:5]
+    assert verdict.violation is None
+    assert verdict.message == (
+        "It is right.\n"
+        "  got       it asked for too much (cell 3)\n"
+        f"  on        {BANK[4]}\n"
+        "  hint      look again"
+    )
+
+
+@pytest.mark.parametrize("fault", [AssertionError("ours"), KeyError("ours"), RuntimeError("ours")])
+def test_a_fault_of_ours_is_never_a_verdict(fault: Exception) -> None:
+    def judge(trial: Trial) -> None:
+        raise fault
+
+    with pytest.raises(type(fault), match="ours"):
+        check(claim(judge), nobody(), BANK)
+
+
+@pytest.mark.parametrize("broken", [lambda c: c.heads == 1, lambda c: c.d_in < 3, lambda c: True])
+def test_a_fault_of_ours_during_the_search_is_no_verdict_either(broken: Fault) -> None:
+    first = next(case for case in BANK if case.tokens >= 3 and case.heads >= 2 and case.d_in >= 3)
+
+    def judge(trial: Trial) -> None:
+        if trial.case != first and broken(trial.case):
+            raise AssertionError("ours")
+        wrong_where(lambda case: case.tokens >= 2)(trial)
+
+    with pytest.raises(AssertionError, match="ours"):
+        check(claim(judge), nobody(), [first])
+
+
+def test_an_empty_bank_passes_without_a_try() -> None:
+    verdict = check(claim(wrong_where(lambda case: True)), nobody(), ())
+    assert (verdict.status, verdict.tried) == (Status.PASSED, 0)
+
+
+# ---------------------------------------------------------------------------- simplest
+
+
+@pytest.mark.parametrize(
+    ("fault", "minimal"),
+    [
+        (lambda c: True, {}),
+        (lambda c: c.tokens >= 2, {"tokens": 2, "context_length": 2}),
+        (lambda c: c.heads >= 2, {"heads": 2}),
+        (lambda c: c.tokens >= 3 and c.heads >= 2, {"tokens": 3, "context_length": 3, "heads": 2}),
+        (lambda c: c.tokens < c.context_length, {"context_length": 2}),
+        (lambda c: c.batch >= 2 and c.head_dim % 2 == 0, {"batch": 2, "head_dim": 2}),
+        (lambda c: c.bias and c.d_in >= 2, {"bias": True, "d_in": 2}),
+        (lambda c: c.memory is Memory.TRANSPOSED, {"memory": Memory.TRANSPOSED}),
+        (lambda c: c.d_in > c.d_out, {"d_in": 2}),
+    ],
+)
+def test_a_planted_fault_is_told_on_the_smallest_case_that_shows_it(
+    fault: Fault, minimal: dict[str, object]
+) -> None:
+    wanted = replace(SMALLEST, **minimal)  # type: ignore[arg-type]  # each names a field
+    for seed in range(3):
+        verdict = check(claim(wrong_where(fault)), nobody(), bank(CONTRACT, 24, seed))
+        assert verdict.case is not None
+        assert fault(verdict.case)
+        # A longest length of two is the default, and as plain as one.
+        assert verdict.case.context_length <= max(2, wanted.context_length)
+        found = replace(verdict.case, seed=0, context_length=wanted.context_length)
+        assert found == wanted
+
+
+def test_the_simplest_case_is_what_the_property_prepares() -> None:
+    judge = wrong_where(lambda case: True)
+    verdict = check(claim(judge, prepare=at_least(tokens=4, heads=3)), nobody(), BANK)
+    assert verdict.case is not None
+    assert (verdict.case.tokens, verdict.case.heads, verdict.case.batch) == (4, 3, 1)
+
+
+def test_another_kind_of_violation_is_another_fault() -> None:
+    def judge(trial: Trial) -> None:
+        wrong_where(lambda case: case.tokens == 1, Kind.SHAPE)(trial)
+        wrong_where(lambda case: case.tokens >= 3)(trial)
+
+    first = next(case for case in BANK if case.tokens >= 5)
+    verdict = check(claim(judge), nobody(), [first])
+    assert verdict.case is not None and verdict.violation is not None
+    assert (verdict.case.tokens, verdict.violation.kind) == (3, Kind.VALUE)
+
+
+def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
+    def judge(trial: Trial) -> None:
+        if trial.case.heads == 1:
+            raise SubmissionFailed(Status.CRASHED, "IndexError: 1")
+        wrong_where(lambda case: case.tokens >= 2)(trial)
+
+    first = next(case for case in BANK if case.heads >= 3 and case.tokens >= 4)
+    verdict = check(claim(judge), nobody(), [first])
+    assert verdict.status is Status.FAILED
+    assert verdict.case is not None
+    assert (verdict.case.heads, verdict.case.tokens) == (2, 2)
+
+
+def test_a_violation_that_comes_and_goes_is_told_where_it_was_seen() -> None:
+    calls: list[Case] = []
+
+    def judge(trial: Trial) -> None:
+        calls.append(trial.case)
+        if len(calls) % 3 == 1:
+            raise Violation(Kind.VALUE, "right", "wrong this time")
+
+    verdict = check(claim(judge), nobody(), BANK)
+    assert verdict.status is Status.FAILED
+    assert verdict.case in calls
+    assert verdict.violation is not None and verdict.violation.got == "wrong this time"
+
+
+def test_a_violation_seen_once_and_never_again_is_told_on_its_case() -> None:
+    calls: list[Case] = []
+
+    def judge(trial: Trial) -> None:
+        calls.append(trial.case)
+        if len(calls) == 3:
+            raise Violation(Kind.VALUE, "right", "wrong once")
+
+    verdict = check(claim(judge), nobody(), BANK)
+    assert (verdict.status, verdict.tried, verdict.case) == (Status.FAILED, 3, BANK[2])
+
+
+def test_the_search_is_the_same_every_time() -> None:
+    def told() -> tuple[str, int]:
+        calls: list[Case] = []
+
+        def judge(trial: Trial) -> None:
+            calls.append(trial.case)
+            wrong_where(lambda case: case.tokens >= 3 and case.heads >= 2)(trial)
+
+        return check(claim(judge), nobody(), BANK).message, len(calls)
+
+    assert len({told() for _ in range(5)}) == 1
+
+
+def test_the_search_judges_no_case_twice_and_ends() -> None:
+    calls: list[Case] = []
+
+    def judge(trial: Trial) -> None:
+        calls.append(trial.case)
+        wrong_where(lambda case: case.tokens >= 2 and case.d_in >= 2)(trial)
+
+    first = BANK[-1]
+    violation = Violation(Kind.VALUE, "right", "wrong")
+    simplest(claim(judge), nobody(), first, violation)
+    assert len(calls) == len(set(calls))
+    assert first not in calls
+    assert len(calls) < 200
+
+
+def test_notes_made_during_the_search_are_forgotten() -> None:
+    first = next(case for case in BANK if case.tokens >= 4)
+
+    def judge(trial: Trial) -> None:
+        trial.bench.note(Note("seen", f"{trial.case.tokens} tokens"))
+        wrong_where(lambda case: case.tokens >= 2)(trial)
+
+    bench = nobody()
+    check(claim(judge), bench, [first])
+    assert list(bench.notes) == [("seen", f"{first.tokens} tokens")]
+
+
+# --------------------------------------------------------------------- real modules
+
+
+def faulty(hidden: bool = True, merged: bool = True) -> type[nn.Module]:
+    """Multi-head attention, without a mask or with its heads merged in the wrong order."""
+
+    class MultiHeadAttention(nn.Module):
+        def __init__(
+            self,
+            d_in: int,
+            d_out: int,
+            context_length: int,
+            dropout: float,
+            num_heads: int,
+            qkv_bias: bool = False,
+        ) -> None:
+            super().__init__()
+            self.num_heads = num_heads
+            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.out_proj = nn.Linear(d_out, d_out)
+
+        def forward(self, x: Tensor) -> Tensor:
+            layers = (self.W_query, self.W_key, self.W_value)
+            q, k, v = (
+                layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for layer in layers
+            )
+            scores = q @ k.mT / q.shape[-1] ** 0.5
+            if hidden:
+                later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+                scores = scores.masked_fill(later, -torch.inf)
+            context = scores.softmax(-1) @ v
+            if merged:
+                context = context.transpose(1, 2)
+            output: Tensor = self.out_proj(context.reshape(*x.shape[:2], -1))
+            return output
+
+    return MultiHeadAttention
+
+
+MULTI_HEAD = BY_SLUG["multi_head_attention"]
+MULTI_HEAD_BANK = bank(MULTI_HEAD.contract, 24)
+
+
+def judged(module: type[nn.Module], wanted: Property) -> Case | None:
+    bench = Bench(of_namespace({"MultiHeadAttention": module}), MULTI_HEAD.contract)
+    return check(wanted, bench, MULTI_HEAD_BANK).case
+
+
+def test_a_module_without_a_mask_fails_on_two_tokens() -> None:
+    for wanted in (values.it_equals_the_equation, masking.the_future_is_invisible):
+        case = judged(faulty(hidden=False), wanted)
+        assert case is not None
+        assert (case.batch, case.tokens, case.heads, case.d_in, case.head_dim) == (1, 2, 1, 1, 1)
+
+
+def test_heads_merged_in_the_wrong_order_fail_on_two_heads() -> None:
+    case = judged(faulty(merged=False), values.it_equals_the_equation)
+    assert case is not None
+    assert (case.batch, case.tokens, case.heads, case.d_in, case.head_dim) == (1, 2, 2, 1, 1)
+
+
+def test_a_right_module_has_no_case() -> None:
+    assert judged(faulty(), values.it_equals_the_equation) is None
+
+
+# ------------------------------------------------------------------- claims, and choosing
+
+
+def first_judge(trial: Trial) -> None:
+    """It has a first line.
+
+    And others, which the student does not read.
+    """
+
+
+def test_a_claim_is_the_first_line_of_the_judge_s_docstring() -> None:
+    before = claim(first_judge, name="before")
+    also = claim(first_judge, name="also")
+    claims = Claims(Group.MASK, (before,))
+    made = claims(
+        Trait.CAUSAL, Trait.TOKENS, after=(also,), limit=3, hint="a hint", dtypes=("float32",)
+    )(first_judge)
+    assert made == Property(
+        name="first_judge",
+        claim="It has a first line.",
+        group=Group.MASK,
+        judge=first_judge,
+        needs=frozenset({Trait.CAUSAL, Trait.TOKENS}),
+        requires=(before, also),
+        limit=3,
+        hint="a hint",
+        dtypes=("float32",),
+    )
+
+
+def test_a_judge_without_words_has_no_claim() -> None:
+    made = Claims(Group.VALUES)()(lambda trial: None)
+    assert (made.claim, made.requires, made.needs) == ("", (), frozenset())
+
+
+def test_a_property_applies_where_all_it_needs_is_there() -> None:
+    asked = claim(first_judge, needs=frozenset({Trait.BATCH, Trait.HEADS}))
+    assert asked.applies_to(CONTRACT)
+    assert not asked.applies_to(replace(CONTRACT, traits=frozenset({Trait.BATCH})))
+    assert claim(first_judge).applies_to(replace(CONTRACT, traits=frozenset()))
+
+
+@pytest.mark.parametrize(("limit", "count"), [(24, 24), (30, 24), (12, 12), (8, 8), (1, 1)])
+def test_an_expensive_property_is_tried_on_cases_from_small_to_large(
+    limit: int, count: int
+) -> None:
+    chosen = claim(first_judge, limit=limit).choose(CONTRACT, BANK)
+    assert len(chosen) == count
+    assert chosen[0] == BANK[0]
+    assert chosen == tuple(case for case in BANK if case in chosen)
+
+
+def test_never_more_cases_are_chosen_than_the_limit() -> None:
+    for limit in range(1, 30):
+        for count in (0, 1, 5, 23, 24):
+            chosen = claim(first_judge, limit=limit).choose(CONTRACT, BANK[:count])
+            assert len(chosen) <= min(limit, count)
+            assert bool(chosen) is bool(count)
+
+
+def test_cases_that_become_equal_are_judged_once() -> None:
+    asked = claim(first_judge, prepare=with_values(**dict(vars_of(SMALLEST))))
+    assert asked.choose(CONTRACT, BANK) == (SMALLEST,)
+
+
+def vars_of(case: Case) -> list[tuple[str, object]]:
+    return [(name, getattr(case, name)) for name in Case.__slots__]
