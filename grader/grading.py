@@ -79,12 +79,15 @@ def _judge(
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
         bench = Bench(ChannelSubject(session), contract)
         verdicts = judge(session, bench, target.exercise, settings)
+        if session.revive():
+            bench.forget()
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
     except SubmissionFailed as failed:
         return _unjudged(handed_in, settings, began, _load_error(failed, target.name), target)
     finally:
         session.close()
-    notes = [*map(_note, remarks), *map(as_note, bench.notes.values())]
+    said = [*([target.note] if target.note else []), *bench.notes.values()]
+    notes = [*map(_note, remarks), *map(as_note, said)]
     return SubmissionRecord(
         file=handed_in.shown,
         student=handed_in.student,

@@ -17,6 +17,7 @@ from hypothesis.strategies import SearchStrategy
 
 from properties.case import Case, Content, MaskForm, MaskType, Memory
 from properties.contract import Contract
+from properties.materials import DTYPES
 
 LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 2),
@@ -51,6 +52,8 @@ def cases(
     """
     if max_tokens < 1 or max_heads < 1 or not dtypes or not devices:
         raise InvalidArgument("cases() needs max_tokens and max_heads >= 1, a dtype and a device")
+    if unknown := set(dtypes) - set(DTYPES):
+        raise InvalidArgument(f"no dtypes of a case: {sorted(unknown)}; there are {list(DTYPES)}")
     drawn = st.builds(
         Case,
         batch=st.integers(1, 3),
