@@ -14,7 +14,7 @@ from hypothesis.errors import HypothesisException, NoSuchExample
 
 from properties.case import Case
 from properties.contract import Contract, Trait
-from properties.strategies import Prepare, as_drawn, prepared, smaller
+from properties.strategies import Prepare, as_drawn, prepared, smaller, spread
 from properties.trial import Bench, Trial
 from properties.violation import Status, SubmissionFailed, Violation
 
@@ -62,10 +62,8 @@ class Property:
         return self.needs <= contract.traits
 
     def choose(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
-        """The cases of the bank as this property wants them, evenly chosen if it is expensive."""
-        wanted = prepared(contract, self.prepare, bank)
-        step = -(-len(wanted) // self.limit) if wanted else 1
-        return wanted[::step]
+        """The cases of the bank as this property wants them; a few unlike ones if it is expensive."""
+        return spread(prepared(contract, self.prepare, bank), self.limit)
 
 
 @dataclass(frozen=True)
@@ -137,13 +135,13 @@ class Verdict:
         return ""
 
 
-def check(wanted: Property, bench: Bench, bank: Sequence[Case]) -> Verdict:
-    """Judge one property on the cases of a bank, small ones first; stop at the first violation.
+def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
+    """Judge one property on cases that it chose, small ones first; stop at the first violation.
 
     Raises only what is our own fault. A dead process is the caller's to replace.
     """
     tried = 0
-    for case in wanted.choose(bench.contract, bank):
+    for case in cases:
         tried += 1
         try:
             wanted.judge(bench.trial(case))

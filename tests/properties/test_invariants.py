@@ -51,7 +51,7 @@ WITNESSES = {
     "the_mask_may_be_left_out": "here/asks_for_a_mask",
     "evaluation_is_repeatable": "multi_head_attention/keys_grow_over_calls",
     "evaluation_leaves_the_random_numbers_alone": "multi_head_attention/reseeds_in_forward",
-    "the_input_is_left_unchanged": "multi_head_attention/writes_over_its_input",
+    "the_input_is_left_unchanged": "masked_multi_head/mask_changed_in_place",
     "the_config_is_left_unchanged": "causal_self_attention/changes_the_config",
     "parameters_and_buffers_are_left_unchanged": "here/drifts",
     "earlier_calls_do_not_matter": "multi_head_attention/remembers_first_length",
@@ -86,22 +86,22 @@ WITNESSES = {
     "equal_tokens_get_equal_outputs": "multi_head_attention/softmax_over_queries",
     "repeating_every_token_changes_nothing": "masked_multi_head/window_of_eight",
     "the_weights_sum_to_one": "multi_head_attention/block_sum_not_rescaled",
-    "the_output_lies_between_the_values": "multi_head_attention/block_sum_not_rescaled",
+    "the_output_lies_between_the_values": "multi_head_attention/softmax_over_queries",
     "without_queries_the_values_are_averaged_evenly": "multi_head_attention/hides_zero_tokens",
     "the_output_is_linear_in_the_values": "multi_head_attention/residual_added",
     "without_values_nothing_is_left": "masked_multi_head/adds_the_input",
     "the_output_bias_shifts_the_output": "multi_head_attention/out_proj_bias_not_added",
     "a_constant_added_to_all_keys_changes_nothing": "multi_head_attention/scores_softcapped",
     "the_weights_are_a_softmax_of_the_scaled_scores": "multi_head_attention/scale_by_sqrt_d_out",
-    "the_weights_are_never_negative": "multi_head_attention/small_weights_dropped",
+    "the_weights_are_never_negative": "multi_head_attention/softmax_over_queries",
     "hidden_tokens_get_no_weight": "multi_head_attention/mask_only_on_full_context",
     "the_returned_weights_are_those_used": "masked_multi_head/returns_unmasked_weights",
     "the_rows_of_the_returned_weights_sum_to_one": "masked_multi_head/returns_rounded_weights",
     "the_scores_are_divided_by_the_root_of_the_head_size": "multi_head_attention/no_scale",
     "larger_queries_and_smaller_keys_cancel": "multi_head_attention/clips_its_weights",
     "rotating_queries_and_keys_together_changes_nothing": "multi_head_attention/relu_on_queries",
-    "scores_in_the_thousands_are_survived": "multi_head_attention/mask_fills_minus_hundred",
-    "a_constant_added_to_the_scores_cancels": "multi_head_attention/mask_fills_minus_hundred",
+    "scores_in_the_millions_are_survived": "multi_head_attention/mask_fills_minus_ten_thousand",
+    "a_constant_added_to_the_scores_cancels": "multi_head_attention/mask_fills_minus_ten_thousand",
     "permuting_the_heads_permutes_their_outputs": "multi_head_attention/first_head_repeated",
     "the_output_is_the_sum_of_what_the_heads_give": "multi_head_attention/tanh_on_output",
     "each_head_fills_only_its_own_part": "multi_head_attention/heads_scored_together",
@@ -117,7 +117,8 @@ WITNESSES = {
     "evaluation_ignores_dropout": "multi_head_attention/dropout_scaled_in_eval",
     "no_dropout_means_no_difference": "multi_head_attention/dropout_rate_fixed",
     "every_call_drops_anew": "multi_head_attention/dropout_of_first_call_kept",
-    "float32_is_exact_to_float32": "scaled_dot_product/shifted_by_the_overall_maximum",
+    "float32_is_exact_to_float32": "here/rounds_float32",
+    "it_takes_float32_as_built": "gpt2_size/half_precision",
     "bfloat16_runs": "masked_multi_head/fills_with_plus_infinity",
     "it_moves_to_another_dtype": "multi_head_attention/returns_float32",
     "it_moves_to_another_device": "multi_head_attention/mask_not_a_buffer",
@@ -150,6 +151,7 @@ def solution_of(slug: str) -> dict[str, Any]:
 Right: Any = solution_of(MULTI_HEAD)["MultiHeadAttention"]
 RightMasked: Any = solution_of(MASKED)["MultiHeadAttention"]
 LATEST_HEADS = [1]
+FLOAT = torch.float32
 
 
 def right_but(change: Callable[[Any, Tensor], Tensor]) -> type:
@@ -195,6 +197,10 @@ HERE: dict[str, tuple[str, type]] = {
         right_but(lambda self, output: output * (1 if self.head_dim <= 32 else 2)),
     ),
     "drifts": (MULTI_HEAD, right_but(drifts)),
+    "rounds_float32": (
+        MULTI_HEAD,
+        right_but(lambda self, output: output.half().float() if output.dtype == FLOAT else output),
+    ),
     "shares_its_heads": (MULTI_HEAD, right_but(shares_its_heads)),
     "takes_gradients_for_training": (
         MULTI_HEAD,
