@@ -17,7 +17,7 @@ from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties.case import Case
 from properties.contract import Contract
-from properties.property import Property, Verdict, check
+from properties.property import Property, Verdict, check, in_order
 from properties.trial import Bench
 from properties.violation import Note, Status, SubmissionFailed
 
@@ -110,18 +110,7 @@ def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings
     """Judge every claim in order."""
     plan = exercise.plan(settings.seed, settings.device)
     assert bench.contract is not None  # decides about exchanged names, before anything is judged
-    verdicts: list[Verdict] = []
-    failed: set[Property] = set()
-    for wanted in exercise.properties:
-        because = next((p for p in wanted.requires if p in failed), None)
-        if because is not None:
-            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
-        else:
-            verdict = _verdict(wanted, session, bench, plan[wanted])
-        if verdict.status is not Status.PASSED:
-            failed.add(wanted)
-        verdicts.append(verdict)
-    return verdicts
+    return list(in_order(plan, lambda wanted: _verdict(wanted, session, bench, plan[wanted])))
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:

@@ -4,7 +4,7 @@ The name of the judging function is the property's name, the first line of its d
 that a student reads.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -56,13 +56,15 @@ class Property:
     limit: int = 24
     hint: str = ""
     dtypes: tuple[str, ...] = ("float64", "float32")
+    echo: str = ""
+    """why it is there although what it says follows from what it requires"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether the claim makes sense for this contract."""
         return self.needs <= contract.traits
 
     def choose(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
-        """The cases of the bank as this property wants them; a few unlike ones if it is expensive."""
+        """The cases of the bank as this property wants them; a few unlike ones if it is costly."""
         return spread(prepared(contract, self.prepare, bank), self.limit)
 
 
@@ -84,6 +86,7 @@ class Claims:
         limit: int = 24,
         hint: str = "",
         dtypes: tuple[str, ...] = ("float64", "float32"),
+        echo: str = "",
     ) -> Callable[[Judge], Property]:
         def make(judge: Judge) -> Property:
             claim = (judge.__doc__ or "").strip().partition("\n")[0]
@@ -98,6 +101,7 @@ class Claims:
                 limit=limit,
                 hint=hint,
                 dtypes=dtypes,
+                echo=echo,
             )
 
         return make
@@ -135,23 +139,45 @@ class Verdict:
         return ""
 
 
+def in_order(
+    properties: Iterable[Property], judge: Callable[[Property], Verdict]
+) -> Iterator[Verdict]:
+    """Judge each; what requires a property that does not hold is not tried."""
+    broken: set[Property] = set()
+    for wanted in properties:
+        because = next((required for required in wanted.requires if required in broken), None)
+        if because is None:
+            verdict = judge(wanted)
+        else:
+            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
+        if verdict.status is not Status.PASSED:
+            broken.add(wanted)
+        yield verdict
+
+
 def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
-    """Judge one property on cases that it chose, small ones first; stop at the first violation.
+    """Judge one property on cases that it chose; a failing case is made as small as possible.
 
     Raises only what is our own fault. A dead process is the caller's to replace.
     """
-    tried = 0
-    for case in cases:
-        tried += 1
+    verdict = first_trouble(wanted, bench, cases)
+    if verdict.violation is None or verdict.case is None:
+        return verdict
+    smallest, found = simplest(wanted, bench, verdict.case, verdict.violation)
+    told = found.on(wanted.claim, str(smallest), wanted.hint)
+    return replace(verdict, case=smallest, violation=told)
+
+
+def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
+    """Judge one property on cases, small ones first, up to the first on which it does not hold."""
+    for tried, case in enumerate(cases, 1):
         try:
             wanted.judge(bench.trial(case))
         except Violation as violation:
-            smallest, found = simplest(wanted, bench, case, violation)
-            told = found.on(wanted.claim, str(smallest), wanted.hint)
-            return Verdict(wanted, Status.FAILED, tried, smallest, violation=told)
+            return Verdict(wanted, Status.FAILED, tried, case, violation=violation)
         except SubmissionFailed as failure:
             return Verdict(wanted, failure.status, tried, case, failure=failure)
-    return Verdict(wanted, Status.PASSED, tried)
+    return Verdict(wanted, Status.PASSED, len(cases))
 
 
 def simplest(
