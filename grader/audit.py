@@ -7,6 +7,7 @@ this one. Nothing is shrunk; a claim is broken by the first case on which it doe
 import importlib.util
 import multiprocessing
 import os
+import resource
 import sys
 import time
 from collections import Counter
@@ -23,6 +24,8 @@ from grader.subject import of_namespace
 from properties.property import Property, Verdict, first_trouble, in_order
 from properties.trial import Bench
 from properties.violation import Status
+
+MEMORY = 8 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,8 @@ def _all_judged(wanted: Sequence[Answer], jobs: int) -> Iterable[Judged]:
 
 def _begin() -> None:
     torch.set_num_threads(1)
+    # Some wrong answers ask for as much memory as there is.
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     # What wrong answers print, and what torch says about them, is of no interest here.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
