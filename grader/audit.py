@@ -4,22 +4,23 @@ The answers are the project's own and are trusted: they run without a sandbox, i
 this one. Nothing is shrunk; a claim is broken by the first case on which it does not hold.
 """
 
-import importlib.util
 import multiprocessing
 import os
 import resource
 import sys
 import time
+import types
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from enum import StrEnum
 from typing import Any
 
 import torch
 
 from exercises import BY_SLUG, Exercise
+from exercises.mutants import equivalents, mutants
 from grader.subject import of_namespace
 from properties.property import Property, Verdict, first_trouble, in_order
 from properties.trial import Bench
@@ -28,26 +29,30 @@ from properties.violation import Status
 MEMORY = 8 << 30
 
 
+class Kind(StrEnum):
+    """Where an answer comes from, and so what is expected of it."""
+
+    SOLUTION = "solution"
+    RIGHT = "right"
+    WRONG = "wrong"
+    MUTANT = "mutant"
+    EQUIVALENT = "equivalent"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A file of a bank: the solution, or one that is right or wrong by its place."""
+    """A right or wrong answer, and its one fault or its style in a line."""
 
     exercise: str
-    path: Path
+    kind: Kind
+    name: str
+    says: str
+    source: str
 
     @property
     def is_wrong(self) -> bool:
-        return self.path.parent.name == "wrong"
-
-    @property
-    def name(self) -> str:
-        return self.path.stem
-
-    @property
-    def says(self) -> str:
-        """Its first line, which says its one fault or its style."""
-        first = self.path.read_text(encoding="utf-8").partition("\n")[0]
-        return first.strip("\"'# ")
+        """Whether a claim should break. An equivalent mutant is right."""
+        return self.kind in (Kind.WRONG, Kind.MUTANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,8 @@ class Audit:
 
         A claim may earn its keep in one exercise alone, so only a full audit can tell.
         """
-        full = set(self.exercises) == set(BY_SLUG.values())
+        banks = any(j.answer.kind is Kind.WRONG for j in self.judged)
+        full = banks and set(self.exercises) == set(BY_SLUG.values())
         return [p for p in self.properties if full and not self.kills[p.name] and not p.echo]
 
     @property
@@ -129,14 +135,32 @@ class Audit:
 
 def answers(exercise: Exercise) -> list[Answer]:
     """The solution and the bank of an exercise."""
-    bank = sorted((exercise.folder / "answers").glob("*/*.py"))
-    return [Answer(exercise.slug, path) for path in (exercise.folder / "solution.py", *bank)]
+    found = [Answer(exercise.slug, Kind.SOLUTION, "solution", exercise.title, exercise.solution)]
+    for path in sorted((exercise.folder / "answers").glob("*/*.py")):
+        source = path.read_text(encoding="utf-8")
+        says = source.partition("\n")[0].strip("\"'# ")
+        found.append(Answer(exercise.slug, Kind(path.parent.name), path.stem, says, source))
+    return found
 
 
-def audit(exercises: Sequence[Exercise], jobs: int) -> Audit:
-    """Judge all answers to these exercises, in so many processes beside this one."""
-    wanted = [answer for exercise in exercises for answer in answers(exercise)]
-    return Audit(tuple(exercises), tuple(_all_judged(wanted, jobs)))
+def mutated(exercise: Exercise) -> list[Answer]:
+    """The solution with every small change, those that change nothing marked as such."""
+    known = equivalents(exercise)
+    return [
+        Answer(
+            exercise.slug,
+            Kind.EQUIVALENT if mutant.name in known else Kind.MUTANT,
+            mutant.name,
+            known.get(mutant.name, "a small change of the solution"),
+            mutant.source,
+        )
+        for mutant in mutants(exercise)
+    ]
+
+
+def audit(exercises: Sequence[Exercise], wanted: Iterable[Answer], jobs: int) -> Audit:
+    """Judge answers to these exercises, in so many processes beside this one."""
+    return Audit(tuple(exercises), tuple(_all_judged(list(wanted), jobs)))
 
 
 def _all_judged(wanted: Sequence[Answer], jobs: int) -> Iterable[Judged]:
@@ -159,7 +183,7 @@ def _begin() -> None:
 def judge(answer: Answer) -> Judged:
     """Judge one answer, in this process."""
     exercise = BY_SLUG[answer.exercise]
-    bench = Bench(of_namespace(_loaded(answer.path)), exercise.contract)
+    bench = Bench(of_namespace(_loaded(answer)), exercise.contract)
     seconds: dict[str, float] = {}
     verdicts = list(in_order(exercise.properties, lambda p: _timed(p, bench, exercise, seconds)))
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
@@ -181,11 +205,9 @@ def _timed(
     return verdict
 
 
-def _loaded(path: Path) -> dict[str, Any]:
-    """The namespace of an answer, whose classes can be found by name, as pickling wants."""
-    spec = importlib.util.spec_from_file_location("submission", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+def _loaded(answer: Answer) -> dict[str, Any]:
+    """The namespace of an answer, whose classes can be found by name, as copying them wants."""
+    module = types.ModuleType("submission")
     sys.modules["submission"] = module
-    spec.loader.exec_module(module)
+    exec(compile(answer.source, answer.name, "exec"), vars(module))
     return vars(module)

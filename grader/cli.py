@@ -116,7 +116,8 @@ def check(path: str, exercise: str | None, form: str, **options: Any) -> None:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
 )
-def audit(slugs: tuple[str, ...], form: str, jobs: int | None) -> None:
+@click.option("--mutants", is_flag=True, help="Judge small changes of the solutions instead.")
+def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) -> None:
     """Judge the judge: every known answer to these exercises (or all) against every claim.
 
     Exit code: 0 when no wrong answer survives, no right one is accused and no claim is idle.
@@ -125,11 +126,14 @@ def audit(slugs: tuple[str, ...], form: str, jobs: int | None) -> None:
 
     from exercises import ALL
     from grader import inference
+    from grader.audit import answers, mutated
     from grader.audit import audit as audited
     from grader.render import audit as shown
 
     exercises = [inference.by_slug(slug) for slug in slugs] or list(ALL)
-    found = audited(exercises, jobs or os.cpu_count() or 1)
+    choose = mutated if mutants else answers
+    wanted = [answer for exercise in exercises for answer in choose(exercise)]
+    found = audited(exercises, wanted, jobs or os.cpu_count() or 1)
     render = {"text": shown.text, "json": shown.to_json, "html": shown.html}[form]
     click.echo(render(found), nl=False)
     sys.exit(0 if found.clean else 1)

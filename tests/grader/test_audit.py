@@ -1,13 +1,12 @@
 """The audit: what it counts, what it calls unclean, and how it shows it."""
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from exercises import ALL, BY_SLUG
-from grader.audit import Answer, Audit, Judged, answers, audit
+from grader.audit import Answer, Audit, Judged, Kind, answers, audit
 from grader.cli import cli
 from grader.render import audit as shown
 
@@ -16,12 +15,11 @@ CLAIMS = [claim.name for claim in EXERCISE.properties]
 
 
 def judged(kind: str, name: str, *broken: str, not_tried: tuple[str, ...] = ()) -> Judged:
-    path = EXERCISE.folder / "answers" / kind / f"{name}.py"
-    return Judged(Answer(EXERCISE.slug, path), broken, not_tried, (), dict.fromkeys(broken, 0.25))
+    answer = Answer(EXERCISE.slug, Kind(kind), name, f"It is {name}.", "")
+    return Judged(answer, broken, not_tried, (), dict.fromkeys(broken, 0.25))
 
 
-WRONG = [path.stem for path in sorted((EXERCISE.folder / "answers" / "wrong").glob("*.py"))]
-RIGHT = [path.stem for path in sorted((EXERCISE.folder / "answers" / "right").glob("*.py"))]
+WRONG, RIGHT = ["upside_down", "inside_out", "late"], ["plain", "fancy"]
 KILLED = judged("wrong", WRONG[0], CLAIMS[0], not_tried=(CLAIMS[1],))
 SURVIVOR = judged("wrong", WRONG[1])
 ACCEPTED = judged("right", RIGHT[0])
@@ -65,7 +63,8 @@ def test_a_closed_gate_earns_nothing() -> None:
 def test_every_answer_is_found_and_says_what_it_is() -> None:
     found = answers(EXERCISE)
     assert found[0].name == "solution"
-    assert {a.name for a in found if a.is_wrong} == set(WRONG)
+    wrong = (EXERCISE.folder / "answers" / "wrong").glob("*.py")
+    assert {a.name for a in found if a.is_wrong} == {path.stem for path in wrong}
     assert all(a.says for exercise in ALL for a in answers(exercise))
 
 
@@ -92,8 +91,8 @@ def test_the_page_shows_every_answer_and_every_claim() -> None:
     assert all(f"<span>{claim}</span>" in page for claim in CLAIMS)
 
 
-def test_a_small_audit_in_a_process_beside_this_one(tmp_path: Path) -> None:
-    found = audit([EXERCISE], jobs=1)
+def test_a_small_audit_in_a_process_beside_this_one() -> None:
+    found = audit([EXERCISE], answers(EXERCISE), jobs=1)
     assert len(found.judged) == len(answers(EXERCISE))
     assert found.clean
     assert all(j.seconds for j in found.judged)
