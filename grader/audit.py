@@ -4,6 +4,7 @@ The answers are the project's own and are trusted: they run without a sandbox, i
 this one. Nothing is shrunk; a claim is broken by the first case on which it does not hold.
 """
 
+import gc
 import multiprocessing
 import os
 import resource
@@ -172,6 +173,7 @@ def _all_judged(wanted: Sequence[Answer], jobs: int) -> Iterable[Judged]:
 
 def _begin() -> None:
     torch.set_num_threads(1)
+    gc.freeze()
     # Some wrong answers ask for as much memory as there is.
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     # What wrong answers print, and what torch says about them, is of no interest here.
@@ -182,6 +184,7 @@ def _begin() -> None:
 
 def judge(answer: Answer) -> Judged:
     """Judge one answer, in this process."""
+    gc.collect()  # what was judged before hangs together in circles, with all of its tensors
     exercise = BY_SLUG[answer.exercise]
     bench = Bench(of_namespace(_loaded(answer)), exercise.contract)
     seconds: dict[str, float] = {}

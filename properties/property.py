@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
@@ -39,6 +40,7 @@ class Group(StrEnum):
     INITIALISATION = "initialisation"
 
 
+Error = TypeVar("Error", bound=Exception)
 Judge = Callable[[Trial], None]
 
 
@@ -174,9 +176,9 @@ def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verd
         try:
             wanted.judge(bench.trial(case))
         except Violation as violation:
-            return Verdict(wanted, Status.FAILED, tried, case, violation=violation)
+            return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation))
         except SubmissionFailed as failure:
-            return Verdict(wanted, failure.status, tried, case, failure=failure)
+            return Verdict(wanted, failure.status, tried, case, failure=_bare(failure))
     return Verdict(wanted, Status.PASSED, len(cases))
 
 
@@ -209,10 +211,16 @@ def _violation(wanted: Property, trial: Trial) -> Violation | None:
     try:
         wanted.judge(trial)
     except Violation as found:
-        return found
+        return _bare(found)
     except SubmissionFailed:
         return None
     return None
+
+
+def _bare(error: Error) -> Error:
+    """An exception that keeps nothing alive: its traceback holds every tensor of the judging."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 SHRINKING = settings(
