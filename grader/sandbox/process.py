@@ -13,17 +13,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
 from torch import Tensor
 
 from grader.sandbox import wire
-from grader.sandbox.limits import Limits
-from grader.sandbox.server import THREADS
+from grader.sandbox.jail.rung import Layer, Rung
+from grader.sandbox.limits import ONE_THREAD, Limits
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
@@ -36,13 +37,20 @@ class SandboxError(Exception):
 
 
 class Server:
-    """A fork server. Use as a context manager; leaving it ends every child."""
+    """A fork server. Use as a context manager; leaving it ends every child.
 
-    def __init__(self) -> None:
+    It refuses a machine that cannot confine, unless submissions are trusted. A test may leave
+    layers of the jail out.
+    """
+
+    def __init__(self, *, trusted: bool = False, without: Collection[Layer] = ()) -> None:
+        self.trusted = trusted
+        self.rung = Rung("C", ())
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(__file__).resolve().parents[2])
+        arguments = [str(theirs.fileno()), str(os.getpid()), *(layer.value for layer in without)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "grader.sandbox.server", str(theirs.fileno())],
+            [sys.executable, "-m", "grader.sandbox.server", *arguments],
             pass_fds=[theirs.fileno()],
             env={
                 "PATH": "/usr/bin:/bin",
@@ -50,7 +58,7 @@ class Server:
                 "PYTHONPATH": root,
                 "PYTHONHASHSEED": "0",
                 "PYTHONSAFEPATH": "1",
-                **dict.fromkeys(THREADS, "1"),
+                **ONE_THREAD,
             },
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -58,25 +66,45 @@ class Server:
         theirs.close()
 
     def ready(self) -> "Server":
-        """Wait until it is warm. Raises SandboxError when it does not start."""
-        self.control.settimeout(START_S)
+        """Wait until it is warm. Raises SandboxError when it does not start, or cannot confine."""
         try:
-            said = self.control.recv(64)
-        except (TimeoutError, ConnectionError):
-            said = b""
-        if said != b"ready":
+            self.rung = self._rung(self._said())
+            if not (self.rung.confines or self.trusted):
+                raise SandboxError(self.rung.refusal)
+            if self._said() != b"ready":
+                raise SandboxError("the fork server did not start; its message is above")
+        except SandboxError:
             self.close()
-            raise SandboxError("the fork server did not start; its message is above")
+            raise
         return self
 
-    def child(self, limits: Limits) -> "Child":
-        """A new process for one submission. Raises SandboxError when the server is gone."""
+    def _said(self) -> bytes:
+        self.control.settimeout(START_S)
+        try:
+            return self.control.recv(1 << 16)
+        except (TimeoutError, ConnectionError):
+            return b""
+
+    def _rung(self, said: bytes) -> Rung:
+        told = json.loads(said or b"{}")
+        if "error" in told:
+            raise SandboxError(told["error"])
+        if not told:
+            raise SandboxError("the fork server did not start; its message is above")
+        return msgspec.convert(told, Rung)
+
+    def child(self, limits: Limits, cpu_left: int | None = None) -> "Child":
+        """A new process for one submission, with what is left of its processor time.
+
+        Raises SandboxError when the server is gone.
+        """
+        left = limits.cpu_s if cpu_left is None else cpu_left
         ours, theirs = socket.socketpair()
         status, status_theirs = os.pipe()
         try:
             socket.send_fds(
                 self.control,
-                [json.dumps(asdict(limits)).encode()],
+                [json.dumps(asdict(replace(limits, cpu_s=left))).encode()],
                 [theirs.fileno(), status_theirs],
             )
             _, fds, *_ = socket.recv_fds(self.control, 64, 1)
@@ -90,7 +118,7 @@ class Server:
             os.close(status)
             raise SandboxError("the fork server is gone")
         ours.setblocking(False)
-        return Child(ours, fds[0], status, limits)
+        return Child(ours, fds[0], status, limits, left)
 
     def close(self) -> None:
         """End the server and with it every child."""
@@ -121,10 +149,14 @@ class Child:
     pidfd: int
     status: int
     limits: Limits
+    cpu_left: int
     began: float = field(default_factory=time.monotonic)
     count: int = 0
-    ended: dict[str, Any] | None = None
+    told: bytes = b""
+    ended: "Ended | None" = None
     closed: bool = False
+    killed_by_others: bool = False
+    """for no reason of ours: the kernel was short of memory, say"""
 
     def request(
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
@@ -155,6 +187,11 @@ class Child:
             return f"took more than {self.limits.wall_s:g} s in all"
         return f"took more than {self.limits.call_s:g} s for one call: is there an endless loop?"
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time that it used, as far as is known: 0 until it has ended."""
+        return 0.0 if self.ended is None else self.ended.cpu
+
     def _believe(self, reply: Message) -> None:
         unasked = readable(self.socket.fileno(), 0)
         if reply.id != self.count or reply.op not in ("ok", "raised") or unasked:
@@ -164,21 +201,24 @@ class Child:
     def _died(self) -> SubmissionFailed:
         """The child ended in the middle of a call: say how.
 
-        Raises SandboxError when the server is not there to tell.
+        Raises SandboxError when the server is not there to tell, or the child never was confined.
         """
         killed = not self.close(moment=1.0)
         if self.ended is None:
             raise SandboxError("the fork server is gone")
-        number = self.ended["status"] & 0x7F
-        if number == signal.SIGXCPU or self.ended["cpu"] >= self.limits.cpu_s:
+        if not self.ended.confined and not killed:
+            raise SandboxError(f"a child could not be confined: {self.ended.problem}")
+        by_others = self.ended.signal == signal.SIGKILL and not killed
+        # The kernel counts whole ticks against the limit, and more exactly when it tells.
+        if by_others and self.ended.cpu > self.cpu_left / 2:
             text = f"used more than {self.limits.cpu_s} s of processor time"
             return SubmissionFailed(Status.TIMED_OUT, text)
-        if number == signal.SIGKILL and killed:
+        self.killed_by_others = by_others
+        if self.ended.signal == signal.SIGKILL and killed:
             return SubmissionFailed(Status.CRASHED, "broke off the conversation")
-        if number:
-            return SubmissionFailed(
-                Status.CRASHED, f"the process died ({signal.strsignal(number) or number})"
-            )
+        if self.ended.signal:
+            name = signal.strsignal(self.ended.signal) or self.ended.signal
+            return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
         return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
 
     def close(self, moment: float = 0.05) -> bool:
@@ -187,22 +227,50 @@ class Child:
             return True
         self.closed = True
         self.socket.close()
-        self.ended = self._told(moment)
+        self._listen(moment)
         by_itself = self.ended is not None
         if not by_itself:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            self.ended = self._told(DYING_S)
+            self._listen(DYING_S)
         os.close(self.pidfd)
         os.close(self.status)
         return by_itself
 
-    def _told(self, within: float) -> dict[str, Any] | None:
-        """What the server tells of the child's end; None if it does not."""
-        if not readable(self.status, within):
-            return None
-        told: dict[str, Any] | None = json.loads(os.read(self.status, 4096) or b"null")
-        return told
+    def _listen(self, within: float) -> None:
+        """Take in what is said on the status pipe, until the end is told or time is up."""
+        limit = time.monotonic() + within
+        while self.ended is None and readable(self.status, max(0.0, limit - time.monotonic())):
+            said = os.read(self.status, 4096)
+            self.told += said
+            self.ended = ended_of(self.told)
+            if not said:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended."""
+
+    signal: int
+    cpu: float
+    memory: int
+    """the most it held, in KiB"""
+    confined: bool
+    problem: str
+
+
+def ended_of(told: bytes) -> Ended | None:
+    """What a status pipe tells: `+` or `-` and a problem, from the child, then the server's JSON.
+
+    The child cannot tell anything more once it runs a submission.
+    """
+    said, brace, rest = told.partition(b"{")
+    if not rest.endswith(b"}"):
+        return None
+    problem = said.removeprefix(b"-").decode("utf-8", "replace") or "it ended before it was"
+    known = json.loads(brace + rest)
+    return Ended(**known, confined=said == b"+", problem=problem)
 
 
 def readable(fd: int, within: float) -> bool:
