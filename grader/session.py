@@ -11,6 +11,7 @@ from torch import Tensor
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Child, Server
 from grader.sandbox.wire import Message
+from grader.sandbox.worker.landmarks import Landmark
 from grader.subject import failure, taken
 from properties.violation import Status, SubmissionFailed
 
@@ -18,6 +19,7 @@ from properties.violation import Status, SubmissionFailed
 @dataclass(frozen=True)
 class _Loaded:
     remarks: list[dict[str, Any]]
+    landmarks: list[Landmark]
 
 
 @dataclass(eq=False)
@@ -34,6 +36,8 @@ class Session:
     names: tuple[str, ...] = ()
     began: float = field(default_factory=time.monotonic)
     child: Child | None = None
+    landmarks: tuple[Landmark, ...] = ()
+    """where in the code of what was loaded the steps of attention are"""
 
     def read(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
@@ -44,7 +48,9 @@ class Session:
         self.names = names
         if self.child is None or self.child.closed:
             self._begin()
-        return taken(self._ask("load", {"names": names}), _Loaded).remarks
+        loaded = taken(self._ask("load", {"names": names}), _Loaded)
+        self.landmarks = tuple(loaded.landmarks)
+        return loaded.remarks
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""

@@ -111,16 +111,16 @@ class Finding:
     """other mistakes that would have given the same answers"""
 
 
-def diagnose(bench: Bench) -> tuple[Finding, ...]:
+def diagnose(bench: Bench, device: str = "cpu") -> tuple[Finding, ...]:
     """The mistakes that explain what a submission computes; none if it is right, or unknown.
 
     A submission that raises on a case says nothing there, unless the mistake cannot be followed
     there either.
     """
     try:
-        samples = [*_samples(bench, CASES), *_recovered(bench)]
+        samples = [*_samples(bench, CASES, device), *_recovered(bench, device)]
         if not any(sample.wrong for sample in samples):
-            samples += _samples(bench, EXTREME)
+            samples += _samples(bench, EXTREME, device)
     except SubmissionFailed:
         return ()  # out of time or memory: nothing that could be compared
     known = [m for m in CATALOGUE if not m.of_heads or bench.contract.has(Trait.HEADS)]
@@ -207,14 +207,14 @@ def _near(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -
 # ------------------------------------------------------------------------------- samples
 
 
-def _samples(bench: Bench, cases: Iterable[Case]) -> list[Sample]:
-    fitted = dict.fromkeys(bench.contract.fit(case) for case in cases)
+def _samples(bench: Bench, cases: Iterable[Case], device: str) -> list[Sample]:
+    fitted = dict.fromkeys(bench.contract.fit(replace(case, device=device)) for case in cases)
     return [_sample(bench.fresh(case)) for case in fitted]
 
 
-def _recovered(bench: Bench) -> list[Sample]:
+def _recovered(bench: Bench, device: str) -> list[Sample]:
     """A case on which the outputs are attention weights."""
-    case = bench.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE))
+    case = bench.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
     if not bench.contract.has(*tomography.NEEDS) or case.d_in < 2:
         return []
     trial = bench.fresh(case)
@@ -285,8 +285,9 @@ Names = tuple[Misconception, ...]
 
 
 def _findings(found: Sequence[Names], samples: Sequence[Sample]) -> tuple[Finding, ...]:
-    best, *others = found
-    alike = {m: None for names in others for m in names if m not in best and not m.rare}
+    best = found[0]
+    single = [names[0] for names in found if len(names) == 1]
+    alike = dict.fromkeys(m for m in single if m not in best and not m.rare)
     matched = sum(sample.telling for sample in samples)
     return tuple(Finding(each, matched, len(samples), tuple(alike)) for each in best)
 

@@ -21,7 +21,7 @@ HEADS: Sequence[Misconception] = (
         "merge_without_transpose",
         "The heads are laid one after the other and reshaped without being moved behind the "
         "tokens first, which scrambles them.",
-        "reshape",
+        "last reshape",
     )(
         {"merge": output.without_transpose},
         {"merge": output.viewed_from_the_front},
@@ -29,7 +29,7 @@ HEADS: Sequence[Misconception] = (
     fault(
         "merge_channel_major",
         "The merge puts the same column of all heads side by side instead of whole heads.",
-        "reshape | stack",
+        "last reshape | stack",
     )(merge=output.channels_first),
     fault(
         "heads_interleaved",
@@ -90,7 +90,7 @@ HEADS: Sequence[Misconception] = (
     fault(
         "head_slices_overlap",
         "Head i begins at column i instead of i times the width of a head.",
-        "index",
+        "index:\\+",
         rare=True,
     )(split=layers.overlapping_slices),
     fault(
@@ -107,19 +107,19 @@ HEADS: Sequence[Misconception] = (
     fault(
         "keys_of_first_head",
         "All heads use the keys of the first.",
-        "index | projection",
+        "index::1\\b | projection:[kK]",
         rare=True,
     )(assign=layers.keys_of_first_head),
     fault(
         "values_of_first_head",
         "All heads average the values of the first.",
-        "index | projection",
+        "index::1\\b | projection:[vV]",
         rare=True,
     )(assign=layers.values_of_first_head),
     fault(
         "weights_of_first_head",
         "The weights of the first head serve all heads.",
-        "index",
+        "index:(:1|, 0)\\]?",
         rare=True,
     )(use=scores.weights_of_first_head),
     fault(
@@ -136,25 +136,25 @@ HEADS: Sequence[Misconception] = (
     fault(
         "keys_of_first_sequence",
         "All sequences of the batch attend to the keys of the first.",
-        "index",
+        "index:\\[:1\\]",
         rare=True,
     )(assign=layers.keys_of_first_sequence),
     fault(
         "first_sequence_only",
         "The first sequence of the batch answers for all.",
-        "index",
+        "index:\\[:1\\]",
         rare=True,
     )(assign=layers.first_sequence_only),
     fault(
         "heads_reversed",
         "The heads are put together in reversed order.",
-        "stack | index",
+        "index:-1 | stack | last reshape",
         rare=True,
     )({"merge": output.ordered(lambda heads: heads[::-1])}, {"assign": layers.heads_reversed}),
     fault(
         "heads_rotated",
         "The heads are put together in another order: the last one comes first.",
-        "stack | index",
+        "index:-1 | stack",
         rare=True,
     )(
         {"merge": output.ordered(lambda heads: [*heads[-1:], *heads[:-1]])},
@@ -180,7 +180,7 @@ HEADS: Sequence[Misconception] = (
     fault(
         "first_head_only",
         "Only the first head has a part in the output.",
-        "index | return",
+        "last index:[:0] | last return",
     )(
         {"merge": output.one_alone(lambda t: t[:, :1])},
         {"merge": output.kept(lambda count: [0])},
@@ -188,7 +188,7 @@ HEADS: Sequence[Misconception] = (
     fault(
         "one_head_repeated",
         "One head stands in the place of every head: all give the same.",
-        "index | call | last stack",
+        "last stack | last return",
     )(
         {"merge": output.one_for_all(lambda t: t[:, :1])},
         {"merge": output.one_for_all(lambda t: t[:, -1:])},
@@ -196,7 +196,7 @@ HEADS: Sequence[Misconception] = (
     fault(
         "last_head_only",
         "Only the last head has a part in the output.",
-        "index | stack",
+        "last return",
     )(
         {"merge": output.one_alone(lambda t: t[:, -1:])},
         {"merge": output.kept(lambda count: [count - 1])},
@@ -204,7 +204,7 @@ HEADS: Sequence[Misconception] = (
     fault(
         "last_head_missing",
         "The last head is left out: the loop stops one head early.",
-        "index | stack",
+        "range:- ?1",
         rare=True,
     )(
         {"merge": output.kept(lambda count: list(range(count - 1)))},
@@ -212,7 +212,7 @@ HEADS: Sequence[Misconception] = (
     ),
     fault(
         "heads_along_another_dimension",
-        "The heads are concatenated along tokens or batch instead of along the columns.",
+        "The heads are put together along another dimension than that of their columns.",
         "stack",
         rare=True,
     )(

@@ -39,12 +39,12 @@ LAYERS: Sequence[Misconception] = (
     fault(
         "keys_averaged",
         "The keys are averaged instead of the values.",
-        "mix",
+        "last mix",
     )(assign=layers.roles(0, 1, 1)),
     fault(
         "queries_averaged",
         "The queries are averaged instead of the values.",
-        "mix",
+        "last mix",
         rare=True,
     )(assign=layers.roles(0, 1, 0)),
     fault(
@@ -60,7 +60,7 @@ LAYERS: Sequence[Misconception] = (
     fault(
         "values_not_projected",
         "The tokens themselves are averaged instead of their values.",
-        "mix | projection",
+        "last mix | projection",
     )({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
     fault(
         "scores_without_projections",
@@ -88,19 +88,19 @@ LAYERS: Sequence[Misconception] = (
         "bias_missing",
         "The biases are not added.",
         "projection",
-    )(project=layers.biases_times(0, 0, 0)),
+    )(project=layers.biases_times(0.0, 0.0, 0.0)),
     fault(
         "bias_twice",
         "The biases are added twice.",
         "projection",
         rare=True,
-    )(project=layers.biases_times(2, 2, 2)),
+    )(project=layers.biases_times(2.0, 2.0, 2.0)),
     fault(
         "bias_subtracted",
         "The biases are subtracted.",
         "projection",
         rare=True,
-    )(project=layers.biases_times(-1, -1, -1)),
+    )(project=layers.biases_times(-1.0, -1.0, -1.0)),
     fault(
         "bias_along_tokens",
         "The bias is added along the tokens instead of along the outputs.",
@@ -122,9 +122,15 @@ LAYERS: Sequence[Misconception] = (
     fault(
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around.",
-        "norm",
+        "norm | mean",
         rare=True,
-    )({"see": layers.normalised_tokens}, {"see": layers.centred_tokens}),
+    )(see=layers.normalised_tokens),
+    fault(
+        "input_centred",
+        "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
+        "mean",
+        rare=True,
+    )(see=layers.centred_tokens),
     fault(
         "scores_negated",
         "The scores have the wrong sign: the worst key gets the largest weight.",
@@ -152,7 +158,7 @@ LAYERS: Sequence[Misconception] = (
     fault(
         "keys_viewed_not_transposed",
         "The keys are viewed in the shape of their transpose, which scrambles them.",
-        "reshape | scores",
+        "reshape:\\bk(eys?)?\\. | reshape | scores",
     )(match=scores.keys_viewed),
     fault(
         "features_attend",

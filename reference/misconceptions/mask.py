@@ -10,7 +10,7 @@ MASK: Sequence[Misconception] = (
     fault(
         "no_mask",
         "Nothing is hidden: the mask has no effect on the scores.",
-        "fill | kernel | triangle | scores",
+        "fill:inf|\\d{4} | fill | kernel | triangle | scores",
     )(permit=scores.everybody),
     fault(
         "next_token_visible",
@@ -41,23 +41,23 @@ MASK: Sequence[Misconception] = (
     fault(
         "mask_on_first_head",
         "Only the first head is masked.",
-        "fill | index",
+        "fill",
     )(permit=scores.on_first_head),
     fault(
         "mask_on_first_sequence",
         "Only the first sequence of the batch is masked.",
-        "fill | index",
+        "fill",
     )(permit=scores.on_first_sequence),
     fault(
         "mask_of_first_head",
         "The mask of the first head is used for all heads.",
-        "index | fill",
+        "index:(:1|0)\\b | fill",
         rare=True,
     )(permit=scores.of_first_head),
     fault(
         "mask_of_first_sequence",
         "The mask of the first sequence is used for the whole batch.",
-        "index | fill",
+        "index:(:1|0)\\b | fill",
         rare=True,
     )(permit=scores.of_first_sequence),
     fault(
@@ -86,13 +86,13 @@ MASK: Sequence[Misconception] = (
     fault(
         "window",
         "Tokens further back than a few are forgotten; all of the past is to be seen.",
-        "triangle | index",
+        "compare:\\d | triangle:\\d | index",
         rare=True,
     )(*({"permit": scores.window_of(width)} for width in (2, 3, 4, 5, 6, 7, 8, 9, 16))),
     fault(
         "filled_with_zero",
         "Hidden scores become 0 instead of −∞: e⁰ is 1, so they keep weight.",
-        "fill:^-?0 | fill | times | scores",
+        "fill:^-?0 | times:(?i)mask|tril|allow|visib | triangle:tril | fill | scores",
     )(hide=scores.filled_with(0.0)),
     fault(
         "filled_with_small_number",

@@ -11,7 +11,7 @@ NOTHING: Sequence[Misconception] = (
     fault(
         "input_returned",
         "The input comes back as it is.",
-        "return",
+        "last return",
         rare=True,
     )(
         {"finish": output.input_itself},
@@ -20,7 +20,7 @@ NOTHING: Sequence[Misconception] = (
     fault(
         "values_returned",
         "The values come back as they are: nobody attends to anything.",
-        "return | mix",
+        "last return",
     )(
         {"finish": output.values_projected},
         {"use": scores.each_to_itself},
@@ -29,7 +29,7 @@ NOTHING: Sequence[Misconception] = (
     fault(
         "zeros_returned",
         "Zeros come back: nothing has been computed.",
-        "return",
+        "last return",
         rare=True,
     )(use=scores.zeros, finish=output.finished_by(torch.zeros_like)),
 )
@@ -38,33 +38,33 @@ OUTPUT: Sequence[Misconception] = (
     fault(
         "output_projection_missing",
         "The output projection is not applied.",
-        "return | projection",
+        "last return",
     )(finish=output.context_itself),
     fault(
         "output_projection_twice",
         "The output projection is applied twice.",
-        "projection | return",
+        "last projection:(?i)out|proj|W_?o | last return",
     )(finish=output.twice),
     fault(
         "output_projection_not_transposed",
         "The output projection is used as it is stored; x Wᵀ takes its transpose.",
-        "projection | return",
+        "last projection:(?i)out|proj|W_?o | last return",
     )(finish=output.output_weight_as_stored),
     fault(
         "output_bias_missing",
         "The bias of the output projection is not added.",
-        "projection | return",
-    )(finish=output.output_bias_times(0)),
+        "last projection:(?i)out|proj|W_?o | last return",
+    )(finish=output.output_bias_times(0.0)),
     fault(
         "output_bias_twice",
         "The bias of the output projection is added twice.",
-        "projection | return",
+        "last projection:(?i)out|proj|W_?o | last return",
         rare=True,
-    )(finish=output.output_bias_times(2)),
+    )(finish=output.output_bias_times(2.0)),
     fault(
         "weights_transposed",
         "The values meet the transposed weights: each key collects queries.",
-        "mix",
+        "last mix",
     )(mix=output.by_transposed_weights),
     fault(
         "divided_by_tokens",
@@ -75,13 +75,13 @@ OUTPUT: Sequence[Misconception] = (
     fault(
         "own_value_only",
         "Each token's value meets only that token's own weights: nothing is averaged.",
-        "mix",
+        "last mix",
         rare=True,
     )({"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}),
     fault(
         "residual_added",
         "The input is added to the output, which belongs to the block around.",
-        "return | add",
+        "last return",
     )({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
     fault(
         "output_normalised",
@@ -97,7 +97,7 @@ OUTPUT: Sequence[Misconception] = (
     )(finish=output.finished_by(lambda t: torch.softmax(t, dim=-1))),
     fault(
         "activation_on_output",
-        "The output goes through an activation function, which belongs elsewhere.",
+        "An activation function follows the average of the values; attention has none there.",
         "relu | return",
         rare=True,
     )(
@@ -117,13 +117,13 @@ OUTPUT: Sequence[Misconception] = (
     fault(
         "output_transposed",
         "The output has its columns before its tokens: (batch, columns, tokens).",
-        "return | transpose",
+        "last return",
         rare=True,
     )(finish=output.finished_by(lambda t: t.mT)),
     fault(
         "heads_not_merged",
         "The output still has a dimension of heads.",
-        "return | reshape",
+        "last return",
         rare=True,
     )(
         {"finish": output.unmerged_last},
@@ -132,12 +132,12 @@ OUTPUT: Sequence[Misconception] = (
     fault(
         "weights_returned",
         "The attention weights are returned instead of the output.",
-        "return",
+        "last return",
     )({"give": output.returned("weights")}, {"give": output.returned("matrix")}),
     fault(
         "weights_returned_too",
         "Output and attention weights are returned; only the output is asked for.",
-        "return",
+        "last return",
         rare=True,
     )(
         {"give": output.returned("output", "weights")},
@@ -146,19 +146,19 @@ OUTPUT: Sequence[Misconception] = (
     fault(
         "weights_not_returned",
         "Only the output is returned; the attention weights are asked for, too.",
-        "return",
+        "last return",
         rare=True,
     )(give=output.returned("output")),
     fault(
         "weights_returned_first",
         "The weights are returned first and the output second; it is to be the other way round.",
-        "return",
+        "last return",
         rare=True,
     )(give=output.returned("weights", "output")),
     fault(
         "scores_returned",
         "The scores are returned where the weights are asked for.",
-        "return",
+        "last return",
     )(
         {"give": output.given_weights(lambda s: s.masked)},
         {"give": output.given_weights(lambda s: s.scores)},
@@ -193,7 +193,7 @@ OUTPUT: Sequence[Misconception] = (
     fault(
         "weights_of_one_head_returned",
         "The returned weights are those of one head.",
-        "index | return",
+        "index:-1 | last return",
         rare=True,
     )(
         {"give": output.given_weights(lambda s: s.used[:, -1:].expand_as(s.used))},

@@ -27,41 +27,41 @@ SCALE: Sequence[Misconception] = (
         "scale_without_root",
         "The scores are divided by the width of a head itself, or twice by its root, "
         "instead of once by its root √d_k.",
-        "scale | kernel:scale | scores",
+        "scale | kernel:scale | divide | scores",
     )(*_divisors(lambda s: s.given.head_dim)),
     fault(
         "scale_multiplied",
         "The scores are multiplied by √d_k instead of divided by it.",
-        "scale | kernel:scale | scores",
+        "scale | kernel:scale | divide | scores",
     )(*_divisors(lambda s: s.given.head_dim**-0.5)),
     fault(
         "scale_by_d_out",
         "The scores are divided by the root of the width of all heads together, not of one head.",
-        "scale | kernel:scale | scores",
+        "scale | kernel:scale | divide | scores",
     )(*_divisors(lambda s: s.given.d_out**0.5)),
     fault(
         "scale_by_d_in",
         "The scores are divided by the root of the input's width, not of a head's.",
-        "scale | kernel:scale | scores",
+        "scale | kernel:scale | divide | scores",
     )(*_divisors(lambda s: s.given.d_in**0.5)),
     fault(
         "scale_by_tokens",
         "The scores are divided by the root of the number of tokens, not of a head's width.",
-        "scale | kernel:scale | scores",
+        "scale | kernel:scale | divide | scores",
     )(*_divisors(lambda s: s.given.tokens**0.5)),
     *of_heads(
         [
             fault(
                 "scale_by_heads",
                 "The scores are divided by the root of the number of heads, not of a head's width.",
-                "scale | kernel:scale | scores",
+                "scale | kernel:scale | divide | scores",
             )(*_divisors(lambda s: s.given.heads**0.5)),
         ]
     ),
     fault(
         "scale_by_context_length",
         "The scores are divided by the root of context_length, not of a head's width.",
-        "scale | kernel:scale | scores",
+        "scale | kernel:scale | divide | scores",
         rare=True,
     )(*_divisors(lambda s: s.given.context_length**0.5)),
     fault(
