@@ -15,10 +15,9 @@ from grader.sandbox.process import Server
 from grader.session import Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
-from properties import strategies
 from properties.case import Case
 from properties.contract import Contract
-from properties.property import Property, Verdict, check
+from properties.property import Property, Verdict, check, in_order
 from properties.trial import Bench
 from properties.violation import Note, Status, SubmissionFailed
 
@@ -111,33 +110,19 @@ def renamed(contract: Contract, name: str) -> Contract:
 
 def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
     """Judge every claim in order."""
-    bank = [
-        replace(case, device=settings.device)
-        for case in strategies.bank(bench.asked, exercise.cases, settings.seed)
-    ]
+    plan = exercise.plan(settings.seed, settings.device)
     assert bench.contract is not None  # decides about exchanged names, before anything is judged
-    verdicts: list[Verdict] = []
-    failed: set[Property] = set()
-    for wanted in exercise.properties:
-        because = next((p for p in wanted.requires if p in failed), None)
-        if because is not None:
-            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
-        else:
-            verdict = _verdict(wanted, session, bench, bank)
-        if verdict.status is not Status.PASSED:
-            failed.add(wanted)
-        verdicts.append(verdict)
-    return verdicts
+    return list(in_order(plan, lambda wanted: _verdict(wanted, session, bench, plan[wanted])))
 
 
-def _verdict(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:
+def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
     """Judge one claim, in a fresh process if the last one is gone."""
     try:
         if session.revive():
             bench.forget()
     except SubmissionFailed as failure:  # no time is left, or loading it again did not work
         return Verdict(wanted, failure.status, failure=failure)
-    return check(wanted, bench, bank)
+    return check(wanted, bench, cases)
 
 
 def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:

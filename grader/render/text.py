@@ -88,7 +88,7 @@ def _diagnosis(found: Diagnosis) -> Iterator[Line]:
 
 def _by_group(groups: Sequence[Group]) -> Iterator[Line]:
     rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} claims") for g in groups]
-    for group, row in zip(groups, _aligned(rows), strict=True):
+    for group, row in zip(groups, aligned(rows), strict=True):
         yield Line(f"  {row}", "" if group.status == Status.PASSED else _colour(group.status))
 
 
@@ -116,7 +116,7 @@ def _indented(by: int, text: str) -> Iterator[Line]:
 def _table(views: Sequence[View]) -> Iterator[Line]:
     head = ("file", "exercise", "score", "status")
     rows = [(_end(shown.file), shown.exercise, shown.score, shown.status) for shown in views]
-    first, *others = _aligned([head, *rows])
+    first, *others = aligned([head, *rows])
     yield Line(first, "bold")
     for shown, row in zip(views, others, strict=True):
         yield Line(row, _colour(shown.status))
@@ -130,7 +130,7 @@ def _end(file: str) -> str:
     return f"…{file}"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The rows with their columns below each other, counted in the cells of a terminal."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -25,9 +25,15 @@ class Sink(io.TextIOBase):
 
 def seed(value: int | None) -> None:
     """Seed every generator a submission is likely to use."""
-    if value is not None:
-        torch.manual_seed(value)
-        random.seed(value)
+    if value is None:
+        return
+    # torch.manual_seed would keep the stack of every call, for GPUs that may yet come.
+    torch.default_generator.manual_seed(value)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(value)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(value)
+    random.seed(value)
 
 
 def advance(seeded: int | None) -> None:
