@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exercises import Exercise
-from grader import counterexample, inference, points, submission
+from grader import counterexample, diagnosing, inference, points, submission
 from grader.inference import NoTarget, Target
 from grader.points import Points
 from grader.report import Counterexample, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
@@ -88,6 +88,7 @@ def _judge(
         if session.revive():
             bench.forget()
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
+        named = diagnosing.named(session, bench, verdicts, settings.device)
     except SubmissionFailed as failed:
         return _unjudged(handed_in, settings, began, _load_error(failed, target.name), target)
     finally:
@@ -105,6 +106,7 @@ def _judge(
         seconds=time.monotonic() - began,
         properties=tuple(properties),
         notes=tuple(dict.fromkeys(notes)),
+        diagnosis=tuple(named),
     )
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from grader.sandbox.limits import Limits
 from grader.sandbox.wire import Message
+from grader.sandbox.worker.landmarks import Landmark
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
 
@@ -44,6 +45,7 @@ class Server(Protocol):
 @dataclass(frozen=True)
 class _Loaded:
     remarks: list[dict[str, Any]]
+    landmarks: list[Landmark]
 
 
 @dataclass(eq=False)
@@ -64,6 +66,8 @@ class Session:
     """seconds of processor time that earlier children used"""
     received: int = 0
     """bytes of all replies"""
+    landmarks: tuple[Landmark, ...] = ()
+    """where in the code of what was loaded the steps of attention are"""
 
     def read(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
@@ -72,7 +76,9 @@ class Session:
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run what definitions need; the remarks on the first. Raises SubmissionFailed."""
         self.names = names
-        return taken(self._not_killed(self._loaded), _Loaded).remarks
+        loaded = taken(self._not_killed(self._loaded), _Loaded)
+        self.landmarks = tuple(loaded.landmarks)
+        return loaded.remarks
 
     def killed(self) -> bool:
         """Whether the child was ended from outside: nothing to hold against a submission, once."""

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.render.harmless import one_line
-from grader.render.view import Group, Remark, Trouble, View, tally, view
+from grader.render.view import Diagnosis, Group, Remark, Trouble, View, tally, view
 from grader.report import Report
 from properties.violation import Status
 
@@ -65,6 +65,9 @@ def _submission(shown: View) -> Iterator[Line]:
     yield Line(headline, f"bold {_colour(shown.status)}")
     if shown.error:
         yield from _remark("error", shown.error, "red")
+    if shown.diagnosis:
+        yield Line("")
+        yield from _diagnosis(shown.diagnosis)
     if shown.troubles:
         yield Line("")
         yield from _by_group(shown.groups)
@@ -79,6 +82,12 @@ def _submission(shown: View) -> Iterator[Line]:
         yield Line("")
     for note in shown.notes:
         yield from _remark("note", note, "")
+
+
+def _diagnosis(found: Diagnosis) -> Iterator[Line]:
+    yield Line(f"  {found.headline}", "bold")
+    for sentence in found.sentences:
+        yield from _indented(4, sentence)
 
 
 def _by_group(groups: Sequence[Group]) -> Iterator[Line]:

@@ -29,6 +29,7 @@ from grader.sandbox.worker.calling import (
     set_training,
     tensors_of,
 )
+from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
 from grader.sandbox.worker.slicing import Step, needed, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
@@ -112,6 +113,7 @@ class Host:
         """Run what the definitions of these names need, statement by statement, in order."""
         names = list(meta["names"])
         found = [asdict(remark) for remark in remarks(self.source, names[0])]
+        marks = [asdict(mark) for mark in landmarks(self.source, names[0])]
         module = types.ModuleType("submission")
         module.__dict__.update(self.namespace)
         self.namespace = module.__dict__
@@ -120,7 +122,7 @@ class Host:
         for name in names:
             if name not in self.namespace:
                 raise failure or Refused(f"`{name}` is not defined")
-        return {"remarks": found}, ()
+        return {"remarks": found, "landmarks": marks}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
         """Run the steps that these names need; the first thing that went wrong, if any did."""
