@@ -19,9 +19,9 @@ from reference import (
     split_heads,
 )
 
-MOST = 8192
-LARGEST = 1 << 14
-"""Of this many answers, and of answers with this many scores, some hundred MiB are remembered."""
+MOST = 4096
+LARGEST = 1 << 11
+"""So many answers are remembered, and none with more scores: some hundred MiB at the very most."""
 
 
 @dataclass(frozen=True, eq=False)
