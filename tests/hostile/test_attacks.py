@@ -1,0 +1,50 @@
+"""No attack wins: on every rung, as root and as an ordinary user."""
+
+import pytest
+
+from tests.hostile.arena import Arena, Setting
+from tests.hostile.conftest import EVERY, SETTINGS, Arenas
+from tests.hostile.corpus import ATTACKS, FOLDER, Attack
+
+REPETITIONS = 20
+
+
+def twin_s_score(arena: Arena, twin: str) -> float:
+    """What an honest answer with the same faults gets."""
+    if not twin:
+        return 0.0
+    if twin not in arena.honest:
+        [record] = arena.grade(FOLDER / "twins" / f"{twin}.py")["records"]
+        arena.honest[twin] = record["score"]
+    return arena.honest[twin]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_it_is_contained(arenas: Arenas, setting: Setting, attack: Attack) -> None:
+    arena = arenas(setting)
+    assert arena.attack(attack, twin_s_score(arena, attack.twin)) == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("setting", EVERY, ids=str)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_it_is_contained_every_time(arenas: Arenas, setting: Setting, attack: Attack) -> None:
+    arena = arenas(setting)
+    honest = twin_s_score(arena, attack.twin)
+    assert [arena.attack(attack, honest) for _ in range(REPETITIONS)] == [[]] * REPETITIONS
+
+
+def test_every_file_is_in_the_manifest_and_says_what_it_tries() -> None:
+    files = {path.stem for path in (FOLDER / "attacks").glob("*.py")}
+    listed = {attack.name for attack in ATTACKS}
+    assert files - {"looks_for_neighbours"} == listed  # that one is run in pairs: test_isolation.py
+    assert len(listed) == len(ATTACKS) >= 60
+    assert all(attack.tries.endswith(".") for attack in ATTACKS)
+
+
+def test_a_wrong_answer_gets_something_so_that_forging_could_be_seen(arenas: Arenas) -> None:
+    arena = arenas(SETTINGS[0])
+    [record] = arena.grade(FOLDER / "twins" / "wrong.py")["records"]
+    assert 0 < record["score"] < record["max_score"]
+    assert record["status"] == "failed"
