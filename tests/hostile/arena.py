@@ -52,12 +52,12 @@ class Setting:
     """Under which rung, with which layer left out, and as whom an examiner runs."""
 
     rung: str = "A"
-    without: str = ""
     user: int | None = None
+    without: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         who = "root" if (os.geteuid() if self.user is None else self.user) == 0 else "user"
-        return f"{self.rung}-{who}" + (f"-without-{self.without}" if self.without else "")
+        return "-without-".join((f"{self.rung}-{who}", *self.without))
 
 
 def as_user(user: int | None) -> dict[str, Any]:
@@ -366,7 +366,7 @@ class Arena:
         return won
 
     def _examiner_changed(self, said: Mapping[str, Any]) -> list[str]:
-        fixed = sorted(self.state.keys() - {"pid", "server", "own", "memory"})
+        fixed = sorted(self.state.keys() - {"pid", "server", "own", "rung", "missing", "memory"})
         won = [
             f"the examiner's {name} went from {self.state[name]} to {said[name]}"
             for name in fixed

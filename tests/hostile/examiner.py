@@ -23,6 +23,7 @@ import torch
 
 from exercises import BY_SLUG, Exercise
 from grader.grading import Settings, grade
+from grader.sandbox.jail.rung import Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import SandboxError, Server
 from grader.session import Session
@@ -41,6 +42,8 @@ CLAIMS = (
     "the_gradient_of_the_input_is_right",
     "a_deep_copy_gives_the_same_output",
 )
+BELOW = {"A": (), "B": ("namespaces",), "B-": ("namespaces", "scopes")}
+"""what a machine of each rung lacks"""
 PR_SET_CHILD_SUBREAPER = 36
 LINGERING_S = 4.0
 ARGUMENTS = {"d_in": 4, "d_out": 4, "context_length": 4, "dropout": 0.0, "num_heads": 2}
@@ -61,8 +64,9 @@ def brief(slug: str) -> Exercise:
 
 
 def server(options: Mapping[str, Any]) -> Server:
-    """A fork server of the rung that is wanted, perhaps with a layer left out."""
-    return Server()
+    """A fork server of the rung that is wanted, perhaps with layers left out."""
+    without = [Layer(name) for name in (*BELOW[options["rung"]], *options["without"])]
+    return Server(trusted=bool(options["without"]), without=without)
 
 
 @dataclass
@@ -87,7 +91,8 @@ class Examiner:
         try:
             handed_in = find([asked["path"]])
         except NotFound as error:
-            return {"records": [{"error": str(error), "score": 0.0, "status": "not_found"}]}
+            problem = {"message": str(error)}
+            return {"records": [{"error": problem, "score": 0.0, "status": "", "properties": []}]}
         records = [record for one in handed_in for record in grade(self.server, one, settings)]
         return {"records": [asdict(record) for record in records]}
 
@@ -174,7 +179,13 @@ def main(options: Mapping[str, Any]) -> None:
     os.dup2(2, 1)
     with server(options) as fork_server:
         examiner = Examiner(fork_server, brief("multi_head_attention"))
-        ready = {"pid": os.getpid(), "server": fork_server.process.pid, "own": list(examiner.own)}
+        ready = {
+            "pid": os.getpid(),
+            "server": fork_server.process.pid,
+            "own": sorted(examiner.own),
+            "rung": fork_server.rung.name,
+            "missing": [f"{each.layer}: {each.why}" for each in fork_server.rung.missing],
+        }
         print(json.dumps({**ready, **examiner.state()}), file=replies, flush=True)
         for line in sys.stdin:
             print(json.dumps(examiner.answer(json.loads(line))), file=replies, flush=True)
