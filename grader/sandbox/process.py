@@ -13,22 +13,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
 from torch import Tensor
 
 from grader.sandbox import wire
-from grader.sandbox.limits import Limits
-from grader.sandbox.server import THREADS
+from grader.sandbox.jail.rung import Layer, Rung
+from grader.sandbox.limits import ONE_THREAD, Limits
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
 START_S = 120.0
 DYING_S = 5.0
+TICK_S = 0.1
 
 
 class SandboxError(Exception):
@@ -36,13 +38,20 @@ class SandboxError(Exception):
 
 
 class Server:
-    """A fork server. Use as a context manager; leaving it ends every child."""
+    """A fork server. Use as a context manager; leaving it ends every child.
 
-    def __init__(self) -> None:
+    It refuses a machine that cannot confine, unless submissions are trusted. A test may leave
+    layers of the jail out.
+    """
+
+    def __init__(self, *, trusted: bool = False, without: Collection[Layer] = ()) -> None:
+        self.trusted = trusted
+        self.rung = Rung("C", ())
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(__file__).resolve().parents[2])
+        arguments = [str(theirs.fileno()), str(os.getpid()), *(layer.value for layer in without)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "grader.sandbox.server", str(theirs.fileno())],
+            [sys.executable, "-m", "grader.sandbox.server", *arguments],
             pass_fds=[theirs.fileno()],
             env={
                 "PATH": "/usr/bin:/bin",
@@ -50,7 +59,7 @@ class Server:
                 "PYTHONPATH": root,
                 "PYTHONHASHSEED": "0",
                 "PYTHONSAFEPATH": "1",
-                **dict.fromkeys(THREADS, "1"),
+                **ONE_THREAD,
             },
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -58,16 +67,32 @@ class Server:
         theirs.close()
 
     def ready(self) -> "Server":
-        """Wait until it is warm. Raises SandboxError when it does not start."""
+        """Wait until it is warm. Raises SandboxError when it does not start, or cannot confine."""
+        try:
+            self.rung = self._rung(self._said())
+            if not (self.rung.confines or self.trusted):
+                raise SandboxError(self.rung.refusal)
+            if self._said() != b"ready":
+                raise SandboxError("the fork server did not start; its message is above")
+        except SandboxError:
+            self.close()
+            raise
+        return self
+
+    def _said(self) -> bytes:
         self.control.settimeout(START_S)
         try:
-            said = self.control.recv(64)
+            return self.control.recv(1 << 16)
         except (TimeoutError, ConnectionError):
-            said = b""
-        if said != b"ready":
-            self.close()
+            return b""
+
+    def _rung(self, said: bytes) -> Rung:
+        told = json.loads(said or b"{}")
+        if "error" in told:
+            raise SandboxError(told["error"])
+        if not told:
             raise SandboxError("the fork server did not start; its message is above")
-        return self
+        return msgspec.convert(told, Rung)
 
     def child(self, limits: Limits) -> "Child":
         """A new process for one submission. Raises SandboxError when the server is gone."""
@@ -123,7 +148,8 @@ class Child:
     limits: Limits
     began: float = field(default_factory=time.monotonic)
     count: int = 0
-    ended: dict[str, Any] | None = None
+    told: bytes = b""
+    ended: "Ended | None" = None
     closed: bool = False
 
     def request(
@@ -164,21 +190,21 @@ class Child:
     def _died(self) -> SubmissionFailed:
         """The child ended in the middle of a call: say how.
 
-        Raises SandboxError when the server is not there to tell.
+        Raises SandboxError when the server is not there to tell, or the child never was confined.
         """
         killed = not self.close(moment=1.0)
         if self.ended is None:
             raise SandboxError("the fork server is gone")
-        number = self.ended["status"] & 0x7F
-        if number == signal.SIGXCPU or self.ended["cpu"] >= self.limits.cpu_s:
+        if not self.ended.confined and not killed:
+            raise SandboxError(f"a child could not be confined: {self.ended.problem}")
+        if self.ended.cpu >= self.limits.cpu_s - TICK_S:
             text = f"used more than {self.limits.cpu_s} s of processor time"
             return SubmissionFailed(Status.TIMED_OUT, text)
-        if number == signal.SIGKILL and killed:
+        if self.ended.signal == signal.SIGKILL and killed:
             return SubmissionFailed(Status.CRASHED, "broke off the conversation")
-        if number:
-            return SubmissionFailed(
-                Status.CRASHED, f"the process died ({signal.strsignal(number) or number})"
-            )
+        if self.ended.signal:
+            name = signal.strsignal(self.ended.signal) or self.ended.signal
+            return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
         return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
 
     def close(self, moment: float = 0.05) -> bool:
@@ -187,22 +213,50 @@ class Child:
             return True
         self.closed = True
         self.socket.close()
-        self.ended = self._told(moment)
+        self._listen(moment)
         by_itself = self.ended is not None
         if not by_itself:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            self.ended = self._told(DYING_S)
+            self._listen(DYING_S)
         os.close(self.pidfd)
         os.close(self.status)
         return by_itself
 
-    def _told(self, within: float) -> dict[str, Any] | None:
-        """What the server tells of the child's end; None if it does not."""
-        if not readable(self.status, within):
-            return None
-        told: dict[str, Any] | None = json.loads(os.read(self.status, 4096) or b"null")
-        return told
+    def _listen(self, within: float) -> None:
+        """Take in what is said on the status pipe, until the end is told or time is up."""
+        limit = time.monotonic() + within
+        while self.ended is None and readable(self.status, max(0.0, limit - time.monotonic())):
+            said = os.read(self.status, 4096)
+            self.told += said
+            self.ended = ended_of(self.told)
+            if not said:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended."""
+
+    signal: int
+    cpu: float
+    memory: int
+    """the most it held, in KiB"""
+    confined: bool
+    problem: str
+
+
+def ended_of(told: bytes) -> Ended | None:
+    """What a status pipe tells: `+` or `-` and a problem, from the child, then the server's JSON.
+
+    The child cannot tell anything more once it runs a submission.
+    """
+    said, brace, rest = told.partition(b"{")
+    if not rest.endswith(b"}"):
+        return None
+    problem = said.removeprefix(b"-").decode("utf-8", "replace") or "it ended before it was"
+    known = json.loads(brace + rest)
+    return Ended(**known, confined=said == b"+", problem=problem)
 
 
 def readable(fd: int, within: float) -> bool:

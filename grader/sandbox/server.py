@@ -2,18 +2,20 @@
 
 Theory of operation
     Starting an interpreter with torch takes 1.5 s; forking one that has it takes milliseconds.
-    This process imports and warms up everything a child will need, then waits on a control
-    socket. A request carries limits and two file descriptors: the child's end of a socket pair,
-    over which the examiner will speak with the child alone, and a pipe on which this server tells
-    how the child ended. The answer carries the child's pid as a pidfd, so that the examiner can
-    kill it and never hit another process.
+    This process prepares the jail (`grader/sandbox/jail`), imports and warms up everything a child
+    will need, then waits on a control socket. A request carries limits and two file descriptors:
+    the child's end of a socket pair, over which the examiner will speak with the child alone, and
+    a pipe. On the pipe the child says `+` once it is confined, before the submission's first byte
+    has reached it; then this server tells how it ended. The answer carries the child's pid as a
+    pidfd, so that the examiner can end it and never hit another process.
 
     The server must have a single thread when it forks: a thread pool alive at that moment leaves
     the child waiting for threads that do not exist there. It holds no secret: whatever is in its
-    memory and environment can be read by every submission. It ends when the examiner does, because
-    the control socket then closes.
+    memory and environment can be read by every submission. It ends when the examiner does: the
+    control socket closes, and a pidfd of the examiner becomes readable; the kernel ends it in the
+    time before it looks at either. Its children end with it in turn.
 
-    Run as: python -m grader.sandbox.server FD
+    Run as: python -m grader.sandbox.server FD EXAMINER [LAYER TO LEAVE OUT ...]
 """
 
 import contextlib
@@ -21,46 +23,76 @@ import gc
 import json
 import os
 import random
-import resource
 import select
 import signal
 import socket
 import sys
+from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-CHILD_FD = 3
-NO_MORE_FILES = 64
-MAX_FILE = 16 << 20
+from grader.sandbox.jail import cell, confine, kernel, owner, places, probe
+from grader.sandbox.jail.confine import Jail
+from grader.sandbox.jail.rung import Layer, Rung, rung_of
+from grader.sandbox.limits import ONE_THREAD, Limits
+
+UNCONFINED = 70
 
 
-def main(control_fd: int) -> None:
-    """Warm up, then serve until the control socket closes."""
+def main(control_fd: int, examiner: int, left_out: Collection[Layer]) -> None:
+    """Confine itself, warm up, then serve until the examiner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
+    control = socket.socket(fileno=control_fd)
+    needed = places.needed()
+    try:
+        owner.become_unprivileged(needed)
+        watched = die_with(examiner)
+        rung = rung_of(probe.problems(left_out, needed))
+        control.send(json.dumps(asdict(rung)).encode())
+        stage = cell.set_up_stage(needed) if Layer.NAMESPACES in rung.layers else None
+    except (owner.NoOwner, cell.NoStage, OSError) as error:
+        control.send(json.dumps({"error": str(error)}).encode())
+        sys.exit(1)
+    jail = warm(rung, stage)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)  # it would end us with the thread that started us
+    control.send(b"ready")
+    serve(control, watched, jail)
+
+
+def die_with(examiner: int) -> int:
+    """End when the examiner does, also while starting; what becomes readable when it has ended."""
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    watched = os.pidfd_open(examiner)
+    if os.getppid() != examiner:
+        sys.exit(1)
+    return watched
+
+
+def warm(rung: Rung, stage: Path | None) -> Jail:
+    """Do all that every child would do first, with one thread."""
     warm_up()
     refuse_threads()
+    jail = confine.prepare([Layer(name) for name in rung.layers], stage)
     gc.collect()
     gc.freeze()  # children then copy fewer pages
-    control = socket.socket(fileno=control_fd)
-    control.send(b"ready")
-    serve(control)
+    return jail
 
 
 def warm_up() -> None:
-    """Do once what every child would do first, with one thread."""
+    """Import what a submission is judged with, and have torch set itself up."""
     import torch
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    import grader.sandbox.worker.host
+    import grader.sandbox.worker.serve
 
     x = torch.randn(2, 6, 8, requires_grad=True)
     y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
     y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
     # The first gradient with a cotangent imports sympy: hundreds of milliseconds.
     torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
-    assert grader.sandbox.worker.host.Host is not None
+    assert grader.sandbox.worker.serve.serve_host is not None
 
 
 def refuse_threads() -> None:
@@ -70,30 +102,35 @@ def refuse_threads() -> None:
         raise SystemExit("the fork server has more than one thread; it cannot fork safely")
 
 
-def serve(control: socket.socket) -> None:
+def serve(control: socket.socket, examiner: int, jail: Jail) -> None:
     """Fork a child for every request, and tell how each ended."""
     children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, status pipe)
     poll = select.poll()
     poll.register(control, select.POLLIN)
+    poll.register(examiner, select.POLLIN)
     while True:
         for fd, _ in poll.poll():
             if fd in children:
                 poll.unregister(fd)
                 report_end(fd, *children.pop(fd))
                 continue
+            if fd == examiner:
+                end(children)
             data, fds, *_ = socket.recv_fds(control, 65536, 2)
             if not data:
                 end(children)
-            pidfd, pid = start(control, json.loads(data), *fds)
+            pidfd, pid = start(control, jail, Limits(**json.loads(data)), *fds)
             children[pidfd] = pid, fds[1]
             poll.register(pidfd, select.POLLIN)
 
 
-def start(control: socket.socket, limits: dict[str, Any], ipc: int, status: int) -> tuple[int, int]:
+def start(
+    control: socket.socket, jail: Jail, limits: Limits, ipc: int, status: int
+) -> tuple[int, int]:
     """Fork; the parent answers with the child's pidfd."""
-    pid = os.fork()
+    pid = jail.fork()
     if pid == 0:
-        run_child(limits, ipc)
+        run_child(jail, limits, ipc, status)
     pidfd = os.pidfd_open(pid)
     socket.send_fds(control, [str(pid).encode()], [pidfd])
     os.close(ipc)
@@ -103,7 +140,8 @@ def start(control: socket.socket, limits: dict[str, Any], ipc: int, status: int)
 def report_end(pidfd: int, pid: int, status: int) -> None:
     """Write how a child ended on its pipe; the examiner may be gone by then."""
     _, code, usage = os.wait4(pid, 0)
-    told = {"status": code, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss}
+    cpu = usage.ru_utime + usage.ru_stime
+    told = {"signal": code & 0x7F, "cpu": cpu, "memory": usage.ru_maxrss}
     with contextlib.suppress(BrokenPipeError):
         os.write(status, json.dumps(told).encode())
     os.close(status)
@@ -117,56 +155,40 @@ def end(children: dict[int, tuple[int, int]]) -> NoReturn:
     os._exit(0)
 
 
-def run_child(limits: dict[str, Any], ipc: int) -> NoReturn:
-    """In the child: keep one socket, take the limits, and serve the submission's host."""
+def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
+    """In the child: be confined, say so, and serve the submission's host."""
+    clear_environment(jail)
+    jail.attach(ipc, status)
     try:
-        confine(limits, ipc)
+        jail.confine(limits)
+        reseed()
         forget_rooms()
+        os.write(confine.CONFINED, b"+")
+        os.close(confine.CONFINED)
+    except BaseException as error:
+        os.write(confine.CONFINED, f"-{type(error).__name__}: {error}"[:1000].encode())
+        os._exit(UNCONFINED)
+    try:
         from grader.sandbox.worker.serve import serve_host
 
-        serve_host(CHILD_FD)
+        serve_host(confine.SOCKET)
     except BaseException:
-        os._exit(70)
+        os._exit(UNCONFINED)
     os._exit(0)
+
+
+def clear_environment(jail: Jail) -> None:
+    """Leave a path, a locale, one thread, and the folder that may be written into."""
+    home = "/nonexistent" if jail.stage is None else str(cell.own_folder(jail.stage))
+    os.environ.clear()
+    os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
+    os.environ.update({"HOME": home, "TMPDIR": home, **ONE_THREAD})
 
 
 def forget_rooms() -> None:
     """Make the rooms that know the answers impossible to import: solutions are among them."""
-    for room in ("reference", "properties", "exercises", "tests"):
+    for room in places.ROOMS:
         sys.modules[room] = None  # type: ignore[assignment]  # how Python spells "not importable"
-
-
-def confine(limits: dict[str, Any], ipc: int) -> None:
-    """Close every descriptor but the socket, empty the environment, set the resource limits."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    kept = os.dup(ipc), os.dup(nothing)
-    for fd in (0, 1, 2):
-        os.dup2(kept[1], fd)
-    os.dup2(kept[0], CHILD_FD)
-    os.closerange(CHILD_FD + 1, os.sysconf("SC_OPEN_MAX") if os.name == "posix" else 1024)
-    os.environ.clear()
-    os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    given = limits["memory"]
-    space = resource.RLIM_INFINITY if given is None else mapped_memory() + given
-    for what, soft, hard in (
-        (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 2),
-        (resource.RLIMIT_AS, space, space),
-        (resource.RLIMIT_NOFILE, NO_MORE_FILES, NO_MORE_FILES),
-        (resource.RLIMIT_FSIZE, MAX_FILE, MAX_FILE),
-    ):
-        resource.setrlimit(what, (soft, hard))
-    reseed()
-
-
-def mapped_memory() -> int:
-    """The address space that this process has already, in bytes."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        return pages * resource.getpagesize()
-    except OSError:
-        return 8 << 30
 
 
 def reseed() -> None:
@@ -175,8 +197,8 @@ def reseed() -> None:
 
     fresh = int.from_bytes(os.urandom(7), "little")
     random.seed(fresh)
-    torch.manual_seed(fresh)
+    torch.default_generator.manual_seed(fresh)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]), [Layer(name) for name in sys.argv[3:]])

@@ -1,0 +1,120 @@
+"""System calls that Python does not offer. Nothing here decides anything.
+
+Importing this works everywhere; calling it needs Linux.
+"""
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+from functools import cache
+from pathlib import Path
+
+NEWNS, NEWUTS, NEWIPC = 0x20000, 0x4000000, 0x8000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+_CLONE = {"x86_64": 56, "aarch64": 220}
+# Newer calls have the same number on every machine.
+_OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE = 428, 429, 436
+_CAPABILITY_VERSION_3 = 0x20080522
+_AT_FDCWD, _AT_RECURSIVE, _EMPTY_PATH = -100, 0x8000, 0x4
+_OPEN_TREE_CLONE = 1
+
+
+@cache
+def _libc() -> ctypes.PyDLL:
+    # PyDLL keeps the interpreter's lock, so that a fork below finds it held by its own thread.
+    library = ctypes.PyDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return library
+
+
+def _checked(what: str, result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
+    """A system call by its number; `what` names it in errors. Raises OSError."""
+    wide = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
+    return _checked(what, int(_libc().syscall(ctypes.c_long(number), *wide)))
+
+
+def prctl(option: int, *values: int) -> None:
+    """Raises OSError."""
+    wide = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
+    _checked(f"prctl({option})", _libc().prctl(ctypes.c_int(option), *wide))
+
+
+def unshare(namespaces: int) -> None:
+    """Move this process into new namespaces. Raises OSError."""
+    _checked("unshare", _libc().unshare(namespaces))
+
+
+def mount(source: str | None, target: Path, kind: str | None, flags: int, data: str = "") -> None:
+    """Raises OSError."""
+    texts = [None if t is None else os.fsencode(t) for t in (source, str(target), kind)]
+    result = _libc().mount(*texts, ctypes.c_ulong(flags), data.encode())
+    _checked(f"mount on {target}", result)
+
+
+def copied_mount(path: Path) -> int:
+    """What lies at a path, with what is mounted below, as a mount to be placed elsewhere."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    return syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
+
+
+def place_mount(tree: int, target: Path) -> None:
+    """Put a copied mount at a path. Raises OSError."""
+    where = os.fsencode(target)
+    syscall(f"move_mount {target}", _MOVE_MOUNT, tree, b"", _AT_FDCWD, where, _EMPTY_PATH)
+
+
+def fork_into(namespaces: int) -> int:
+    """`os.fork`, the child being the first process of new namespaces. Raises OSError.
+
+    One process less than unshare and fork: whoever calls `unshare` for processes stays outside.
+    """
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    flags = ctypes.c_long(namespaces | signal.SIGCHLD)
+    number = ctypes.c_long(_CLONE[platform.machine()])
+    pid = int(_libc().syscall(number, flags, *[ctypes.c_long(0)] * 4))
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+        return 0
+    failed = ctypes.get_errno()
+    python.PyOS_AfterFork_Parent()
+    if pid < 0:
+        raise OSError(failed, f"clone: {os.strerror(failed)}")
+    return pid
+
+
+def close_from(first: int) -> None:
+    """Close every file descriptor from this one on."""
+    try:
+        syscall("close_range", _CLOSE_RANGE, first, 0xFFFFFFFF, 0)
+    except OSError:  # before Linux 5.9
+        os.closerange(first, min(os.sysconf("SC_OPEN_MAX"), 1 << 16))
+
+
+def drop_capabilities() -> None:
+    """Give up every capability for good. Raises OSError."""
+    header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
+    _checked("capset", _libc().capset(header, bytes(24)))
+
+
+def map_ids(uid: int, gid: int) -> None:
+    """In the user namespace just entered, name the one user and group of it. Raises OSError."""
+    maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in maps.items():
+        fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
