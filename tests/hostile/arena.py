@@ -37,6 +37,7 @@ SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", str(ROOT))
 SYSTEM_V_KEY = str(0x48434B)
 SYSTEM_V = [Path("/proc/sysvipc", kind) for kind in ("shm", "sem", "msg")]
 MEMORY_GROWTH = 200 << 20
+LONGEST = 50_000
 
 
 class Gone(Exception):
@@ -349,6 +350,7 @@ class Arena:
         text = json.dumps(said.get("records", said.get("said", "")))
         won = [f"it announced success: {text[:600]}"] if f"won-{token}" in text else []
         won += ["the secret is in its record"] * (self.secret in text)
+        won += [f"its record takes {len(text)} characters"] * (len(text) > LONGEST)
         won += [f"left over: {line}" for line in said.get("left", ())]
         won += self.listeners.heard()
         won += self._changed()

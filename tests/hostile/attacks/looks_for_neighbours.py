@@ -1,10 +1,12 @@
 """Leaves marks for a submission that is judged at the same time, and looks for that one's marks, processes and memory."""
 
 import ctypes
+import fcntl
 import functools
 import os
 import socket
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -42,6 +44,17 @@ def sockets():
             pass
 
 
+def locks():
+    for path in (torch.__file__, os.__file__):
+        try:
+            kept.append(open(path))
+            fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield "lock", path
+        except OSError:
+            pass
+
+
 def processes():
     local = ctypes.create_string_buffer(8)
 
@@ -52,13 +65,6 @@ def processes():
     for pid in {*range(2, 40), *range(max(os.getpid() - 40, 2), os.getpid() + 40)} - {os.getpid()}:
         if libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0) == 8:
             yield "memory", pid
-        try:
-            os.sched_getaffinity(pid)
-            yield "sees", pid
-        except OSError:
-            pass
-        if os.path.exists(f"/proc/{pid}/status"):
-            yield "proc", pid
 
 
 kept = []
@@ -66,7 +72,7 @@ kept = []
 
 @functools.cache
 def attack():
-    return [*files(), *sockets(), *processes()][:8]
+    return [*files(), *sockets(), *locks(), *processes()][:8]
 
 
 class MultiHeadAttention(nn.Module):

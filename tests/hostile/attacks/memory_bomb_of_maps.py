@@ -14,8 +14,7 @@ def attack():
     try:
         while len(kept) < 48:
             kept.append(mmap.mmap(-1, 64 << 20))
-            for at in range(0, 64 << 20, 4096):
-                kept[-1][at] = 1
+            kept[-1][::4096] = bytes(64 << 8)
     except (OSError, MemoryError):
         kept.clear()
     return ["3 GiB"] if kept else []
