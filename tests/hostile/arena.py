@@ -29,6 +29,7 @@ import grader
 from tests.hostile.corpus import GOOD, QUICK, Attack
 
 ROOT = Path(grader.__file__).parents[1]
+TESTS = Path(__file__).parents[1]
 NOBODY = 65534
 SECRET = "HEADCHECK_SECRET"
 START_S = 120.0
@@ -176,7 +177,7 @@ class Arena:
             env={
                 "PATH": "/usr/bin:/bin",
                 "HOME": "/",
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS.parent)]),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "OMP_NUM_THREADS": "1",
                 SECRET: self.secret,
@@ -251,7 +252,7 @@ class Arena:
     # ------------------------------------------------------------------ the folder
 
     def furnish(self) -> None:
-        """Put the folder in order: all of it may be written by everyone, and is nobody's."""
+        """Put the folder in order: but for one file, it may be written by everyone."""
         for entry in self.folder.iterdir():
             if stat.S_ISDIR(entry.lstat().st_mode):
                 shutil.rmtree(entry)
@@ -263,6 +264,11 @@ class Arena:
         texts["submissions/ada.py"] = f"# {self.secret}\n"
         for name, text in texts.items():
             (self.folder / name).write_text(text)
+        self._open_to_all()
+        private = self.folder / "private"
+        private.touch(0o600)
+
+    def _open_to_all(self) -> None:
         for path in (self.folder, *self.folder.rglob("*")):
             if not stat.S_ISSOCK(path.lstat().st_mode):
                 path.chmod(0o777 if path.is_dir() else 0o666)
@@ -327,7 +333,7 @@ class Arena:
             won += self.next_one()
         except (Gone, Broken) as gone:
             won += [str(gone), *self.witnesses({}, token)]
-        if won:  # whatever it changed, the next attack meets an examiner without it
+        if won and not self.setting.without:  # the next attack meets an examiner as it should be
             self.revive()
         return list(dict.fromkeys(won))
 

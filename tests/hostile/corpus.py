@@ -108,20 +108,21 @@ ATTACKS: tuple[Attack, ...] = (
         memory_bomb_of_maps locks_memory fork_bomb daemon forks_by_raw_calls raises_its_limits
         fills_the_disk fills_the_inodes fills_shared_memory leaves_system_v_memory
         leaves_posix_queues makes_anonymous_files prints_forty_megabytes
-        reads_system_files reads_other_submissions reads_the_environment reads_its_own_stack
+        reads_system_files reads_other_submissions opens_private_files reads_the_environment reads_its_own_stack
         reads_proc climbs_by_links climbs_by_proc climbs_by_handles leaves_by_namespaces
         becomes_somebody_else opens_malformed_paths opens_devices
         rewrites_results truncates_results renames_results changes_modes writes_into_packages
         writes_at_exit makes_devices runs_programs executes_over_itself
         connects_by_tcp sends_by_udp looks_up_names connects_by_unix_sockets
         listens_on_unix_sockets opens_odd_sockets talks_by_fastopen_and_io_uring
-        signals_the_examiner signals_by_sockets traces_the_examiner reads_the_examiner_s_memory
+        signals_by_sockets traces_the_examiner reads_the_examiner_s_memory
         starves_the_examiner steals_descriptors outlives_the_examiner
         reaches_the_kernel keeps_keys controls_terminals watches_files
         lowers_its_own_guards finds_descriptors opens_many_files guesses_random_numbers
         """,
         PASSED,
     ),
+    *_all("signals_the_examiner", PASSED | CRASHED),  # a signal to its group is for itself, too
     *_all("calls_by_another_abi", PASSED | CRASHED),  # the filter kills who calls by a foreign ABI
     Attack("learns_from_earlier_runs", PASSED, times=2),
     # It speaks to the examiner itself.

