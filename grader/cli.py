@@ -4,6 +4,7 @@ import io
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,22 +15,49 @@ STARTERS = click.Choice(["ipynb", "py", "both"])
 FORMATS = click.Choice(["text", "json", "html"])
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An option for a field of `Limits`."""
+
+    option: str
+    field: str
+    default: int
+    text: str
+    real: bool = False
+    mebibytes: bool = False
+
+
+LIMITS = (
+    Limit("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
+    Limit("--seconds", "wall_s", 120, "Wall time in all.", real=True),
+    Limit("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
+    Limit("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
+    Limit("--threads", "threads", 16, "Threads at a time."),
+    Limit("--open-files", "open_files", 64, "Open files at a time."),
+    Limit("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
+    Limit("--reply", "reply", 256, "What one call returns, in MiB.", mebibytes=True),
+    Limit("--replies", "replies", 8192, "What all calls return, in MiB.", mebibytes=True),
+)
+
+
 def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that bound what a submission may use."""
-    for option in (
-        _limit("--call-seconds", 10.0, "Wall time of a call."),
-        _limit("--seconds", 120.0, "Wall time in all."),
-        _limit("--cpu-seconds", 60, "Processor time in all."),
-        _limit("--memory", 2048, "Memory, in MiB."),
-    ):
-        command = option(command)
-    return command
+    """The options that bound what a submission may use; an exercise may have others by default."""
+    for limit in reversed(LIMITS):
+        kind = click.FloatRange(min=0, min_open=True) if limit.real else click.IntRange(min=1)
+        text = f"{limit.text} [default: {limit.default}]"
+        command = click.option(limit.option, limit.field, type=kind, help=text)(command)
+    trust = "Grade also where submissions cannot be confined: only if you trust each of them."
+    return click.option("--trusted", is_flag=True, help=trust)(command)
 
 
-def _limit(name: str, default: float, text: str) -> Callable[..., Any]:
-    whole = isinstance(default, int)
-    kind = click.IntRange(min=1) if whole else click.FloatRange(min=0, min_open=True)
-    return click.option(name, type=kind, default=default, show_default=True, help=text)
+def _insisted(options: dict[str, Any]) -> dict[str, float]:
+    """Takes the limits that were named out of the options; sizes in bytes."""
+    named = {limit: options.pop(limit.field) for limit in LIMITS}
+    return {
+        limit.field: value << 20 if limit.mebibytes else value
+        for limit, value in named.items()
+        if value is not None
+    }
 
 
 def _tell_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -72,6 +100,7 @@ def grade(
     form: str,
     out: Path | None,
     points: Path | None,
+    trusted: bool,
     **options: Any,
 ) -> None:
     """Grade files and folders of notebooks and modules. FILE:NAME picks one definition.
@@ -81,10 +110,10 @@ def grade(
     """
     from grader import run
 
-    chosen = run.settings(exercise, points, **options)
+    chosen = run.settings(exercise, points, limits=_insisted(options), **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
-    report = run.grade(paths, chosen)
+    report = run.grade(paths, chosen, trusted=trusted)
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
@@ -101,13 +130,27 @@ def grade(
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
 @limits_options
-def check(path: str, exercise: str | None, form: str, **options: Any) -> None:
+def check(path: str, exercise: str | None, form: str, trusted: bool, **options: Any) -> None:
     """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet."""
     from grader import run
 
-    report = run.grade((path,), run.settings(exercise, None, **options))
+    chosen = run.settings(exercise, None, limits=_insisted(options), **options)
+    report = run.grade((path,), chosen, trusted=trusted)
     run.show(report, form)
     sys.exit(run.exit_code(report))
+
+
+@cli.command()
+def doctor() -> None:
+    """Say how well this machine can confine submissions, and what would make it better.
+
+    Exit code: 0 well enough for code of strangers, 1 not.
+    """
+    from grader import run
+
+    text, enough = run.examined()
+    click.echo(text, nl=False)
+    sys.exit(0 if enough else 1)
 
 
 @cli.command("list")

@@ -11,8 +11,7 @@ from grader.inference import NoTarget, Target
 from grader.points import Points
 from grader.report import Counterexample, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import Server
-from grader.session import Session
+from grader.session import Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties import strategies
@@ -29,9 +28,16 @@ class Settings:
 
     exercise: Exercise | None = None
     limits: Limits = field(default_factory=Limits)
+    insisted: Mapping[str, float] = field(default_factory=dict)
+    """limits that go before those of an exercise"""
     points: Points | None = None
     seed: int = 0
     device: str = "cpu"
+
+    def limits_for(self, exercise: Exercise | None) -> Limits:
+        """What a submission to an exercise may use."""
+        wanted = {} if exercise is None else exercise.limits
+        return self.limits.but({**wanted, **self.insisted})
 
 
 def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
@@ -41,10 +47,10 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
     """
     began = time.monotonic()
     try:
-        data = submission.read(handed_in, settings.limits.source)
+        data = submission.read(handed_in, settings.limits_for(settings.exercise).source)
     except Unopened as unopened:
         return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(unopened)))]
-    session = Session(server, data, handed_in.kind, settings.limits)
+    session = Session(server, data, handed_in.kind, settings.limits_for(settings.exercise))
     try:
         wanted = _targets(session, handed_in, settings)
     except SubmissionFailed as failed:
@@ -73,7 +79,8 @@ def _judge(
     server: Server, handed_in: Submission, data: bytes, target: Target, settings: Settings
 ) -> SubmissionRecord:
     began = time.monotonic()
-    session = Session(server, data, handed_in.kind, settings.limits)
+    limits = settings.limits_for(target.exercise)
+    session = Session(server, data, handed_in.kind, limits)
     contract = renamed(target.exercise.contract, target.name)
     try:
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
@@ -126,7 +133,15 @@ def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:
-    """Judge one claim, in a fresh process if the last one is gone."""
+    """Judge one claim, in a fresh process if the last one is gone.
+
+    Once more where the process was killed from outside: that is not the submission's fault.
+    """
+    verdict = _tried(wanted, session, bench, bank)
+    return _tried(wanted, session, bench, bank) if session.killed() else verdict
+
+
+def _tried(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:
     try:
         if session.revive():
             bench.forget()

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from grader.sandbox.jail.rung import Rung
+
 FORMAT = 1
 
 
@@ -74,12 +76,22 @@ class SubmissionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxRecord:
+    """How well the submissions of a run were confined."""
+
+    rung: str
+    layers: tuple[str, ...]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All verdicts of one run."""
 
     format: int
     headcheck: str
     submissions: tuple[SubmissionRecord, ...]
+    sandbox: SandboxRecord | None = None
 
 
 def own_version() -> str:
@@ -90,9 +102,10 @@ def own_version() -> str:
         return "unknown (not installed)"
 
 
-def report_of(submissions: Sequence[SubmissionRecord]) -> Report:
-    """A report on these submissions by this version."""
-    return Report(FORMAT, own_version(), tuple(submissions))
+def report_of(submissions: Sequence[SubmissionRecord], rung: Rung | None = None) -> Report:
+    """A report on these submissions by this version, which ran on this rung of the sandbox."""
+    sandbox = None if rung is None else SandboxRecord(rung.name, rung.layers, rung.summary)
+    return Report(FORMAT, own_version(), tuple(submissions), sandbox)
 
 
 def to_json(report: Report) -> str:

@@ -1,7 +1,7 @@
 """One run of a command: from paths to a report, and from a report to text and files."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -19,11 +19,13 @@ from grader.report import (
     report_of,
     to_json,
 )
+from grader.sandbox.jail.rung import Rung
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import Server
+from grader.sandbox.process import SandboxError, Server
 from grader.submission import NotFound, Submission
+from grader.unconfined import Unconfined
 
-__all__ = ["exit_code", "grade", "rendered", "settings", "show", "shown", "write"]
+__all__ = ["examined", "exit_code", "grade", "rendered", "settings", "show", "shown", "write"]
 
 
 class NoDevice(Exception):
@@ -36,12 +38,12 @@ def settings(
     *,
     device: str = "cpu",
     seed: int = 0,
-    call_seconds: float = 10.0,
-    seconds: float = 120.0,
-    cpu_seconds: int = 60,
-    memory: int = 2048,
+    limits: Mapping[str, float] | None = None,
 ) -> Settings:
-    """The settings of a run. Raises NoTarget, BadPoints, NoDevice."""
+    """The settings of a run; limits that are named go before those of an exercise.
+
+    Raises NoTarget, BadPoints, NoDevice.
+    """
     if devices.NAME.fullmatch(device) is None:
         raise NoDevice(f"{device}: no device; there are cpu, cuda, cuda:N and mps")
     why_not = devices.unavailable(device)
@@ -49,33 +51,43 @@ def settings(
         raise NoDevice(f"{device}: {why_not}")
     return Settings(
         exercise=None if exercise is None else inference.by_slug(exercise),
-        limits=Limits(
-            call_s=call_seconds,
-            wall_s=seconds,
-            cpu_s=cpu_seconds,
-            # CUDA maps address space by the hundred gigabytes: no limit on it would do.
-            memory=memory << 20 if device == "cpu" else None,
-        ),
+        insisted=limits or {},
         points=None if points_file is None else points.read(points_file),
         seed=seed,
         device=device,
     )
 
 
-def grade(paths: Sequence[str], chosen: Settings) -> Report:
+def sandbox(*, trusted: bool = False, device: str = "cpu") -> Server | Unconfined:
+    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could."""
+    if device != "cpu":
+        why = f"the driver of {device} is beyond the jail's reach"
+    elif sys.platform != "linux":
+        why = f"{sys.platform} has nothing to confine a process with"
+    else:
+        return Server(trusted=trusted)
+    place = Unconfined(why)
+    if not trusted:
+        raise SandboxError(place.rung.refusal)
+    devices.pin(device)
+    return place
+
+
+def grade(paths: Sequence[str], chosen: Settings, *, trusted: bool = False) -> Report:
     """Grade everything that the paths stand for. Raises NotFound if that is nothing at all.
 
+    Submissions that are not trusted are graded only where they can be confined; SandboxError else.
     A path that leads nowhere beside others that do is reported, and the others are graded.
     """
     found, missing = _found(paths)
     records = [_missing(path, problem) for path, problem in missing]
-    with Server() as server, _progress() as progress:
+    with sandbox(trusted=trusted, device=chosen.device) as server, _progress() as progress:
         task = progress.add_task("grading", total=len(found))
         for handed_in in found:
             progress.update(task, description=handed_in.path.name[:40])
             records.extend(grade_one(server, handed_in, chosen))
             progress.advance(task)
-    return report_of(records)
+    return report_of(records, server.rung)
 
 
 def _found(paths: Sequence[str]) -> tuple[list[Submission], list[tuple[str, NotFound]]]:
@@ -151,6 +163,29 @@ def write(report: Report, out: Path) -> Path:
     index = out / "index.html"
     index.write_text(render.html.index(report), encoding="utf-8")
     return index
+
+
+def examined() -> tuple[str, bool]:
+    """What this machine offers to confine submissions, and whether it suffices; tried out."""
+    with sandbox(trusted=True) as place:
+        child = place.child(Limits())
+        child.request("drop", {"handles": []})
+        child.close()
+        return described(place.rung), place.rung.confines
+
+
+def described(rung: Rung) -> str:
+    """A rung for people: what holds, what is missing, and how to get it."""
+    layers = ", ".join(rung.layers) or "nothing"
+    lines = [f"rung {rung.name}: {layers}", "", "A submission"]
+    lines += [f"  - {each}" for each in rung.holds] or ["  - is not confined in any way"]
+    if not rung.confines:
+        lines += ["", "This is not enough for code of strangers: only --trusted runs it here."]
+    if rung.missing:
+        lines += ["", "Missing"]
+        for each in rung.missing:
+            lines += [f"  - {each.layer}: {each.why}", f"    {each.how}"]
+    return "\n".join(lines) + "\n"
 
 
 def shown(slug: str) -> str:

@@ -1,18 +1,44 @@
 """One submission at the other end of a channel, brought back when its process is gone."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import Child, Server
 from grader.sandbox.wire import Message
-from grader.subject import failure, taken
+from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
+
+
+class Child(Protocol):
+    """A place where one submission runs, until it is closed by us or by what it did."""
+
+    closed: bool
+    killed_by_others: bool
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time, once it is closed."""
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """One request, one reply. Raises SubmissionFailed."""
+
+    def close(self) -> object:
+        """End it."""
+
+
+class Server(Protocol):
+    """Makes such places."""
+
+    def child(self, limits: Limits, cpu_left: int | None = None) -> Child:
+        """A fresh one, with what is left of the processor time."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +60,29 @@ class Session:
     names: tuple[str, ...] = ()
     began: float = field(default_factory=time.monotonic)
     child: Child | None = None
+    cpu: float = 0.0
+    """seconds of processor time that earlier children used"""
+    received: int = 0
+    """bytes of all replies"""
 
     def read(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
-        return dict(self._begin().meta["outline"])
+        return dict(self._not_killed(self._begin).meta["outline"])
 
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run what definitions need; the remarks on the first. Raises SubmissionFailed."""
         self.names = names
-        if self.child is None or self.child.closed:
-            self._begin()
-        return taken(self._ask("load", {"names": names}), _Loaded).remarks
+        return taken(self._not_killed(self._loaded), _Loaded).remarks
+
+    def killed(self) -> bool:
+        """Whether the child was ended from outside: nothing to hold against a submission, once."""
+        return self.child is not None and self.child.killed_by_others
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
         if self.child is not None and not self.child.closed:
             return False
-        self._begin()
-        if self.names:
-            self._ask("load", {"names": self.names})
+        self._not_killed(self._loaded if self.names else self._begin)
         return True
 
     def request(
@@ -63,16 +93,44 @@ class Session:
             text = f"took more than {self.limits.wall_s:g} s in all"
             raise SubmissionFailed(Status.TIMED_OUT, text)
         assert self.child is not None, "read or load before asking"
-        return self.child.request(op, meta, tensors)
+        reply = self.child.request(op, meta, tensors)
+        self.received += sum(tensor.nbytes for _, tensor in reply.tensors)
+        if self.received > self.limits.replies:
+            self.child.close()
+            text = f"answered with more than {self.limits.replies >> 20} MiB in all"
+            raise SubmissionFailed(Status.CRASHED, text)
+        if reply.op == "raised" and self.limits.memory and out_of_memory(reply.meta):
+            text = f"asked for more than {self.limits.memory >> 20} MiB of memory"
+            return replace(reply, meta={**reply.meta, "message": f"{text}: {said(reply.meta)}"})
+        return reply
 
     def close(self) -> None:
         """End the child."""
         if self.child is not None:
             self.child.close()
+            self.cpu, self.child = self.cpu + self.child.cpu, None
+
+    def _not_killed(self, action: Callable[[], Message]) -> Message:
+        """Try again where the child was killed from outside. Raises SubmissionFailed."""
+        try:
+            return action()
+        except SubmissionFailed:
+            if not self.killed():
+                raise
+            return action()
+
+    def _loaded(self) -> Message:
+        if self.child is None or self.child.closed:
+            self._begin()
+        return self._ask("load", {"names": self.names})
 
     def _begin(self) -> Message:
         self.close()
-        self.child = self.server.child(self.limits)
+        left = ceil(self.limits.cpu_s - self.cpu)
+        if left <= 0:
+            text = f"used more than {self.limits.cpu_s} s of processor time"
+            raise SubmissionFailed(Status.TIMED_OUT, text)
+        self.child = self.server.child(self.limits, left)
         source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
         return self._ask("read", {"kind": self.kind}, (("source", source),))
 

@@ -197,13 +197,21 @@ def handle_of(reply: Message) -> int:
 
 def failure(meta: Mapping[str, Any]) -> SubmissionFailed:
     """What the submission raised, as the examiner's record of it."""
-    message = str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
-    memory = meta.get("type") in ("MemoryError", "OutOfMemoryError") or "can't allocate" in message
-    status = Status.OUT_OF_MEMORY if memory else Status.CRASHED
+    status = Status.OUT_OF_MEMORY if out_of_memory(meta) else Status.CRASHED
     cell, line = meta.get("cell"), meta.get("line")
     return SubmissionFailed(
         status,
-        message,
+        said(meta),
         cell if isinstance(cell, int) else None,
         line if isinstance(line, int) else None,
     )
+
+
+def said(meta: Mapping[str, Any]) -> str:
+    """The words of what it raised."""
+    return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
+
+
+def out_of_memory(meta: Mapping[str, Any]) -> bool:
+    """Whether it raised because there was no more memory for it."""
+    return meta.get("type") in ("MemoryError", "OutOfMemoryError") or "can't allocate" in said(meta)

@@ -61,6 +61,7 @@ def _rendered(template: str, report: Report, **shown: object) -> str:
         .get_template(template)
         .render(
             version=one_line(report.headcheck),
+            sandbox=one_line(report.sandbox.summary) if report.sandbox else "",
             tally=tally([record.status for record in report.submissions]),
             **shown,
         )

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from grader.render.harmless import one_line
 from grader.render.view import Group, Remark, Trouble, View, tally, view
 from grader.report import Report
 from properties.violation import Status
@@ -54,6 +55,9 @@ def _lines(report: Report) -> Iterator[Line]:
         yield from _table(views)
         yield Line("")
         yield Line(tally([shown.status for shown in views]))
+    if report.sandbox is not None:
+        yield Line("")
+        yield Line(f"sandbox: {one_line(report.sandbox.summary)}")
 
 
 def _submission(shown: View) -> Iterator[Line]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,7 +30,6 @@ from properties.violation import Status, SubmissionFailed
 
 START_S = 120.0
 DYING_S = 5.0
-TICK_S = 0.1
 
 
 class SandboxError(Exception):
@@ -94,14 +93,18 @@ class Server:
             raise SandboxError("the fork server did not start; its message is above")
         return msgspec.convert(told, Rung)
 
-    def child(self, limits: Limits) -> "Child":
-        """A new process for one submission. Raises SandboxError when the server is gone."""
+    def child(self, limits: Limits, cpu_left: int | None = None) -> "Child":
+        """A new process for one submission, with what is left of its processor time.
+
+        Raises SandboxError when the server is gone.
+        """
+        left = limits.cpu_s if cpu_left is None else cpu_left
         ours, theirs = socket.socketpair()
         status, status_theirs = os.pipe()
         try:
             socket.send_fds(
                 self.control,
-                [json.dumps(asdict(limits)).encode()],
+                [json.dumps(asdict(replace(limits, cpu_s=left))).encode()],
                 [theirs.fileno(), status_theirs],
             )
             _, fds, *_ = socket.recv_fds(self.control, 64, 1)
@@ -115,7 +118,7 @@ class Server:
             os.close(status)
             raise SandboxError("the fork server is gone")
         ours.setblocking(False)
-        return Child(ours, fds[0], status, limits)
+        return Child(ours, fds[0], status, limits, left)
 
     def close(self) -> None:
         """End the server and with it every child."""
@@ -146,11 +149,14 @@ class Child:
     pidfd: int
     status: int
     limits: Limits
+    cpu_left: int
     began: float = field(default_factory=time.monotonic)
     count: int = 0
     told: bytes = b""
     ended: "Ended | None" = None
     closed: bool = False
+    killed_by_others: bool = False
+    """for no reason of ours: the kernel was short of memory, say"""
 
     def request(
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
@@ -181,6 +187,11 @@ class Child:
             return f"took more than {self.limits.wall_s:g} s in all"
         return f"took more than {self.limits.call_s:g} s for one call: is there an endless loop?"
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time that it used, as far as is known: 0 until it has ended."""
+        return 0.0 if self.ended is None else self.ended.cpu
+
     def _believe(self, reply: Message) -> None:
         unasked = readable(self.socket.fileno(), 0)
         if reply.id != self.count or reply.op not in ("ok", "raised") or unasked:
@@ -197,9 +208,12 @@ class Child:
             raise SandboxError("the fork server is gone")
         if not self.ended.confined and not killed:
             raise SandboxError(f"a child could not be confined: {self.ended.problem}")
-        if self.ended.cpu >= self.limits.cpu_s - TICK_S:
+        by_others = self.ended.signal == signal.SIGKILL and not killed
+        # The kernel counts whole ticks against the limit, and more exactly when it tells.
+        if by_others and self.ended.cpu > self.cpu_left / 2:
             text = f"used more than {self.limits.cpu_s} s of processor time"
             return SubmissionFailed(Status.TIMED_OUT, text)
+        self.killed_by_others = by_others
         if self.ended.signal == signal.SIGKILL and killed:
             return SubmissionFailed(Status.CRASHED, "broke off the conversation")
         if self.ended.signal:

@@ -27,6 +27,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
@@ -92,6 +93,11 @@ def warm_up() -> None:
     y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
     # The first gradient with a cotangent imports sympy: hundreds of milliseconds.
     torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
+    # The first operation on the meta device imports half a second's worth of torch.
+    scores = torch.ones(2, 2, device="meta").tril()
+    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
+    torch.nn.functional.dropout(weights @ scores, 0.5)
+    b" ".decode("utf-8-sig")
     assert grader.sandbox.worker.serve.serve_host is not None
 
 
@@ -183,6 +189,7 @@ def clear_environment(jail: Jail) -> None:
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
     os.environ.update({"HOME": home, "TMPDIR": home, **ONE_THREAD})
+    tempfile.tempdir = home  # libraries ask for it when they are imported, and it may be nowhere
 
 
 def forget_rooms() -> None:

@@ -19,12 +19,14 @@ from grader.report import (
     NoteRecord,
     PropertyRecord,
     Report,
+    SandboxRecord,
     SubmissionRecord,
     exit_code,
     from_json,
     report_of,
     to_json,
 )
+from grader.sandbox.jail.rung import HOLDS, Rung
 from grader.sandbox.worker.reading import Remark
 from properties.case import Case
 from properties.trial import Trial
@@ -39,6 +41,7 @@ RECORDS = (
     Case,
     NoteRecord,
     ErrorRecord,
+    SandboxRecord,
 )
 PLAIN = {int: "integer", str: "string", float: "number", bool: "boolean"}
 JSON = {"integer": (int,), "string": (str,), "number": (int, float), "boolean": (bool,)}
@@ -131,7 +134,8 @@ def a_report() -> Report:
     )  # fmt: skip
     error = ErrorRecord("not_found", "no such file or folder")
     return report_of(
-        [judged, SubmissionRecord("b", "b", None, None, 0, 0, "not_tried", 0, error=error)]
+        [judged, SubmissionRecord("b", "b", None, None, 0, 0, "not_tried", 0, error=error)],
+        Rung("B", ("landlock", "seccomp")),
     )
 
 
@@ -170,6 +174,7 @@ def test_the_words_are_those_of_the_code() -> None:
     assert words("Notes") == remarks | said(Trial, r"\bNote\(\s*\"(\w+)\"")
     ended_badly = {"crashed", "timed_out", "out_of_memory"}
     assert words("Errors") == said(Report, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
+    assert {row[0].strip("`") for row in table("Rungs")} == set(HOLDS)
     used = {s["error"]["kind"] for s in json.loads(example())["submissions"] if s["error"]}
     assert used <= words("Errors")
 

@@ -54,7 +54,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     (folder / "e_folder.ipynb").mkdir()
     with (folder / "h_large.py").open("wb") as file:
         file.truncate(60 << 20)
-    chosen = run.settings(SLUG, None, call_seconds=1.0)
+    chosen = run.settings(SLUG, None, limits={"call_s": 1.0})
     return run.grade([str(folder), str(folder / "nobody.py")], chosen)
 
 
