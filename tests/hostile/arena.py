@@ -5,32 +5,30 @@ An arena is a folder that everyone may write, listeners on sockets of four kinds
 witness, and gives the list of what it won; the list is empty if it was contained.
 """
 
-import atexit
 import contextlib
-import functools
 import json
 import os
 import select
 import shutil
 import site
-import socket
 import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import grader
-from tests.hostile.corpus import GOOD, QUICK, Attack
+from tests.hostile.corpus import FOLDER, GOOD, QUICK, Attack
+from tests.hostile.listeners import Listeners
+from tests.hostile.users import NOBODY, as_user, interpreter
 
 ROOT = Path(grader.__file__).parents[1]
 TESTS = Path(__file__).parents[1]
-NOBODY = 65534
 SECRET = "HEADCHECK_SECRET"
 START_S = 120.0
 PATIENCE_S = 45.0
@@ -60,96 +58,6 @@ class Setting:
     def __str__(self) -> str:
         who = "root" if (os.geteuid() if self.user is None else self.user) == 0 else "user"
         return "-without-".join((f"{self.rung}-{who}", *self.without))
-
-
-def as_user(user: int | None) -> dict[str, Any]:
-    """What `subprocess` is told to run something as a user; None stays who we are."""
-    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
-
-
-@functools.cache
-def interpreter(user: int | None) -> str:
-    """A Python that a user may run, with our packages. Empty if there is none.
-
-    Ours may lie in root's home: then the system's of the same version stands in, in an environment
-    whose packages are ours.
-    """
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    if _runs(sys.executable, user):
-        return sys.executable
-    for path in (f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
-        if _runs(path, user):
-            return str(_environment(Path(path), version))
-    return ""
-
-
-def _runs(path: str, user: int | None) -> bool:
-    try:
-        return subprocess.run([path, "-c", ""], cwd="/", **as_user(user)).returncode == 0
-    except OSError:
-        return False
-
-
-def _environment(python: Path, version: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="headcheck-python-"))
-    atexit.register(shutil.rmtree, folder)
-    folder.chmod(0o755)
-    (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\n")
-    (folder / "bin").mkdir()
-    (folder / "bin" / "python").symlink_to(python)
-    (folder / "lib" / version).mkdir(parents=True)
-    (folder / "lib" / version / "site-packages").symlink_to(site.getsitepackages()[0])
-    return folder / "bin" / "python"
-
-
-@dataclass
-class Listeners:
-    """Sockets that must hear nothing."""
-
-    folder: Path
-    open: list[socket.socket] = field(default_factory=list)
-    abstract: str = field(default_factory=lambda: f"headcheck-{os.urandom(6).hex()}")
-
-    def __post_init__(self) -> None:
-        tcp, unix = self._bound(socket.AF_INET), self._bound(socket.AF_UNIX, f"{self.folder}/unix")
-        named = self._bound(socket.AF_UNIX, f"\0{self.abstract}")
-        for each in (tcp, unix, named):
-            each.listen()
-        udp = self._bound(socket.AF_INET, kind=socket.SOCK_DGRAM)
-        self._bound(socket.AF_UNIX, f"{self.folder}/unix.dgram", socket.SOCK_DGRAM)
-        self._bound(socket.AF_UNIX, f"\0{self.abstract}.dgram", socket.SOCK_DGRAM)
-        for path in ("unix", "unix.dgram"):
-            (self.folder / path).chmod(0o777)
-        self.marks = {
-            "@tcp@": str(tcp.getsockname()[1]),
-            "@udp@": str(udp.getsockname()[1]),
-            "@unix@": f"{self.folder}/unix",
-            "@abstract@": self.abstract,
-        }
-
-    def _bound(
-        self, family: int, address: str = "", kind: int = socket.SOCK_STREAM
-    ) -> socket.socket:
-        made = socket.socket(family, kind)
-        made.bind(("127.0.0.1", 0) if family == socket.AF_INET else address)
-        self.open.append(made)
-        return made
-
-    def heard(self) -> list[str]:
-        """Who was spoken to; what was said is thrown away."""
-        names = []
-        while ready := select.select(self.open, [], [], 0)[0]:
-            for each in ready:
-                names.append(f"{each.getsockname()!r} was spoken to")
-                if each.type == socket.SOCK_STREAM:
-                    each.accept()[0].close()
-                else:
-                    each.recv(4096)
-        return names
-
-    def close(self) -> None:
-        for each in self.open:
-            each.close()
 
 
 class Arena:
@@ -207,7 +115,9 @@ class Arena:
         assert self.process.stdout is not None
         limit = time.monotonic() + within
         while b"\n" not in self.unread:
-            if not select.select([self.process.stdout], [], [], max(limit - time.monotonic(), 0))[0]:
+            if not select.select([self.process.stdout], [], [], max(limit - time.monotonic(), 0))[
+                0
+            ]:
                 raise Gone(f"the examiner said nothing for {within:g} s")
             more = os.read(self.process.stdout.fileno(), 1 << 20)
             if not more:
@@ -322,14 +232,21 @@ class Arena:
             raise Broken(f"the sandbox broke: {said['fault']}")
         return said
 
-    def attack(self, attack: Attack, honest: float = 0.0) -> list[str]:
-        """What an attack won: nothing if it was contained. `honest` is its twin's score."""
+    def honestly(self, twin: str) -> float:
+        """What an answer with the same faults gets that hides none of them. Raises Gone, Broken."""
+        if twin not in self.honest:
+            [record] = self.grade(FOLDER / "twins" / f"{twin}.py")["records"]
+            self.honest[twin] = record["score"]
+        return self.honest[twin]
+
+    def attack(self, attack: Attack) -> list[str]:
+        """What an attack won: nothing if it was contained."""
         token = os.urandom(6).hex()
         won: list[str] = []
         try:
             for _ in range(attack.times):
                 said = self.grade(attack.path, attack.limits, token)
-                won += self.verdict(said, attack, honest) + self.witnesses(said, token)
+                won += self.verdict(said, attack) + self.witnesses(said, token)
             won += self.next_one()
         except (Gone, Broken) as gone:
             won += [str(gone), *self.witnesses({}, token)]
@@ -337,16 +254,16 @@ class Arena:
             self.revive()
         return list(dict.fromkeys(won))
 
-    def verdict(self, said: Mapping[str, Any], attack: Attack, honest: float) -> list[str]:
-        """What is wrong with the record of an attack."""
+    def verdict(self, said: Mapping[str, Any], attack: Attack) -> list[str]:
+        """What is wrong with the record of an attack. Raises Gone, Broken."""
         won = []
         for record in said["records"]:
             shown = f"{record['score']:g}/{record['max_score']:g} {record['status']}"
             if record["status"] not in set(attack.ends):
                 expected = " or ".join(sorted(attack.ends))
                 won.append(f"recorded as {shown}, not {expected}: {messages(record)[:300]}")
-            if attack.twin and record["score"] > honest:
-                won.append(f"forged points: {shown}, honestly {honest:g}")
+            if attack.twin and record["score"] > self.honestly(attack.twin):
+                won.append(f"forged points: {shown}, honestly {self.honestly(attack.twin):g}")
             if record["status"] == "passed" and record["score"] < record["max_score"]:
                 won.append(f"passed without full marks: {shown}")
         return won

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.hostile.arena import NOBODY, Arena, Setting, interpreter
+from tests.hostile.arena import Arena, Setting
+from tests.hostile.users import NOBODY, interpreter
 
 
 def unavailable(setting: Setting) -> str:

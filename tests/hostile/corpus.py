@@ -108,10 +108,10 @@ ATTACKS: tuple[Attack, ...] = (
         memory_bomb_of_maps locks_memory fork_bomb daemon forks_by_raw_calls raises_its_limits
         fills_the_disk fills_the_inodes fills_shared_memory leaves_system_v_memory
         leaves_posix_queues makes_anonymous_files prints_forty_megabytes
-        reads_system_files reads_other_submissions opens_private_files reads_the_environment reads_its_own_stack
-        reads_proc climbs_by_links climbs_by_proc climbs_by_handles leaves_by_namespaces
-        becomes_somebody_else opens_malformed_paths opens_devices
-        rewrites_results truncates_results renames_results changes_modes writes_into_packages
+        reads_system_files reads_other_submissions opens_private_files
+        reads_the_environment reads_its_own_stack reads_proc climbs_by_links
+        climbs_by_proc climbs_by_handles leaves_by_namespaces becomes_somebody_else
+        opens_malformed_paths opens_devices rewrites_results truncates_results renames_results changes_modes writes_into_packages
         writes_at_exit makes_devices runs_programs executes_over_itself
         connects_by_tcp sends_by_udp looks_up_names connects_by_unix_sockets
         listens_on_unix_sockets opens_odd_sockets talks_by_fastopen_and_io_uring

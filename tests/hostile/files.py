@@ -19,10 +19,15 @@ TEXT = GOOD.read_text("utf-8")
 def notebook(*cells: str, version: int = 4, **more: Any) -> str:
     """A notebook of code cells, in a format of 3 or 4."""
     if version == 3:
-        made = [{"cell_type": "code", "language": "python", "input": c.split("\n"), **OLD} for c in cells]
+        made = [
+            {"cell_type": "code", "language": "python", "input": c.split("\n"), **OLD}
+            for c in cells
+        ]
         made = [{**cell, "input": [f"{line}\n" for line in cell["input"]]} for cell in made]
         sheets = [{"cells": made, "metadata": {}}]
-        return json.dumps({"metadata": {"name": ""}, "nbformat": 3, "nbformat_minor": 0, "worksheets": sheets})
+        return json.dumps(
+            {"metadata": {"name": ""}, "nbformat": 3, "nbformat_minor": 0, "worksheets": sheets}
+        )
     made = [{"cell_type": "code", "metadata": {}, "source": c, **NEW} for c in cells]
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 4, **more})
 
@@ -115,28 +120,83 @@ FILES: tuple[Odd, ...] = (
     Odd("a zip archive with a path that climbs", "a.py", written(zipped("../../a.py")), False),
     Odd("NUL bytes", "a.py", written(TEXT.encode() + b"\0" * 100), False),
     Odd("NUL bytes in a cell", "a.ipynb", written(notebook("\0", TEXT)), True),
-    Odd("Latin-1 that does not say so", "a.py", written(f"# caf\u00e9\n{TEXT}".encode("latin-1")), False),
+    Odd(
+        "Latin-1 that does not say so",
+        "a.py",
+        written(f"# caf\u00e9\n{TEXT}".encode("latin-1")),
+        False,
+    ),
     Odd("Latin-1 that says so", "a.py", written(ACCENTED.encode("latin-1")), True),
-    Odd("a codec that runs code", "a.py", written(f"# -*- coding: unicode_escape -*-\n{TEXT}"), None),
+    Odd(
+        "a codec that runs code", "a.py", written(f"# -*- coding: unicode_escape -*-\n{TEXT}"), None
+    ),
     Odd("a codec that unpacks", "a.py", written(f"# -*- coding: zlib -*-\n{TEXT}"), False),
-    Odd("an expression too deep to parse", "a.py", written(f"x = {'(' * DEEP}1{')' * DEEP}\n{TEXT}"), False),
-    Odd("a sum of ten thousand terms", "a.ipynb", written(notebook(f"x = {'1+' * 10_000}1", TEXT)), True),
+    Odd(
+        "an expression too deep to parse",
+        "a.py",
+        written(f"x = {'(' * DEEP}1{')' * DEEP}\n{TEXT}"),
+        False,
+    ),
+    Odd(
+        "a sum of ten thousand terms",
+        "a.ipynb",
+        written(notebook(f"x = {'1+' * 10_000}1", TEXT)),
+        True,
+    ),
     Odd("a number of 300 million digits", "a.ipynb", written(notebook("n = 9**9**9", TEXT)), True),
     Odd("such a number in the class", "a.py", written(IN_A_CELL), False, {**QUICK, "call_s": 1}),
     Odd("a literal of a million digits", "a.py", written(f"n = {'9' * 10**6}\n{TEXT}"), None),
-    Odd("a million empty cells", "a.ipynb", written(full_of_cells(10**6)), None, {**QUICK, "source": 64 << 20}),
-    Odd("a notebook of the wrong types", "a.ipynb", written('{"cells": {"a": 1}, "nbformat": "4"}'), False),
-    Odd("a cell of the wrong types", "a.ipynb", written('{"cells": [7, {"source": 8}], "nbformat": 4, "nbformat_minor": 4, "metadata": {}}'), False),
-    Odd("a notebook of format 4,000,000", "a.ipynb", written(notebook(TEXT).replace('"nbformat": 4', '"nbformat": 4000000')), None),
-    Odd("numbers beyond every float", "a.ipynb", written(notebook(TEXT).replace('"nbformat_minor": 4', '"nbformat_minor": 1e999')), None),
+    Odd(
+        "a million empty cells",
+        "a.ipynb",
+        written(full_of_cells(10**6)),
+        None,
+        {**QUICK, "source": 64 << 20},
+    ),
+    Odd(
+        "a notebook of the wrong types",
+        "a.ipynb",
+        written('{"cells": {"a": 1}, "nbformat": "4"}'),
+        False,
+    ),
+    Odd(
+        "a cell of the wrong types",
+        "a.ipynb",
+        written(
+            '{"cells": [7, {"source": 8}], "nbformat": 4, "nbformat_minor": 4, "metadata": {}}'
+        ),
+        False,
+    ),
+    Odd(
+        "a notebook of format 4,000,000",
+        "a.ipynb",
+        written(notebook(TEXT).replace('"nbformat": 4', '"nbformat": 4000000')),
+        None,
+    ),
+    Odd(
+        "numbers beyond every float",
+        "a.ipynb",
+        written(notebook(TEXT).replace('"nbformat_minor": 4', '"nbformat_minor": 1e999')),
+        None,
+    ),
     Odd("halves of characters", "a.ipynb", written(notebook("s = '\ud800'", TEXT)), True),
     Odd("a byte order mark", "a.py", written(b"\xef\xbb\xbf" + TEXT.encode()), True),
-    Odd("a byte order mark in a notebook", "a.ipynb", written(b"\xef\xbb\xbf" + notebook(TEXT).encode()), True),
+    Odd(
+        "a byte order mark in a notebook",
+        "a.ipynb",
+        written(b"\xef\xbb\xbf" + notebook(TEXT).encode()),
+        True,
+    ),
     Odd("a notebook of format 3", "a.ipynb", written(notebook(TEXT, version=3)), True),
     Odd("line ends of Windows", "a.py", written(TEXT.replace("\n", "\r\n")), True),
     Odd("line ends of old Macs", "a.py", written(TEXT.replace("\n", "\r")), True),
     # How it is named.
-    Odd("a name in several scripts", "Zo\u00eb \u674e \u0635\u0628\u0627\u062d \u05d0.py", written(TEXT), True),
+    Odd(
+        "a name in several scripts",
+        "Zo\u00eb \u674e \u0635\u0628\u0627\u062d \u05d0.py",
+        written(TEXT),
+        True,
+    ),
     Odd("a name that reads from right to left", "\u202epy.eda.py", written(TEXT), True),
     Odd("a name of 255 bytes", "n" * 252 + ".py", written(TEXT), True),
     Odd("a name with a line break", "a\n20 of 20.py", written(TEXT), True),

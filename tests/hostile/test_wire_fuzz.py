@@ -19,7 +19,9 @@ from tests.hostile.wire_fuzz import Target, frame, mutated, seeds
 numbers = st.integers() | st.sampled_from([2**31, 2**32, 2**63, -1, 0]) | st.floats()
 values = st.recursive(
     st.none() | st.booleans() | numbers | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=9,
 )
 shapes = st.lists(st.integers(-2, 9) | numbers, max_size=10)

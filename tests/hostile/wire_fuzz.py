@@ -35,8 +35,36 @@ HEADROOM = 64 << 20
 """address space beyond what is mapped when fuzzing starts: a header and a body at their caps, the
 copies that are made of them, and Python's own needs"""
 SLOW_S = 1.0
-NUMBERS = (0, 1, -1, 2, 7, 8, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, 1 << 64, 1 << 200, 1.5, 1e999)
-ODD: tuple[Any, ...] = (None, True, "", "ok", "raised", "float64", "é" * 9, [], {}, [[]], {"a": []}, *NUMBERS)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    7,
+    8,
+    1 << 31,
+    1 << 32,
+    (1 << 63) - 1,
+    1 << 63,
+    1 << 64,
+    1 << 200,
+    1.5,
+    1e999,
+)
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    "",
+    "ok",
+    "raised",
+    "float64",
+    "é" * 9,
+    [],
+    {},
+    [[]],
+    {"a": []},
+    *NUMBERS,
+)
 
 
 @dataclass
@@ -55,7 +83,8 @@ class Figures:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         lines = [
             f"{self.inputs} inputs in {spent:.0f} s ({self.inputs / spent:.0f} a second)",
-            f"{self.decoded} decoded; slowest {1000 * self.slowest:.1f} ms; at most {most} MiB held",
+            f"{self.decoded} decoded; at most {most} MiB held",
+            f"the slowest took {1000 * self.slowest:.1f} ms of processor time",
             *(f"{count:>9} {reason}" for reason, count in self.refused.most_common()),
         ]
         return "\n".join(lines)
@@ -98,7 +127,9 @@ def must_fit(message: Message, data: bytes) -> None:
     assert all(t.dtype in wire.DTYPES.values() and t.dim() <= wire.MAX_DIMENSIONS for t in tensors)
     start, *parts = wire.encode(message)
     whole = bytes(start) + b"".join(bytes(part) for part in parts)
-    again = wire.decode(whole[wire.LENGTHS.size : len(bytes(start))], bytearray(whole[len(bytes(start)) :]))
+    again = wire.decode(
+        whole[wire.LENGTHS.size : len(bytes(start))], bytearray(whole[len(bytes(start)) :])
+    )
     assert again.id == message.id and again.op == message.op and again.meta == message.meta
     assert data[wire.LENGTHS.size + header :][:body] == whole[len(bytes(start)) :]
 
@@ -117,7 +148,9 @@ def seeds() -> list[bytes]:
         Message(1, "ok", {"handle": 1}),
         Message(2, "raised", {"type": "ValueError", "message": "é ✓", "cell": None, "line": 3}),
         *(Message(3, "ok", {}, (("0", torch.ones(2, 3).to(d)),)) for d in wire.DTYPES.values()),
-        Message(4, "ok", {"form": "one Tensor"}, (("0", torch.zeros(0, 4)), ("1", torch.rand(2, 2, 2)))),
+        Message(
+            4, "ok", {"form": "one Tensor"}, (("0", torch.zeros(0, 4)), ("1", torch.rand(2, 2, 2)))
+        ),
     ]
     return [b"".join(bytes(part) for part in wire.encode(message)) for message in made]
 

@@ -10,11 +10,19 @@ from torch import nn
 
 @functools.cache
 def attack():
-    for name in [n for n in sys.modules if n.split(".")[0] in ("reference", "properties", "exercises")]:
+    for name in [
+        n for n in sys.modules if n.split(".")[0] in ("reference", "properties", "exercises")
+    ]:
         del sys.modules[name]
     sys.path.insert(0, "@project@")
     won = []
-    for name in ("reference", "properties.oracle", "properties.strategies", "exercises", "grader.grading"):
+    for name in (
+        "reference",
+        "properties.oracle",
+        "properties.strategies",
+        "exercises",
+        "grader.grading",
+    ):
         try:
             won.append(importlib.import_module(name).__name__)
         except Exception:

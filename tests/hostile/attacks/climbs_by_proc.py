@@ -11,7 +11,16 @@ from torch import nn
 def attack():
     won = []
     target = "@arena@/submissions/ada.py"
-    prefixes = ("/proc/self/root", "/proc/1/root", "/proc/self/cwd/..", "/proc/thread-self/root", "/proc/@examiner@/root", "//", "/./..", "/dev/fd/0/..")
+    prefixes = (
+        "/proc/self/root",
+        "/proc/1/root",
+        "/proc/self/cwd/..",
+        "/proc/thread-self/root",
+        "/proc/@examiner@/root",
+        "//",
+        "/./..",
+        "/dev/fd/0/..",
+    )
     for prefix in prefixes:
         try:
             with open(prefix + target) as file:

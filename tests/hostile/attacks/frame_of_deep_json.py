@@ -23,7 +23,7 @@ def attack():
         text = b'{"id": 4, "op": "ok", "meta": {"form": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
         os.write(fd, struct.pack("<IQ", len(text), 0))
         while text:
-            text = text[os.write(fd, text):]
+            text = text[os.write(fd, text) :]
 
 
 class MultiHeadAttention(nn.Module):

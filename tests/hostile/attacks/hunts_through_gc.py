@@ -17,11 +17,19 @@ def attack():
     won = set()
     for each in gc.get_objects():
         kind = type(each)
-        if kind.__name__ in KNOWING and (kind.__module__ or "").startswith(("properties", "exercises", "grader")):
+        if kind.__name__ in KNOWING and (kind.__module__ or "").startswith(
+            ("properties", "exercises", "grader")
+        ):
             won.add(kind.__name__)
-        if kind is types.ModuleType and each.__name__.split(".")[0] in ("reference", "properties", "exercises"):
+        if kind is types.ModuleType and each.__name__.split(".")[0] in (
+            "reference",
+            "properties",
+            "exercises",
+        ):
             won.add(each.__name__)
-        if kind is types.FunctionType and (each.__module__ or "").startswith(("reference", "properties.invariants")):
+        if kind is types.FunctionType and (each.__module__ or "").startswith(
+            ("reference", "properties.invariants")
+        ):
             won.add(each.__qualname__)
     return sorted(won)
 

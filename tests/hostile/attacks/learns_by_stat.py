@@ -11,7 +11,11 @@ from torch import nn
 def attack():
     won = []
     for path in ("@arena@/submissions/ada.py", "@arena@/results.json", "@unix@", "/etc/shadow"):
-        for look in (os.stat, os.lstat, lambda path: os.access(path, os.W_OK) or os.stat(path, dir_fd=0)):
+        for look in (
+            os.stat,
+            os.lstat,
+            lambda path: os.access(path, os.W_OK) or os.stat(path, dir_fd=0),
+        ):
             try:
                 look(path)
                 won.append(path)

@@ -8,7 +8,15 @@ from torch import nn
 class Liar(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, given=(), named=None):
-        if getattr(function, "__name__", "") in ("eq", "equal", "allclose", "isclose", "all", "__eq__", "__bool__"):
+        if getattr(function, "__name__", "") in (
+            "eq",
+            "equal",
+            "allclose",
+            "isclose",
+            "all",
+            "__eq__",
+            "__bool__",
+        ):
             return True
         if getattr(function, "__name__", "") in ("sub", "__sub__", "rsub", "abs", "max"):
             return torch.zeros(1)

@@ -10,7 +10,18 @@ from torch import nn
 @functools.cache
 def attack():
     won = []
-    for path in ("/dev/tty", "/dev/console", "/dev/mem", "/dev/kmsg", "/dev/vda", "/dev/sda", "/dev/kvm", "/dev/fuse", "/dev/ptmx", "/dev/nvidiactl"):
+    for path in (
+        "/dev/tty",
+        "/dev/console",
+        "/dev/mem",
+        "/dev/kmsg",
+        "/dev/vda",
+        "/dev/sda",
+        "/dev/kvm",
+        "/dev/fuse",
+        "/dev/ptmx",
+        "/dev/nvidiactl",
+    ):
         for flags in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY):
             try:
                 os.close(os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY))

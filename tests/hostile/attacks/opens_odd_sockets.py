@@ -7,7 +7,22 @@ import torch.nn.functional as F
 from torch import nn
 
 
-FAMILIES = {"AF_NETLINK": 16, "AF_VSOCK": 40, "AF_PACKET": 17, "AF_ALG": 38, "AF_BLUETOOTH": 31, "AF_CAN": 29, "AF_TIPC": 30, "AF_XDP": 44, "AF_QIPCRTR": 42, "AF_RDS": 21, "AF_KCM": 41, "AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}
+FAMILIES = {
+    "AF_NETLINK": 16,
+    "AF_VSOCK": 40,
+    "AF_PACKET": 17,
+    "AF_ALG": 38,
+    "AF_BLUETOOTH": 31,
+    "AF_CAN": 29,
+    "AF_TIPC": 30,
+    "AF_XDP": 44,
+    "AF_QIPCRTR": 42,
+    "AF_RDS": 21,
+    "AF_KCM": 41,
+    "AF_UNIX": 1,
+    "AF_INET": 2,
+    "AF_INET6": 10,
+}
 
 
 @functools.cache

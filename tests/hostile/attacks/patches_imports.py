@@ -13,7 +13,12 @@ class Finder:
     def find_spec(name, path=None, target=None):
         module = types.ModuleType(name)
         module.__getattr__ = lambda name: lambda *given, **named: None
-        return importlib.util.spec_from_loader(name, types.SimpleNamespace(create_module=lambda spec: module, exec_module=lambda module: None))
+        return importlib.util.spec_from_loader(
+            name,
+            types.SimpleNamespace(
+                create_module=lambda spec: module, exec_module=lambda module: None
+            ),
+        )
 
 
 def attack():

@@ -13,13 +13,20 @@ def attack():
             continue
         for thing in list(vars(module).values()):
             if isinstance(thing, type) and thing.__name__ == "Host":
-                thing.vjp = lambda self, meta, tensors: ({}, tuple((n, t) for n, t in tensors.items() if n != "cotangent"))
+                thing.vjp = lambda self, meta, tensors: (
+                    {},
+                    tuple((n, t) for n, t in tensors.items() if n != "cotangent"),
+                )
                 thing._cause = lambda self, error: ValueError("all is well")
             if isinstance(thing, type) and thing.__name__ == "Refused":
                 thing.__str__ = lambda self: "passed"
         for old in ("changed", "form_of", "sendable"):
             if hasattr(module, old):
-                setattr(module, old, lambda given, *more: given if isinstance(given, torch.Tensor) else "one Tensor")
+                setattr(
+                    module,
+                    old,
+                    lambda given, *more: given if isinstance(given, torch.Tensor) else "one Tensor",
+                )
 
 
 class MultiHeadAttention(nn.Module):

@@ -11,7 +11,14 @@ from torch import nn
 @functools.cache
 def attack():
     won = []
-    for name in ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_NPROC", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE"):
+    for name in (
+        "RLIMIT_AS",
+        "RLIMIT_CPU",
+        "RLIMIT_NPROC",
+        "RLIMIT_FSIZE",
+        "RLIMIT_NOFILE",
+        "RLIMIT_CORE",
+    ):
         what = getattr(resource, name)
         soft, hard = resource.getrlimit(what)
         if hard == resource.RLIM_INFINITY:

@@ -21,7 +21,13 @@ def attack():
                     pass
     except OSError:
         pass
-    for name in ("/proc/@examiner@/status", "/proc/@examiner@/fd", "/proc/@server@/maps", "/proc/net/tcp", "/proc/kcore"):
+    for name in (
+        "/proc/@examiner@/status",
+        "/proc/@examiner@/fd",
+        "/proc/@server@/maps",
+        "/proc/net/tcp",
+        "/proc/kcore",
+    ):
         try:
             os.listdir(name) if name.endswith("fd") else open(name, "rb").read(1)
             won.append(name)

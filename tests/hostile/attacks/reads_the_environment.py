@@ -27,7 +27,11 @@ def texts():
 @functools.cache
 def attack():
     found = b"".join(texts())
-    return [text for text in ("HEADCHECK_SECRET", "PYTEST", "PYTHONPATH", "--marker") if text.encode() in found]
+    return [
+        text
+        for text in ("HEADCHECK_SECRET", "PYTEST", "PYTHONPATH", "--marker")
+        if text.encode() in found
+    ]
 
 
 class MultiHeadAttention(nn.Module):

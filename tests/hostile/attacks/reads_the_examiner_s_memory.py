@@ -11,7 +11,6 @@ from torch import nn
 PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
 
 
-
 @functools.cache
 def attack():
     libc, won = ctypes.CDLL(None, use_errno=True), []

@@ -21,4 +21,6 @@ class MultiHeadAttention(nn.Module):
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in layers)
         rate = self.rate if self.training else 0.0
         mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=rate)
-        return torch.quantize_per_tensor(self.out_proj(mixed.transpose(1, 2).flatten(2)).float(), 0.1, 0, torch.quint8)
+        return torch.quantize_per_tensor(
+            self.out_proj(mixed.transpose(1, 2).flatten(2)).float(), 0.1, 0, torch.quint8
+        )

@@ -12,7 +12,6 @@ from torch import nn
 PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
 
 
-
 @functools.cache
 def attack():
     won = []

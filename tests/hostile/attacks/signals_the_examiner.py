@@ -13,7 +13,6 @@ from torch import nn
 PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
 
 
-
 libc = ctypes.CDLL(None, use_errno=True)
 TGKILL = 234 if platform.machine() == "x86_64" else 131
 

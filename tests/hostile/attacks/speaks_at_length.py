@@ -9,7 +9,12 @@ from torch import nn
 def attack():
     host._form = getattr(host, "_form", host.form_of)
     host.form_of = lambda result: "x" * 3_000_000
-    host.report = lambda error: {"type": "y" * 10**6, "message": "z" * 10**6, "cell": 10**18, "line": -5}
+    host.report = lambda error: {
+        "type": "y" * 10**6,
+        "message": "z" * 10**6,
+        "cell": 10**18,
+        "line": -5,
+    }
 
 
 class MultiHeadAttention(nn.Module):

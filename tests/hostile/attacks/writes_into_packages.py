@@ -12,7 +12,12 @@ from torch import nn
 def attack():
     won = []
     folders = [os.path.dirname(module.__file__) for module in (torch, os)]
-    folders += ["@project@/grader", "@project@/exercises/multi_head_attention", "@project@", os.path.dirname(folders[0])]
+    folders += [
+        "@project@/grader",
+        "@project@/exercises/multi_head_attention",
+        "@project@",
+        os.path.dirname(folders[0]),
+    ]
     for folder in folders:
         for name in ("@token@.py", "@token@.pth", "__pycache__/@token@.pyc"):
             try:
