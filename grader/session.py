@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from grader.sandbox.limits import Limits
+from grader.sandbox.process import NotConfined
 from grader.sandbox.wire import Message
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
@@ -111,8 +112,13 @@ class Session:
             self.cpu, self.child = self.cpu + self.child.cpu, None
 
     def _not_killed(self, action: Callable[[], Message]) -> Message:
-        """Try again where the child was killed from outside. Raises SubmissionFailed."""
+        """Try again where the child was killed from outside.
+
+        Raises SubmissionFailed, SandboxError.
+        """
         try:
+            return action()
+        except NotConfined:
             return action()
         except SubmissionFailed:
             if not self.killed():

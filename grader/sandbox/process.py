@@ -36,6 +36,10 @@ class SandboxError(Exception):
     """The sandbox itself does not work: our fault, never the submission's."""
 
 
+class NotConfined(SandboxError):
+    """A child ended before it was confined, and so before it had anything of the submission."""
+
+
 class Server:
     """A fork server. Use as a context manager; leaving it ends every child.
 
@@ -201,13 +205,13 @@ class Child:
     def _died(self) -> SubmissionFailed:
         """The child ended in the middle of a call: say how.
 
-        Raises SandboxError when the server is not there to tell, or the child never was confined.
+        Raises SandboxError when the server is not there to tell, NotConfined.
         """
         killed = not self.close(moment=1.0)
         if self.ended is None:
             raise SandboxError("the fork server is gone")
         if not self.ended.confined and not killed:
-            raise SandboxError(f"a child could not be confined: {self.ended.problem}")
+            raise NotConfined(f"a child could not be confined: {self.ended.problem}")
         by_others = self.ended.signal == signal.SIGKILL and not killed
         # The kernel counts whole ticks against the limit, and more exactly when it tells.
         if by_others and self.ended.cpu > self.cpu_left / 2:
@@ -265,12 +269,13 @@ def ended_of(told: bytes) -> Ended | None:
 
     The child cannot tell anything more once it runs a submission.
     """
-    said, brace, rest = told.partition(b"{")
+    said, brace, rest = told.rpartition(b"{")
     if not rest.endswith(b"}"):
         return None
+    confined = said == b"+"
     problem = said.removeprefix(b"-").decode("utf-8", "replace") or "it ended before it was"
     known = json.loads(brace + rest)
-    return Ended(**known, confined=said == b"+", problem=problem)
+    return Ended(**known, confined=confined, problem="" if confined else problem)
 
 
 def readable(fd: int, within: float) -> bool:

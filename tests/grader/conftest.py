@@ -15,6 +15,7 @@ import torch
 from exercises import BY_SLUG
 from grader.grading import Settings, grade
 from grader.report import SubmissionRecord
+from grader.sandbox.jail.rung import Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Server
 from grader.session import Session
@@ -127,6 +128,30 @@ def own_sandbox() -> Iterator[Sandbox]:
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
     with Server() as server:
+        yield Sandbox(server)
+
+
+WITHOUT: dict[str, tuple[Layer, ...]] = {
+    "A": (),
+    "B": (Layer.NAMESPACES,),
+    "B-": (Layer.NAMESPACES, Layer.SCOPES),
+}
+
+
+@pytest.fixture(scope="module", params=list(WITHOUT))
+def rung(request: pytest.FixtureRequest) -> str:
+    """Every rung that confines, in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def jailed(rung: str) -> Iterator[Sandbox]:
+    """A sandbox on that rung; skipped where the machine has no such."""
+    if sys.platform != "linux":
+        pytest.skip("pidfd and /proc are Linux's")
+    with Server(trusted=True, without=WITHOUT[rung]) as server:
+        if server.rung.name != rung:
+            pytest.skip(f"this machine is on rung {server.rung.name}, not {rung}")
         yield Sandbox(server)
 
 

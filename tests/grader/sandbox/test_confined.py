@@ -1,0 +1,224 @@
+"""What a submission finds when it looks around, on every rung that confines."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import exercises
+from exercises import causal_attention
+from grader.sandbox.limits import Limits
+from properties.violation import Status
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+DENIED = "PermissionError"
+SOLUTION = causal_attention.EXERCISE.folder / "solution.py"
+
+
+def test_the_rung_is_the_one_that_was_asked_for(jailed: "Sandbox", rung: str) -> None:
+    assert jailed.server.rung.name == rung
+    assert jailed.server.rung.confines
+
+
+def test_from_outside_it_has_no_rights(jailed: "Sandbox") -> None:
+    session, _ = jailed.opened_with("return x")
+    [pid] = jailed.below()
+    text = Path(f"/proc/{pid}/status").read_text()
+    known = {name: value.split() for name, value in (r.split(":", 1) for r in text.splitlines())}
+    assert known["NoNewPrivs"] == ["1"] and known["Seccomp"] == ["2"]
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        assert int(known[name][0], 16) == 0
+    assert 0 not in map(int, known["Uid"] + known["Gid"])
+    assert os.getuid() != 0 or known["Groups"] == []
+    session.close()
+
+
+def test_neither_has_the_server(jailed: "Sandbox") -> None:
+    text = Path(f"/proc/{jailed.server.process.pid}/status").read_text()
+    known = {name: value.split() for name, value in (r.split(":", 1) for r in text.splitlines())}
+    assert int(known["CapEff"][0], 16) == 0 and known["NoNewPrivs"] == ["1"]
+    assert 0 not in map(int, known["Uid"] + known["Gid"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "/etc/hostname",
+        "/proc/self/status",
+        "/proc/1/cmdline",
+        "/sys/kernel/mm",
+        str(SOLUTION),
+        str(Path(str(exercises.__file__)).parent / "exercise.py"),
+        str(Path(__file__)),
+    ],
+)
+def test_files_that_are_none_of_its_business(jailed: "Sandbox", path: str) -> None:
+    read = "os.listdir" if Path(path).is_dir() else "open"
+    assert jailed.failed(f"{read}({path!r})").message.startswith(DENIED)
+
+
+def test_the_folders_of_solutions_cannot_be_listed(jailed: "Sandbox") -> None:
+    assert jailed.failed(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(DENIED)
+
+
+@pytest.mark.parametrize("module", ["wave", "sqlite3", "curses", "einops", "numpy.polynomial"])
+def test_modules_that_nobody_has_used_can_be_imported(jailed: "Sandbox", module: str) -> None:
+    loaded = jailed.told(f"__import__('importlib').import_module({module!r}).__name__")
+    assert loaded == module
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "reference.attention",
+        "properties.oracle",
+        "exercises.causal_attention.solution",
+        "tests.conftest",
+    ],
+)
+def test_the_rooms_that_know_the_answers_cannot_even_when_asked_by_path(
+    jailed: "Sandbox", module: str
+) -> None:
+    root, room = Path(str(exercises.__file__)).parents[1], module.split(".")[0]
+    if not list(root.glob(f"{module.replace('.', '/')}*")):
+        pytest.skip(f"{module} does not lie beside the exercises")
+    body = f"del sys.modules[{room!r}]\nsys.path.insert(0, {str(root)!r})\nimport {module}"
+    assert jailed.failed(body).message.startswith(("ModuleNotFoundError", DENIED))
+
+
+@pytest.mark.parametrize(
+    "folder", ["/", "/tmp", "/var/tmp", "/dev/shm", str(Path(torch.__file__).parent)]
+)
+def test_it_writes_nowhere_outside(jailed: "Sandbox", folder: str) -> None:
+    path = f"{folder}/headcheck-was-here"
+    failure = jailed.failed(f"open({path!r}, 'w')")
+    assert failure.message.startswith((DENIED, "OSError: [Errno 30]", "FileNotFoundError"))
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "os.fork()",
+        "os.posix_spawn('/bin/true', ['true'], {})",
+        "os.execv('/bin/true', ['true'])",
+        "__import__('subprocess').run(['/bin/true'])",
+        "__import__('multiprocessing').Process(target=print).start()",
+        "__import__('socket').socket()",
+        "__import__('socket').socketpair()",
+        "os.kill(os.getppid() or 1, 0)",
+        "os.memfd_create('x')",
+        "os.setuid(0)",
+        "os.chmod(os.getcwd(), 0o777)",
+        "os.setpriority(os.PRIO_PROCESS, 0, 5)",
+        "os.pidfd_open(os.getpid())",
+        "resource.prlimit(os.getppid() or 1, resource.RLIMIT_CPU)",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))",
+    ],
+)
+def test_what_it_may_not_do(jailed: "Sandbox", expression: str) -> None:
+    message = jailed.failed(expression).message
+    refused = "not permitted" in message or "denied" in message or "not allowed" in message
+    assert refused or "exceeds maximum limit" in message, message
+
+
+def test_threads_work_and_are_limited(jailed: "Sandbox", rung: str) -> None:
+    body = """
+        import threading
+        done = threading.Event()
+        threads = [threading.Thread(target=done.wait, daemon=True) for _ in range(500)]
+        started = 0
+        try:
+            for thread in threads:
+                thread.start()
+                started += 1
+        except RuntimeError:
+            pass
+        done.set()
+        raise ValueError(started)
+    """
+    limits = Limits(threads=12, memory=16 << 30)
+    started = int(jailed.failed(body, limits).message.removeprefix("ValueError: "))
+    # Without a user namespace the kernel counts all threads of a user together: room is left.
+    assert started == 12 if rung == "A" else 12 <= started < 500
+
+
+def test_a_limit_is_named_by_what_hits_it(jailed: "Sandbox") -> None:
+    memory = jailed.failed("return bytearray(1 << 30)", Limits(memory=256 << 20))
+    assert memory.status is Status.OUT_OF_MEMORY
+    assert memory.message.startswith("asked for more than 256 MiB of memory: MemoryError")
+    files = jailed.failed("kept = [open('/dev/null') for _ in range(99)]", Limits(open_files=20))
+    assert "Too many open files" in files.message
+
+
+def test_all_replies_together_are_limited(jailed: "Sandbox") -> None:
+    limits = Limits(replies=3 << 20)
+    session, module = jailed.opened_with("return torch.zeros(1 << 18)", limits)
+    for _ in range(2):
+        jailed.called(module)
+    with pytest.raises(Exception, match="answered with more than 3 MiB in all"):
+        jailed.called(module)
+    session.close()
+
+
+def test_processor_time_counts_over_fresh_processes(jailed: "Sandbox") -> None:
+    body = "end = time.process_time() + 0.7\nwhile time.process_time() < end: pass\nos._exit(0)"
+    session, module = jailed.opened_with(body, Limits(cpu_s=2))
+    messages = []
+    for _ in range(4):
+        try:
+            session.revive()
+            module = type(module)(module.subject, 1)  # type: ignore[attr-defined, call-arg]
+            session.request("function", {"name": "wanted"})
+            jailed.called(module)
+        except Exception as error:
+            messages.append(str(error))
+    session.close()
+    assert messages[0].startswith("the process ended itself")
+    assert messages[-1] == "used more than 2 s of processor time"
+
+
+def test_a_folder_of_its_own_on_the_first_rung(jailed: "Sandbox", rung: str) -> None:
+    if rung != "A":
+        assert jailed.failed("open('x', 'w')").message.startswith(DENIED)
+        return
+    body = """
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            assert folder.startswith(os.getcwd() + "/"), folder
+        open("kept", "w").write("a")
+        os.rename("kept", "moved")
+        assert os.listdir() == ["moved"]
+        return x
+    """
+    for _ in range(2):  # what one leaves behind is not there for the next
+        session, module = jailed.opened_with(body)
+        jailed.called(module)
+        session.close()
+    small = Limits(scratch=1 << 20)
+    large = "open('x', 'wb').write(b'.' * (2 << 20))"
+    assert "File too large" in jailed.failed(large, small).message
+    many = "for i in range(9): open(str(i), 'wb').write(b'.' * (1 << 18))"
+    assert "No space left on device" in jailed.failed(many, small).message
+    empty = "for i in range(999): open(str(i), 'w').close()"
+    assert "No space left on device" in jailed.failed(empty).message
+
+
+def test_a_view_of_its_own_on_the_first_rung(jailed: "Sandbox", rung: str) -> None:
+    if rung == "A":
+        assert jailed.told("os.getpid(), os.getppid(), os.uname().nodename") == "(1, 0, 'sandbox')"
+
+
+def test_it_can_be_stopped_and_crash(jailed: "Sandbox", rung: str) -> None:
+    for call in ("signal.raise_signal(signal.SIGSTOP)\nwhile True: pass", "while True: pass"):
+        assert jailed.failed(call, Limits(call_s=0.5)).status is Status.TIMED_OUT
+    ended = jailed.failed("os.abort()").message
+    assert ended == f"the process died ({'Segmentation fault' if rung == 'A' else 'Aborted'})"
+    body = "import ctypes\nctypes.CDLL(None).syscall(1 << 30)"
+    if os.uname().machine == "x86_64":
+        assert jailed.failed(body).message == "the process died (Bad system call)"

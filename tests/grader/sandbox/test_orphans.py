@@ -1,0 +1,167 @@
+"""`kill -9` of examiner, server or child, at any moment: no orphan, and no wrong verdict."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+ROOT = Path(__file__).resolve().parents[3]
+# Grades the same right answer again and again, and says how it went.
+EXAMINER = """
+    import sys
+    from pathlib import Path
+    from exercises import BY_SLUG
+    from grader.grading import Settings, grade
+    from grader.sandbox.jail.rung import Layer
+    from grader.sandbox.process import SandboxError, Server
+    from grader.submission import find
+
+    settings = Settings(exercise=BY_SLUG["simplified_attention"])
+    [answer] = find([sys.argv[1]])
+    server = Server(without=[Layer(name) for name in sys.argv[2:]])
+    print("server", server.process.pid, flush=True)
+    try:
+        with server:
+            print("ready", flush=True)
+            while True:
+                [record] = grade(server, answer, settings)
+                print(record.status, record.score == record.max_score, flush=True)
+    except SandboxError as error:
+        print("error", error, flush=True)
+"""
+ANSWER = """
+import torch
+def simplified_attention(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+WITHOUT: dict[str, tuple[str, ...]] = {"A": (), "B": ("namespaces",)}
+
+
+class Examiner:
+    """An examiner in a process of its own, and every process that stems from it."""
+
+    def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
+        answer = folder / "ada.py"
+        answer.write_text(ANSWER)
+        code = textwrap.dedent(EXAMINER)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, str(answer), *without],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.lines = self.process.stdout
+        self.server = int(self.lines.readline().split()[1])
+
+    def begun(self) -> "Examiner":
+        assert self.lines.readline() == "ready\n"
+        assert self.lines.readline() == "passed True\n"
+        return self
+
+    def alive(self) -> set[int]:
+        """The server and its children: their command line names the examiner."""
+        found = set()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if b"grader.sandbox.server" in words and str(self.process.pid).encode() in words:
+                    found.add(int(folder.name))
+        return found
+
+    def child(self) -> int:
+        """A process in which a submission runs, as soon as there is one."""
+        while not (children := self.alive() - {self.server}):
+            time.sleep(0.001)
+        return min(children)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.lines.close()
+
+
+def gone(examiner: Examiner, within: float = 20) -> bool:
+    limit = time.monotonic() + within
+    while examiner.alive():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture(params=list(WITHOUT))
+def without(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return WITHOUT[request.param]
+
+
+@pytest.fixture
+def examiner(tmp_path: Path, without: tuple[str, ...]) -> Iterator[Examiner]:
+    running = Examiner(tmp_path, without)
+    yield running
+    running.close()
+    assert gone(running)
+
+
+def kill_children(examiner: Examiner, times: int, chance: random.Random) -> None:
+    """Between two verdicts a child is killed at a random moment; each verdict is right."""
+    for _ in range(times):
+        time.sleep(chance.uniform(0, 0.2))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(examiner.child(), signal.SIGKILL)
+        assert examiner.lines.readline() == "passed True\n"
+
+
+def kill_server(examiner: Examiner, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 0.3))
+    os.kill(examiner.server, signal.SIGKILL)
+    said = examiner.lines.read().splitlines()
+    assert said[-1] == "error the fork server is gone"
+    assert set(said[:-1]) <= {"passed True"}
+    assert gone(examiner)
+
+
+def kill_examiner(examiner: Examiner, chance: random.Random, longest: float = 0.3) -> None:
+    time.sleep(chance.uniform(0, longest))
+    examiner.process.kill()
+    assert gone(examiner)
+    assert set(examiner.lines.read().splitlines()) <= {"ready", "passed True"}
+
+
+def test_a_killed_child_costs_nothing(examiner: Examiner) -> None:
+    kill_children(examiner.begun(), 4, random.Random(1))
+
+
+def test_a_killed_server_ends_the_run_and_its_children(examiner: Examiner) -> None:
+    kill_server(examiner.begun(), random.Random(2))
+
+
+def test_a_killed_examiner_leaves_nothing(examiner: Examiner) -> None:
+    kill_examiner(examiner.begun(), random.Random(3))
+
+
+def test_neither_while_the_server_still_starts(examiner: Examiner) -> None:
+    kill_examiner(examiner, random.Random(4))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(10))
+def test_at_many_moments(seed: int, tmp_path: Path, without: tuple[str, ...]) -> None:
+    chance = random.Random(seed)
+    running = Examiner(tmp_path, without)
+    kill_children(running.begun(), 4, chance)
+    kill_server(running, chance)
+    running.close()
+    for longest in (0.5, 2.0, 6.0):
+        running = Examiner(tmp_path, without)
+        kill_examiner(running, chance, longest)
+        running.close()
