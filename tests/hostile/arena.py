@@ -68,6 +68,7 @@ class Arena:
         self.folder = Path(tempfile.mkdtemp(prefix="headcheck-arena-"))
         self.secret = os.urandom(8).hex()
         self.honest: dict[str, float] = {}
+        self.spoiled = False
         self.furnish()
         self.listeners = Listeners(self.folder)
         self._start()
@@ -131,6 +132,7 @@ class Arena:
         """A new examiner in place of one that an attack has ended."""
         self._end()
         self._start()
+        self.spoiled = False
 
     def _end(self) -> None:
         for stream in (self.process.stdin, self.process.stdout):
@@ -241,6 +243,8 @@ class Arena:
 
     def attack(self, attack: Attack) -> list[str]:
         """What an attack won: nothing if it was contained."""
+        if self.spoiled:  # by an earlier attack that won
+            self.revive()
         token = os.urandom(6).hex()
         won: list[str] = []
         try:
@@ -250,8 +254,7 @@ class Arena:
             won += self.next_one()
         except (Gone, Broken) as gone:
             won += [str(gone), *self.witnesses({}, token)]
-        if won and not self.setting.without:  # the next attack meets an examiner as it should be
-            self.revive()
+        self.spoiled = bool(won)
         return list(dict.fromkeys(won))
 
     def verdict(self, said: Mapping[str, Any], attack: Attack) -> list[str]:

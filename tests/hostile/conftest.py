@@ -37,6 +37,8 @@ def arenas() -> Iterator[Arenas]:
             pytest.skip(reason)
         if setting not in made:
             made[setting] = Arena(setting)
+        if made[setting].spoiled:  # by an attack that won
+            made[setting].revive()
         found = made[setting].state
         if not setting.without and found["rung"] != setting.rung:
             pytest.skip(f"this machine is of rung {found['rung']}: {'; '.join(found['missing'])}")

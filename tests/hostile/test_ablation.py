@@ -49,7 +49,6 @@ ABLATIONS = (
     Ablation("quota", "fills_the_disk"),
     Ablation("quota", "fills_the_inodes"),
     Ablation("closing", "finds_descriptors"),
-    Ablation("closing", "forges_results_on_every_descriptor"),
     Ablation("environment", "reads_the_environment"),
     # Behind the change of user stands Landlock, which asks nobody who they are.
     Ablation("owner", "opens_private_files", ("landlock", "scopes"), user=None, rung="B"),
