@@ -254,7 +254,7 @@ class Arena:
             won += self.next_one()
         except (Gone, Broken) as gone:
             won += [str(gone), *self.witnesses({}, token)]
-        self.spoiled = bool(won)
+            self.spoiled = True
         return list(dict.fromkeys(won))
 
     def verdict(self, said: Mapping[str, Any], attack: Attack) -> list[str]:
@@ -281,8 +281,9 @@ class Arena:
         won += self.listeners.heard()
         won += self._changed()
         won += [f"left behind: {path}" for path in traces(token)]
-        won += self._examiner_changed(said)
-        return won
+        changed = self._examiner_changed(said)
+        self.spoiled = self.spoiled or bool(changed)
+        return won + changed
 
     def _changed(self) -> list[str]:
         after = self.snapshot()

@@ -136,7 +136,7 @@ ATTACKS: tuple[Attack, ...] = (
         """,
         CRASHED,
     ),
-    *_all("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3}),
+    *_all("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3, "wall_s": 6}),
     *_all("frame_of_a_giant_body", TIMED_OUT, limits=HANGING),
     # It is after points: its answer is wrong.
     *_all(
