@@ -1,5 +1,6 @@
 """From one submission to its record: read, choose what to judge, load, judge, count points."""
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from grader.inference import NoTarget, Target
 from grader.points import Points
 from grader.report import Counterexample, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
 from grader.sandbox.limits import Limits
-from grader.session import Server, Session
+from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties import strategies
@@ -51,16 +52,14 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
     except Unopened as unopened:
         return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(unopened)))]
     session = Session(server, data, handed_in.kind, settings.limits_for(settings.exercise))
-    try:
-        wanted = _targets(session, handed_in, settings)
-    except SubmissionFailed as failed:
-        problem = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
-        return [_unjudged(handed_in, settings, began, problem)]
-    finally:
-        session.close()
-    if isinstance(wanted, ErrorRecord):
-        return [_unjudged(handed_in, settings, began, wanted)]
-    return [_judge(server, handed_in, data, target, settings) for target in wanted]
+    with contextlib.closing(session):
+        try:
+            wanted = _targets(session, handed_in, settings)
+        except SubmissionFailed as failed:
+            wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+        if isinstance(wanted, ErrorRecord):
+            return [_unjudged(handed_in, settings, began, wanted)]
+        return [_judge(session, handed_in, target, settings) for target in wanted]
 
 
 def _targets(
@@ -76,11 +75,10 @@ def _targets(
 
 
 def _judge(
-    server: Server, handed_in: Submission, data: bytes, target: Target, settings: Settings
+    reading: Session, handed_in: Submission, target: Target, settings: Settings
 ) -> SubmissionRecord:
     began = time.monotonic()
-    limits = settings.limits_for(target.exercise)
-    session = Session(server, data, handed_in.kind, limits)
+    session = reading.followed_by(settings.limits_for(target.exercise))
     contract = renamed(target.exercise.contract, target.name)
     try:
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
@@ -135,10 +133,13 @@ def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings
 def _verdict(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:
     """Judge one claim, in a fresh process if the last one is gone.
 
-    Once more where the process was killed from outside: that is not the submission's fault.
+    Again where the process was killed from outside: that is not the submission's fault.
     """
-    verdict = _tried(wanted, session, bench, bank)
-    return _tried(wanted, session, bench, bank) if session.killed() else verdict
+    for _ in range(TRIES):
+        verdict = _tried(wanted, session, bench, bank)
+        if not session.killed():
+            break
+    return verdict
 
 
 def _tried(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:

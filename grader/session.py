@@ -15,6 +15,9 @@ from grader.sandbox.wire import Message
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
 
+TRIES = 3
+"""how often something is tried when its process is killed by others, the first time included"""
+
 
 class Child(Protocol):
     """A place where one submission runs, until it is closed by us or by what it did."""
@@ -75,8 +78,15 @@ class Session:
         self.names = names
         return taken(self._not_killed(self._loaded), _Loaded).remarks
 
+    def followed_by(self, limits: Limits) -> "Session":
+        """A session for the same submission, in the process of this one if that only read it."""
+        other = Session(self.server, self.data, self.kind, limits)
+        if limits == self.limits and not self.names:
+            self.child, other.child = None, self.child
+        return other
+
     def killed(self) -> bool:
-        """Whether the child was ended from outside: nothing to hold against a submission, once."""
+        """Whether the child was ended from outside: nothing to hold against a submission."""
         return self.child is not None and self.child.killed_by_others
 
     def revive(self) -> bool:
@@ -116,14 +126,15 @@ class Session:
 
         Raises SubmissionFailed, SandboxError.
         """
-        try:
-            return action()
-        except NotConfined:
-            return action()
-        except SubmissionFailed:
-            if not self.killed():
-                raise
-            return action()
+        for _ in range(TRIES - 1):
+            try:
+                return action()
+            except NotConfined:
+                continue
+            except SubmissionFailed:
+                if not self.killed():
+                    raise
+        return action()
 
     def _loaded(self) -> Message:
         if self.child is None or self.child.closed:

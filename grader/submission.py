@@ -10,6 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Not every system has each of these; all but the first are there on Linux.
+_FLAGS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
 KINDS = {".ipynb": "ipynb", ".py": "py"}
 SKIPPED = {"__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"}
 
@@ -88,7 +92,7 @@ def read(submission: Submission, limit: int) -> bytes:
     Raises Unopened for anything but a readable regular file of that size.
     """
     try:
-        fd = os.open(submission.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(submission.path, _FLAGS)
     except OSError as error:
         if submission.path.is_symlink():
             raise Unopened("is a symbolic link; hand in the file itself") from None

@@ -9,12 +9,12 @@ allocated, dtypes come from a list, shapes must fill the body exactly.
 """
 
 import math
+import os
 import select
 import struct
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from os import readv, writev
 from typing import Any
 
 import msgspec
@@ -127,7 +127,7 @@ def write(fd: int, message: Message, deadline: float | None = None) -> None:
     while waiting:
         _wait(fd, deadline, writing=True)
         try:
-            sent = writev(fd, waiting[:64])
+            sent = os.writev(fd, waiting[:64])
         except BlockingIOError:
             continue
         while waiting and sent >= len(waiting[0]):
@@ -150,7 +150,7 @@ def _exactly(fd: int, length: int, deadline: float | None) -> bytearray:
     while got < length:
         _wait(fd, deadline, writing=False)
         try:
-            count = readv(fd, [view[got:]])
+            count = os.readv(fd, [view[got:]])
         except BlockingIOError:
             continue
         except ConnectionResetError:

@@ -19,6 +19,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from grader.sandbox.jail import kernel
+from grader.sandbox.jail.owner import NOBODY
 
 STAGES = ("/dev/shm", "/tmp", "/var/tmp", "/mnt")
 OF_A_CHILD = (
@@ -38,7 +39,7 @@ def set_up_stage(needed: Collection[Path]) -> Path:
     """
     uid, gid = os.geteuid(), os.getegid()
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
-    _keep_ids(uid, gid)
+    _be_nobody(uid, gid)
     kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)
     stage = _place(needed)
     kernel.mount("tmpfs", stage, "tmpfs", _PLAIN, "size=4k,nr_inodes=4,mode=755")
@@ -47,9 +48,9 @@ def set_up_stage(needed: Collection[Path]) -> Path:
     return stage
 
 
-def _keep_ids(uid: int, gid: int) -> None:
+def _be_nobody(uid: int, gid: int) -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else what is in /proc/self belongs to root
-    kernel.map_ids(uid, gid)
+    kernel.map_ids(NOBODY, uid, gid)  # not root, even where it is so by name
 
 
 def _place(needed: Collection[Path]) -> Path:
@@ -70,7 +71,7 @@ def move_in(stage: Path, ids: tuple[int, int], size: int, entries: int) -> None:
 
     `ids` are user and group before the namespaces were entered. Raises OSError.
     """
-    _keep_ids(*ids)
+    _be_nobody(*ids)
     quota = f"size={size},nr_inodes={entries},mode=700"
     kernel.mount("tmpfs", own_folder(stage), "tmpfs", _PLAIN, quota)
     socket.sethostname("sandbox")

@@ -15,7 +15,8 @@ from grader.sandbox.limits import Limits
 
 SOCKET, CONFINED, RULESET = 3, 4, 5
 SCRATCH_ENTRIES = 256
-SPARE_TASKS = 64
+SPARE_TASKS = 256
+"""room for what else the user starts while the server runs"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Jail:
     """user and group, by their numbers outside"""
     mapped: int
     """the address space that is taken anyway, in bytes"""
+    tasks: int
+    """threads that the kernel counts together with those of a submission, itself included"""
 
     def fork(self) -> int:
         """A child, the first process of its namespaces where there are any; 0 in it."""
@@ -49,12 +52,11 @@ class Jail:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         os.chdir("/" if self.stage is None else cell.own_folder(self.stage))
-        most_tasks = limits.threads + 1 if self.stage else limits.threads + tasks() + SPARE_TASKS
         if self.ruleset is not None:
             landlock.restrict(RULESET)
         os.close(RULESET)
         if Layer.RLIMITS in self.layers:
-            set_limits(limits, self.mapped, most_tasks)
+            set_limits(limits, self.mapped, limits.threads + self.tasks)
         if Layer.SECCOMP in self.layers:
             seccomp.install(seccomp.program(os.getpid()))
 
@@ -77,7 +79,8 @@ def prepare(layers: Collection[Layer], stage: Path | None) -> Jail:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     ids = os.geteuid(), os.getegid()
     itself = os.pidfd_open(os.getpid())
-    return Jail(frozenset(layers), itself, ruleset, stage, ids, _mapped())
+    counted = tasks() + SPARE_TASKS if stage is None else 1
+    return Jail(frozenset(layers), itself, ruleset, stage, ids, _mapped(), counted)
 
 
 def _keep_only(socket: int, confined: int, ruleset: int | None) -> None:
@@ -128,7 +131,10 @@ def _mapped() -> int:
 
 
 def tasks() -> int:
-    """How many threads the user of this process has: the kernel counts them all together."""
+    """How many threads the user of this process has.
+
+    Without a user namespace the kernel counts them all together, and no new one may be too many.
+    """
     found = 0
     for folder in os.scandir("/proc"):
         if folder.name.isdigit():

@@ -109,9 +109,12 @@ def drop_capabilities() -> None:
     _checked("capset", _libc().capset(header, bytes(24)))
 
 
-def map_ids(uid: int, gid: int) -> None:
-    """In the user namespace just entered, name the one user and group of it. Raises OSError."""
-    maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+def map_ids(number: int, uid: int, gid: int) -> None:
+    """In the user namespace just entered, give its one user and group this number.
+
+    `uid` and `gid` are their numbers outside. Raises OSError.
+    """
+    maps = {"setgroups": "deny", "uid_map": f"{number} {uid} 1", "gid_map": f"{number} {gid} 1"}
     for name, text in maps.items():
         fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:

@@ -9,7 +9,6 @@ Theory of operation
     Nothing changes for anyone else. Where that is not possible either, one line says so.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Iterable, Sequence
@@ -26,7 +25,7 @@ class NoOwner(Exception):
 
 def become_unprivileged(needed: Sequence[Path]) -> None:
     """As root, become nobody, who can read all that is needed. Raises NoOwner."""
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 or root_is_somebody():
         return
     closed = closed_folders(needed)
     if closed:
@@ -38,8 +37,6 @@ def become_unprivileged(needed: Sequence[Path]) -> None:
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
     except OSError as error:
-        if error.errno == errno.EINVAL and root_is_somebody():
-            return  # root by name only, as in a rootless container
         text = f"as root, submissions would run as user {NOBODY}, which is impossible here"
         raise NoOwner(f"{text}: {error.strerror}; run headcheck as an ordinary user") from None
 
@@ -52,7 +49,7 @@ def _unreadable(folder: Path) -> str:
 
 
 def root_is_somebody() -> bool:
-    """Whether root of this user namespace is an ordinary user outside of it."""
+    """Whether root is so by name only, as in a rootless container, and an ordinary user outside."""
     rows = [row.split() for row in Path("/proc/self/uid_map").read_text().splitlines()]
     return any(inside == "0" and outside != "0" for inside, outside, _ in rows)
 

@@ -157,11 +157,9 @@ def test_neither_while_the_server_still_starts(examiner: Examiner) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_at_many_moments(seed: int, tmp_path: Path, without: tuple[str, ...]) -> None:
     chance = random.Random(seed)
-    running = Examiner(tmp_path, without)
-    kill_children(running.begun(), 4, chance)
-    kill_server(running, chance)
-    running.close()
+    with contextlib.closing(Examiner(tmp_path, without)) as running:
+        kill_children(running.begun(), 4, chance)
+        kill_server(running, chance)
     for longest in (0.5, 2.0, 6.0):
-        running = Examiner(tmp_path, without)
-        kill_examiner(running, chance, longest)
-        running.close()
+        with contextlib.closing(Examiner(tmp_path, without)) as running:
+            kill_examiner(running, chance, longest)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -189,6 +190,45 @@ def test_without_a_sandbox_the_verdicts_are_the_same(sandbox: "Sandbox", tmp_pat
     with Unconfined("for a test") as place:
         outside = [record for one in found for record in grade(place, one, SETTINGS)]
     assert without_seconds(report_of(inside)) == without_seconds(report_of(outside))
+
+
+def test_it_runs_where_what_linux_has_is_missing(tmp_path: Path) -> None:
+    program = """
+        import os, select, signal, socket, sys
+        import IPython.core.inputtransformer2, click, hypothesis, jinja2, nbformat, torch
+        import rich.console, rich.progress
+
+        for module, names in {
+            os: "readv writev fork pidfd_open O_NOFOLLOW O_NONBLOCK O_CLOEXEC setresuid sysconf",
+            select: "poll",
+            signal: "SIGKILL SIGXCPU pidfd_send_signal pthread_sigmask",
+            socket: "AF_UNIX SOCK_SEQPACKET send_fds recv_fds",
+        }.items():
+            for name in names.split():
+                delattr(module, name)
+        sys.modules.update(dict.fromkeys(("resource", "fcntl", "grader.sandbox.server")))
+        sys.platform = "win32"
+        from grader.cli import main
+        main()
+    """
+    (tmp_path / "ada.py").write_text(RIGHT)
+    command = [sys.executable, "-c", textwrap.dedent(program), "check", "ada.py"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(str(run.__file__)).parents[1])}
+    said = [
+        subprocess.run(
+            [*command, *more],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=False,
+        )
+        for more in ([], ["--trusted"])
+    ]
+    assert (said[0].returncode, said[0].stdout) == (2, "")
+    assert said[0].stderr.startswith("headcheck: submissions cannot be confined here (rung D; ")
+    assert said[1].returncode == 0, said[1].stderr
+    assert "rung D: submissions were NOT confined" in said[1].stdout
 
 
 # ------------------------------------------------------------------------------- doctor

@@ -1,0 +1,100 @@
+"""What the sandbox costs: `python -m benchmarks.sandbox [CHILDREN] [CALLS]`.
+
+For the best rung of this machine, and for none of its layers: from asking for a child to its first
+reply, until it is gone again, and how much longer a call takes than in this process. Medians; on a
+busy machine they say more about the others on it.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+from grader.sandbox.jail.rung import Layer
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import Server
+from grader.session import Session
+from grader.subject import ChannelSubject, of_namespace
+from properties.subject import How, Module
+
+CHILDREN, CALLS = 50, 500
+SOURCE = """
+import torch
+def wanted(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    given = [int(argument) for argument in sys.argv[1:]]
+    children, calls = [*given, *(CHILDREN, CALLS)[len(given) :]]
+    torch.set_num_threads(1)
+    for left_out in ((), tuple(Layer)):
+        with Server(trusted=True, without=left_out) as server:
+            layers = ", ".join(server.rung.layers) or "a process of its own, no more"
+            print(f"rung {server.rung.name}: {layers}")
+            lives = [life_of_a_child(server) for _ in range(children)]
+            show("a child's first reply", [first for first, _ in lives])
+            show("a child's whole life", [whole for _, whole in lives])
+            compare_calls(server, calls)
+
+
+def life_of_a_child(server: Server) -> tuple[float, float]:
+    """Seconds until a child has answered, and until it is gone."""
+    began = time.perf_counter()
+    child = server.child(Limits())
+    child.request("drop", {"handles": []})
+    first = time.perf_counter() - began
+    child.close(moment=5.0)
+    return first, time.perf_counter() - began
+
+
+def compare_calls(server: Server, calls: int) -> None:
+    """The same calls, in a child and here."""
+    session = Session(server, SOURCE.encode(), "py", Limits())
+    session.load("wanted")
+    namespace: dict[str, object] = {}
+    exec(SOURCE, namespace)
+    there = ChannelSubject(session).function("wanted")
+    here = of_namespace(namespace).function("wanted")
+    for name, call in (("forward", forward), ("vector-Jacobian product", vjp)):
+        inside, beside = timed(partial(call, there), calls), timed(partial(call, here), calls)
+        more = statistics.median(inside) - statistics.median(beside)
+        print(f"  {name:<24} {1e3 * more:7.2f} ms more than in this process")
+    session.close()
+
+
+def forward(module: Module) -> None:
+    """One call."""
+    module.forward([INPUT], How())
+
+
+def vjp(module: Module) -> None:
+    """One gradient."""
+    module.vjp([INPUT], INPUT, [], None)
+
+
+def timed(action: Callable[[], None], times: int) -> list[float]:
+    """Seconds that it takes, each time."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        action()
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def show(name: str, seconds: list[float]) -> None:
+    """A median, and the fastest."""
+    median, best = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
+    print(f"  {name:<24} {median:7.2f} ms (fastest {best:.2f})")
+
+
+INPUT = torch.randn(8, 16, dtype=torch.float64)
+
+if __name__ == "__main__":
+    main()
