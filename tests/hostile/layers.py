@@ -1,0 +1,50 @@
+"""How to run an examiner with one layer of its defence left out, for tests that it matters.
+
+Layers that the jail itself can leave out are left to it. For the others a few lines run before
+the fork server does, or in the examiner, and put something harmless in a function's place.
+"""
+
+import subprocess
+from collections.abc import Collection, Mapping
+from typing import Any
+from unittest import mock
+
+from grader.sandbox import wire
+
+RUN = """
+import sys
+from grader.sandbox import server
+from grader.sandbox.jail import cell, confine, kernel, owner
+from grader.sandbox.jail.rung import Layer
+mount = kernel.mount
+{patch}
+server.main(int(sys.argv[1]), int(sys.argv[2]), [Layer(name) for name in sys.argv[3:]])
+"""
+IN_THE_SERVER: Mapping[str, str] = {
+    "closing": "kernel.close_from = lambda first: None",
+    "environment": "server.clear_environment = lambda jail: None",
+    "owner": "owner.become_unprivileged = lambda needed: None",
+    "capabilities": "kernel.drop_capabilities = lambda: None",
+    "quota": (
+        "kernel.mount = lambda *given: mount(*given[:4], 'mode=700' if 'size=' in str(given[4:])"
+        " and 'mode=700' in given[4] else ''.join(given[4:]))"
+    ),
+}
+"""what is left out, and the line that does it"""
+MODULE = ["-m", "grader.sandbox.server"]
+GIANT = 1 << 40
+
+
+def leave_out(names: Collection[str]) -> None:
+    """In an examiner that has started no server yet, leave out layers of its own."""
+    if "wire" in names:
+        wire.MAX_HEADER = wire.MAX_BODY = GIANT
+    lines = [IN_THE_SERVER[name] for name in names if name != "wire"]
+    patched = ["-c", RUN.format(patch="\n".join(lines))]
+    popen = subprocess.Popen
+
+    def started(command: list[str], **given: Any) -> Any:
+        assert command[1:3] == MODULE
+        return popen([command[0], *patched, *command[3:]], **given)
+
+    mock.patch.object(subprocess, "Popen", started).start()

@@ -1,0 +1,101 @@
+"""A long run of submissions and attacks: python -m tests.hostile.soak [COUNT [SEED]].
+
+Grades COUNT submissions on one fork server, every fourth of them an attack, and prints what there
+was before and after: processes, file descriptors, files in shared places, memory of examiner and
+server. A verdict that is not the expected one is printed, too, and makes the run fail.
+"""
+
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.hostile.arena import Arena, Broken, Gone, Setting
+from tests.hostile.conftest import AS_IS
+from tests.hostile.corpus import ATTACKS, Attack
+from tests.hostile.examiner import below
+
+PLACES = ("/tmp", "/var/tmp", "/dev/shm")
+EVERY = 4
+KIB = 1024
+
+
+def memory_of(pid: int) -> int:
+    """What a process holds for itself, in KiB."""
+    rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    private = (row.split()[1] for row in rows if row.startswith("Private_"))
+    return sum(map(int, private))
+
+
+def counted(arena: Arena) -> dict[str, int]:
+    """What must not grow."""
+    said = arena.ask(op="grade", path=str(arena.folder / "nothing.py"))
+    server = arena.state["server"]
+    return {
+        "processes below the examiner": len(list(below(arena.process.pid))),
+        "descriptors of the examiner": said["descriptors"],
+        "descriptors of the server": len(os.listdir(f"/proc/{server}/fd")),  # noqa: PTH208
+        "files in /tmp, /var/tmp, /dev/shm": sum(len(list(Path(p).iterdir())) for p in PLACES),
+        "MiB of the examiner": said["memory"] >> 20,
+        "private MiB of the server": memory_of(server) // KIB,
+        "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
+    }
+
+
+def chosen(count: int, seed: int) -> Iterator[Attack | None]:
+    """Good submissions and attacks; None is a good one."""
+    draw = random.Random(seed)
+    for i in range(count):
+        yield draw.choice(ATTACKS) if i % EVERY == EVERY - 1 else None
+
+
+def graded(arena: Arena, attack: Attack | None) -> list[str]:
+    """What is wrong about one submission. Raises Gone, Broken."""
+    if attack is None:
+        return arena.next_one()
+    token = os.urandom(6).hex()
+    said = arena.grade(attack.path, attack.limits, token)
+    return [*arena.verdict(said, attack), *arena.witnesses(said, token)]
+
+
+def main(arguments: list[str]) -> int:
+    """Soak, and print the table; how many verdicts were wrong."""
+    numbers = [int(argument) for argument in arguments]
+    count, seed = [*numbers, *(2000, 0)[len(numbers) :]]
+    wrong = 0
+    tempfile.tempdir = "/tmp"
+    with Arena(Setting("A", AS_IS)) as arena:
+        for attack in [None, *ATTACKS[:2], None]:  # whatever is done once
+            graded(arena, attack)
+        before, began = counted(arena), time.monotonic()
+        for attack in chosen(count, seed):
+            try:
+                problems = graded(arena, attack)
+            except (Gone, Broken) as gone:
+                problems = [str(gone)]
+                arena.revive()
+            wrong += bool(problems)
+            for problem in problems:
+                print(f"{attack.name if attack else 'a good one'}: {problem}", flush=True)
+        spent, after = time.monotonic() - began, counted(arena)
+        rung = arena.state["rung"]
+    print(table(before, after))
+    print(f"rung {rung}; {count} submissions, {count // EVERY} of them attacks, {wrong} wrong")
+    print(f"{spent:.0f} s, {1000 * spent / count:.0f} ms each")
+    print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // KIB} MiB")
+    return wrong
+
+
+def table(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Both counts side by side."""
+    rows = [("", "before", "after"), *((name, before[name], after[name]) for name in before)]
+    return "\n".join(f"{name:<36} {old:>8} {new:>8}" for name, old, new in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]) > 0)

@@ -1,0 +1,80 @@
+"""Each layer matters: where it is left out, a named attack wins that loses where it is there.
+
+Some layers have another one behind them that stops the same attacks. That one is then left out on
+both sides of the comparison.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.hostile.arena import Setting
+from tests.hostile.conftest import AS_IS, Arenas
+from tests.hostile.corpus import BY_NAME
+from tests.hostile.users import NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """A layer, and an attack that it stops."""
+
+    layer: str
+    attack: str
+    given_up: tuple[str, ...] = ()
+    """other layers that would stop it, too"""
+    user: int | None = AS_IS
+    rung: str = "A"
+
+    def __str__(self) -> str:
+        return f"{self.layer}-{self.attack}"
+
+
+ABLATIONS = (
+    Ablation("landlock", "reads_other_submissions"),
+    Ablation("landlock", "reads_the_solution"),
+    Ablation("landlock", "rewrites_results"),
+    Ablation("landlock", "learns_from_earlier_runs"),
+    Ablation("seccomp", "fork_bomb"),
+    Ablation("seccomp", "changes_modes"),
+    Ablation("seccomp", "connects_by_unix_sockets"),
+    Ablation("seccomp", "reaches_the_kernel"),
+    Ablation("seccomp", "calls_by_another_abi"),
+    Ablation("rlimits", "opens_many_files"),
+    Ablation("rlimits", "memory_bomb_of_bytes"),
+    Ablation("rlimits", "thread_bomb"),
+    # Behind these two stands seccomp, which lets no socket and no signal to others through.
+    Ablation("namespaces", "sends_by_udp", ("seccomp",)),
+    Ablation("scopes", "signals_the_examiner", ("seccomp",), rung="B"),
+    Ablation("quota", "fills_the_disk"),
+    Ablation("quota", "fills_the_inodes"),
+    Ablation("closing", "finds_descriptors"),
+    Ablation("environment", "reads_the_environment"),
+    # Behind the change of user stands Landlock, which asks nobody who they are.
+    Ablation("owner", "opens_private_files", ("landlock",), user=None, rung="B"),
+    Ablation("wire", "frame_of_a_giant_header"),
+)
+UNPROVEN = {
+    "capabilities": (
+        "a submission has them, if at all, in a user namespace of its own alone; every call that "
+        "would use one is refused by seccomp, and mounting by Landlock, too"
+    ),
+}
+"""layers without which no attack of the corpus wins, and why they are there all the same"""
+
+
+FIRST = {case.layer: case for case in reversed(ABLATIONS)}
+CASES = [
+    pytest.param(case, id=str(case), marks=() if FIRST[case.layer] is case else pytest.mark.deep)
+    for case in ABLATIONS
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_attack_wins_where_a_layer_is_left_out(arenas: Arenas, case: Ablation) -> None:
+    if case.layer == "owner" and AS_IS != NOBODY:
+        pytest.skip("the examiner is no root that could become somebody else")
+    attack = BY_NAME[case.attack]
+    whole = arenas(Setting(case.rung, case.user, case.given_up))
+    assert whole.attack(attack) == []
+    ablated = arenas(Setting(case.rung, case.user, (*case.given_up, case.layer)))
+    assert ablated.attack(attack) != []

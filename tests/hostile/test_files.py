@@ -1,0 +1,45 @@
+"""Whatever is handed in as a file: it is judged, or one line says why it is not."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.arena import Arena, messages
+from tests.hostile.conftest import SETTINGS, Arenas
+from tests.hostile.files import FILES, Odd
+
+
+def placed(arena: Arena, odd: Odd) -> Path:
+    """The file, in a folder that the examiner may read."""
+    folder = arena.folder / "handed in"
+    folder.mkdir()
+    path = folder / odd.name
+    try:
+        odd.make(path)
+    except PermissionError:
+        pytest.skip("only root can make a device")
+    return path
+
+
+@pytest.mark.parametrize("odd", FILES, ids=lambda odd: odd.title)
+def test_a_file_is_judged_or_refused(arenas: Arenas, odd: Odd) -> None:
+    arena = arenas(SETTINGS[0])
+    path = placed(arena, odd)
+    try:
+        said = arena.ask(op="grade", path=str(path), limits=dict(odd.limits))
+    finally:
+        arena.furnish()
+        arena.before = arena.snapshot()
+    assert "fault" not in said
+    [record] = said["records"]
+    full = record["status"] == "passed" and record["score"] == record["max_score"]
+    told = bool(messages(record)) and record["score"] == 0
+    assert full or told, messages(record)
+    assert odd.loads in (None, full), messages(record)
+    assert len(messages(record)) < 5000
+    assert arena.witnesses(said, "none") == []
+    assert arena.next_one() == []
+
+
+def test_titles_are_unique() -> None:
+    assert len({odd.title for odd in FILES}) == len(FILES)

@@ -1,0 +1,72 @@
+"""The decoder of the wire takes anything: it decodes what is a frame, and refuses the rest."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import grader
+from grader.sandbox import wire
+from tests.hostile import wire_fuzz
+from tests.hostile.wire_fuzz import Target, frame, mutated, seeds
+
+numbers = st.integers() | st.sampled_from([2**31, 2**32, 2**63, -1, 0]) | st.floats()
+values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=9,
+)
+shapes = st.lists(st.integers(-2, 9) | numbers, max_size=10)
+tensors = st.tuples(st.text(max_size=3), st.sampled_from([*wire.DTYPES, "object", ""]), shapes)
+headers = st.fixed_dictionaries(
+    {"id": st.integers(0, 9) | values, "op": st.sampled_from(["ok", "raised"]) | values},
+    optional={"meta": st.dictionaries(st.text(max_size=3), values, max_size=3) | values}
+    | {"tensors": st.lists(tensors | values, max_size=3) | values, "more": values},
+)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    Target()(data)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=100))
+def test_any_lengths(header: int, body: int, rest: bytes) -> None:
+    Target()(wire.LENGTHS.pack(header, body) + rest)
+
+
+@given(headers, st.binary(max_size=128))
+def test_any_header_that_is_json(header: object, body: bytes) -> None:
+    Target()(frame(json.dumps(header).encode(), body))
+
+
+@given(st.randoms(use_true_random=False))
+def test_frames_with_something_changed(draw: random.Random) -> None:
+    target = Target()
+    for _ in range(20):
+        target(mutated(draw, seeds()))
+
+
+def test_frames_as_they_are_sent_are_decoded() -> None:
+    target = Target()
+    for data in seeds():
+        target(data)
+    assert target.figures.decoded == len(seeds())
+
+
+@pytest.mark.parametrize("inputs", [20_000, pytest.param(10**6, marks=pytest.mark.deep)])
+def test_many_inputs_stay_below_the_cap(inputs: int) -> None:
+    """In a process whose memory is bounded: an allocation above the cap would fail there."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(grader.__file__).parents[1])}
+    command = [sys.executable, "-P", wire_fuzz.__file__, str(inputs)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(f"{inputs} inputs")

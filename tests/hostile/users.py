@@ -1,0 +1,53 @@
+"""Running something as another user, with a Python that this user may run."""
+
+import atexit
+import functools
+import shutil
+import site
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+NOBODY = 65534
+
+
+def as_user(user: int | None) -> dict[str, Any]:
+    """What `subprocess` is told to run something as a user; None stays who we are."""
+    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
+
+
+@functools.cache
+def interpreter(user: int | None) -> str:
+    """A Python that a user may run, with our packages. Empty if there is none.
+
+    Ours may lie in root's home: then the system's of the same version stands in, in an environment
+    whose packages are ours.
+    """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if _runs(sys.executable, user):
+        return sys.executable
+    for path in (f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
+        if _runs(path, user):
+            return str(_environment(Path(path), version))
+    return ""
+
+
+def _runs(path: str, user: int | None) -> bool:
+    try:
+        return subprocess.run([path, "-c", ""], cwd="/", **as_user(user)).returncode == 0
+    except OSError:
+        return False
+
+
+def _environment(python: Path, version: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="headcheck-python-"))
+    atexit.register(shutil.rmtree, folder)
+    folder.chmod(0o755)
+    (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(python)
+    (folder / "lib" / version).mkdir(parents=True)
+    (folder / "lib" / version / "site-packages").symlink_to(site.getsitepackages()[0])
+    return folder / "bin" / "python"
