@@ -20,14 +20,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from properties import tomography
+from properties import dropped, tomography
 from properties.case import Case, Content, MaskForm
 from properties.contract import Returns, Trait
+from properties.instance import Instance
 from properties.oracle import scale_of
 from properties.subject import How
 from properties.tolerance import PRECISIONS
 from properties.trial import Bench, Trial
-from properties.violation import Status, SubmissionFailed
+from properties.violation import Status, SubmissionFailed, Violation
 from reference import Parameters
 from reference.misconceptions import CATALOGUE, Misconception
 from reference.missteps.scores import lowest, no_nan, raised_by
@@ -84,9 +85,14 @@ CASES = (
 )
 """Where misconceptions differ. Those with d_in = d_out are for what only runs there."""
 
-EXTREME = (
-    replace(CASES[2], sharpness=100, seed=2007),
-    replace(CASES[2], sharpness=1000, mask_form=MaskForm.BATCH_ONE_QUERY_KEY, seed=2008),
+EXTREME = tuple(
+    replace(CASES[2], batch=8, sharpness=sharpness, mask_form=form, seed=seed)
+    for sharpness, form, seed in (
+        (100, MaskForm.QUERY_KEY, 2007),
+        (250, MaskForm.BATCH_ONE_QUERY_KEY, 2008),
+        (1000, MaskForm.ONE_HEAD_QUERY_KEY, 2009),
+        (100_000, MaskForm.BATCH_HEAD_QUERY_KEY, 2010),
+    )
 )
 """For answers that are right on the others: scores that outweigh a fill and overflow an exp."""
 
@@ -127,12 +133,20 @@ def diagnose(bench: Bench, device: str = "cpu") -> tuple[Finding, ...]:
     # Where the sizes are those of a real model, thousands of pairs would take too long.
     pairs = bench.contract.has(Trait.WIDTHS) or not bench.contract.sizes
     if bench.contract.returns is not Returns.WEIGHTS_TWICE:
-        return _explanation(samples, known, pairs)
+        return _explanation(samples, known, pairs) or _about_dropout(bench, device)
     parts = [[sample.part(i) for sample in samples] for i in (0, 1)]
     # What is returned besides, or instead, is no question where there is one thing to return.
     known = [m for m in known if not any("give" in change for change in m.changes)]
     found = [finding for each in parts for finding in _explanation(each, known, pairs=False)]
     return tuple({finding.misconception: finding for finding in found}.values())
+
+
+def _about_dropout(bench: Bench, device: str) -> tuple[Finding, ...]:
+    try:
+        found = dropped.diagnose(bench, device)
+    except (SubmissionFailed, Violation):
+        return ()
+    return (Finding(found, 2, 2),) if found else ()
 
 
 class Sample:
@@ -250,13 +264,26 @@ def _sample(trial: Trial, x: Tensor | None = None, parameters: Parameters | None
 def _answer(trial: Trial, x: Tensor, parameters: Parameters) -> tuple[Tensor, ...] | None:
     """What comes back, in whatever form; None if the submission raises."""
     try:
-        trial.instance.set(parameters)
+        _set(trial.instance, parameters)
         returned = trial.instance.forward(x, trial.mask, How())
     except SubmissionFailed as failure:
         if failure.status is Status.CRASHED:
             return None
         raise
     return tuple(output.to(torch.float64) for output in returned.outputs)
+
+
+def _set(instance: Instance, parameters: Parameters) -> None:
+    """Give it these parameters; where it lacks some, those that it has."""
+    try:
+        instance.set(parameters)
+    except SubmissionFailed:
+        present = instance.holder.tensors()
+        stored = dict(instance.contract.stored(parameters, instance.case))
+        if stored.keys() <= present.keys():
+            raise
+        instance.holder.write({path: stored[path] for path in stored if path in present})
+        instance.current = parameters
 
 
 # --------------------------------------------------------------------------- explanations

@@ -5,6 +5,7 @@ input can be computed and compared. The simpler one comes first: where two canno
 is the one to think of.
 """
 
+from reference.misconceptions.dropout import DROPOUT
 from reference.misconceptions.heads import HEADS
 from reference.misconceptions.layers import LAYERS
 from reference.misconceptions.mask import MASK
@@ -15,4 +16,6 @@ from reference.misconceptions.softmax import SOFTMAX
 
 CATALOGUE = (*NOTHING, *SCALE, *SOFTMAX, *MASK, *LAYERS, *of_heads(HEADS), *OUTPUT)
 
-__all__ = ["CATALOGUE", "Look", "Misconception"]
+ALL = (*CATALOGUE, *DROPOUT)
+
+__all__ = ["ALL", "CATALOGUE", "DROPOUT", "Look", "Misconception"]

@@ -105,17 +105,23 @@ HEADS: Sequence[Misconception] = (
         {"split": layers.packed_per_head},
     ),
     fault(
-        "keys_of_first_head",
-        "All heads use the keys of the first.",
+        "batch_and_heads_confused",
+        "Batch and heads are read in the wrong order when the heads are merged.",
+        "last reshape",
+        rare=True,
+    )(merge=output.batch_for_heads),
+    fault(
+        "keys_of_one_head",
+        "All heads use the keys of one and the same head.",
         "index::1\\b | projection:[kK]",
         rare=True,
-    )(assign=layers.keys_of_first_head),
+    )({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
     fault(
-        "values_of_first_head",
-        "All heads average the values of the first.",
+        "values_of_one_head",
+        "All heads average the values of one and the same head.",
         "index::1\\b | projection:[vV]",
         rare=True,
-    )(assign=layers.values_of_first_head),
+    )({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
     fault(
         "weights_of_first_head",
         "The weights of the first head serve all heads.",
@@ -150,7 +156,13 @@ HEADS: Sequence[Misconception] = (
         "The heads are put together in reversed order.",
         "index:-1 | stack | last reshape",
         rare=True,
-    )({"merge": output.ordered(lambda heads: heads[::-1])}, {"assign": layers.heads_reversed}),
+    )(
+        {"merge": output.ordered(lambda heads: heads[::-1])},
+        {
+            "merge": output.ordered(lambda heads: heads[::-1]),
+            "give": output.given_weights(lambda s: s.used.flip(1)),
+        },
+    ),
     fault(
         "heads_rotated",
         "The heads are put together in another order: the last one comes first.",

@@ -86,9 +86,14 @@ LAYERS: Sequence[Misconception] = (
     )(project=layers.weights_reshaped),
     fault(
         "bias_missing",
-        "The biases are not added.",
+        "Biases of queries, keys or values are not added.",
         "projection",
-    )(project=layers.biases_times(0.0, 0.0, 0.0)),
+    )(
+        {"project": layers.biases_times(0.0, 0.0, 0.0)},
+        {"project": layers.biases_times(1.0, 0.0, 0.0)},
+        {"project": layers.biases_times(1.0, 1.0, 0.0)},
+        {"project": layers.biases_times(0.0, 0.0, 1.0)},
+    ),
     fault(
         "bias_twice",
         "The biases are added twice.",

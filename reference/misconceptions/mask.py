@@ -64,7 +64,11 @@ MASK: Sequence[Misconception] = (
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
         "triangle | kernel",
-    )({"permit": scores.future_too}, {"permit": scores.future_where_no_mask_is}),
+    )(
+        {"permit": scores.future_too},
+        {"permit": scores.future_where_no_mask_is},
+        {"hide": scores.lowered_besides(scores.future_beside_mask)},
+    ),
     fault(
         "own_token_always_visible",
         "Every token sees itself, even where the mask hides it.",
@@ -76,7 +80,7 @@ MASK: Sequence[Misconception] = (
         "No token sees itself, even where the mask allows it.",
         "fill | triangle",
         rare=True,
-    )(permit=scores.oneself(False)),
+    )({"permit": scores.oneself(False)}, {"hide": scores.lowered_besides(scores.oneself(False))}),
     fault(
         "mask_cut_from_the_end",
         "The mask is cut to the number of tokens from its last rows instead of its first.",
@@ -114,7 +118,7 @@ MASK: Sequence[Misconception] = (
     )(
         *(
             {"hide": fill(number)}
-            for number in (-100.0, -1e3, -50.0, -99.0)
+            for number in (-100.0, -1e3, -1e4)
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
@@ -159,7 +163,7 @@ MASK: Sequence[Misconception] = (
         "A number is subtracted from hidden scores that larger scores outweigh.",
         "fill | times",
         rare=True,
-    )(*({"hide": scores.raised_by(number)} for number in (-10.0, -100.0, -1e3))),
+    )(*({"hide": scores.raised_by(number)} for number in (-10.0, -100.0, -1e3, -1e4))),
     fault(
         "zero_scores_hidden",
         "Scores that happen to be 0 are taken for hidden ones: "

@@ -16,6 +16,7 @@ NOTHING: Sequence[Misconception] = (
     )(
         {"finish": output.input_itself},
         {"finish": output.input_itself, "use": scores.each_to_itself},
+        {"finish": output.cut_or_padded},
     ),
     fault(
         "values_returned",

@@ -188,12 +188,14 @@ def first_sequence(t: Tensor) -> Tensor:
     return t[:1].expand_as(t)
 
 
-def keys_of_first_head(s: Steps) -> Three:
-    return s.split[0], first_head(s.split[1]), s.split[2]
+def keys_of(head: int) -> Callable[[Steps], Three]:
+    """One head's keys for all heads."""
+    return lambda s: (s.split[0], s.split[1][:, head, None].expand_as(s.split[1]), s.split[2])
 
 
-def values_of_first_head(s: Steps) -> Three:
-    return s.split[0], s.split[1], first_head(s.split[2])
+def values_of(head: int) -> Callable[[Steps], Three]:
+    """One head's values for all heads."""
+    return lambda s: (s.split[0], s.split[1], s.split[2][:, head, None].expand_as(s.split[2]))
 
 
 def keys_of_first_sequence(s: Steps) -> Three:
@@ -203,7 +205,3 @@ def keys_of_first_sequence(s: Steps) -> Three:
 def first_sequence_only(s: Steps) -> Three:
     q, k, v = (first_sequence(t) for t in s.split)
     return q, k, v
-
-
-def heads_reversed(s: Steps) -> Three:
-    return s.split[0].flip(1), s.split[1].flip(1), s.split[2].flip(1)

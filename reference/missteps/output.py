@@ -55,6 +55,15 @@ def viewed_from_the_front(s: Steps) -> Tensor:
     return s.mixed.transpose(0, 1).reshape(b, t, -1)
 
 
+def batch_for_heads(s: Steps) -> Tensor:
+    """Heads in front of the batch, read as a batch in front of heads."""
+    return merge_heads(s.mixed.transpose(0, 1).reshape(s.mixed.shape))
+
+
+def cut_or_padded(s: Steps) -> Tensor:
+    return F.pad(s.given.x, (0, s.given.d_out - s.given.d_in))
+
+
 def ordered(order: Callable[[Sequence[int]], Sequence[int]]) -> Callable[[Steps], Tensor]:
     """The heads side by side, in another order."""
     return lambda s: merge_heads(s.mixed[:, list(order(range(s.mixed.shape[1])))])

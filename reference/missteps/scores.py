@@ -9,7 +9,7 @@ from torch import Tensor
 
 from reference.masks import causal
 from reference.missteps.layers import first_head, first_sequence
-from reference.recipe import Steps
+from reference.recipe import Steps, minus_infinity
 
 # ---------------------------------------------------------------------------------------- match
 
@@ -166,6 +166,10 @@ def future_too(s: Steps) -> Tensor | None:
     return past if s.given.may_attend is None else past & s.given.may_attend
 
 
+def future_beside_mask(s: Steps) -> Tensor | None:
+    return causal(s.given.tokens)
+
+
 def future_where_no_mask_is(s: Steps) -> Tensor | None:
     return causal(s.given.tokens) if s.given.may_attend is None else s.given.may_attend
 
@@ -175,9 +179,11 @@ def oneself(allowed: bool) -> Callable[[Steps], Tensor | None]:
 
     def permit(s: Steps) -> Tensor | None:
         mask = _whole(s)
-        if mask is None or s.given.causal:
-            return mask
         diagonal = torch.eye(s.given.tokens, dtype=torch.bool)
+        if s.given.causal or (mask is None and allowed):
+            return mask
+        if mask is None:
+            return ~diagonal
         return mask | diagonal if allowed else mask & ~diagonal
 
     return permit
@@ -198,6 +204,17 @@ def filled_before_scaling(number: float) -> Callable[[Steps], Tensor]:
 def raised_by(number: float) -> Callable[[Steps], Tensor]:
     """A number is added to the hidden scores."""
     return lambda s: s.scores if s.visible is None else s.scores + ~s.visible * number
+
+
+def lowered_besides(permit: Callable[[Steps], Tensor | None]) -> Callable[[Steps], Tensor]:
+    """What the mask hides becomes −∞; then what more is hidden, a large negative number."""
+
+    def hide(s: Steps) -> Tensor:
+        visible = permit(s)
+        masked = minus_infinity(s)
+        return masked if visible is None else masked.masked_fill(~visible, -1e9)
+
+    return hide
 
 
 def visible_raised(s: Steps) -> Tensor:
