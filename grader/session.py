@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Protocol
 
@@ -64,7 +64,8 @@ class Session:
     kind: str
     limits: Limits
     names: tuple[str, ...] = ()
-    began: float = field(default_factory=time.monotonic)
+    waited: float = 0.0
+    """seconds of waiting for replies"""
     child: Child | None = None
     cpu: float = 0.0
     """seconds of processor time that earlier children used"""
@@ -106,11 +107,15 @@ class Session:
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
     ) -> Message:
         """One request to the present child. Raises SubmissionFailed."""
-        if time.monotonic() - self.began > self.limits.wall_s:
+        if self.waited > self.limits.wall_s:
             text = f"took more than {self.limits.wall_s:g} s in all"
             raise SubmissionFailed(Status.TIMED_OUT, text)
         assert self.child is not None, "read or load before asking"
-        reply = self.child.request(op, meta, tensors)
+        began = time.monotonic()
+        try:
+            reply = self.child.request(op, meta, tensors)
+        finally:
+            self.waited += time.monotonic() - began
         self.received += sum(tensor.nbytes for _, tensor in reply.tensors)
         if self.received > self.limits.replies:
             self.child.close()
