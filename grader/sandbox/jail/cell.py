@@ -2,11 +2,11 @@
 
 Theory of operation
     Before it imports anything large, the server enters a user and a mount namespace of its own,
-    covers all folders but for what is needed, and mounts a *stage*: a tiny read-only file system
-    with one empty folder, `own`. Every child is the first process of further namespaces, in which
-    a fresh tmpfs with a quota covers `own`, and an empty one `/proc`. The stage is there for
-    Landlock, whose rules belong to folders: a rule on the stage, made once, holds for whatever is
-    mounted on `own` in any child.
+    covers all folders but for what is needed, and in these what is hidden, and mounts a *stage*: a
+    tiny read-only file system with one empty folder, `own`. Every child is the first process of
+    further namespaces, in which a fresh tmpfs with a quota covers `own`, and an empty one `/proc`.
+    The stage is there for Landlock, whose rules belong to folders: a rule on the stage, made once,
+    holds for whatever is mounted on `own` in any child.
 
     Landlock by itself forbids to open files, and not to ask whether they exist, how large they are
     and where links lead. Behind covers there is nothing to ask about.
@@ -36,7 +36,7 @@ class NoStage(Exception):
     """There is no folder that could be covered without hiding what is needed."""
 
 
-def set_up_stage(needed: Sequence[Path]) -> Path:
+def set_up_stage(needed: Sequence[Path], hidden: Sequence[Path] = ()) -> Path:
     """In namespaces of this process's own, mount the stage; where it is.
 
     Raises OSError where namespaces are not to be had, NoStage.
@@ -45,7 +45,7 @@ def set_up_stage(needed: Sequence[Path]) -> Path:
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
     _be_nobody(uid, gid)
     kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)
-    view.cover_all(needed)
+    view.cover_all(needed, hidden)
     stage = _place(needed)
     kernel.mount("tmpfs", stage, "tmpfs", _PLAIN, "size=4k,nr_inodes=4,mode=755")
     own_folder(stage).mkdir(0o700)

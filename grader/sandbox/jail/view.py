@@ -27,11 +27,17 @@ def cover(folder: Path, needed: Sequence[Path]) -> None:
     kernel.mount(None, folder, None, kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
 
 
-def cover_all(needed: Sequence[Path]) -> None:
-    """Cover every folder of the machine. Devices and `/proc` are left. Raises OSError."""
+def cover_all(needed: Sequence[Path], hidden: Sequence[Path]) -> None:
+    """Cover every folder of the machine, and what is hidden in the needed ones. Raises OSError.
+
+    Devices and `/proc` are left.
+    """
     for folder in sorted(Path("/").iterdir()):
         if folder.is_symlink() or not folder.is_dir() or str(folder) in UNCOVERED:
             continue
         beneath = [path for path in needed if folder in path.parents]
         if folder not in needed:
             cover(folder, beneath)
+    for folder in hidden:
+        if folder.is_dir():
+            cover(folder, [])
