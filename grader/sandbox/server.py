@@ -51,7 +51,9 @@ def main(control_fd: int, examiner: int, left_out: Collection[Layer]) -> None:
         watched = die_with(examiner)
         rung = rung_of(probe.problems(left_out, needed))
         control.send(json.dumps(asdict(rung)).encode())
-        stage = cell.set_up_stage(needed) if Layer.NAMESPACES in rung.layers else None
+        stage = None
+        if Layer.NAMESPACES in rung.layers:
+            stage = cell.set_up_stage(needed, places.hidden(needed))
     except (owner.NoOwner, cell.NoStage, OSError) as error:
         control.send(json.dumps({"error": str(error)}).encode())
         sys.exit(1)
