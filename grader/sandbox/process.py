@@ -64,6 +64,8 @@ class Server:
                 "PYTHONSAFEPATH": "1",
                 # Large pages where the kernel has them: a fork then copies fewer entries.
                 "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+                # Else torch makes a folder for its compiler, which nobody uses here.
+                "TORCHINDUCTOR_CACHE_DIR": "/",
                 **ONE_THREAD,
             },
             cwd="/",

@@ -2,10 +2,14 @@
 
 Theory of operation
     Before it imports anything large, the server enters a user and a mount namespace of its own,
-    and mounts a *stage*: a tiny read-only file system with one empty folder, `own`. Every child is
-    the first process of further namespaces, in which a fresh tmpfs with a quota covers `own`. The
-    stage is there for Landlock, whose rules belong to folders: a rule on the stage, made once,
-    holds for whatever is mounted on `own` in any child.
+    covers all folders but for what is needed, and mounts a *stage*: a tiny read-only file system
+    with one empty folder, `own`. Every child is the first process of further namespaces, in which
+    a fresh tmpfs with a quota covers `own`, and an empty one `/proc`. The stage is there for
+    Landlock, whose rules belong to folders: a rule on the stage, made once, holds for whatever is
+    mounted on `own` in any child.
+
+    Landlock by itself forbids to open files, and not to ask whether they exist, how large they are
+    and where links lead. Behind covers there is nothing to ask about.
 
     The submission is the first process of its PID namespace. Signals by which others would end,
     and that it does not handle, pass such a process by when it raises them itself; so `abort()`
@@ -15,10 +19,10 @@ Theory of operation
 
 import os
 import socket
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 
-from grader.sandbox.jail import kernel
+from grader.sandbox.jail import kernel, view
 from grader.sandbox.jail.owner import NOBODY
 
 STAGES = ("/dev/shm", "/tmp", "/var/tmp", "/mnt")
@@ -32,7 +36,7 @@ class NoStage(Exception):
     """There is no folder that could be covered without hiding what is needed."""
 
 
-def set_up_stage(needed: Collection[Path]) -> Path:
+def set_up_stage(needed: Sequence[Path]) -> Path:
     """In namespaces of this process's own, mount the stage; where it is.
 
     Raises OSError where namespaces are not to be had, NoStage.
@@ -41,6 +45,7 @@ def set_up_stage(needed: Collection[Path]) -> Path:
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
     _be_nobody(uid, gid)
     kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)
+    view.cover_all(needed)
     stage = _place(needed)
     kernel.mount("tmpfs", stage, "tmpfs", _PLAIN, "size=4k,nr_inodes=4,mode=755")
     own_folder(stage).mkdir(0o700)
@@ -53,7 +58,7 @@ def _be_nobody(uid: int, gid: int) -> None:
     kernel.map_ids(NOBODY, uid, gid)  # not root, even where it is so by name
 
 
-def _place(needed: Collection[Path]) -> Path:
+def _place(needed: Sequence[Path]) -> Path:
     for name in STAGES:
         place = Path(name).resolve()
         if place.is_dir() and not any(place in (path, *path.parents) for path in needed):
@@ -74,4 +79,5 @@ def move_in(stage: Path, ids: tuple[int, int], size: int, entries: int) -> None:
     _be_nobody(*ids)
     quota = f"size={size},nr_inodes={entries},mode=700"
     kernel.mount("tmpfs", own_folder(stage), "tmpfs", _PLAIN, quota)
+    kernel.mount("tmpfs", Path("/proc"), "tmpfs", _PLAIN | kernel.MS_RDONLY, "size=4k,nr_inodes=1")
     socket.sethostname("sandbox")

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from grader.sandbox.jail import kernel
+from grader.sandbox.jail import kernel, view
 
 NOBODY = 65534
 
@@ -71,19 +71,6 @@ def open_up(closed: dict[Path, list[Path]]) -> None:
         kernel.unshare(kernel.NEWNS)
         kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)
         for folder, needed in closed.items():
-            _cover(folder, needed)
+            view.cover(folder, needed)
     except OSError:
         raise NoOwner(_unreadable(next(iter(closed)))) from None
-
-
-def _cover(folder: Path, needed: Sequence[Path]) -> None:
-    outermost = [path for path in needed if not set(path.parents) & set(needed)]
-    copied = [(path, path.is_dir(), kernel.copied_mount(path)) for path in outermost]
-    flags = kernel.MS_NOSUID | kernel.MS_NODEV
-    kernel.mount("tmpfs", folder, "tmpfs", flags, "mode=755,size=1m")
-    for path, is_folder, tree in copied:
-        (path if is_folder else path.parent).mkdir(parents=True, exist_ok=True)
-        if not is_folder:
-            path.touch()
-        kernel.place_mount(tree, path)
-        os.close(tree)

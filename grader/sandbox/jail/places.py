@@ -11,7 +11,7 @@ ROOMS = ("reference", "properties", "exercises", "tests")
 """packages that know the answers"""
 SANDBOX = Path(__file__).resolve().parents[1]
 ROOT = SANDBOX.parents[1]
-_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
+_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/alternatives")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _DEVICES = {
     "/dev/null": landlock.READ_FILE | landlock.WRITE_FILE,
@@ -36,8 +36,9 @@ def packages() -> list[Path]:
 
 
 def needed() -> list[Path]:
-    """What the server itself reads."""
-    return list(dict.fromkeys([*trees(), SANDBOX.parent]))
+    """What the server itself reads, by every name that it uses for it."""
+    as_named = [path for path in packages() if path.exists()]
+    return list(dict.fromkeys([*trees(), *as_named, SANDBOX.parent]))
 
 
 def hidden(among: Iterable[Path]) -> list[Path]:

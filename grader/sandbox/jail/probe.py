@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from grader.sandbox.jail import cell, kernel, landlock, seccomp
@@ -14,7 +14,7 @@ _WHY = {
 }
 
 
-def problems(left_out: Collection[Layer], needed: Collection[Path]) -> dict[Layer, str]:
+def problems(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
     """The layers that are missing, and why; those left out on purpose among them."""
     found: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
     tries: dict[Layer, Callable[[], None]] = {
@@ -56,7 +56,7 @@ def _told(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _namespaces(needed: Collection[Path]) -> None:
+def _namespaces(needed: Sequence[Path]) -> None:
     stage = cell.set_up_stage(needed)
     kernel.drop_capabilities()
     ids = os.geteuid(), os.getegid()

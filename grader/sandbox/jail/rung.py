@@ -41,7 +41,7 @@ HOLDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             _FILES,
             "writes nowhere but into a small folder of its own, which ends with it",
             *_ALIKE,
-            "sees no process, network, mount or host name of the machine",
+            "sees no process, network or host name, and no files but those that it reads",
         ),
         "B": (_FILES, "writes no file", *_ALIKE),
         "B-": (_FILES, "writes no file", *_ALIKE, "signals and sockets have one lock, not two"),

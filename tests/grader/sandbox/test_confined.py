@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.grader.conftest import Sandbox
 
 DENIED = "PermissionError"
+ABSENT = (DENIED, "FileNotFoundError")
 SOLUTION = causal_attention.EXERCISE.folder / "solution.py"
 
 
@@ -57,13 +58,23 @@ def test_neither_has_the_server(jailed: "Sandbox") -> None:
         str(Path(__file__)),
     ],
 )
-def test_files_that_are_none_of_its_business(jailed: "Sandbox", path: str) -> None:
+def test_files_that_are_none_of_its_business(jailed: "Sandbox", rung: str, path: str) -> None:
     read = "os.listdir" if Path(path).is_dir() else "open"
-    assert jailed.failed(f"{read}({path!r})").message.startswith(DENIED)
+    message = jailed.failed(f"{read}({path!r})").message
+    assert message.startswith(DENIED if rung != "A" else ABSENT)
+
+
+def test_on_the_first_rung_it_cannot_even_be_asked_about(jailed: "Sandbox", rung: str) -> None:
+    paths = ["/etc/passwd", "/home", "/root", "/proc/1", "/proc/self/exe", str(SOLUTION)]
+    there = [path for path in paths if os.path.lexists(path)]
+    seen = jailed.told(f"[p for p in {there} if os.path.lexists(p) and not os.path.isdir(p)]")
+    assert (seen == "[]") == (rung == "A")
+    pids = "[p for p in range(1, 100000) if os.path.exists(f'/proc/{p}')]"
+    assert (jailed.told(pids) == "[]") == (rung == "A")
 
 
 def test_the_folders_of_solutions_cannot_be_listed(jailed: "Sandbox") -> None:
-    assert jailed.failed(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(DENIED)
+    assert jailed.failed(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(ABSENT)
 
 
 @pytest.mark.parametrize("module", ["wave", "sqlite3", "curses", "einops", "numpy.polynomial"])
