@@ -1,11 +1,13 @@
 """What an exercise is: a contract, a statement, a solution, and what its claims are worth."""
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from properties import invariants
+from properties import invariants, strategies
+from properties.case import Case
 from properties.contract import Contract
 from properties.invariants import values
 from properties.property import Group, Property
@@ -28,9 +30,9 @@ POINTS: Mapping[Group, float] = {
 """What the groups are worth, where an exercise has claims of that group and does not say else."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exercise:
-    """One thing that a student is asked to write."""
+    """One thing that a student is asked to write. There is one object of each."""
 
     slug: str
     title: str
@@ -49,6 +51,13 @@ class Exercise:
     def properties(self) -> tuple[Property, ...]:
         """Every invariant that makes sense for the contract."""
         return invariants.for_contract(self.contract)
+
+    @functools.cache  # noqa: B019  # exercises live as long as the process
+    def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
+        """The cases that each claim is tried on: the same for every submission."""
+        bank = strategies.bank(self.contract, self.cases, seed)
+        there = [replace(case, device=device) for case in bank]
+        return {claim: claim.choose(self.contract, there) for claim in self.properties}
 
     @cached_property
     def gate(self) -> Property:

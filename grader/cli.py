@@ -141,6 +141,35 @@ def check(path: str, exercise: str | None, form: str, trusted: bool, **options: 
 
 
 @cli.command()
+@click.argument("slugs", nargs=-1, metavar="[SLUG]...")
+@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
+)
+@click.option("--mutants", is_flag=True, help="Judge small changes of the solutions instead.")
+def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) -> None:
+    """Judge the judge: every known answer to these exercises (or all) against every claim.
+
+    Exit code: 0 when no wrong answer survives, no right one is accused and no claim is idle.
+    """
+    import os
+
+    from exercises import ALL
+    from grader import inference
+    from grader.audit import answers, mutated
+    from grader.audit import audit as audited
+    from grader.render import audit as shown
+
+    exercises = [inference.by_slug(slug) for slug in slugs] or list(ALL)
+    choose = mutated if mutants else answers
+    wanted = [answer for exercise in exercises for answer in choose(exercise)]
+    found = audited(exercises, wanted, jobs or os.cpu_count() or 1)
+    render = {"text": shown.text, "json": shown.to_json, "html": shown.html}[form]
+    click.echo(render(found), nl=False)
+    sys.exit(0 if found.clean else 1)
+
+
+@cli.command()
 def doctor() -> None:
     """Say how well this machine can confine submissions, and what would make it better.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exercises import Exercise
-from grader import counterexample, inference, points, submission
+from grader import counterexample, diagnosing, inference, points, submission
 from grader.inference import NoTarget, Target
 from grader.points import Points
 from grader.report import Counterexample, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
@@ -15,10 +15,9 @@ from grader.sandbox.limits import Limits
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
-from properties import strategies
 from properties.case import Case
 from properties.contract import Contract
-from properties.property import Property, Verdict, check
+from properties.property import Property, Verdict, check, in_order
 from properties.trial import Bench
 from properties.violation import Note, Status, SubmissionFailed
 
@@ -84,12 +83,16 @@ def _judge(
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
         bench = Bench(ChannelSubject(session), contract)
         verdicts = judge(session, bench, target.exercise, settings)
+        if session.revive():
+            bench.forget()
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
+        named = diagnosing.named(session, bench, verdicts, settings.device)
     except SubmissionFailed as failed:
         return _unjudged(handed_in, settings, began, _load_error(failed, target.name), target)
     finally:
         session.close()
-    notes = [*map(_note, remarks), *map(as_note, bench.notes.values())]
+    said = [*([target.note] if target.note else []), *bench.notes.values()]
+    notes = [*map(_note, remarks), *map(as_note, said)]
     return SubmissionRecord(
         file=handed_in.shown,
         student=handed_in.student,
@@ -101,6 +104,7 @@ def _judge(
         seconds=time.monotonic() - began,
         properties=tuple(properties),
         notes=tuple(dict.fromkeys(notes)),
+        diagnosis=tuple(named),
     )
 
 
@@ -111,44 +115,30 @@ def renamed(contract: Contract, name: str) -> Contract:
 
 def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
     """Judge every claim in order."""
-    bank = [
-        replace(case, device=settings.device)
-        for case in strategies.bank(bench.asked, exercise.cases, settings.seed)
-    ]
+    plan = exercise.plan(settings.seed, settings.device)
     assert bench.contract is not None  # decides about exchanged names, before anything is judged
-    verdicts: list[Verdict] = []
-    failed: set[Property] = set()
-    for wanted in exercise.properties:
-        because = next((p for p in wanted.requires if p in failed), None)
-        if because is not None:
-            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
-        else:
-            verdict = _verdict(wanted, session, bench, bank)
-        if verdict.status is not Status.PASSED:
-            failed.add(wanted)
-        verdicts.append(verdict)
-    return verdicts
+    return list(in_order(plan, lambda wanted: _verdict(wanted, session, bench, plan[wanted])))
 
 
-def _verdict(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:
+def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
     """Judge one claim, in a fresh process if the last one is gone.
 
     Again where the process was killed from outside: that is not the submission's fault.
     """
     for _ in range(TRIES):
-        verdict = _tried(wanted, session, bench, bank)
+        verdict = _tried(wanted, session, bench, cases)
         if not session.killed():
             break
     return verdict
 
 
-def _tried(wanted: Property, session: Session, bench: Bench, bank: Sequence[Case]) -> Verdict:
+def _tried(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
     try:
         if session.revive():
             bench.forget()
     except SubmissionFailed as failure:  # no time is left, or loading it again did not work
         return Verdict(wanted, failure.status, failure=failure)
-    return check(wanted, bench, bank)
+    return check(wanted, bench, cases)
 
 
 def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from exercises import ALL, BY_SLUG, Exercise
 from properties.contract import Contract, Entry
+from properties.violation import Note
 
 RESEMBLES = 0.55
 
@@ -32,6 +33,7 @@ class Defined:
     optional: tuple[str, ...]
     open_ended: bool
     bases: tuple[str, ...] = ()
+    alias_of: str | None = None
 
     def accepts(self, contract: Contract) -> bool:
         """Whether it can be called as the contract calls it, by name or by place."""
@@ -59,6 +61,7 @@ class Target:
 
     exercise: Exercise
     name: str
+    note: Note | None = None
 
 
 def definitions(outline: Mapping[str, Any]) -> list[Defined]:
@@ -77,6 +80,7 @@ def definitions(outline: Mapping[str, Any]) -> list[Defined]:
                 optional=tuple(str(p["name"]) for p in plain if p["has_default"]),
                 open_ended=any(p["kind"] in ("*", "**") for p in parameters),
                 bases=tuple(str(base) for base in entry.get("bases", ())),
+                alias_of=entry.get("alias_of"),
             )
         )
     return found
@@ -89,11 +93,29 @@ def targets(found: Sequence[Defined], exercise: Exercise | None, name: str | Non
     if name is not None:
         found = [d for d in found if d.name == name]
     if exercise is not None:
-        return [Target(exercise, _best(found, exercise, chosen=name is not None).name)]
-    answers = [(d, best) for d in found if (best := _answered(d)) is not None]
+        return [_target(exercise, _best(found, exercise, chosen=name is not None))]
+    answers = {d.name: (best, d) for d in found if (best := _answered(d)) is not None}
     if not answers:
         raise NoTarget(_nothing(found))
-    return [Target(best, d.name) for d, best in answers]
+    # Another name for what is judged already says nothing new.
+    return [_target(*answer) for answer in answers.values() if answer[1].alias_of not in answers]
+
+
+def _target(exercise: Exercise, defined: Defined) -> Target:
+    return Target(exercise, defined.name, _reordered(defined, exercise.contract))
+
+
+def _reordered(defined: Defined, contract: Contract) -> Note | None:
+    """A note on a constructor whose arguments stand in another order than in the statement.
+
+    Called by name, as we call it, it does the same; called by place it does not.
+    """
+    asked = [argument.name for argument in contract.arguments]
+    takes = [name for name in (*defined.required, *defined.optional) if name in asked]
+    if len(takes) < 2 or takes == [name for name in asked if name in takes]:
+        return None
+    text = f"`{defined.name}` takes ({', '.join(takes)}); the statement says ({', '.join(asked)})"
+    return Note("argument_order", text, defined.cell, defined.line)
 
 
 def _answered(defined: Defined) -> Exercise | None:

@@ -59,6 +59,18 @@ class PropertyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DiagnosisRecord:
+    """A known mistake that explains what a submission computes."""
+
+    name: str
+    sentence: str
+    cell: int | None
+    line: int | None
+    cases_matched: int
+    cases_tried: int
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionRecord:
     """The verdict on one definition of one file for one exercise."""
 
@@ -73,6 +85,7 @@ class SubmissionRecord:
     properties: tuple[PropertyRecord, ...] = ()
     notes: tuple[NoteRecord, ...] = ()
     error: ErrorRecord | None = None
+    diagnosis: tuple[DiagnosisRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import NotConfined
 from grader.sandbox.wire import Message
+from grader.sandbox.worker.landmarks import Landmark
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
 
@@ -48,6 +49,7 @@ class Server(Protocol):
 @dataclass(frozen=True)
 class _Loaded:
     remarks: list[dict[str, Any]]
+    landmarks: list[Landmark]
 
 
 @dataclass(eq=False)
@@ -62,12 +64,15 @@ class Session:
     kind: str
     limits: Limits
     names: tuple[str, ...] = ()
-    began: float = field(default_factory=time.monotonic)
+    waited: float = 0.0
+    """seconds of waiting for replies"""
     child: Child | None = None
     cpu: float = 0.0
     """seconds of processor time that earlier children used"""
     received: int = 0
     """bytes of all replies"""
+    landmarks: tuple[Landmark, ...] = ()
+    """where in the code of what was loaded the steps of attention are"""
 
     def read(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
@@ -76,7 +81,9 @@ class Session:
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run what definitions need; the remarks on the first. Raises SubmissionFailed."""
         self.names = names
-        return taken(self._not_killed(self._loaded), _Loaded).remarks
+        loaded = taken(self._not_killed(self._loaded), _Loaded)
+        self.landmarks = tuple(loaded.landmarks)
+        return loaded.remarks
 
     def followed_by(self, limits: Limits) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""
@@ -100,11 +107,15 @@ class Session:
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
     ) -> Message:
         """One request to the present child. Raises SubmissionFailed."""
-        if time.monotonic() - self.began > self.limits.wall_s:
+        if self.waited > self.limits.wall_s:
             text = f"took more than {self.limits.wall_s:g} s in all"
             raise SubmissionFailed(Status.TIMED_OUT, text)
         assert self.child is not None, "read or load before asking"
-        reply = self.child.request(op, meta, tensors)
+        began = time.monotonic()
+        try:
+            reply = self.child.request(op, meta, tensors)
+        finally:
+            self.waited += time.monotonic() - began
         self.received += sum(tensor.nbytes for _, tensor in reply.tensors)
         if self.received > self.limits.replies:
             self.child.close()

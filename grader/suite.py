@@ -89,7 +89,8 @@ class Suite:
                 return Outcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
         devices.pin(cell.device)
         bank = [replace(case, dtype=cell.dtype, device=cell.device) for case in self.bank]
-        return outcome_of(check(cell.wanted, self.bench, bank))
+        chosen = cell.wanted.choose(self.bench.asked, bank)
+        return outcome_of(check(cell.wanted, self.bench, chosen))
 
 
 def rests_on(cell: Cell, contract: Contract) -> list[Cell]:

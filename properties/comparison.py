@@ -42,13 +42,23 @@ def agree(got: Tensor, expected: Tensor, allowed: Allowed, what: str = "output")
     if bool(off.any()):
         excess = torch.where(off, error / allowed.float32.clamp_min(1e-300), 0.0)
         where = _index(int(excess.argmax()), error)
+        wanted, came = told_apart(float(expected[where]), float(got[where]))
         raise Violation(
             Kind.VALUE,
-            f"{expected[where].item():.6g} ± {_limit(allowed, where):.1g}",
-            f"{got[where].item():.6g}; {_count(off)} are off",
+            f"{wanted} ± {_limit(allowed, where):.1g}",
+            f"{came}; {_count(off)} are off",
             _name(what, where),
         )
     return not bool((error > allowed.exact).any())
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ, and at least six."""
+    for digits in range(6, 18):
+        shown = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if shown[0] != shown[1]:
+            break
+    return shown
 
 
 def differs(changed: Tensor, allowed: Allowed, expected: str, what: str = "output") -> None:

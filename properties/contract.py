@@ -12,7 +12,7 @@ from enum import Enum, StrEnum, auto
 import torch
 from torch import Tensor
 
-from properties.case import Case, Content, MaskForm
+from properties.case import Case, Content, MaskForm, MaskType
 from properties.subject import Value
 from properties.violation import Kind, Violation
 from reference import Parameters
@@ -165,6 +165,8 @@ class Contract:
             changes["dropout"] = 0.0
         if not self.has(Trait.MASK):
             changes["mask_form"] = MaskForm.NONE
+        if changes.get("mask_form", case.mask_form) is MaskForm.NONE:
+            changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
         if self.has(Trait.ATTENTION) and not self.has(Trait.STABLE):
             changes["sharpness"] = min(case.sharpness, 2)
             changes["content"] = _without_outlier(case.content)

@@ -1,5 +1,6 @@
 """The exact answer to a case, and how far from it a correct implementation may be."""
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -18,14 +19,24 @@ from reference import (
     split_heads,
 )
 
+MOST = 4096
+LARGEST = 1 << 11
+"""So many answers are remembered, and none with more scores: some hundred MiB at the very most."""
+
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What must come back, in order, each with its tolerance; and every intermediate result."""
+    """What must come back, in order, each with its tolerance; and every intermediate result.
+
+    Shared by all submissions of a process: never to be written on.
+    """
 
     outputs: tuple[Tensor, ...]
     allowed: tuple[Allowed, ...]
     exact: MultiHead
+
+
+_REMEMBERED: dict[tuple[object, ...], Expected] = {}
 
 
 def scale_of(contract: Contract, case: Case) -> float:
@@ -36,7 +47,35 @@ def scale_of(contract: Contract, case: Case) -> float:
 def expect(
     contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
 ) -> Expected:
-    """The oracle's answer in float64."""
+    """The oracle's answer in float64. Remembered: everybody is asked the same things."""
+    if x.requires_grad:
+        return _expect(contract, case, x, parameters, may_attend)
+    family = contract.returns, contract.has(Trait.ATTENTION), scale_of(contract, case)
+    names, tensors = zip(*parameters.items(), strict=True)
+    key = (*family, names, case.heads, case.dtype, _digest(x, may_attend, *tensors))
+    if key not in _REMEMBERED:
+        expected = _expect(contract, case, x, parameters, may_attend)
+        if expected.exact.scores.numel() > LARGEST:
+            return expected
+        if len(_REMEMBERED) == MOST:
+            del _REMEMBERED[next(iter(_REMEMBERED))]
+        _REMEMBERED[key] = expected
+    return _REMEMBERED[key]
+
+
+def _digest(*tensors: Tensor | None) -> bytes:
+    """What tells tensors from others: their shapes and numbers."""
+    seen = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        seen.update(b"-" if tensor is None else repr(tuple(tensor.shape)).encode())
+        if tensor is not None:
+            seen.update(tensor.contiguous().numpy().tobytes())
+    return seen.digest()
+
+
+def _expect(
+    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
+) -> Expected:
     scale = scale_of(contract, case)
     exact = multi_head_attention(x, parameters, case.heads, may_attend, scale)
     if not contract.has(Trait.ATTENTION):

@@ -4,17 +4,18 @@ The name of the judging function is the property's name, the first line of its d
 that a student reads.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
 
 from properties.case import Case
 from properties.contract import Contract, Trait
-from properties.strategies import Prepare, as_drawn, prepared, smaller
+from properties.strategies import Prepare, as_drawn, prepared, smaller, spread
 from properties.trial import Bench, Trial
 from properties.violation import Status, SubmissionFailed, Violation
 
@@ -39,6 +40,7 @@ class Group(StrEnum):
     INITIALISATION = "initialisation"
 
 
+Error = TypeVar("Error", bound=Exception)
 Judge = Callable[[Trial], None]
 
 
@@ -56,16 +58,16 @@ class Property:
     limit: int = 24
     hint: str = ""
     dtypes: tuple[str, ...] = ("float64", "float32")
+    echo: str = ""
+    """why it is there although what it says follows from what it requires"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether the claim makes sense for this contract."""
         return self.needs <= contract.traits
 
     def choose(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
-        """The cases of the bank as this property wants them, evenly chosen if it is expensive."""
-        wanted = prepared(contract, self.prepare, bank)
-        step = -(-len(wanted) // self.limit) if wanted else 1
-        return wanted[::step]
+        """The cases of the bank as this property wants them; a few unlike ones if it is costly."""
+        return spread(prepared(contract, self.prepare, bank), self.limit)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Claims:
         limit: int = 24,
         hint: str = "",
         dtypes: tuple[str, ...] = ("float64", "float32"),
+        echo: str = "",
     ) -> Callable[[Judge], Property]:
         def make(judge: Judge) -> Property:
             claim = (judge.__doc__ or "").strip().partition("\n")[0]
@@ -100,6 +103,7 @@ class Claims:
                 limit=limit,
                 hint=hint,
                 dtypes=dtypes,
+                echo=echo,
             )
 
         return make
@@ -137,23 +141,45 @@ class Verdict:
         return ""
 
 
-def check(wanted: Property, bench: Bench, bank: Sequence[Case]) -> Verdict:
-    """Judge one property on the cases of a bank, small ones first; stop at the first violation.
+def in_order(
+    properties: Iterable[Property], judge: Callable[[Property], Verdict]
+) -> Iterator[Verdict]:
+    """Judge each; what requires a property that does not hold is not tried."""
+    broken: set[Property] = set()
+    for wanted in properties:
+        because = next((required for required in wanted.requires if required in broken), None)
+        if because is None:
+            verdict = judge(wanted)
+        else:
+            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
+        if verdict.status is not Status.PASSED:
+            broken.add(wanted)
+        yield verdict
+
+
+def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
+    """Judge one property on cases that it chose; a failing case is made as small as possible.
 
     Raises only what is our own fault. A dead process is the caller's to replace.
     """
-    tried = 0
-    for case in wanted.choose(bench.contract, bank):
-        tried += 1
+    verdict = first_trouble(wanted, bench, cases)
+    if verdict.violation is None or verdict.case is None:
+        return verdict
+    smallest, found = simplest(wanted, bench, verdict.case, verdict.violation)
+    told = found.on(wanted.claim, str(smallest), wanted.hint)
+    return replace(verdict, case=smallest, violation=told)
+
+
+def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
+    """Judge one property on cases, small ones first, up to the first on which it does not hold."""
+    for tried, case in enumerate(cases, 1):
         try:
             wanted.judge(bench.trial(case))
         except Violation as violation:
-            smallest, found = simplest(wanted, bench, case, violation)
-            told = found.on(wanted.claim, str(smallest), wanted.hint)
-            return Verdict(wanted, Status.FAILED, tried, smallest, violation=told)
+            return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation))
         except SubmissionFailed as failure:
-            return Verdict(wanted, failure.status, tried, case, failure=failure)
-    return Verdict(wanted, Status.PASSED, tried)
+            return Verdict(wanted, failure.status, tried, case, failure=_bare(failure))
+    return Verdict(wanted, Status.PASSED, len(cases))
 
 
 def simplest(
@@ -185,10 +211,16 @@ def _violation(wanted: Property, trial: Trial) -> Violation | None:
     try:
         wanted.judge(trial)
     except Violation as found:
-        return found
+        return _bare(found)
     except SubmissionFailed:
         return None
     return None
+
+
+def _bare(error: Error) -> Error:
+    """An exception that keeps nothing alive: its traceback holds every tensor of the judging."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 SHRINKING = settings(

@@ -38,7 +38,7 @@ def recover(trial: Trial) -> Recovered:
     case = trial.case
     columns = payload_width(case)
     parameters = routing(trial)
-    sequences = [_sequence(case, start, columns) for start in range(0, case.tokens, columns)]
+    sequences = [sequence(case, start, columns) for start in range(0, case.tokens, columns)]
     outputs = trial.outputs(*sequences, parameters=parameters)
     exact = [trial.expect(x, parameters, mask=None) for x in sequences]
     return Recovered(
@@ -83,7 +83,8 @@ def routing(trial: Trial) -> Parameters:
     )
 
 
-def _sequence(case: Case, start: int, columns: int) -> Float[Tensor, "1 tokens d_in"]:
+def sequence(case: Case, start: int, columns: int) -> Float[Tensor, "1 tokens d_in"]:
+    """Random content, and unit vectors as the payload of the tokens from `start` on."""
     content = case.d_in - columns
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
     x[0, :, :content] = rounded(normal(case, "x", case.tokens, content), case)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 FLOAT32 = Note(
     "float32",
-    "given float64, the answer is only as exact as float32: some step computes in float32",
+    "given float64, the answer is only as exact as float32: does some step compute in float32?",
 )
 EXCHANGED = Note(
     "exchanged_names",

@@ -57,7 +57,7 @@ def _rows(report: Report, links: list[str]) -> list[tuple[str, object]]:
 
 def _rendered(template: str, report: Report, **shown: object) -> str:
     return (
-        _environment()
+        environment()
         .get_template(template)
         .render(
             version=one_line(report.headcheck),
@@ -69,7 +69,8 @@ def _rendered(template: str, report: Report, **shown: object) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where the templates are; whatever is put into one is escaped."""
     environment = Environment(
         loader=PackageLoader("grader", "render/templates"),
         autoescape=True,

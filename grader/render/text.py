@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.render.harmless import one_line
-from grader.render.view import Group, Remark, Trouble, View, tally, view
+from grader.render.view import Diagnosis, Group, Remark, Trouble, View, tally, view
 from grader.report import Report
 from properties.violation import Status
 
@@ -65,6 +65,9 @@ def _submission(shown: View) -> Iterator[Line]:
     yield Line(headline, f"bold {_colour(shown.status)}")
     if shown.error:
         yield from _remark("error", shown.error, "red")
+    if shown.diagnosis:
+        yield Line("")
+        yield from _diagnosis(shown.diagnosis)
     if shown.troubles:
         yield Line("")
         yield from _by_group(shown.groups)
@@ -81,9 +84,15 @@ def _submission(shown: View) -> Iterator[Line]:
         yield from _remark("note", note, "")
 
 
+def _diagnosis(found: Diagnosis) -> Iterator[Line]:
+    yield Line(f"  {found.headline}", "bold")
+    for sentence in found.sentences:
+        yield from _indented(4, sentence)
+
+
 def _by_group(groups: Sequence[Group]) -> Iterator[Line]:
     rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} claims") for g in groups]
-    for group, row in zip(groups, _aligned(rows), strict=True):
+    for group, row in zip(groups, aligned(rows), strict=True):
         yield Line(f"  {row}", "" if group.status == Status.PASSED else _colour(group.status))
 
 
@@ -111,7 +120,7 @@ def _indented(by: int, text: str) -> Iterator[Line]:
 def _table(views: Sequence[View]) -> Iterator[Line]:
     head = ("file", "exercise", "score", "status")
     rows = [(_end(shown.file), shown.exercise, shown.score, shown.status) for shown in views]
-    first, *others = _aligned([head, *rows])
+    first, *others = aligned([head, *rows])
     yield Line(first, "bold")
     for shown, row in zip(views, others, strict=True):
         yield Line(row, _colour(shown.status))
@@ -125,7 +134,7 @@ def _end(file: str) -> str:
     return f"…{file}"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The rows with their columns below each other, counted in the cells of a terminal."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [

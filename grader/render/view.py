@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.render.harmless import harmless, one_line
-from grader.report import ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report import DiagnosisRecord, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
 from properties.violation import Status, place
 
 BECAUSE = "because this did not hold: "
@@ -61,6 +61,14 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The mistakes that explain a submission, and how sure that is."""
+
+    headline: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """All that is shown of one submission."""
 
@@ -73,6 +81,7 @@ class View:
     summary: tuple[str, ...]
     error: Remark | None
     notes: tuple[Remark, ...]
+    diagnosis: Diagnosis | None = None
 
     @property
     def answers(self) -> str:
@@ -107,6 +116,7 @@ def view(record: SubmissionRecord) -> View:
         summary=_summary(record),
         error=_remark(record.error) if record.error else None,
         notes=_notes(record.notes),
+        diagnosis=_diagnosis(record.diagnosis),
     )
 
 
@@ -138,6 +148,18 @@ def tally(statuses: Sequence[str]) -> str:
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
     total = f"{len(statuses)} submission{'s' * (len(statuses) != 1)}"
     return f"{total}: {listed}" if listed else total
+
+
+def _diagnosis(found: Sequence[DiagnosisRecord]) -> Diagnosis | None:
+    if not found:
+        return None
+    matched, tried = found[0].cases_matched, found[0].cases_tried
+    many = "One mistake was found; it explains"
+    if len(found) > 1:
+        many = f"{'Two' if len(found) == 2 else len(found)} mistakes were found; they explain"
+    share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
+    sentences = tuple(harmless(f.sentence) + place(f.cell, f.line) for f in found)
+    return Diagnosis(f"{many} the answers to {share} inputs tried:", sentences)
 
 
 def _remark(record: NoteRecord | ErrorRecord) -> Remark:

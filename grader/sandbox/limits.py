@@ -19,6 +19,7 @@ class Limits:
     call_s: float = 10.0
     """wall time of one call"""
     wall_s: float = 120.0
+    """waiting for all replies; the examiner's own time does not count"""
     cpu_s: int = 60
     memory: int | None = 2 << 30
     """address space beyond what the interpreter and torch map anyway; None is no limit"""

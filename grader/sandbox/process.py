@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -158,7 +158,8 @@ class Child:
     status: int
     limits: Limits
     cpu_left: int
-    began: float = field(default_factory=time.monotonic)
+    waited: float = 0.0
+    """seconds of waiting for replies: what the examiner does meanwhile is not held against it"""
     count: int = 0
     told: bytes = b""
     ended: "Ended | None" = None
@@ -173,8 +174,9 @@ class Child:
         if self.closed:
             raise SubmissionFailed(Status.CRASHED, "the process had ended before")
         self.count += 1
-        limit = self.began + self.limits.wall_s
-        deadline = min(limit, time.monotonic() + self.limits.call_s)
+        began = time.monotonic()
+        limit = began + self.limits.wall_s - self.waited
+        deadline = min(limit, began + self.limits.call_s)
         try:
             wire.write(self.socket.fileno(), Message(self.count, op, meta, tensors), deadline)
             reply = wire.read(self.socket.fileno(), deadline, self.limits.reply)
@@ -187,6 +189,8 @@ class Child:
         except wire.BadFrame as error:
             self.close()
             raise SubmissionFailed(Status.CRASHED, f"broke off the conversation: {error}") from None
+        finally:
+            self.waited += time.monotonic() - began
         self._believe(reply)
         return reply
 

@@ -226,7 +226,14 @@ def afterwards_the_two_modules_are_independent(trial: Trial) -> None:
     trial.must_match(tuple(t.double() for t in answer), trial.expected)
 
 
-@claims(T.MASK, after=FORM, limit=2, on=with_values(mask_form=MaskForm.NONE), hint="mask=None")
+@claims(
+    T.MASK,
+    after=FORM,
+    limit=2,
+    on=with_values(mask_form=MaskForm.NONE),
+    hint="mask=None",
+    echo="other claims leave the mask out too; this one says so to whoever demands it",
+)
 def the_mask_may_be_left_out(trial: Trial) -> None:
     """forward(x) works without a mask."""
     trial.run(how=How())

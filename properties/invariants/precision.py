@@ -2,10 +2,12 @@
 
 from properties import comparison
 from properties.contract import Trait
+from properties.instance import Instance
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
 from properties.property import Claims, Group
 from properties.strategies import at_least, both, with_values
+from properties.subject import How
 from properties.trial import Trial
 from properties.violation import Kind, Violation
 
@@ -29,6 +31,26 @@ def float32_is_exact_to_float32(trial: Trial) -> None:
 
 
 @claims(
+    T.MODULE,
+    T.INITIALISED,
+    on=with_values(dtype="float32"),
+    limit=1,
+    dtypes=("float32",),
+    hint="leave the dtype of parameters and buffers to torch.get_default_dtype()",
+)
+def it_takes_float32_as_built(trial: Trial) -> None:
+    """Before anyone converts it, it takes float32 tokens and answers in float32."""
+    arguments = trial.contract.arguments_for(trial.case)
+    built = trial.bench.subject.construct(trial.contract.name, arguments, trial.case.seed)
+    instance = Instance(trial.contract, trial.case, built, built, trial.bench.subject)
+    returned = instance.forward(trial.x, trial.mask, How())
+    trial.check_form(returned, trial.x)
+    for dtype, name in zip(returned.dtypes, trial.names, strict=True):
+        if dtype != "float32":
+            raise Violation(Kind.DTYPE, "float32", dtype, name)
+
+
+@claims(
     on=both(at_least(tokens=2), with_values(dtype="bfloat16", sharpness=1)),
     limit=3,
     dtypes=("bfloat16",),
@@ -40,4 +62,4 @@ def bfloat16_runs(trial: Trial) -> None:
         comparison.finite(output, name)
 
 
-ALL = (float32_is_exact_to_float32, bfloat16_runs)
+ALL = (float32_is_exact_to_float32, it_takes_float32_as_built, bfloat16_runs)

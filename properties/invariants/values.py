@@ -67,7 +67,10 @@ def it_equals_the_equation(trial: Trial) -> None:
 RIGHT = (it_equals_the_equation,)
 
 
-@claims(T.ATTENTION, T.TOKENS, after=RIGHT, limit=6)
+GUARDS = "compares with an answer computed otherwise, and so guards the oracle itself"
+
+
+@claims(T.ATTENTION, T.TOKENS, after=RIGHT, limit=6, echo=GUARDS)
 def it_equals_the_streaming_computation(trial: Trial) -> None:
     """The output equals attention computed one key at a time (online softmax)."""
     visible = trial.may_attend(trial.case.tokens, trial.mask)
@@ -79,7 +82,7 @@ def it_equals_the_streaming_computation(trial: Trial) -> None:
     trial.must_equal(trial.output, streamed, trial.allowed)
 
 
-@claims(T.ATTENTION, T.TOKENS, after=RIGHT, limit=6)
+@claims(T.ATTENTION, T.TOKENS, after=RIGHT, limit=6, echo=GUARDS)
 def it_equals_torch_s_attention(trial: Trial) -> None:
     """The output equals that of torch.nn.functional.scaled_dot_product_attention."""
     exact = trial.expected.exact
@@ -104,6 +107,7 @@ def it_equals_torch_s_attention(trial: Trial) -> None:
     after=RIGHT,
     limit=4,
     on=lambda case: case if case.d_in == case.d_out else with_values(d_in=case.d_out)(case),
+    echo=GUARDS,
 )
 def it_equals_torch_s_multi_head_attention(trial: Trial) -> None:
     """With the same weights the output equals that of torch.nn.MultiheadAttention."""

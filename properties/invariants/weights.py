@@ -49,7 +49,7 @@ def repeating_every_token_changes_nothing(trial: Trial) -> None:
     trial.must_stay(last, trial.output[:, -1], allowed)
 
 
-@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, T.MODULE, limit=12, hint=SUM_HINT)
+@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, limit=12, hint=SUM_HINT)
 def the_weights_sum_to_one(trial: Trial) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
     x = trial.x.clone()
@@ -64,9 +64,7 @@ def the_weights_sum_to_one(trial: Trial) -> None:
     trial.must_equal(trial.run(x, parameters)[0], value, expected.allowed[0])
 
 
-@claims(
-    T.ATTENTION, T.PROJECTED, T.TOKENS, T.MODULE, limit=12, hint="an average lies between extremes"
-)
+@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, limit=12, hint="an average lies between extremes")
 def the_output_lies_between_the_values(trial: Trial) -> None:
     """Before the output projection, every number lies between the values that it averages."""
     parameters = with_parameters(trial, **_identity_projection(trial))
@@ -89,7 +87,6 @@ def _identity_projection(trial: Trial) -> dict[str, Tensor]:
     T.ATTENTION,
     T.PROJECTED,
     T.TOKENS,
-    T.MODULE,
     limit=8,
     hint="equal scores give equal weights: is there something besides q·k in the scores?",
 )
@@ -103,7 +100,6 @@ def without_queries_the_values_are_averaged_evenly(trial: Trial) -> None:
     T.ATTENTION,
     T.PROJECTED,
     T.TOKENS,
-    T.MODULE,
     limit=8,
     hint="after the softmax everything is linear: no activation, no normalisation",
 )
@@ -121,7 +117,6 @@ def the_output_is_linear_in_the_values(trial: Trial) -> None:
     T.ATTENTION,
     T.PROJECTED,
     T.TOKENS,
-    T.MODULE,
     limit=6,
     hint="is the input (or something else) added to the output?",
 )
@@ -159,14 +154,14 @@ def a_constant_added_to_all_keys_changes_nothing(trial: Trial) -> None:
     trial.must_stay(trial.run(parameters=shifted)[0], trial.output, allowed)
 
 
-@claims(*tomography.NEEDS, T.MODULE, on=tomography.possible, limit=10, hint=SUM_HINT)
+@claims(*tomography.NEEDS, on=tomography.possible, limit=10, hint=SUM_HINT)
 def the_weights_are_a_softmax_of_the_scaled_scores(trial: Trial) -> None:
     """The weights it uses are softmax(q·k / √head_dim) over the visible keys, in every head."""
     seen = trial.once(tomography.recover)
     trial.must_equal(seen.weights, seen.expected, seen.allowed, "weights")
 
 
-@claims(*tomography.NEEDS, T.MODULE, on=tomography.possible, limit=6, hint=SUM_HINT)
+@claims(*tomography.NEEDS, on=tomography.possible, limit=6, hint=SUM_HINT)
 def the_weights_are_never_negative(trial: Trial) -> None:
     """No attention weight is negative, and those of every query sum to one."""
     seen = trial.once(tomography.recover)
@@ -176,7 +171,7 @@ def the_weights_are_never_negative(trial: Trial) -> None:
     trial.must_equal(sums, torch.ones_like(sums), total, "sum of weights")
 
 
-@claims(*tomography.NEEDS, T.MODULE, T.CAUSAL, on=tomography.possible, limit=6)
+@claims(*tomography.NEEDS, T.CAUSAL, on=tomography.possible, limit=6)
 def hidden_tokens_get_no_weight(trial: Trial) -> None:
     """The weight of every later token is zero."""
     seen = trial.once(tomography.recover)

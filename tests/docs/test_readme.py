@@ -80,7 +80,7 @@ def test_the_blocks_print_what_they_show(folder: Path) -> None:
         printed = done.stdout.splitlines()
         assert [line for line in lines if line not in printed] == [], f"paste anew: {command}"
         codes[shlex.split(command)[1]] = done.returncode
-    assert codes == {"check": 1, "start": 0, "show": 0, "--headcheck": 0}
+    assert codes == {"check": 1, "start": 0, "show": 0, "audit": 0, "--headcheck": 0}
 
 
 def test_the_exercises_are_all_there_in_order() -> None:

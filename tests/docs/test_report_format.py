@@ -15,6 +15,7 @@ from grader.cli import OURS
 from grader.report import (
     FORMAT,
     Counterexample,
+    DiagnosisRecord,
     ErrorRecord,
     NoteRecord,
     PropertyRecord,
@@ -42,6 +43,7 @@ RECORDS = (
     NoteRecord,
     ErrorRecord,
     SandboxRecord,
+    DiagnosisRecord,
 )
 PLAIN = {int: "integer", str: "string", float: "number", bool: "boolean"}
 JSON = {"integer": (int,), "string": (str,), "number": (int, float), "boolean": (bool,)}
@@ -131,6 +133,7 @@ def a_report() -> Report:
     judged = SubmissionRecord(
         "a.ipynb", "a", "causal_attention", "A", 2.0, 5.0, "failed", 0.5,
         (claim, broken), (NoteRecord("prints", "It prints.", 3, 1), NoteRecord("float32", "…")),
+        diagnosis=(DiagnosisRecord("no_scale", "It is not scaled.", 3, None, 6, 7),),
     )  # fmt: skip
     error = ErrorRecord("not_found", "no such file or folder")
     return report_of(

@@ -7,6 +7,7 @@ on; with `-m deep` there are others, for a verdict must not be luck.
 
 import functools
 import importlib.util
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,7 +93,13 @@ def examined(exercise: Exercise, path: Path, seed: int = 0) -> Examination:
 def must_be_accepted(exercise: Exercise, path: Path, seed: int = 0) -> None:
     examination = examined(exercise, path, seed)
     assert examination.broken(exercise.properties) == ""
-    assert examination.bench.notes == {}
+    assert {kind for kind, _ in examination.bench.notes} == noted(path)
+
+
+def noted(path: Path) -> set[str]:
+    """The notes that an answer announces in its first line: `… (noted: renamed_parameters)`."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return set(re.findall(r"\(noted: (\w+)\)", first))
 
 
 def must_be_refused(exercise: Exercise, path: Path, seed: int = 0) -> None:

@@ -174,7 +174,11 @@ def a_function(d_in: int, d_out: int, bias: bool = False) -> Sizes:
     return Sizes(d_in, d_out, bias)
 
 
-@pytest.mark.parametrize("maker", [Sizes, Renamed, OpenEnded, a_function])
+def by_place_alone(d_in: int, d_out: int, /, bias: bool = False) -> Sizes:
+    return Sizes(d_in, d_out, bias)
+
+
+@pytest.mark.parametrize("maker", [Sizes, Renamed, OpenEnded, a_function, by_place_alone])
 @pytest.mark.parametrize("optional", [{}, {"bias": True}], ids=["plain", "with a bias"])
 def test_arguments_go_by_name_or_else_by_place(
     maker: Callable[..., Any], optional: Mapping[str, bool]

@@ -237,3 +237,29 @@ def test_a_misspelt_exercise_is_suggested() -> None:
         inference.by_slug("causal_atention")
     with pytest.raises(NoTarget, match="no exercise 'zzz'; see `headcheck list`"):
         inference.by_slug("zzz")
+
+
+def test_a_lambda_answers_like_a_function() -> None:
+    cell = "scaled_dot_product_attention = lambda x, W_query, W_key, W_value: x"
+    assert answers(cell) == {"scaled_dot_product_attention": "scaled_dot_product"}
+
+
+def test_another_name_is_judged_where_the_first_says_nothing() -> None:
+    odd = CAUSAL.replace("CausalAttention", "Mine")
+    assert answers(odd, "CausalAttention = Mine") == {"CausalAttention": "causal_attention"}
+    assert answers(odd, "CausalAttention = Mine", slug="causal_attention") == {
+        "CausalAttention": "causal_attention"
+    }
+    assert answers(CAUSAL, "Attention = CausalAttention") == {"CausalAttention": "causal_attention"}
+
+
+def test_arguments_in_another_order_are_noted() -> None:
+    cell = a_class("CausalAttention", "d_out, d_in, context_length, dropout, qkv_bias=False")
+    found = inference.definitions(asdict(outline(read_source(cell.encode(), "py"))))
+    [target] = inference.targets(found, None, None)
+    assert target.note is not None
+    assert target.note.kind == "argument_order"
+    assert target.note.message == (
+        "`CausalAttention` takes (d_out, d_in, context_length, dropout, qkv_bias); "
+        "the statement says (d_in, d_out, context_length, dropout, qkv_bias)"
+    )

@@ -130,3 +130,18 @@ def test_records_are_plain_data() -> None:
     assert plain["definitions"][0]["forward"][0]["name"] == "x"
     for remark in remarks(source, "Wanted"):
         assert json.loads(json.dumps(dataclasses.asdict(remark)))["cell"] == 2
+
+
+def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
+    found = outline(
+        notebook(
+            "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
+        )
+    )
+    assert [(d.name, d.kind, d.alias_of) for d in found.definitions] == [
+        ("A", "class", None),
+        ("f", "function", None),
+        ("B", "class", "A"),
+    ]
+    assert found.definitions[1].parameters == parameters("q", "k=")
+    assert found.definitions[2].parameters == parameters("n")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.comparison import agree, differs, finite, same_shape
+from properties.comparison import agree, differs, finite, same_shape, told_apart
 from properties.tolerance import Allowed
 from properties.violation import Kind, Violation
 
@@ -198,3 +198,18 @@ def test_one_wrong_element_is_found_wherever_it_is(
     assert shown.endswith(f"; 1 of {len(numbers)} elements are off")
     assert place == f"output[{where}]"
     assert math.isclose(float(shown.split(";")[0]), float(got[where]), rel_tol=1e-5, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        (0.25, 0.5, ("0.25", "0.5")),
+        (1.0000001, 1.0000002, ("1.0000001", "1.0000002")),
+        (1.0, 1.0 + 2**-52, ("1", "1.0000000000000002")),
+        (1.0, 1.0, ("1", "1")),
+    ],
+)
+def test_numbers_are_shown_with_the_digits_that_tell_them_apart(
+    one: float, other: float, shown: tuple[str, str]
+) -> None:
+    assert told_apart(one, other) == shown

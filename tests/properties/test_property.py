@@ -162,7 +162,8 @@ def test_a_planted_fault_is_told_on_the_smallest_case_that_shows_it(
 
 def test_the_simplest_case_is_what_the_property_prepares() -> None:
     judge = wrong_where(lambda case: True)
-    verdict = check(claim(judge, prepare=at_least(tokens=4, heads=3)), nobody(), BANK)
+    wanted = claim(judge, prepare=at_least(tokens=4, heads=3))
+    verdict = check(wanted, nobody(), wanted.choose(CONTRACT, BANK))
     assert verdict.case is not None
     assert (verdict.case.tokens, verdict.case.heads, verdict.case.batch) == (4, 3, 1)
 
@@ -304,7 +305,7 @@ MULTI_HEAD_BANK = bank(MULTI_HEAD.contract, 24)
 
 def judged(module: type[nn.Module], wanted: Property) -> Case | None:
     bench = Bench(of_namespace({"MultiHeadAttention": module}), MULTI_HEAD.contract)
-    return check(wanted, bench, MULTI_HEAD_BANK).case
+    return check(wanted, bench, wanted.choose(bench.contract, MULTI_HEAD_BANK)).case
 
 
 def test_a_module_without_a_mask_fails_on_two_tokens() -> None:

@@ -30,9 +30,17 @@ class Variable:
 
     cell: int | None
     line: int
+    value: ast.expr | None
     is_alias: bool
     """A lambda, or another name for something imported or defined: no value of its own."""
-    is_literal: bool
+
+    @property
+    def is_literal(self) -> bool:
+        """A number, a string, or a collection of such."""
+        try:
+            return self.value is not None and ast.literal_eval(self.value) is not ...
+        except (ValueError, TypeError):
+            return False
 
 
 class Book:
@@ -58,9 +66,9 @@ class Book:
         }
         plain = statement.node if isinstance(statement.node, (ast.Assign, ast.AnnAssign)) else None
         value = plain.value if plain else None
-        kind = self._is_alias(value), _is_literal(value)
+        is_alias = self._is_alias(value)
         for name, target in stored.items():
-            self.assigned[name] = Variable(statement.cell, target.lineno, *kind)
+            self.assigned[name] = Variable(statement.cell, target.lineno, value, is_alias)
         others = bound_names(n for n in nodes if not isinstance(n, ast.Name))
         self._defined_since = (self._defined_since - stored.keys()) | others
 
@@ -120,10 +128,3 @@ def methods(node: Defined) -> list[Function]:
     if not isinstance(node, ast.ClassDef):
         return []
     return [n for n in own_nodes(node.body) if isinstance(n, Function)]
-
-
-def _is_literal(value: ast.expr | None) -> bool:
-    try:
-        return value is not None and ast.literal_eval(value) is not ...
-    except (ValueError, TypeError):
-        return False

@@ -6,25 +6,42 @@ It decides nothing. In a sandbox it stands behind a socket; for code that is tru
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
 
-import contextlib
 import copy
-import inspect
-import io
-import random
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from grader.sandbox.wire import Message, named, positional
 from grader.sandbox.worker import paths
+from grader.sandbox.worker.calling import (
+    call_by_name_or_place,
+    changed,
+    form_of,
+    gradients,
+    laid_out,
+    leaves_without_gradient,
+    sendable,
+    set_training,
+    tensors_of,
+)
+from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
 from grader.sandbox.worker.slicing import Step, needed, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
+from grader.sandbox.worker.surroundings import (
+    GRADIENTS,
+    advance,
+    own_random_numbers,
+    random_state,
+    seed,
+    swallowed,
+    watching,
+)
 
 MESSAGE_LIMIT = 400
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
@@ -32,19 +49,6 @@ Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
 
 class Refused(Exception):
     """The submission lacks what was asked for; the message is for its author."""
-
-
-class Sink(io.TextIOBase):
-    """Takes what a submission prints, and keeps only how much it was."""
-
-    written = 0
-
-    def write(self, text: str) -> int:
-        self.written += len(text)
-        return len(text)
-
-    def writable(self) -> bool:
-        return True
 
 
 class Config(types.SimpleNamespace):
@@ -109,6 +113,7 @@ class Host:
         """Run what the definitions of these names need, statement by statement, in order."""
         names = list(meta["names"])
         found = [asdict(remark) for remark in remarks(self.source, names[0])]
+        marks = [asdict(mark) for mark in landmarks(self.source, names[0])]
         module = types.ModuleType("submission")
         module.__dict__.update(self.namespace)
         self.namespace = module.__dict__
@@ -117,7 +122,7 @@ class Host:
         for name in names:
             if name not in self.namespace:
                 raise failure or Refused(f"`{name}` is not defined")
-        return {"remarks": found}, ()
+        return {"remarks": found, "landmarks": marks}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
         """Run the steps that these names need; the first thing that went wrong, if any did."""
@@ -279,154 +284,6 @@ def needed_by_all(source: Source, names: list[str]) -> list[Step]:
     found = [step for name in names for step in needed(source, name)]
     steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
     return [steps[place] for place in sorted(steps)]
-
-
-def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call with named arguments where the names fit, else in the order of the statement."""
-    try:
-        parameters = inspect.signature(maker).parameters
-    except (TypeError, ValueError):
-        return maker(**arguments)
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    if open_ended or set(arguments) <= set(parameters):
-        return maker(**arguments)
-    return maker(*arguments.values())
-
-
-def set_training(target: object, training: bool) -> None:
-    """train() or eval(), for what knows the difference."""
-    if isinstance(target, nn.Module) and target.training is not training:
-        target.train(training)
-
-
-def laid_out(x: Tensor, memory: str) -> Tensor:
-    """The same numbers, differently placed in memory."""
-    if memory == "transposed" and x.dim() > 1:
-        return x.transpose(-1, -2).contiguous().transpose(-1, -2)
-    if memory == "expanded" and x.dim() > 2:
-        return x[:1].expand_as(x)
-    # The caller's own numbers must never be at risk, not even in the same process.
-    return x.clone()
-
-
-def gradients(output: Tensor, wanted: list[Tensor], cotangent: Tensor) -> tuple[Tensor | None, ...]:
-    """Vector-Jacobian products; None where no gradient arrives."""
-    if not output.requires_grad:
-        return (None,) * len(wanted)
-    return torch.autograd.grad(output, wanted, cotangent, allow_unused=True)
-
-
-def leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
-    """Tensors at these paths that do not ask for gradients by themselves."""
-    for path in at:
-        tensor = paths.find(target, path)
-        if tensor is not None and tensor.is_leaf and not tensor.requires_grad:
-            yield tensor
-
-
-def tensors_of(result: object) -> list[Tensor]:
-    """The tensors that a call returned, in order; none unless all of it is tensors."""
-    if isinstance(result, Tensor):
-        return [result]
-    if isinstance(result, tuple | list) and all(isinstance(part, Tensor) for part in result):
-        return list(result)
-    return []
-
-
-def form_of(result: object) -> str:
-    """What came back, in words."""
-    if isinstance(result, tuple | list):
-        parts = ", ".join(type(part).__name__ for part in result[:6])
-        return f"a {type(result).__name__} of {len(result)} ({parts})"
-    return "None (is there a return?)" if result is None else f"one {type(result).__name__}"
-
-
-def sendable(tensor: Tensor) -> Tensor:
-    """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
-    plain = tensor.detach()
-    if plain.layout is not torch.strided:
-        plain = plain.to_dense()
-    plain = plain.as_subclass(Tensor)
-    if plain.device.type == "meta":
-        return torch.zeros(plain.shape, dtype=plain.dtype)
-    return plain.resolve_conj().resolve_neg().cpu()
-
-
-def changed(result: Tensor, copied: Tensor) -> bool:
-    """Whether a result handed out earlier has other numbers now."""
-    if result.device.type == "meta":
-        return False
-    with torch.no_grad():
-        same = (result == copied) | (result.isnan() & copied.isnan())
-        return result.shape != copied.shape or not bool(same.all())
-
-
-def seed(value: int | None) -> None:
-    """Seed every generator a submission is likely to use."""
-    if value is not None:
-        torch.manual_seed(value)
-        random.seed(value)
-
-
-def advance(seeded: int | None) -> None:
-    """Move the random numbers on: whoever reseeds to where they stood is then seen, too."""
-    if seeded is None:
-        torch.rand(1)
-        random.random()
-
-
-@contextlib.contextmanager
-def own_random_numbers() -> Iterator[None]:
-    """Leave the random numbers of the process as they were."""
-    state, python_state = torch.get_rng_state(), random.getstate()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
-        random.setstate(python_state)
-
-
-def random_state() -> tuple[bytes, Any]:
-    """Where torch's and Python's random numbers stand."""
-    return torch.get_rng_state().numpy().tobytes(), random.getstate()
-
-
-GRADIENTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
-    "no_grad": torch.no_grad,
-    "grad": torch.enable_grad,
-    "inference": torch.inference_mode,
-}
-
-
-class _Watcher(torch.overrides.TorchFunctionMode):
-    """Notes the names of torch's attention functions as they are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.called: set[str] = set()
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        name = getattr(func, "__name__", "")
-        if "attention" in name:
-            self.called.add(name)
-        return func(*args, **(kwargs or {}))
-
-
-@contextlib.contextmanager
-def watching(wanted: bool) -> Iterator[set[str]]:
-    """Collect the names of the attention functions that are called inside."""
-    if not wanted:
-        yield set()
-        return
-    with _Watcher() as watcher:
-        yield watcher.called
-
-
-@contextlib.contextmanager
-def swallowed() -> Iterator[None]:
-    """Keep what the submission prints away from everyone else."""
-    with contextlib.redirect_stdout(Sink()), contextlib.redirect_stderr(Sink()):
-        yield
 
 
 def report(error: BaseException) -> dict[str, Any]:

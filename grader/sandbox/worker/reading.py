@@ -7,7 +7,7 @@ anything is for others to decide. Everything here is plain data that JSON can ca
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from grader.sandbox.worker.book import Book, Function, Place, methods
@@ -44,6 +44,8 @@ class Definition:
     times_defined: int
     redefined_in: tuple[int | None, ...]
     """The cells of all definitions but the first."""
+    alias_of: str | None = None
+    """What it is another name for: `Wanted = Attention`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a submission defines, in the order in which each name first appears."""
+    """What a submission defines, each name in the order of first appearance; aliases come last."""
 
     definitions: tuple[Definition, ...]
     assigned: tuple[Assigned, ...]
@@ -78,7 +80,7 @@ def outline(source: Source) -> Outline:
     book = Book(read_program(source))
     definitions = tuple(_definition(book, places) for places in book.definitions.values())
     assigned = (Assigned(name, v.cell, v.line) for name, v in book.assigned.items())
-    return Outline(definitions, tuple(assigned))
+    return Outline((*definitions, *_aliases(book)), tuple(assigned))
 
 
 def remarks(source: Source, name: str) -> tuple[Remark, ...]:
@@ -109,6 +111,20 @@ def _definition(book: Book, places: list[Place]) -> Definition:
         times_defined=len(places),
         redefined_in=tuple(place.cell for place in places[1:]),
     )
+
+
+def _aliases(book: Book) -> Iterator[Definition]:
+    """Lambdas, and other names for what the submission defines."""
+    for name, variable in book.assigned.items():
+        if name in book.definitions:
+            continue
+        if isinstance(variable.value, ast.Lambda):
+            parameters = tuple(_parameters(variable.value.args))
+            at = variable.cell, variable.line
+            yield Definition(name, "function", *at, parameters, None, (), 1, ())
+        elif isinstance(variable.value, ast.Name) and variable.value.id in book.definitions:
+            meant = _definition(book, book.definitions[variable.value.id])
+            yield replace(meant, name=name, alias_of=meant.name)
 
 
 def _signature(book: Book, place: Place, method: str) -> tuple[Parameter, ...] | None:

@@ -1,4 +1,4 @@
-"""The heads have nn.Linear layers instead of query_W, query_b and the others."""
+"""The heads have nn.Linear layers for query_W, query_b … (noted: renamed_parameters)."""
 
 import torch
 import torch.nn as nn

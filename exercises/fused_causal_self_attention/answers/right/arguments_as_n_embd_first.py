@@ -1,4 +1,4 @@
-"""The constructor takes n_embd, n_head, block_size: the wrong way round."""
+"""The constructor takes n_embd, n_head, block_size: called by name, it does the same."""
 
 import torch.nn as nn
 import torch.nn.functional as F

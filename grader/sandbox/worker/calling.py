@@ -1,0 +1,92 @@
+"""How a host calls a submission, and what it makes of what comes back."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.sandbox.worker import paths
+
+
+def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """Call with named arguments where the names fit, else in the order of the statement."""
+    try:
+        parameters = inspect.signature(maker).parameters
+    except (TypeError, ValueError):
+        return maker(**arguments)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if not open_ended and not set(arguments) <= set(parameters):
+        return maker(*arguments.values())
+    nameless = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
+    rest = {name: value for name, value in arguments.items() if name not in nameless}
+    return maker(*(arguments[name] for name in nameless), **rest)
+
+
+def set_training(target: object, training: bool) -> None:
+    """train() or eval(), for what knows the difference."""
+    if isinstance(target, nn.Module) and target.training is not training:
+        target.train(training)
+
+
+def laid_out(x: Tensor, memory: str) -> Tensor:
+    """The same numbers, differently placed in memory."""
+    if memory == "transposed" and x.dim() > 1:
+        return x.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if memory == "expanded" and x.dim() > 2:
+        return x[:1].expand_as(x)
+    # The caller's own numbers must never be at risk, not even in the same process.
+    return x.clone()
+
+
+def gradients(output: Tensor, wanted: list[Tensor], cotangent: Tensor) -> tuple[Tensor | None, ...]:
+    """Vector-Jacobian products; None where no gradient arrives."""
+    if not output.requires_grad:
+        return (None,) * len(wanted)
+    return torch.autograd.grad(output, wanted, cotangent, allow_unused=True)
+
+
+def leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
+    """Tensors at these paths that do not ask for gradients by themselves."""
+    for path in at:
+        tensor = paths.find(target, path)
+        if tensor is not None and tensor.is_leaf and not tensor.requires_grad:
+            yield tensor
+
+
+def tensors_of(result: object) -> list[Tensor]:
+    """The tensors that a call returned, in order; none unless all of it is tensors."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, tuple | list) and all(isinstance(part, Tensor) for part in result):
+        return list(result)
+    return []
+
+
+def form_of(result: object) -> str:
+    """What came back, in words."""
+    if isinstance(result, tuple | list):
+        parts = ", ".join(type(part).__name__ for part in result[:6])
+        return f"a {type(result).__name__} of {len(result)} ({parts})"
+    return "None (is there a return?)" if result is None else f"one {type(result).__name__}"
+
+
+def sendable(tensor: Tensor) -> Tensor:
+    """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
+    plain = tensor.detach()
+    if plain.layout is not torch.strided:
+        plain = plain.to_dense()
+    plain = plain.as_subclass(Tensor)
+    if plain.device.type == "meta":
+        return torch.zeros(plain.shape, dtype=plain.dtype)
+    return plain.resolve_conj().resolve_neg().cpu()
+
+
+def changed(result: Tensor, copied: Tensor) -> bool:
+    """Whether a result handed out earlier has other numbers now."""
+    if result.device.type == "meta":
+        return False
+    with torch.no_grad():
+        same = (result == copied) | (result.isnan() & copied.isnan())
+        return result.shape != copied.shape or not bool(same.all())

@@ -1,0 +1,105 @@
+"""What surrounds a call of a submission: output, random numbers, gradients, what torch is asked."""
+
+import contextlib
+import io
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Sink(io.TextIOBase):
+    """Takes what a submission prints, and keeps only how much it was."""
+
+    written = 0
+
+    def write(self, text: str) -> int:
+        self.written += len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+def seed(value: int | None) -> None:
+    """Seed every generator a submission is likely to use."""
+    if value is None:
+        return
+    # torch.manual_seed would keep the stack of every call, for GPUs that may yet come.
+    torch.default_generator.manual_seed(value)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(value)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(value)
+    random.seed(value)
+
+
+def advance(seeded: int | None) -> None:
+    """Move the random numbers on: whoever reseeds to where they stood is then seen, too."""
+    if seeded is None:
+        torch.rand(1)
+        random.random()
+
+
+@contextlib.contextmanager
+def own_random_numbers() -> Iterator[None]:
+    """Leave the random numbers of the process as they were."""
+    state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _on_gpu()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        random.setstate(python_state)
+        if on_gpu:
+            torch.cuda.set_rng_state_all(on_gpu)
+
+
+def random_state() -> tuple[Any, ...]:
+    """Where torch's and Python's random numbers stand."""
+    states = torch.get_rng_state(), *_on_gpu()
+    return random.getstate(), *(state.numpy().tobytes() for state in states)
+
+
+def _on_gpu() -> list[Tensor]:
+    """The states of the GPUs' generators, once there are any."""
+    return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+
+GRADIENTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no_grad": torch.no_grad,
+    "grad": torch.enable_grad,
+    "inference": torch.inference_mode,
+}
+
+
+class _Watcher(torch.overrides.TorchFunctionMode):
+    """Notes the names of torch's attention functions as they are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: set[str] = set()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = getattr(func, "__name__", "")
+        if "attention" in name:
+            self.called.add(name)
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def watching(wanted: bool) -> Iterator[set[str]]:
+    """Collect the names of the attention functions that are called inside."""
+    if not wanted:
+        yield set()
+        return
+    with _Watcher() as watcher:
+        yield watcher.called
+
+
+@contextlib.contextmanager
+def swallowed() -> Iterator[None]:
+    """Keep what the submission prints away from everyone else."""
+    with contextlib.redirect_stdout(Sink()), contextlib.redirect_stderr(Sink()):
+        yield
