@@ -156,7 +156,7 @@ ATTACKS: tuple[Attack, ...] = (
         returns_its_input returns_freed_memory changes_its_answer_later remembers_its_inputs
         lying_state_dict lying_attributes lying_deepcopy lying_class
         lying_gradient lying_call lying_length writes_on_its_parameters forges_the_report
-        forges_a_note answers_at_length speaks_at_length
+        forges_a_note registers_long_names answers_at_length speaks_at_length
         """,
         NOT_PASSED,
         twin="wrong",

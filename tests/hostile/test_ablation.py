@@ -81,3 +81,9 @@ def test_an_attack_wins_where_a_layer_is_left_out(arenas: Arenas, case: Ablation
     assert whole.attack(attack) == []
     ablated = arenas(Setting(case.rung, case.user, (*case.given_up, case.layer)))
     assert ablated.attack(attack) != []
+
+
+def test_a_landlock_that_lets_files_be_emptied_is_not_enough(arenas: Arenas) -> None:
+    arena = arenas(Setting("B-", AS_IS, ("landlock after version 2",)))
+    assert arena.state["rung"] == "C"
+    assert any("it takes 3" in why for why in arena.state["missing"])
