@@ -1,0 +1,57 @@
+"""Limits: where they come from, in which order, and that the command says what they are."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise
+from grader import cli
+from grader.grading import Settings
+from grader.report import Report, report_of
+from grader.sandbox.limits import Limits
+
+ONE = BY_SLUG["causal_attention"]
+STRICT = replace(ONE, limits={"call_s": 1, "threads": 2})
+
+
+def test_an_exercise_goes_before_the_rest_and_the_command_line_before_it() -> None:
+    base = Settings(limits=Limits(cpu_s=7))
+    assert base.limits_for(None) == base.limits_for(ONE) == Limits(cpu_s=7)
+    assert base.limits_for(STRICT) == Limits(cpu_s=7, call_s=1, threads=2)
+    insisted = replace(base, insisted={"call_s": 3})
+    assert insisted.limits_for(STRICT) == Limits(cpu_s=7, call_s=3, threads=2)
+    assert insisted.limits_for(None) == Limits(cpu_s=7, call_s=3)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
+def test_the_limits_of_an_exercise_exist(exercise: Exercise) -> None:
+    Limits().but(exercise.limits)
+
+
+def test_a_limit_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(TypeError, match="patience"):
+        Limits().but({"patience": 3})
+
+
+def test_the_command_names_the_true_defaults() -> None:
+    fields = asdict(Limits())
+    for limit in cli.LIMITS:
+        assert limit.default << (20 if limit.mebibytes else 0) == fields.pop(limit.field)
+    assert set(fields) == {"source"}
+
+
+def test_limits_that_are_named_reach_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Settings, bool]] = []
+
+    def grade(paths: object, chosen: Settings, *, trusted: bool) -> Report:
+        seen.append((chosen, trusted))
+        return report_of([])
+
+    monkeypatch.setattr("grader.run.grade", grade)
+    for words in (["check", "x.py"], ["grade", "x.py", "--memory", "64", "--trusted"]):
+        with pytest.raises(SystemExit):
+            cli.cli(words, standalone_mode=False)
+    assert [(chosen.insisted, trusted) for chosen, trusted in seen] == [
+        ({}, False),
+        ({"memory": 64 << 20}, True),
+    ]
