@@ -10,7 +10,14 @@ from exercises import Exercise
 from grader import counterexample, diagnosing, inference, points, submission
 from grader.inference import NoTarget, Target
 from grader.points import Points
-from grader.report import Counterexample, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report import (
+    Counterexample,
+    ErrorRecord,
+    NoteRecord,
+    PropertyRecord,
+    SubmissionRecord,
+    shortened,
+)
 from grader.sandbox.limits import Limits
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
@@ -173,7 +180,7 @@ def _records(
             status=verdict.status.value,
             points=got,
             max_points=worth[verdict.property],
-            message=verdict.message,
+            message=shortened(verdict.message),
             case=None if verdict.case is None else str(verdict.case),
             counterexample=_counterexample(verdict, bench),
         )
@@ -193,8 +200,8 @@ def _counterexample(verdict: Verdict, bench: Bench) -> Counterexample | None:
 def _note(remark: Mapping[str, Any]) -> NoteRecord:
     cell, line = remark.get("cell"), remark.get("line")
     return NoteRecord(
-        kind=str(remark.get("kind")),
-        message=str(remark.get("message")),
+        kind=str(remark.get("kind"))[:40],
+        message=shortened(str(remark.get("message"))),
         cell=cell if isinstance(cell, int) else None,
         line=line if isinstance(line, int) else None,
     )
@@ -238,10 +245,10 @@ def _unjudged(
         max_score=round(most, 6),
         status=error.kind if error.kind in known else Status.NOT_TRIED.value,
         seconds=time.monotonic() - began,
-        error=error,
+        error=replace(error, message=shortened(error.message)),
     )
 
 
 def as_note(note: Note) -> NoteRecord:
     """A note of the examiner's, for the record."""
-    return NoteRecord(note.kind, note.message, note.cell, note.line)
+    return NoteRecord(note.kind, shortened(note.message), note.cell, note.line)

@@ -12,6 +12,8 @@ import msgspec
 
 from grader.sandbox.jail.rung import Rung
 
+LONGEST = 4000
+"""how many characters of one text a report carries: a submission chooses some of them"""
 FORMAT = 1
 
 
@@ -105,6 +107,13 @@ class Report:
     headcheck: str
     submissions: tuple[SubmissionRecord, ...]
     sandbox: SandboxRecord | None = None
+
+
+def shortened(text: str) -> str:
+    """The text, or the beginning of it and how long it was."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]} [… shortened: {len(text)} characters in all]"
 
 
 def own_version() -> str:

@@ -23,7 +23,7 @@ def unavailable(setting: Setting) -> str:
 
 AS_IS = None if os.geteuid() else NOBODY
 SETTINGS = [Setting("A", user=AS_IS), Setting("B", user=AS_IS)]
-EVERY = [Setting(rung, user=user) for rung in ("A", "B") for user in (None, NOBODY)]
+EVERY = [Setting(rung, user=user) for rung in ("A", "B", "B-") for user in (None, NOBODY)]
 Arenas = Callable[[Setting], Arena]
 
 

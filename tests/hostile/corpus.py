@@ -156,7 +156,7 @@ ATTACKS: tuple[Attack, ...] = (
         returns_its_input returns_freed_memory changes_its_answer_later remembers_its_inputs
         lying_state_dict lying_attributes lying_deepcopy lying_class
         lying_gradient lying_call lying_length writes_on_its_parameters forges_the_report
-        forges_a_note answers_at_length speaks_at_length
+        forges_a_note registers_long_names answers_at_length speaks_at_length
         """,
         NOT_PASSED,
         twin="wrong",
@@ -164,21 +164,32 @@ ATTACKS: tuple[Attack, ...] = (
     *_all("lying_parameters returns_a_million_tensors", NOT_PASSED, twin="wrong", limits=HANGING),
 )
 
-KNOWN_LIMITS: tuple[tuple[Attack, str], ...] = (
-    (
+
+@dataclass(frozen=True, slots=True)
+class KnownLimit:
+    """An attack that wins, on which rungs, and why."""
+
+    attack: Attack
+    rungs: frozenset[str]
+    why: str
+
+
+KNOWN_LIMITS: tuple[KnownLimit, ...] = (
+    KnownLimit(
         Attack("hides_its_side_effects", FAILED, twin="writes_over_its_input"),
+        frozenset({"A", "B", "B-"}),
         "what only the submission's process can know is told by that process",
     ),
-    (
+    KnownLimit(
         Attack("learns_by_stat", PASSED),
+        frozenset({"B", "B-"}),
         "Landlock does not cover stat: names, sizes and times can be asked for, not contents",
     ),
-    (
+    KnownLimit(
         Attack("sees_processes", PASSED),
+        frozenset({"B", "B-"}),
         "stat works in /proc, too: it can be told which processes exist",
     ),
 )
-"""attacks that win, and why they do"""
 PAIRED = "looks_for_neighbours"
 """the attack that is run beside itself: `test_isolation.py`"""
-BY_NAME = {attack.name: attack for attack in ATTACKS}

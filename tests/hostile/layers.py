@@ -14,7 +14,7 @@ from grader.sandbox import wire
 RUN = """
 import sys
 from grader.sandbox import server
-from grader.sandbox.jail import cell, confine, kernel, owner
+from grader.sandbox.jail import cell, confine, kernel, landlock, owner
 from grader.sandbox.jail.rung import Layer
 mount = kernel.mount
 {patch}
@@ -25,6 +25,7 @@ IN_THE_SERVER: Mapping[str, str] = {
     "environment": "server.clear_environment = lambda jail: None",
     "owner": "owner.become_unprivileged = lambda needed: None",
     "capabilities": "kernel.drop_capabilities = lambda: None",
+    "landlock after version 2": "landlock.abi = lambda: 2",
     "quota": (
         "kernel.mount = lambda *given: mount(*given[:4], 'mode=700' if 'size=' in str(given[4:])"
         " and 'mode=700' in given[4] else ''.join(given[4:]))"

@@ -32,6 +32,12 @@ def memory_of(pid: int) -> int:
     return sum(map(int, private))
 
 
+def files_of_user(place: str) -> int:
+    """How many entries of a folder belong to the user whom submissions run as."""
+    user = os.geteuid() if AS_IS is None else AS_IS
+    return sum(path.lstat().st_uid == user for path in Path(place).iterdir())
+
+
 def counted(arena: Arena) -> dict[str, int]:
     """What must not grow."""
     said = arena.ask(op="grade", path=str(arena.folder / "nothing.py"))
@@ -40,7 +46,7 @@ def counted(arena: Arena) -> dict[str, int]:
         "processes below the examiner": len(list(below(arena.process.pid))),
         "descriptors of the examiner": said["descriptors"],
         "descriptors of the server": len(os.listdir(f"/proc/{server}/fd")),  # noqa: PTH208
-        "files in /tmp, /var/tmp, /dev/shm": sum(len(list(Path(p).iterdir())) for p in PLACES),
+        "its user's files in shared places": sum(map(files_of_user, PLACES)),
         "MiB of the examiner": said["memory"] >> 20,
         "private MiB of the server": memory_of(server) // KIB,
         "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),

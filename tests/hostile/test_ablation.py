@@ -10,7 +10,7 @@ import pytest
 
 from tests.hostile.arena import Setting
 from tests.hostile.conftest import AS_IS, Arenas
-from tests.hostile.corpus import BY_NAME
+from tests.hostile.corpus import ATTACKS, KNOWN_LIMITS
 from tests.hostile.users import NOBODY
 
 
@@ -30,19 +30,21 @@ class Ablation:
 
 
 ABLATIONS = (
-    Ablation("landlock", "reads_other_submissions"),
-    Ablation("landlock", "reads_the_solution"),
-    Ablation("landlock", "rewrites_results"),
-    Ablation("landlock", "learns_from_earlier_runs"),
+    # On A, what Landlock forbids to open is covered by empty folders, too.
+    Ablation("landlock", "reads_other_submissions", rung="B"),
+    Ablation("landlock", "reads_the_solution", rung="B"),
+    Ablation("landlock", "rewrites_results", rung="B"),
+    Ablation("landlock", "learns_from_earlier_runs", rung="B"),
+    Ablation("namespaces", "learns_by_stat"),
     Ablation("seccomp", "fork_bomb"),
-    Ablation("seccomp", "changes_modes"),
-    Ablation("seccomp", "connects_by_unix_sockets"),
+    Ablation("seccomp", "changes_modes", rung="B"),
+    Ablation("seccomp", "connects_by_unix_sockets", rung="B"),
     Ablation("seccomp", "reaches_the_kernel"),
     Ablation("seccomp", "calls_by_another_abi"),
     Ablation("rlimits", "opens_many_files"),
     Ablation("rlimits", "memory_bomb_of_bytes"),
     Ablation("rlimits", "thread_bomb"),
-    # Behind these two stands seccomp, which lets no socket and no signal to others through.
+    # Behind these stands seccomp, which lets no socket and no signal to others through.
     Ablation("namespaces", "sends_by_udp", ("seccomp",)),
     Ablation("scopes", "signals_the_examiner", ("seccomp",), rung="B"),
     Ablation("quota", "fills_the_disk"),
@@ -62,6 +64,7 @@ UNPROVEN = {
 """layers without which no attack of the corpus wins, and why they are there all the same"""
 
 
+BY_NAME = {a.name: a for a in (*ATTACKS, *(limit.attack for limit in KNOWN_LIMITS))}
 FIRST = {case.layer: case for case in reversed(ABLATIONS)}
 CASES = [
     pytest.param(case, id=str(case), marks=() if FIRST[case.layer] is case else pytest.mark.deep)
@@ -78,3 +81,9 @@ def test_an_attack_wins_where_a_layer_is_left_out(arenas: Arenas, case: Ablation
     assert whole.attack(attack) == []
     ablated = arenas(Setting(case.rung, case.user, (*case.given_up, case.layer)))
     assert ablated.attack(attack) != []
+
+
+def test_a_landlock_that_lets_files_be_emptied_is_not_enough(arenas: Arenas) -> None:
+    arena = arenas(Setting("B-", AS_IS, ("landlock after version 2",)))
+    assert arena.state["rung"] == "C"
+    assert any("it takes 3" in why for why in arena.state["missing"])

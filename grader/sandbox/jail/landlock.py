@@ -14,6 +14,8 @@ from pathlib import Path
 
 from grader.sandbox.jail import kernel
 
+TRUNCATE_ABI = 3
+"""before it, a file that must not be written could still be emptied"""
 SCOPE_ABI = 6
 """from here on it also confines signals and abstract unix sockets"""
 _NETWORK_ABI = 4
@@ -26,7 +28,7 @@ REFER, TRUNCATE = 1 << 13, 1 << 14
 READ = READ_FILE | READ_DIR
 SCRATCH = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 _OF_A_FILE = WRITE_FILE | READ_FILE | TRUNCATE
-_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+_RIGHTS = {3: 15, 4: 15}
 """how many rights on files an ABI knows; from 5 on it is 16"""
 
 

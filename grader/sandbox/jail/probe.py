@@ -74,8 +74,11 @@ def _namespaces(needed: Sequence[Path]) -> None:
 
 
 def _landlock() -> None:
+    version = landlock.abi()
+    if version < landlock.TRUNCATE_ABI:
+        raise OSError(f"this kernel has version {version} of Landlock, it takes 3")
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    landlock.restrict(landlock.ruleset({}, landlock.abi()))
+    landlock.restrict(landlock.ruleset({}, version))
 
 
 def _scopes() -> None:

@@ -59,7 +59,7 @@ HELP: Mapping[Layer, str] = MappingProxyType(
             "containers usually do not, and rung B is what to expect there"
         ),
         Layer.LANDLOCK: (
-            "needs Linux 5.13 or later with Landlock among the security modules "
+            "needs Linux 6.2 or later with Landlock among the security modules "
             "(boot with lsm=landlock,…), and a container that lets it through"
         ),
         Layer.SCOPES: "needs Linux 6.12 or later",

@@ -61,7 +61,6 @@ clone 56 220
 exit 60 93
 uname 63 160
 fcntl 72 25
-flock 73 32
 fsync 74 82
 fdatasync 75 83
 truncate 76 45
@@ -158,6 +157,7 @@ CONDITIONAL = {
     "ioctl": Only(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
     "fcntl": Only(1, (0, 1, 2, 3, 4, 1030)),  # duplicate, and flags
     "prlimit64": Only(0, (0,)),  # its own limits
+    "sched_getaffinity": Only(0, (0,)),  # its own processors: of others it would tell that they are
 }
 NOT_THERE = ("clone3",)
 """answered as by a kernel that does not know them: the C library then uses what came before"""

@@ -1,5 +1,6 @@
 """Replaces the function that reads requests, and never reads one again."""
 
+import os
 import time
 from grader.sandbox import wire
 
@@ -8,10 +9,10 @@ from torch import nn
 
 
 def attack():
-    def wait(fd, buffers):
+    def wait(*given):
         time.sleep(3600)
 
-    wire.readv = wait
+    os.readv = os.read = wire.read = wait
 
 
 class MultiHeadAttention(nn.Module):

@@ -3,7 +3,6 @@
 import functools
 import multiprocessing
 import os
-import pathlib
 import subprocess
 
 import torch.nn.functional as F
@@ -28,7 +27,7 @@ def attack():
                 won.append("ran")
         except Exception:
             pass
-    return won if pathlib.Path("@arena@/canary").stat().st_size > 6 else []
+    return won
 
 
 class MultiHeadAttention(nn.Module):
