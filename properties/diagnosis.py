@@ -81,6 +81,8 @@ CASES = (
         content=Content.ZERO,
         seed=2005,
     ),
+    Case(batch=2, tokens=3, context_length=3, d_in=3, head_dim=3, bias=True, seed=2012),
+    Case(batch=2, tokens=5, context_length=7, d_in=5, head_dim=5, seed=2013),
     Case(batch=2, tokens=19, context_length=20, d_in=3, heads=2, head_dim=2, seed=2006),
 )
 """Where misconceptions differ. Those with d_in = d_out are for what only runs there."""
@@ -95,6 +97,12 @@ EXTREME = tuple(
     )
 )
 """For answers that are right on the others: scores that outweigh a fill and overflow an exp."""
+
+ENOUGH = 3
+"""how many answers there must be to explain"""
+
+WAYS = 4
+"""how many ways to make a mistake are tried beside another one"""
 
 HABITS: tuple[Change, ...] = (
     {"hide": lowest},
@@ -124,16 +132,17 @@ def diagnose(bench: Bench, device: str = "cpu") -> tuple[Finding, ...]:
     there either.
     """
     try:
-        samples = [*_samples(bench, CASES, device), *_recovered(bench, device)]
+        # Modules of the size of a real model take a second to make.
+        few = bench.contract.sizes is not None
+        cases, extreme = (CASES[:ENOUGH], EXTREME[:1]) if few else (CASES, EXTREME)
+        samples = [*_samples(bench, cases, device), *_recovered(bench, device)]
         if not any(sample.wrong for sample in samples):
-            samples += _samples(bench, EXTREME, device)
+            samples += _samples(bench, extreme, device)
     except SubmissionFailed:
         return ()  # out of time or memory: nothing that could be compared
     known = [m for m in CATALOGUE if not m.of_heads or bench.contract.has(Trait.HEADS)]
-    # Where the sizes are those of a real model, thousands of pairs would take too long.
-    pairs = bench.contract.has(Trait.WIDTHS) or not bench.contract.sizes
     if bench.contract.returns is not Returns.WEIGHTS_TWICE:
-        return _explanation(samples, known, pairs) or _about_dropout(bench, device)
+        return _explanation(samples, known, pairs=not few) or _about_dropout(bench, device)
     parts = [[sample.part(i) for sample in samples] for i in (0, 1)]
     # What is returned besides, or instead, is no question where there is one thing to return.
     known = [m for m in known if not any("give" in change for change in m.changes)]
@@ -293,7 +302,7 @@ def _explanation(
     samples: Sequence[Sample], known: Sequence[Misconception], pairs: bool
 ) -> tuple[Finding, ...]:
     first = next((sample for sample in samples if sample.wrong), None)
-    if first is None:
+    if first is None or sum(sample.telling for sample in samples) < ENOUGH:
         return ()
     others = [sample for sample in samples if sample is not first]
     with torch.no_grad():
@@ -332,7 +341,7 @@ def _pairs(sample: Sample, known: Sequence[Misconception]) -> Iterator[tuple[Nam
     common = [
         (each, change)
         for each in known
-        for change in each.changes
+        for change in each.changes[:WAYS]
         if not each.rare and _matters(sample, change)
     ]
     for (one, change), (other, another) in itertools.combinations(common, 2):

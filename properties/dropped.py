@@ -40,7 +40,10 @@ NEAR = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The exact weights, and those of many copies of one sequence."""
+    """The exact weights, and those of many copies of one sequence.
+
+    Heads that are narrower than a sequence is long show the first keys alone.
+    """
 
     exact: Float[Tensor, "heads q k"]
     scores: Float[Tensor, "heads q k"]
@@ -67,7 +70,7 @@ class Weights:
 def diagnose(bench: Bench, device: str) -> Misconception | None:
     """What is wrong with dropout alone, if it is known. Raises SubmissionFailed."""
     contract = bench.contract
-    if not contract.has(*tomography.NEEDS, Trait.MODULE, Trait.WIDTHS, Trait.BATCH):
+    if not contract.has(*tomography.NEEDS, Trait.MODULE, Trait.BATCH):
         return None
     trial = bench.fresh(contract.fit(replace(CASE, device=device)))
     evaluated = _weights(trial, training=False)
@@ -85,7 +88,8 @@ def _weights(trial: Trial, training: bool) -> Weights:
     exact = trial.expect(x, parameters, mask=None).exact
     shown = _outputs(trial, x.expand(case.batch, -1, -1), training)
     used = shown[..., :columns].permute(0, 2, 1, 3)[..., : case.tokens]
-    return Weights(exact.weights[0], exact.scores[0], used)
+    seen = used.shape[-1]
+    return Weights(exact.weights[0, ..., :seen], exact.scores[0, ..., :seen], used)
 
 
 def _outputs(trial: Trial, x: Tensor, training: bool) -> Tensor:
@@ -126,7 +130,7 @@ def _in_training(trial: Trial, seen: Weights) -> Misconception | None:
     if _single_coordinates(trial):
         return known.NOT_ON_WEIGHTS
     if seen.factor is None:
-        return _by_rows(seen, rate)
+        return _by_rows(seen, rate) if seen.exact.shape[-1] == trial.case.tokens else None
     return _by_factor(seen, seen.factor, rate) or _together(seen)
 
 

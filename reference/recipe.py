@@ -19,8 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.linear import linear
-from reference.multi_head import Parameters, merge_heads, split_heads
+from reference.multi_head import Parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +106,25 @@ class Steps:
     def p(self) -> Parameters:
         """The weights of the layers."""
         return self.given.parameters
+
+
+# ------------------------------------------------------------- of any shape, so not annotated
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """X Wᵀ + b."""
+    return x @ weight.mT if bias is None else x @ weight.mT + bias
+
+
+def split_heads(t: Tensor, heads: int) -> Tensor:
+    """One block of neighbouring columns for each head: batch heads tokens head_dim."""
+    *size, width = t.shape
+    return t.reshape(*size, heads, width // heads).transpose(-3, -2)
+
+
+def merge_heads(t: Tensor) -> Tensor:
+    """The heads side by side again."""
+    return t.transpose(-3, -2).flatten(-2)
 
 
 # ---------------------------------------------------------------------------- the right steps

@@ -56,6 +56,7 @@ LAYERS: Sequence[Misconception] = (
         "one_projection_for_all",
         "Queries, keys and values come from one layer.",
         "projection",
+        rare=True,
     )(*({"assign": layers.roles(i, i, i)} for i in range(3))),
     fault(
         "values_not_projected",

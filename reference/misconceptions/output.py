@@ -22,6 +22,7 @@ NOTHING: Sequence[Misconception] = (
         "values_returned",
         "The values come back as they are: nobody attends to anything.",
         "last return",
+        rare=True,
     )(
         {"finish": output.values_projected},
         {"use": scores.each_to_itself},
@@ -141,8 +142,8 @@ OUTPUT: Sequence[Misconception] = (
         "last return",
         rare=True,
     )(
-        {"give": output.returned("output", "weights")},
-        {"give": output.returned("output", "matrix")},
+        {"give": output.weights_too("weights")},
+        {"give": output.weights_too("matrix")},
     ),
     fault(
         "weights_not_returned",

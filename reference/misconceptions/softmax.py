@@ -55,6 +55,7 @@ SOFTMAX: Sequence[Misconception] = (
         "log_softmax",
         "The logarithms of the weights serve as weights: log_softmax in the place of softmax.",
         "softmax:log | softmax",
+        rare=True,
     )(normalise=scores.logarithms),
     fault(
         "normalised_by_sum",
@@ -79,6 +80,7 @@ SOFTMAX: Sequence[Misconception] = (
         "all_keys_alike",
         "All visible tokens get the same weight: queries and keys have no part in it.",
         "softmax | scores",
+        rare=True,
     )(normalise=scores.equal_shares),
     fault(
         "hardmax",

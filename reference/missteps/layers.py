@@ -6,9 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reference.linear import linear
-from reference.multi_head import split_heads
-from reference.recipe import Steps, Three, projections
+from reference.recipe import Steps, Three, linear, projections, split_heads
 
 # ------------------------------------------------------------------------------------------ see
 

@@ -6,9 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reference.linear import linear
-from reference.multi_head import merge_heads
-from reference.recipe import Steps, asked, output_layer
+from reference.recipe import Steps, asked, linear, merge_heads, output_layer
 
 # ------------------------------------------------------------------------------------------ mix
 
@@ -186,6 +184,17 @@ def input_itself(s: Steps) -> Tensor:
 def returned(*names: str) -> Callable[[Steps], tuple[Tensor, ...]]:
     """These, whatever was asked for."""
     return lambda s: tuple(s.used if name == "weights" else asked(s, name) for name in names)
+
+
+def weights_too(name: str) -> Callable[[Steps], tuple[Tensor, ...]]:
+    """The weights beside the output, where only that is asked for."""
+
+    def give(s: Steps) -> tuple[Tensor, ...]:
+        if len(s.given.wanted) > 1:
+            raise ValueError("the weights are asked for")
+        return s.output, asked(s, name)
+
+    return give
 
 
 def given_weights(change: Callable[[Steps], Tensor]) -> Callable[[Steps], tuple[Tensor, ...]]:

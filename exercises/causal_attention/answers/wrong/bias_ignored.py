@@ -1,4 +1,4 @@
-"""Takes qkv_bias and never passes it on: there is never a bias."""
+"""Takes qkv_bias and never passes it on: there is never a bias. (named: bias_missing)"""
 
 import torch
 from torch import nn

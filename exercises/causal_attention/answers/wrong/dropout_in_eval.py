@@ -1,4 +1,4 @@
-"""F.dropout acts in eval mode too: its `training` is True unless told otherwise."""
+"""F.dropout acts in eval mode too: its `training` is True unless told otherwise. (named: dropout_in_evaluation)"""
 
 import torch
 import torch.nn.functional as F

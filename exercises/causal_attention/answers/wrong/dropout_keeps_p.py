@@ -1,4 +1,4 @@
-"""Takes dropout for the probability of staying."""
+"""Takes dropout for the probability of staying. (named: dropout_keeps_p)"""
 
 import torch
 from torch import nn

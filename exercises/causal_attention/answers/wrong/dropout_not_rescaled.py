@@ -1,4 +1,4 @@
-"""Drops weights and does not scale up those that stay."""
+"""Drops weights and does not scale up those that stay. (named: dropout_not_rescaled)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Uses Dropout1d, which drops all weights of a query at once."""
+"""Uses Dropout1d, which drops all weights of a query at once. (named: dropout_of_whole_rows)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Drops entries of the output instead of attention weights."""
+"""Drops entries of the output instead of attention weights. (named: dropout_not_on_weights)"""
 
 import torch
 from torch import nn

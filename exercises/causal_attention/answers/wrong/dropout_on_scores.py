@@ -1,4 +1,4 @@
-"""Drops scores before the softmax: a dropped score is 0, not weight 0."""
+"""Drops scores before the softmax: a dropped score is 0, not weight 0. (named: dropout_before_softmax)"""
 
 import torch
 from torch import nn

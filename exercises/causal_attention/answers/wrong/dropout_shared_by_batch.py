@@ -1,4 +1,4 @@
-"""Draws one pattern of dropped weights and uses it for every sequence of the batch."""
+"""Draws one pattern of dropped weights and uses it for every sequence of the batch. (named: dropout_shared_by_batch)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""After dropping, divides each row by its sum instead of by 1 - p."""
+"""After dropping, divides each row by its sum instead of by 1 - p. (named: dropout_renormalised)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A window: no token looks back further than eight tokens."""
+"""A window: no token looks back further than eight tokens. (named: window)"""
 
 import torch
 from torch import nn

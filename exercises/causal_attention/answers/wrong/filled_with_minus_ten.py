@@ -1,4 +1,4 @@
-"""Fills the future with -10, which is small but not out of reach."""
+"""Fills the future with -10, which is small but not out of reach. (named: filled_with_small_number)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Fills the future with +inf: the sign is lost, and the softmax gives NaN."""
+"""Fills the future with +inf: the sign is lost, and the softmax gives NaN. (named: filled_with_plus_infinity)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Scales the caller's input in place before projecting it to queries."""
+"""Scales the caller's input in place before projecting it to queries. (named: bias_not_scaled)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The queries are compared with the values, and the keys are mixed."""
+"""The queries are compared with the values, and the keys are mixed. (named: keys_and_values_exchanged)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Views the keys as (b, d_out, tokens) instead of transposing them, which scrambles them."""
+"""Views the keys as (b, d_out, tokens) instead of transposing them, which scrambles them. (named: keys_viewed_not_transposed)"""
 
 import torch
 from torch import nn

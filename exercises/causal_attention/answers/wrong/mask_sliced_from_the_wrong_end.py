@@ -1,4 +1,4 @@
-"""Takes the last rows of the mask: for short inputs every token sees everything."""
+"""Takes the last rows of the mask: for short inputs every token sees everything. (named: mask_cut_from_the_end)"""
 
 import torch
 from torch import nn

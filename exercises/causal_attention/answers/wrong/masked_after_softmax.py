@@ -1,4 +1,4 @@
-"""Zeroes the future after the softmax and leaves the rows short of one."""
+"""Zeroes the future after the softmax and leaves the rows short of one. (named: masked_after_softmax)"""
 
 import torch
 from torch import nn

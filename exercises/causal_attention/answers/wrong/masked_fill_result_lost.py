@@ -1,4 +1,4 @@
-"""masked_fill returns a new tensor, which is thrown away: nothing is masked."""
+"""masked_fill returns a new tensor, which is thrown away: nothing is masked. (named: no_mask)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The mask is made and never used: every token sees the future."""
+"""The mask is made and never used: every token sees the future. (named: no_mask)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""qkv_bias reaches the query layer alone."""
+"""qkv_bias reaches the query layer alone. (named: bias_missing)"""
 
 import torch
 from torch import nn

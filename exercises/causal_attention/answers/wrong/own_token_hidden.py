@@ -1,4 +1,4 @@
-"""The mask starts on the diagonal: no token sees itself, and the first sees nothing."""
+"""The mask starts on the diagonal: no token sees itself, and the first sees nothing. (named: own_token_hidden)"""
 
 import torch
 from torch import nn

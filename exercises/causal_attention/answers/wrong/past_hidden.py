@@ -1,4 +1,4 @@
-"""The wrong triangle is masked: every token sees itself and the future."""
+"""The wrong triangle is masked: every token sees itself and the future. (named: mask_transposed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Masks after the softmax and renormalises: 0/0 once the future takes all the weight."""
+"""Masks after the softmax and renormalises: 0/0 once the future takes all the weight. (named: renormalised_after_softmax)"""
 
 import math
 

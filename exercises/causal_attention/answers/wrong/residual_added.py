@@ -1,4 +1,4 @@
-"""Adds the input to the output wherever the widths allow it."""
+"""Adds the input to the output wherever the widths allow it. (named: residual_added)"""
 
 import torch
 from torch import nn

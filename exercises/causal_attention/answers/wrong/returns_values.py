@@ -1,4 +1,4 @@
-"""Returns the value projection without mixing it."""
+"""Returns the value projection without mixing it. (named: values_returned)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Divides by the root of d_in instead of d_out."""
+"""Divides by the root of d_in instead of d_out. (named: scale_by_d_in)"""
 
 import torch
 from torch import nn

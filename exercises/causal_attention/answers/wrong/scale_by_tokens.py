@@ -1,4 +1,4 @@
-"""Divides by the root of the number of tokens: shape[1] where shape[-1] was meant."""
+"""Divides by the root of the number of tokens: shape[1] where shape[-1] was meant. (named: scale_by_tokens)"""
 
 import torch
 from torch import nn

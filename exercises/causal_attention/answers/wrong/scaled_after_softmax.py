@@ -1,4 +1,4 @@
-"""Divides the weights instead of the scores."""
+"""Divides the weights instead of the scores. (named: scaled_after_softmax)"""
 
 import torch
 from torch import nn

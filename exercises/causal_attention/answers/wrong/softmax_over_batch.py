@@ -1,4 +1,4 @@
-"""The softmax runs over dimension 0, the batch."""
+"""The softmax runs over dimension 0, the batch. (named: softmax_over_batch)"""
 
 import torch
 import torch.nn.functional as F

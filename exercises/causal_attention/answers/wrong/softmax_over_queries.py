@@ -1,4 +1,4 @@
-"""The softmax runs over dimension 1, the queries."""
+"""The softmax runs over dimension 1, the queries. (named: softmax_over_queries)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Calls self.eval() in forward: training ends there, and dropout never acts."""
+"""Calls self.eval() in forward: training ends there, and dropout never acts. (named: dropout_never)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Returns a pair of output and weights instead of the output."""
+"""Returns a pair of output and weights instead of the output. (named: weights_returned_too)"""
 
 import torch
 from torch import nn

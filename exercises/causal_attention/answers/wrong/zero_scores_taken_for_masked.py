@@ -1,4 +1,4 @@
-"""Looks for zeros in the lower triangle to find the future: an honest score of 0 goes too."""
+"""Looks for zeros in the lower triangle to find the future: an honest score of 0 goes too. (named: zero_scores_hidden)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Adds the input to the output, which is the business of the block around it."""
+"""Adds the input to the output, which is the business of the block around it. (named: residual_added)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Averages the keys instead of the values."""
+"""Averages the keys instead of the values. (named: keys_averaged)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""F.dropout without the training flag: drops weights in evaluation, too."""
+"""F.dropout without the training flag: drops weights in evaluation, too. (named: dropout_in_evaluation)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Drops a tenth of the weights in training, though no dropout was asked for."""
+"""Drops a tenth of the weights in training, though no dropout was asked for. (named: dropout_not_asked_for)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Future scores become -1e-9 where -1e9 was meant."""
+"""Future scores become -1e-9 where -1e9 was meant. (named: filled_with_tiny_number)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Future scores become -10, which is not low enough."""
+"""Future scores become -10, which is not low enough. (named: filled_with_small_number)"""
 
 import math
 

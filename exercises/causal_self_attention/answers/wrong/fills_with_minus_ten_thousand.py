@@ -1,4 +1,4 @@
-"""Hidden scores are set to -10000, which scores can be below."""
+"""Hidden scores are set to -10000, which scores can be below. (named: filled_with_moderate_number)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Future scores become zero, which softmax does not ignore."""
+"""Future scores become zero, which softmax does not ignore. (named: filled_with_zero)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""c_attn has no bias."""
+"""c_attn has no bias. (named: bias_missing)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Cuts into head-size many heads, each n_head wide."""
+"""Cuts into head-size many heads, each n_head wide. (named: heads_and_head_dim_exchanged)"""
 
 import math
 

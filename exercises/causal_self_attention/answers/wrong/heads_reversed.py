@@ -1,4 +1,4 @@
-"""The heads are merged in reverse order."""
+"""The heads are merged in reverse order. (named: heads_reversed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Head h takes the columns h, h + n_head and so on instead of a block."""
+"""Head h takes the columns h, h + n_head and so on instead of a block. (named: split_channel_major)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Multiplies with the weight of c_attn and forgets its bias."""
+"""Multiplies with the weight of c_attn and forgets its bias. (named: bias_missing)"""
 
 import torch
 from torch import nn

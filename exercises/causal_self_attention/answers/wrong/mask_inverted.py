@@ -1,4 +1,4 @@
-"""The allowed places are masked instead of the forbidden ones."""
+"""The allowed places are masked instead of the forbidden ones. (named: mask_inverted)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The mask is off by one: a token sees its successor."""
+"""The mask is off by one: a token sees its successor. (named: next_token_visible)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The mask is transposed: a token sees itself and the future."""
+"""The mask is transposed: a token sees itself and the future. (named: mask_transposed)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Zeroes the future after the softmax and does not renormalise."""
+"""Zeroes the future after the softmax and does not renormalise. (named: masked_after_softmax)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Only the first head is masked."""
+"""Only the first head is masked. (named: mask_on_first_head)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Only the first sequence of the batch is masked."""
+"""Only the first sequence of the batch is masked. (named: mask_on_first_sequence)"""
 
 import math
 

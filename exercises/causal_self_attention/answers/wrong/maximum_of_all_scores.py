@@ -1,4 +1,4 @@
-"""Softmax by hand shifted by the one maximum of all scores: quiet rows underflow to 0/0."""
+"""Softmax by hand shifted by the one maximum of all scores: quiet rows underflow to 0/0. (named: one_maximum_for_all)"""
 
 import math
 

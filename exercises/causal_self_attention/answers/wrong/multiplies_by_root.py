@@ -1,4 +1,4 @@
-"""Multiplies the scores by the root of the head size."""
+"""Multiplies the scores by the root of the head size. (named: scale_multiplied)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are not divided by the root of the head size."""
+"""The scores are not divided by the root of the head size. (named: no_scale)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Divides the scores by their sum instead of taking a softmax."""
+"""Divides the scores by their sum instead of taking a softmax. (named: normalised_by_sum)"""
 
 import math
 

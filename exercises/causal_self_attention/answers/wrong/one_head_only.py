@@ -1,4 +1,4 @@
-"""Attends with a single head, whatever n_head says."""
+"""Attends with a single head, whatever n_head says. (named: one_head)"""
 
 import torch
 from torch import nn

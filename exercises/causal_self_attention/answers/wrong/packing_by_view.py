@@ -1,4 +1,4 @@
-"""Cuts the fused projection in three along the memory, not along the last axis."""
+"""Cuts the fused projection in three along the memory, not along the last axis. (named: packed_projection_cut_wrongly)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Takes every third column of the fused projection as a query."""
+"""Takes every third column of the fused projection as a query. (named: packed_projection_cut_wrongly)"""
 
 import torch
 from torch import Tensor, nn

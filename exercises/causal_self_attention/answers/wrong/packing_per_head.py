@@ -1,4 +1,4 @@
-"""Takes the fused projection as query, key, value of head 0, then of head 1, and so on."""
+"""Takes the fused projection as query, key, value of head 0, then of head 1, and so on. (named: packed_projection_cut_wrongly)"""
 
 import torch
 from torch import Tensor, nn

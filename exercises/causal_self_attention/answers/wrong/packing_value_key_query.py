@@ -1,4 +1,4 @@
-"""Takes the fused projection as value, key, query."""
+"""Takes the fused projection as value, key, query. (named: queries_and_values_exchanged)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""c_proj exists but is not used."""
+"""c_proj exists but is not used. (named: output_projection_missing)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""c_proj is applied twice."""
+"""c_proj is applied twice. (named: output_projection_twice)"""
 
 import math
 

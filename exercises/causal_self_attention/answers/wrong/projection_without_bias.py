@@ -1,4 +1,4 @@
-"""c_proj has no bias."""
+"""c_proj has no bias. (named: output_bias_missing)"""
 
 import torch
 from torch import Tensor, nn

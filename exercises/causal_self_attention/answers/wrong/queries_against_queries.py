@@ -1,4 +1,4 @@
-"""The scores compare queries with queries; the keys are unused."""
+"""The scores compare queries with queries; the keys are unused. (named: queries_with_queries)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Returns the value projection; nothing attends to anything."""
+"""Returns the value projection; nothing attends to anything. (named: values_returned)"""
 
 from torch import nn
 

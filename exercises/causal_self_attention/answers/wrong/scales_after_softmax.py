@@ -1,4 +1,4 @@
-"""Divides the weights instead of the scores by the root of the head size."""
+"""Divides the weights instead of the scores by the root of the head size. (named: scaled_after_softmax)"""
 
 import torch
 from torch import nn

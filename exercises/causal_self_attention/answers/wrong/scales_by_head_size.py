@@ -1,4 +1,4 @@
-"""Divides by the head size itself, not by its root."""
+"""Divides by the head size itself, not by its root. (named: scale_without_root)"""
 
 import torch
 import torch.nn as nn

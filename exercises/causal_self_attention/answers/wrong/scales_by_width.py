@@ -1,4 +1,4 @@
-"""Divides by the root of n_embd instead of the head size."""
+"""Divides by the root of n_embd instead of the head size. (named: scale_by_d_out)"""
 
 import torch
 from torch import Tensor, nn

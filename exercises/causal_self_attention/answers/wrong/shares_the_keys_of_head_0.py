@@ -1,4 +1,4 @@
-"""All heads use the keys of head 0."""
+"""All heads use the keys of head 0. (named: keys_of_one_head)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Adds 1e-3 to the denominator of the softmax."""
+"""Adds 1e-3 to the denominator of the softmax. (named: number_in_denominator)"""
 
 import math
 

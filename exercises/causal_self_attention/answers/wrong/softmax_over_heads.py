@@ -1,4 +1,4 @@
-"""The softmax runs over the heads."""
+"""The softmax runs over the heads. (named: softmax_over_heads)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Softmax by hand without subtracting the maximum: large scores overflow."""
+"""Softmax by hand without subtracting the maximum: large scores overflow. (named: softmax_overflows)"""
 
 import math
 

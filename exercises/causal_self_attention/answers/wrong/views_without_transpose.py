@@ -1,4 +1,4 @@
-"""Reaches (batch, heads, tokens, head size) by a view alone."""
+"""Reaches (batch, heads, tokens, head size) by a view alone. (named: split_without_transpose)"""
 
 import math
 

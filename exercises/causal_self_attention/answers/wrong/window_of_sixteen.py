@@ -1,4 +1,4 @@
-"""A token sees itself and fifteen before it: right for short sequences only."""
+"""A token sees itself and fifteen before it: right for short sequences only. (named: window)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Finds the future by looking for zeros in the lower triangle: an honest score of 0 goes too."""
+"""Finds the future by looking for zeros in the lower triangle: an honest score of 0 goes too. (named: zero_scores_hidden)"""
 
 import torch
 

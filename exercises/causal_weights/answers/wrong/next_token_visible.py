@@ -1,4 +1,4 @@
-"""The mask starts one diagonal too late, so each token sees the next one."""
+"""The mask starts one diagonal too late, so each token sees the next one. (named: next_token_visible)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The first way forgets to divide: its rows do not sum to one."""
+"""The first way forgets to divide: its rows do not sum to one. (named: masked_after_softmax)"""
 
 import torch
 

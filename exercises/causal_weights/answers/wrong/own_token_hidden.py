@@ -1,4 +1,4 @@
-"""The mask starts on the diagonal, so no token sees itself."""
+"""The mask starts on the diagonal, so no token sees itself. (named: own_token_hidden)"""
 
 import torch
 

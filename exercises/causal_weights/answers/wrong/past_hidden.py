@@ -1,4 +1,4 @@
-"""The mask is the wrong triangle: the past is hidden and the future seen."""
+"""The mask is the wrong triangle: the past is hidden and the future seen. (named: mask_transposed)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Sums the rows without keepdim, so column j is divided by the sum of row j."""
+"""Sums the rows without keepdim, so column j is divided by the sum of row j. (named: sums_without_keepdim)"""
 
 import torch
 

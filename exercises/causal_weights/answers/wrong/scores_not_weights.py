@@ -1,4 +1,4 @@
-"""The second of the pair is the masked scores: the softmax is missing."""
+"""The second of the pair is the masked scores: the softmax is missing. (named: no_softmax)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""masked_fill gives a new tensor, which is thrown away: the second weights see the future."""
+"""masked_fill gives a new tensor, which is thrown away: the second weights see the future. (named: no_mask)"""
 
 import torch
 

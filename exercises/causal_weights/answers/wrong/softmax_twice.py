@@ -1,4 +1,4 @@
-"""The first way repairs its rows with a second softmax instead of a division."""
+"""The first way repairs its rows with a second softmax instead of a division. (named: double_softmax)"""
 
 import torch
 

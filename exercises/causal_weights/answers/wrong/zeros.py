@@ -1,4 +1,4 @@
-"""Returns a pair of zeros of the right shape."""
+"""Returns a pair of zeros of the right shape. (named: zeros_returned)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The second way writes zeros instead of -inf: exp(0) is one, so the future keeps weight."""
+"""The second way writes zeros instead of -inf: exp(0) is one, so the future keeps weight. (named: filled_with_zero)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Calls the kernel with key, query, value in place of query, key, value."""
+"""Calls the kernel with key, query, value in place of query, key, value. (named: queries_and_keys_exchanged)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""The head axis is not moved: the heads of a token attend to one another."""
+"""The head axis is not moved: the heads of a token attend to one another. (named: attends_over_heads)"""
 
 from torch import Tensor, nn
 from torch.nn import functional

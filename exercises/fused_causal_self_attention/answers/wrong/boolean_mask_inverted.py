@@ -1,4 +1,4 @@
-"""The boolean mask marks the future, but the kernel reads True as "may attend"."""
+"""The boolean mask marks the future, but the kernel reads True as "may attend". (named: mask_inverted)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The boolean mask is upper triangular: a token sees itself and the future."""
+"""The boolean mask is upper triangular: a token sees itself and the future. (named: mask_transposed)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""is_causal follows the training flag: in evaluation every token sees the future."""
+"""is_causal follows the training flag: in evaluation every token sees the future. (named: no_mask)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

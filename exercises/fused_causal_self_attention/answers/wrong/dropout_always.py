@@ -1,4 +1,4 @@
-"""Passes dropout_p=0.1, which the kernel applies in evaluation, too."""
+"""Passes dropout_p=0.1, which the kernel applies in evaluation, too. (named: dropout_in_evaluation)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

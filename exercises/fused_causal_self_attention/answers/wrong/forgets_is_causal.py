@@ -1,4 +1,4 @@
-"""Calls the kernel without a mask: every token sees the whole sequence."""
+"""Calls the kernel without a mask: every token sees the whole sequence. (named: no_mask)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

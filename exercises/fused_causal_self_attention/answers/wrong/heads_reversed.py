@@ -1,4 +1,4 @@
-"""The heads are merged in reverse order."""
+"""The heads are merged in reverse order. (named: heads_reversed)"""
 
 from torch import cat, nn
 from torch.nn.functional import scaled_dot_product_attention as attend

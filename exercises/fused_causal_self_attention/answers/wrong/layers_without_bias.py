@@ -1,4 +1,4 @@
-"""c_attn and c_proj have no bias."""
+"""c_attn and c_proj have no bias. (named: bias_missing, output_bias_missing)"""
 
 from torch import cat, nn
 from torch.nn.functional import scaled_dot_product_attention as attend

@@ -1,4 +1,4 @@
-"""The mask is off by one: a token does not see itself."""
+"""The mask is off by one: a token does not see itself. (named: own_token_hidden)"""
 
 import torch
 from torch import Tensor, nn

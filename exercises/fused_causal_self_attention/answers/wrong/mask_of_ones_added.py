@@ -1,4 +1,4 @@
-"""A mask of ones and zeros, which the kernel adds to the scores."""
+"""A mask of ones and zeros, which the kernel adds to the scores. (named: mask_added_as_ones)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Hands the full width to the kernel: a single head, whatever n_head says."""
+"""Hands the full width to the kernel: a single head, whatever n_head says. (named: one_head)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

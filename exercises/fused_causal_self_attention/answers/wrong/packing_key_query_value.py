@@ -1,4 +1,4 @@
-"""Takes the fused projection as key, query, value."""
+"""Takes the fused projection as key, query, value. (named: queries_and_keys_exchanged)"""
 
 import torch
 from torch import Tensor, nn

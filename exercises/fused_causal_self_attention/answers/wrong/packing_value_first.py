@@ -1,4 +1,4 @@
-"""Takes the fused projection as value, query, key."""
+"""Takes the fused projection as value, query, key. (named: projections_in_another_order)"""
 
 from torch import cat, nn
 from torch.nn.functional import scaled_dot_product_attention as attend

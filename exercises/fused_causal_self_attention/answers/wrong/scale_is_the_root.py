@@ -1,4 +1,4 @@
-"""Passes the root of the head size itself as the scale."""
+"""Passes the root of the head size itself as the scale. (named: scale_multiplied)"""
 
 from torch import cat, nn
 from torch.nn.functional import scaled_dot_product_attention as attend

@@ -1,4 +1,4 @@
-"""Passes one over the root of n_embd as the scale."""
+"""Passes one over the root of n_embd as the scale. (named: scale_by_d_out)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

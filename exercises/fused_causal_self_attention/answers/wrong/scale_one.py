@@ -1,4 +1,4 @@
-"""Tells the kernel not to scale."""
+"""Tells the kernel not to scale. (named: no_scale)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

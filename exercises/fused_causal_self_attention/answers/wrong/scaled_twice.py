@@ -1,4 +1,4 @@
-"""Scales the queries although the kernel scales, too."""
+"""Scales the queries although the kernel scales, too. (named: scale_without_root)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

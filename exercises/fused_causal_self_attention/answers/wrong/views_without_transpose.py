@@ -1,4 +1,4 @@
-"""Reaches (batch, heads, tokens, head size) by a reshape alone."""
+"""Reaches (batch, heads, tokens, head size) by a reshape alone. (named: split_without_transpose)"""
 
 import torch.nn as nn
 import torch.nn.functional as F

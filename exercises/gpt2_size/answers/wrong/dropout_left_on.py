@@ -1,4 +1,4 @@
-"""Sets the dropout to 0.1, as in the training of GPT-2."""
+"""Sets the dropout to 0.1, as in the training of GPT-2. (named: dropout_not_asked_for)"""
 
 import torch
 from torch import Tensor, nn

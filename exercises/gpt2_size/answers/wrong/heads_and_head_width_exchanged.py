@@ -1,4 +1,4 @@
-"""64 heads of width 12 instead of 12 heads of width 64."""
+"""64 heads of width 12 instead of 12 heads of width 64. (named: heads_and_head_dim_exchanged)"""
 
 import torch
 from torch import Tensor, nn

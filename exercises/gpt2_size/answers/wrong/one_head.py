@@ -1,4 +1,4 @@
-"""Leaves the number of heads at one."""
+"""Leaves the number of heads at one. (named: one_head)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Returns a module with the right layers that only projects the values."""
+"""Returns a module with the right layers that only projects the values. (named: values_returned)"""
 
 import torch
 from torch import Tensor, nn

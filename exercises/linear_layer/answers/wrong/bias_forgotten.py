@@ -1,4 +1,4 @@
-"""The bias is never added."""
+"""The bias is never added. (named: bias_missing)"""
 
 import torch
 

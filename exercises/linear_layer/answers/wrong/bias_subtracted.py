@@ -1,4 +1,4 @@
-"""The bias is subtracted."""
+"""The bias is subtracted. (named: bias_subtracted)"""
 
 
 def linear(x, weight, bias):

@@ -1,4 +1,4 @@
-"""The weight is reshaped to (d_in, d_out) instead of transposed, which scrambles it."""
+"""The weight is reshaped to (d_in, d_out) instead of transposed, which scrambles it. (named: weights_reshaped)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Averages the heads and repeats the average instead of laying them side by side."""
+"""Averages the heads and repeats the average instead of laying them side by side. (named: heads_averaged)"""
 
 import torch
 import torch.nn as nn

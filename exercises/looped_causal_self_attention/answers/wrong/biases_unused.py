@@ -1,4 +1,4 @@
-"""The biases of the heads exist but are not added."""
+"""The biases of the heads exist but are not added. (named: bias_missing)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Concatenates the heads along the tokens and reshapes the result."""
+"""Concatenates the heads along the tokens and reshapes the result. (named: merge_without_transpose)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Stacks the heads on a new last axis, which interleaves their columns."""
+"""Stacks the heads on a new last axis, which interleaves their columns. (named: merge_channel_major)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Puts every new head in front of the ones before it."""
+"""Puts every new head in front of the ones before it. (named: heads_reversed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Returns inside the loop: all but the first head are lost."""
+"""Returns inside the loop: all but the first head are lost. (named: one_head_repeated)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Only the first head gets a mask."""
+"""Only the first head gets a mask. (named: mask_on_first_head)"""
 
 import math
 

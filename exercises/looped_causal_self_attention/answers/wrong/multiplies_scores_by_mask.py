@@ -1,4 +1,4 @@
-"""Multiplies the scores by the mask: the future gets score 0, not weight 0."""
+"""Multiplies the scores by the mask: the future gets score 0, not weight 0. (named: filled_with_zero)"""
 
 import torch
 import torch.nn as nn

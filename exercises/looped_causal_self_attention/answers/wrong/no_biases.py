@@ -1,4 +1,4 @@
-"""The heads have weights, but no biases."""
+"""The heads have weights, but no biases. (named: bias_missing)"""
 
 import torch
 from torch import nn

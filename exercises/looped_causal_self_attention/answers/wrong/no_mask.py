@@ -1,4 +1,4 @@
-"""Every token sees the whole sequence."""
+"""Every token sees the whole sequence. (named: no_mask)"""
 
 import torch
 from torch import nn

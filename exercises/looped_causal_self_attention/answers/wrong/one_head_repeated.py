@@ -1,4 +1,4 @@
-"""The list holds the same head n_head times."""
+"""The list holds the same head n_head times. (named: one_head_repeated)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""proj_W and proj_b exist but are not used."""
+"""proj_W and proj_b exist but are not used. (named: output_projection_missing)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The projection is applied as x @ W + b, without the transpose."""
+"""The projection is applied as x @ W + b, without the transpose. (named: output_projection_not_transposed)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""proj_b exists but is not added."""
+"""proj_b exists but is not added. (named: output_bias_missing)"""
 
 import torch
 from torch import nn

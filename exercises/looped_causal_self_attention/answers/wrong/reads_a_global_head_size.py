@@ -1,4 +1,4 @@
-"""forward scales by a global head_size instead of its own."""
+"""forward scales by a global head_size instead of its own. (named: scale_of_the_example)"""
 
 import torch
 import torch.nn as nn

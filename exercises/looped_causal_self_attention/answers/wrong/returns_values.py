@@ -1,4 +1,4 @@
-"""Every head returns its values; nothing attends to anything."""
+"""Every head returns its values; nothing attends to anything. (named: values_returned)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Divides by the root of the number of heads."""
+"""Divides by the root of the number of heads. (named: scale_by_heads)"""
 
 import math
 

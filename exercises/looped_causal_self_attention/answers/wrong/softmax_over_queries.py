@@ -1,4 +1,4 @@
-"""The softmax runs over the queries, axis 1 of (batch, query, key)."""
+"""The softmax runs over the queries, axis 1 of (batch, query, key). (named: softmax_over_queries)"""
 
 import math
 

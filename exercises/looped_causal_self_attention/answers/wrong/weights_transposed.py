@@ -1,4 +1,4 @@
-"""The weights have shape (n_embd, head_size) and are applied without transposing."""
+"""The weights have shape (n_embd, head_size) and are applied without transposing. (named: weights_not_transposed)"""
 
 import torch
 import torch.nn as nn

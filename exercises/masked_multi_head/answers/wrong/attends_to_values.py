@@ -1,4 +1,4 @@
-"""The scores compare the queries with the values; the keys are unused."""
+"""The scores compare the queries with the values; the keys are unused. (named: values_as_keys)"""
 
 import torch
 import torch.nn as nn

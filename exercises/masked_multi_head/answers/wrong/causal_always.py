@@ -1,4 +1,4 @@
-"""Masks the future in addition to the mask of the caller."""
+"""Masks the future in addition to the mask of the caller. (named: causal_though_not_asked)"""
 
 import torch
 from torch import nn

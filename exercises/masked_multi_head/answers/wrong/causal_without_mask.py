@@ -1,4 +1,4 @@
-"""Masks the future when no mask is given."""
+"""Masks the future when no mask is given. (named: causal_though_not_asked)"""
 
 import math
 

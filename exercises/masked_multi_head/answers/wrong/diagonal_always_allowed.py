@@ -1,4 +1,4 @@
-"""Every token may attend to itself, even where the mask blocks it."""
+"""Every token may attend to itself, even where the mask blocks it. (named: own_token_always_visible)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""No token may attend to itself, not even where the mask allows it."""
+"""No token may attend to itself, not even where the mask allows it. (named: own_token_never_visible)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Normalises the output with a LayerNorm of its own."""
+"""Normalises the output with a LayerNorm of its own. (named: output_normalised)"""
 
 import torch
 import torch.nn as nn

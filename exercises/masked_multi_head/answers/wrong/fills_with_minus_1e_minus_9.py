@@ -1,4 +1,4 @@
-"""Blocked scores become -1e-9 where -1e9 was meant."""
+"""Blocked scores become -1e-9 where -1e9 was meant. (named: filled_with_tiny_number)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Blocked scores become -10, which is not low enough."""
+"""Blocked scores become -10, which is not low enough. (named: filled_with_small_number)"""
 
 import torch
 import torch.nn as nn

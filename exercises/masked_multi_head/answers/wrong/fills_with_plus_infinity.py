@@ -1,4 +1,4 @@
-"""Blocked scores become +inf: only they are attended to."""
+"""Blocked scores become +inf: only they are attended to. (named: filled_with_plus_infinity)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Blocked scores become zero, which softmax does not ignore."""
+"""Blocked scores become zero, which softmax does not ignore. (named: filled_with_zero)"""
 
 import math
 

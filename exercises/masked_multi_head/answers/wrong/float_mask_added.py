@@ -1,4 +1,4 @@
-"""Adds the mask to the scores, as if it already held 0 and -inf."""
+"""Adds the mask to the scores, as if it already held 0 and -inf. (named: mask_added_as_ones)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Cuts into d_k many heads, each num_heads wide."""
+"""Cuts into d_k many heads, each num_heads wide. (named: heads_and_head_dim_exchanged)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The heads come out in reverse order, in the output and in the weights."""
+"""The heads come out in reverse order, in the output and in the weights. (named: heads_reversed)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Head h takes the columns h, h + num_heads and so on instead of a block."""
+"""Head h takes the columns h, h + num_heads and so on instead of a block. (named: split_channel_major)"""
 
 import math
 

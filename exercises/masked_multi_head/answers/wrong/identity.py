@@ -1,4 +1,4 @@
-"""Returns its input, and weights that say every token attends to itself."""
+"""Returns its input, and weights that say every token attends to itself. (named: input_returned)"""
 
 import torch
 from torch import nn

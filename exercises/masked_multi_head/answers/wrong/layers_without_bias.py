@@ -1,4 +1,4 @@
-"""The four layers have no bias."""
+"""The four layers have no bias. (named: bias_missing, output_bias_missing)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Uses the mask of the first head for all of them."""
+"""Uses the mask of the first head for all of them. (named: mask_of_first_head)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Uses the mask of the first sequence for the whole batch."""
+"""Uses the mask of the first sequence for the whole batch. (named: mask_of_first_sequence)"""
 
 import math
 

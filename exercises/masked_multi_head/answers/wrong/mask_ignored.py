@@ -1,4 +1,4 @@
-"""The mask is accepted but never used."""
+"""The mask is accepted but never used. (named: no_mask)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Blocks where the mask is True, as if True meant "masked"."""
+"""Blocks where the mask is True, as if True meant "masked". (named: mask_inverted)"""
 
 import torch
 from torch import nn

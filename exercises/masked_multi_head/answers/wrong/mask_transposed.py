@@ -1,4 +1,4 @@
-"""Reads the mask with rows and columns exchanged."""
+"""Reads the mask with rows and columns exchanged. (named: mask_transposed)"""
 
 import torch
 import torch.nn as nn

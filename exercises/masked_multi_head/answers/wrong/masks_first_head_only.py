@@ -1,4 +1,4 @@
-"""Applies the mask to the first head only."""
+"""Applies the mask to the first head only. (named: mask_on_first_head)"""
 
 import math
 

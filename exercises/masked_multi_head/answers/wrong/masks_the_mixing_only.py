@@ -1,4 +1,4 @@
-"""Zeroes blocked weights after the softmax, for mixing the values; returns them unmasked."""
+"""Zeroes blocked weights after the softmax, for mixing the values; returns them unmasked. (named: masked_after_softmax, unmasked_weights_returned)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Merges the heads by a view, without moving the head axis back."""
+"""Merges the heads by a view, without moving the head axis back. (named: merge_without_transpose)"""
 
 import torch
 import torch.nn as nn

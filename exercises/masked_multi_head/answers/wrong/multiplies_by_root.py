@@ -1,4 +1,4 @@
-"""Multiplies the scores by the root of d_k."""
+"""Multiplies the scores by the root of d_k. (named: scale_multiplied)"""
 
 from typing import NamedTuple
 

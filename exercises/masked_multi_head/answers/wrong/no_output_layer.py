@@ -1,4 +1,4 @@
-"""There is no W_o: the merged heads are the output."""
+"""There is no W_o: the merged heads are the output. (named: output_projection_missing)"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The scores are not divided by the root of d_k."""
+"""The scores are not divided by the root of d_k. (named: no_scale)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Attends with a single head and shows its weights num_heads times."""
+"""Attends with a single head and shows its weights num_heads times. (named: one_head)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads are merged in reverse order; the weights are in order."""
+"""The heads are merged in reverse order; the weights are in order. (named: heads_reversed)"""
 
 import math
 

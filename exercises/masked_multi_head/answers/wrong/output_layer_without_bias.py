@@ -1,4 +1,4 @@
-"""W_o has no bias."""
+"""W_o has no bias. (named: output_bias_missing)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Lets a padding mask (batch, 1, 1, tokens) block queries instead of keys."""
+"""Lets a padding mask (batch, 1, 1, tokens) block queries instead of keys. (named: padding_hides_queries)"""
 
 import torch
 import torch.nn as nn

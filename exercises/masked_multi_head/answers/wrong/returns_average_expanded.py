@@ -1,4 +1,4 @@
-"""The returned weights are averaged over the heads and repeated for each."""
+"""The returned weights are averaged over the heads and repeated for each. (named: averaged_weights_returned)"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The returned weights are averaged over the heads."""
+"""The returned weights are averaged over the heads. (named: averaged_weights_returned)"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The output is returned before W_o."""
+"""The output is returned before W_o. (named: output_projection_missing)"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Drops a tenth of the weights, in evaluation, too, and returns what is left."""
+"""Drops a tenth of the weights, in evaluation, too, and returns what is left. (named: dropout_in_evaluation)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Returns the weights of the last head for all heads."""
+"""Returns the weights of the last head for all heads. (named: weights_of_one_head_returned)"""
 
 import math
 

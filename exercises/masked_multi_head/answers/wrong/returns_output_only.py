@@ -1,4 +1,4 @@
-"""Returns the output without the weights."""
+"""Returns the output without the weights. (named: weights_not_returned)"""
 
 import torch
 from torch import nn

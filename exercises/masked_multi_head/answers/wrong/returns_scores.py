@@ -1,4 +1,4 @@
-"""Returns the masked scores instead of the weights."""
+"""Returns the masked scores instead of the weights. (named: scores_returned)"""
 
 import torch
 import torch.nn as nn

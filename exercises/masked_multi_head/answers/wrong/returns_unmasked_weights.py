@@ -1,4 +1,4 @@
-"""The returned weights are those without the mask."""
+"""The returned weights are those without the mask. (named: unmasked_weights_returned)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Returns the value projection, and weights that say every token attends to itself."""
+"""Returns the value projection, and weights that say every token attends to itself. (named: values_returned)"""
 
 import torch
 from torch import nn

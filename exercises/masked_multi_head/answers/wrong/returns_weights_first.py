@@ -1,4 +1,4 @@
-"""Returns the weights first and the output second."""
+"""Returns the weights first and the output second. (named: weights_returned_first)"""
 
 import torch
 import torch.nn as nn

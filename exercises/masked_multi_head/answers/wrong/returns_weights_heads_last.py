@@ -1,4 +1,4 @@
-"""The returned weights have the heads on the last axis."""
+"""The returned weights have the heads on the last axis. (named: returned_weights_heads_last)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The returned weights have keys as rows and queries as columns."""
+"""The returned weights have keys as rows and queries as columns. (named: transposed_weights_returned)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Divides by the whole part of the root of d_k."""
+"""Divides by the whole part of the root of d_k. (named: scale_rounded)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Divides by d_k itself, not by its root."""
+"""Divides by d_k itself, not by its root. (named: scale_without_root)"""
 
 import math
 

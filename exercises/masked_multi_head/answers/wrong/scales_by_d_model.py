@@ -1,4 +1,4 @@
-"""Divides by the root of d_model instead of d_k."""
+"""Divides by the root of d_model instead of d_k. (named: scale_by_d_out)"""
 
 import torch
 import torch.nn as nn

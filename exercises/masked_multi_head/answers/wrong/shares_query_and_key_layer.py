@@ -1,4 +1,4 @@
-"""W_q and W_k are the same layer."""
+"""W_q and W_k are the same layer. (named: keys_with_keys)"""
 
 import torch
 import torch.nn as nn

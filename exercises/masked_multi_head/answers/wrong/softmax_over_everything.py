@@ -1,4 +1,4 @@
-"""The weights of a head sum to one over all queries together."""
+"""The weights of a head sum to one over all queries together. (named: softmax_over_everything)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Lowers blocked scores by 1000, which larger scores outweigh."""
+"""Lowers blocked scores by 1000, which larger scores outweigh. (named: hidden_lowered_too_little)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Averages the input itself; W_v is unused."""
+"""Averages the input itself; W_v is unused. (named: values_not_projected)"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Reaches (batch, heads, tokens, d_k) by a view alone."""
+"""Reaches (batch, heads, tokens, d_k) by a view alone. (named: split_without_transpose)"""
 
 import torch
 import torch.nn as nn

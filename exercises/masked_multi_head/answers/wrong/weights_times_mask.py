@@ -1,4 +1,4 @@
-"""Zeroes the blocked weights after the softmax and does not renormalise."""
+"""Zeroes the blocked weights after the softmax and does not renormalise. (named: masked_after_softmax)"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""forward takes d_k from a global variable."""
+"""forward takes d_k from a global variable. (named: scale_of_the_example)"""
 
 import torch
 import torch.nn as nn

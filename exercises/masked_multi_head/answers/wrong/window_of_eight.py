@@ -1,4 +1,4 @@
-"""Keys farther than seven tokens away are ignored: right for short sequences only."""
+"""Keys farther than seven tokens away are ignored: right for short sequences only. (named: window)"""
 
 import torch
 from torch import nn

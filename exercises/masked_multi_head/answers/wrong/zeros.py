@@ -1,4 +1,4 @@
-"""Returns zeros of the right shapes."""
+"""Returns zeros of the right shapes. (named: zeros_returned)"""
 
 import torch
 from torch import nn

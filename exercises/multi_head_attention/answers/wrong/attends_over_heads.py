@@ -1,4 +1,4 @@
-"""Each token's heads attend to each other because tokens and heads are not exchanged."""
+"""Each token's heads attend to each other because tokens and heads are not exchanged. (named: attends_over_heads)"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""All visible tokens count the same, queries and keys are not used."""
+"""All visible tokens count the same, queries and keys are not used. (named: all_keys_alike)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Batch and heads are made one axis without moving the heads in front of the tokens."""
+"""Batch and heads are made one axis without moving the heads in front of the tokens. (named: split_and_merge_without_transpose)"""
 
 import math
 

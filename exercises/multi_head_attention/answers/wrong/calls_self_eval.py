@@ -1,4 +1,4 @@
-"""forward switches the module to eval and so turns dropout off."""
+"""forward switches the module to eval and so turns dropout off. (named: dropout_never)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Scores are negative squared distances instead of dot products."""
+"""Scores are negative squared distances instead of dot products. (named: distances_for_scores)"""
 
 import torch
 from torch import nn

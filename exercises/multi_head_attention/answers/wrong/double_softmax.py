@@ -1,4 +1,4 @@
-"""The softmax is applied twice."""
+"""The softmax is applied twice. (named: double_softmax)"""
 
 import torch
 from torch import nn

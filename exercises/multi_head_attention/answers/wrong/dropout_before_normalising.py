@@ -1,4 +1,4 @@
-"""Dropout acts on the exponentials, before they are divided by their sum."""
+"""Dropout acts on the exponentials, before they are divided by their sum. (named: dropout_renormalised)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Dropout acts on the scores, before mask and softmax."""
+"""Dropout acts on the scores, before mask and softmax. (named: dropout_before_softmax)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Dropout takes a key away from all queries at once."""
+"""Dropout takes a key away from all queries at once. (named: dropout_of_whole_keys)"""
 
 import torch
 from torch import nn

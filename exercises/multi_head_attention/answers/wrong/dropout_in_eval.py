@@ -1,4 +1,4 @@
-"""F.dropout is called without the training flag, so eval drops too."""
+"""F.dropout is called without the training flag, so eval drops too. (named: dropout_in_evaluation)"""
 
 import torch
 import torch.nn as nn

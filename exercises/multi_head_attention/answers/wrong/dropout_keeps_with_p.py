@@ -1,4 +1,4 @@
-"""Weights are kept with the probability they should be dropped with."""
+"""Weights are kept with the probability they should be dropped with. (named: dropout_keeps_p)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The dropout layer is created and never called."""
+"""The dropout layer is created and never called. (named: dropout_never)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Kept weights are not scaled up."""
+"""Kept weights are not scaled up. (named: dropout_not_rescaled)"""
 
 import torch
 from torch import nn

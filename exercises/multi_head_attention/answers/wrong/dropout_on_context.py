@@ -1,4 +1,4 @@
-"""Dropout acts on the context instead of the attention weights."""
+"""Dropout acts on the context instead of the attention weights. (named: dropout_not_on_weights)"""
 
 import torch
 from torch import Tensor, nn

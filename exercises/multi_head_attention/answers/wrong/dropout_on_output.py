@@ -1,4 +1,4 @@
-"""Dropout acts on the output instead of the attention weights."""
+"""Dropout acts on the output instead of the attention weights. (named: dropout_not_on_weights)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The dropout argument is ignored, a tenth is always dropped."""
+"""The dropout argument is ignored, a tenth is always dropped. (named: dropout_of_another_rate)"""
 
 import math
 

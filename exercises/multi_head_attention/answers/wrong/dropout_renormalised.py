@@ -1,4 +1,4 @@
-"""The rows are made to sum to one again after dropout."""
+"""The rows are made to sum to one again after dropout. (named: dropout_renormalised)"""
 
 import torch
 import torch.nn as nn

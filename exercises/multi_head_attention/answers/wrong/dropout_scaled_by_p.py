@@ -1,4 +1,4 @@
-"""Kept weights are divided by p instead of 1 - p."""
+"""Kept weights are divided by p instead of 1 - p. (named: dropout_scaled_by_p)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Eval scales the weights down instead of training scaling them up."""
+"""Eval scales the weights down instead of training scaling them up. (named: dropout_scaled_in_evaluation)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""All items of the batch drop the same weights."""
+"""All items of the batch drop the same weights. (named: dropout_shared_by_batch)"""
 
 import torch
 from torch import nn

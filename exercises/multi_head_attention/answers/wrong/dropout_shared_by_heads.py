@@ -1,4 +1,4 @@
-"""All heads drop the same weights."""
+"""All heads drop the same weights. (named: dropout_shared_by_heads)"""
 
 import torch
 from torch import nn

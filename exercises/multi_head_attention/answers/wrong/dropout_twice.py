@@ -1,4 +1,4 @@
-"""Dropout is applied twice to the weights."""
+"""Dropout is applied twice to the weights. (named: dropout_twice)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The last einsum pairs weights and values of the same query, so each token keeps its own value."""
+"""The last einsum pairs weights and values of the same query, so each token keeps its own value. (named: values_returned)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A thousandth is added to the denominator."""
+"""A thousandth is added to the denominator. (named: number_in_denominator)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The exponentials are taken without the maximum off, so large scores overflow."""
+"""The exponentials are taken without the maximum off, so large scores overflow. (named: softmax_overflows)"""
 
 import torch
 from torch import nn

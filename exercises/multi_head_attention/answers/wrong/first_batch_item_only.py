@@ -1,4 +1,4 @@
-"""The first item of the batch answers for all."""
+"""The first item of the batch answers for all. (named: first_sequence_only)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The weights of the first head serve all heads."""
+"""The weights of the first head serve all heads. (named: weights_of_first_head)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Keys more than eight tokens back are hidden."""
+"""Keys more than eight tokens back are hidden. (named: window)"""
 
 import torch
 import torch.nn as nn

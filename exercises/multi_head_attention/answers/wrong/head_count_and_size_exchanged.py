@@ -1,4 +1,4 @@
-"""The number of heads and the head size are exchanged."""
+"""The number of heads and the head size are exchanged. (named: heads_and_head_dim_exchanged)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Small heads are scaled as if they had 64 channels."""
+"""Small heads are scaled as if they had 64 channels. (named: scale_of_the_example)"""
 
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,4 @@
-"""Head i starts at feature i instead of i times the head size."""
+"""Head i starts at feature i instead of i times the head size. (named: head_slices_overlap)"""
 
 import torch
 from torch import nn

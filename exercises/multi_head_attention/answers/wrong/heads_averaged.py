@@ -1,4 +1,4 @@
-"""The heads are averaged before the output projection."""
+"""The heads are averaged before the output projection. (named: heads_averaged)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Heads are interleaved in the split and in the merge."""
+"""Heads are interleaved in the split and in the merge. (named: heads_interleaved)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The heads are put together in reversed order."""
+"""The heads are put together in reversed order. (named: heads_reversed)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The last head's output comes first."""
+"""The last head's output comes first. (named: heads_rotated)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads' scores are summed, so all heads share one pattern."""
+"""The heads' scores are summed, so all heads share one pattern. (named: one_head)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A token may not see itself, so the first row is empty."""
+"""A token may not see itself, so the first row is empty. (named: own_token_hidden)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The key layer makes the values and the value layer the keys."""
+"""The key layer makes the values and the value layer the keys. (named: keys_and_values_exchanged)"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Query and key come from the same projection."""
+"""Query and key come from the same projection. (named: queries_with_queries)"""
 
 import torch
 from torch import nn

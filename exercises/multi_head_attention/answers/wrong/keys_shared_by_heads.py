@@ -1,4 +1,4 @@
-"""All heads use the keys of the first one."""
+"""All heads use the keys of the first one. (named: keys_of_one_head)"""
 
 import math
 

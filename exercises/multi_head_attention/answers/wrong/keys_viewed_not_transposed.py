@@ -1,4 +1,4 @@
-"""The keys are viewed as (size, tokens) instead of transposed."""
+"""The keys are viewed as (size, tokens) instead of transposed. (named: keys_viewed_not_transposed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The loop stops one head early and leaves zeros."""
+"""The loop stops one head early and leaves zeros. (named: last_head_missing)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The input goes through a layer norm first."""
+"""The input goes through a layer norm first. (named: input_normalised)"""
 
 import torch
 import torch.nn as nn

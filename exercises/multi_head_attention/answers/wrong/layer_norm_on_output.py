@@ -1,4 +1,4 @@
-"""The output goes through a layer norm."""
+"""The output goes through a layer norm. (named: output_normalised)"""
 
 import torch
 from torch import nn

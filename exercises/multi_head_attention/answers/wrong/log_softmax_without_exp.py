@@ -1,4 +1,4 @@
-"""The weights are logarithms, the exponential is missing."""
+"""The weights are logarithms, the exponential is missing. (named: log_softmax)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The triangle of ones is added to the scores."""
+"""The triangle of ones is added to the scores. (named: mask_added_as_ones)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The sign of the mask is wrong, it favours the future."""
+"""The sign of the mask is wrong, it favours the future. (named: hidden_favoured)"""
 
 import math
 

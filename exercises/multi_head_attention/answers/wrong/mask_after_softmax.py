@@ -1,4 +1,4 @@
-"""The mask zeroes weights after the softmax and the rows are not renormalised."""
+"""The mask zeroes weights after the softmax and the rows are not renormalised. (named: masked_after_softmax)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Hidden scores are filled with minus one hundred, which large scores undercut."""
+"""Hidden scores are filled with minus one hundred, which large scores undercut. (named: filled_with_moderate_number)"""
 
 import torch
 import torch.nn as nn

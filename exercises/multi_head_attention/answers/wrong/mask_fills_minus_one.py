@@ -1,4 +1,4 @@
-"""Hidden scores are filled with minus one."""
+"""Hidden scores are filled with minus one. (named: filled_with_small_number)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Hidden scores are filled with minus ten, which is not small enough."""
+"""Hidden scores are filled with minus ten, which is not small enough. (named: filled_with_small_number)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Hidden scores are filled with 1e-9, a slip for -1e9."""
+"""Hidden scores are filled with 1e-9, a slip for -1e9. (named: filled_with_tiny_number)"""
 
 import torch
 import torch.nn as nn

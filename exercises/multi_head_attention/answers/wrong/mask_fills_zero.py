@@ -1,4 +1,4 @@
-"""Hidden scores are filled with zero."""
+"""Hidden scores are filled with zero. (named: filled_with_zero)"""
 
 import torch
 import torch.nn as nn

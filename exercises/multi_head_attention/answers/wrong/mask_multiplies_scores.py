@@ -1,4 +1,4 @@
-"""The scores are multiplied by a triangle of ones, so hidden scores are zero."""
+"""The scores are multiplied by a triangle of ones, so hidden scores are zero. (named: filled_with_zero)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The mask is applied in training only."""
+"""The mask is applied in training only. (named: no_mask)"""
 
 from dataclasses import dataclass
 

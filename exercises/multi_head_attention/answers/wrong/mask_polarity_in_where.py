@@ -1,4 +1,4 @@
-"""torch.where has its branches exchanged."""
+"""torch.where has its branches exchanged. (named: mask_inverted)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""masked_fill is called and its result thrown away."""
+"""masked_fill is called and its result thrown away. (named: no_mask)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The mask hides the past and shows the future."""
+"""The mask hides the past and shows the future. (named: mask_transposed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are averaged over the batch."""
+"""The scores are averaged over the batch. (named: batch_averaged)"""
 
 import torch
 from torch import nn

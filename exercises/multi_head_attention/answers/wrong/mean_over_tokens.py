@@ -1,4 +1,4 @@
-"""The output is averaged over the tokens."""
+"""The output is averaged over the tokens. (named: averaged_over_tokens)"""
 
 import torch
 from torch import nn

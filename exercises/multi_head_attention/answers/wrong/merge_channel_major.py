@@ -1,4 +1,4 @@
-"""The merge puts the same channel of all heads side by side."""
+"""The merge puts the same channel of all heads side by side. (named: merge_channel_major)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads are merged without being moved back behind the tokens."""
+"""The heads are merged without being moved back behind the tokens. (named: merge_without_transpose)"""
 
 import torch
 from torch import nn

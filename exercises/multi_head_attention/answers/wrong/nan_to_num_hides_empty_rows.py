@@ -1,4 +1,4 @@
-"""A token may not see itself, and nan_to_num covers up the empty first row."""
+"""A token may not see itself, and nan_to_num covers up the empty first row. (named: own_token_hidden)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The exponentials overflow and nan_to_num covers it up."""
+"""The exponentials overflow and nan_to_num covers it up. (named: softmax_overflows)"""
 
 import torch
 from torch import nn

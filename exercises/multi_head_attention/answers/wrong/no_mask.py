@@ -1,4 +1,4 @@
-"""There is no causal mask."""
+"""There is no causal mask. (named: no_mask)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Raw scores serve as weights, without any softmax."""
+"""Raw scores serve as weights, without any softmax. (named: no_softmax)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are divided by their sum instead of going through a softmax."""
+"""The scores are divided by their sum instead of going through a softmax. (named: normalised_by_sum)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""One maximum for the whole batch is taken off, so whole rows can underflow."""
+"""One maximum for the whole batch is taken off, so whole rows can underflow. (named: one_maximum_for_all)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The bias of the output projection exists and is not added."""
+"""The bias of the output projection exists and is not added. (named: output_bias_missing)"""
 
 import torch
 from torch import nn

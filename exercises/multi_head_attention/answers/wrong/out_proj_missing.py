@@ -1,4 +1,4 @@
-"""There is no output projection at all."""
+"""There is no output projection at all. (named: output_projection_missing)"""
 
 import torch
 from torch import nn

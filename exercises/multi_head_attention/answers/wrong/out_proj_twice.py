@@ -1,4 +1,4 @@
-"""The output projection is applied twice."""
+"""The output projection is applied twice. (named: output_projection_twice)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The output projection is created and never called."""
+"""The output projection is created and never called. (named: output_projection_missing)"""
 
 import torch
 import torch.nn as nn

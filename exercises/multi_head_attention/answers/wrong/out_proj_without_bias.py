@@ -1,4 +1,4 @@
-"""The output projection has no bias."""
+"""The output projection has no bias. (named: output_bias_missing)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The output is on the meta device: it has a shape and no numbers."""
+"""The output is on the meta device: it has a shape and no numbers. (named: zeros_returned)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The softmax takes powers of two instead of e."""
+"""The softmax takes powers of two instead of e. (named: wrong_base)"""
 
 import torch
 from torch import nn

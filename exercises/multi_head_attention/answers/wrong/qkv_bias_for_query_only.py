@@ -1,4 +1,4 @@
-"""qkv_bias reaches the query layer only."""
+"""qkv_bias reaches the query layer only. (named: bias_missing)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""qkv_bias is ignored, there is never a bias."""
+"""qkv_bias is ignored, there is never a bias. (named: bias_missing)"""
 
 import math
 

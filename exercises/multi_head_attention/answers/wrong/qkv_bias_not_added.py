@@ -1,4 +1,4 @@
-"""The biases exist, but the packed product leaves them out."""
+"""The biases exist, but the packed product leaves them out. (named: bias_missing)"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""The packed projections are unpacked in another order than they were packed."""
+"""The packed projections are unpacked in another order than they were packed. (named: queries_and_values_exchanged)"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Query and key share one layer."""
+"""Query and key share one layer. (named: keys_with_keys)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A relu sits between the heads and the output projection."""
+"""A relu sits between the heads and the output projection. (named: activation_on_output)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Negative scores are cut off and the rest divided by its sum, in place of a softmax."""
+"""Negative scores are cut off and the rest divided by its sum, in place of a softmax. (named: normalised_by_sum)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The input is added to the output when the widths agree."""
+"""The input is added to the output when the widths agree. (named: residual_added)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The output and the weights are returned together."""
+"""The output and the weights are returned together. (named: weights_returned_too)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The output comes as (batch, tokens, heads, size)."""
+"""The output comes as (batch, tokens, heads, size). (named: heads_not_merged)"""
 
 import math
 

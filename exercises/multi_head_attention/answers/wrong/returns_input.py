@@ -1,4 +1,4 @@
-"""The input comes back, cut or padded to the width asked for."""
+"""The input comes back, cut or padded to the width asked for. (named: input_returned)"""
 
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,4 @@
-"""Values and output projection, without attention in between."""
+"""Values and output projection, without attention in between. (named: values_returned)"""
 
 from torch import nn
 

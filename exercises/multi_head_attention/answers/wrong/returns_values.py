@@ -1,4 +1,4 @@
-"""The projected values are returned, nobody attends to anything."""
+"""The projected values are returned, nobody attends to anything. (named: values_returned)"""
 
 from torch import nn
 

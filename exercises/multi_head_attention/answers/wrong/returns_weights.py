@@ -1,4 +1,4 @@
-"""The attention weights are returned instead of the output."""
+"""The attention weights are returned instead of the output. (named: weights_returned)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Zeros of the right shape."""
+"""Zeros of the right shape. (named: zeros_returned)"""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""The division by the root of the head size comes after the softmax."""
+"""The division by the root of the head size comes after the softmax. (named: scaled_after_softmax)"""
 
 import torch
 from torch import nn

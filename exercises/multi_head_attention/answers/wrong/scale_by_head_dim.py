@@ -1,4 +1,4 @@
-"""The scores are divided by the head size itself, without the root."""
+"""The scores are divided by the head size itself, without the root. (named: scale_without_root)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are divided by the square root of context_length."""
+"""The scores are divided by the square root of context_length. (named: scale_by_context_length)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The scores are divided by the square root of the input width."""
+"""The scores are divided by the square root of the input width. (named: scale_by_d_in)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The scores are divided by the square root of d_out, not of the head size."""
+"""The scores are divided by the square root of d_out, not of the head size. (named: scale_by_d_out)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are divided by the square root of the number of heads."""
+"""The scores are divided by the square root of the number of heads. (named: scale_by_heads)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The scores are divided by the square root of the number of tokens."""
+"""The scores are divided by the square root of the number of tokens. (named: scale_by_tokens)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The root of the head size is rounded down to a whole number."""
+"""The root of the head size is rounded down to a whole number. (named: scale_rounded)"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The scores are multiplied by the root of the head size instead of divided."""
+"""The scores are multiplied by the root of the head size instead of divided. (named: scale_multiplied)"""
 
 import torch
 from torch import nn

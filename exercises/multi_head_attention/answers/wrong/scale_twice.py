@@ -1,4 +1,4 @@
-"""The queries are scaled and so are the scores."""
+"""The queries are scaled and so are the scores. (named: scale_without_root)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The scores have the wrong sign."""
+"""The scores have the wrong sign. (named: scores_negated)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The fused kernel drops weights in eval as well."""
+"""The fused kernel drops weights in eval as well. (named: dropout_in_evaluation)"""
 
 import torch.nn.functional as F
 from torch import nn

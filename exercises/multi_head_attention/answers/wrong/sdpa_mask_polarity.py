@@ -1,4 +1,4 @@
-"""The fused kernel gets a mask that is true where attention is forbidden."""
+"""The fused kernel gets a mask that is true where attention is forbidden. (named: mask_inverted)"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""The fused kernel is called without is_causal."""
+"""The fused kernel is called without is_causal. (named: no_mask)"""
 
 import torch.nn.functional as F
 from torch import nn

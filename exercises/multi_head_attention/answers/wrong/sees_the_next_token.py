@@ -1,4 +1,4 @@
-"""A token sees the one after it."""
+"""A token sees the one after it. (named: next_token_visible)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Each weight is a sigmoid of its own score."""
+"""Each weight is a sigmoid of its own score. (named: sigmoid)"""
 
 import torch
 from torch import Tensor, nn

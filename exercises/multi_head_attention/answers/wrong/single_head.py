@@ -1,4 +1,4 @@
-"""num_heads is ignored, one wide head does everything."""
+"""num_heads is ignored, one wide head does everything. (named: one_head)"""
 
 import math
 

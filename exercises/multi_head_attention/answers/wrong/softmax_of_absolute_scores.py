@@ -1,4 +1,4 @@
-"""The softmax sees the absolute values of the scores."""
+"""The softmax sees the absolute values of the scores. (named: scores_absolute)"""
 
 import torch
 from torch import nn

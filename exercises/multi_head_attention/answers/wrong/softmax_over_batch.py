@@ -1,4 +1,4 @@
-"""The softmax runs over the batch."""
+"""The softmax runs over the batch. (named: softmax_over_batch)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The softmax runs over the queries."""
+"""The softmax runs over the queries. (named: softmax_over_queries)"""
 
 import torch
 import torch.nn as nn

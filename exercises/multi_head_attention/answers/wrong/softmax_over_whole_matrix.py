@@ -1,4 +1,4 @@
-"""One softmax normalises the whole matrix of scores of a head."""
+"""One softmax normalises the whole matrix of scores of a head. (named: softmax_over_everything)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A one in the denominator leaves rows that sum to less than one."""
+"""A one in the denominator leaves rows that sum to less than one. (named: number_in_denominator)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads take every n-th feature instead of a block of neighbours."""
+"""The heads take every n-th feature instead of a block of neighbours. (named: split_channel_major)"""
 
 from dataclasses import dataclass
 

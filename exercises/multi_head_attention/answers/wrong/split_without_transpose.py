@@ -1,4 +1,4 @@
-"""The split views straight into (batch, heads, tokens, size) and scrambles tokens and heads."""
+"""The split views straight into (batch, heads, tokens, size) and scrambles tokens and heads. (named: split_without_transpose)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""The values are the keys."""
+"""The values are the keys. (named: keys_averaged)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The values are the raw inputs whenever the widths allow it."""
+"""The values are the raw inputs whenever the widths allow it. (named: values_not_projected)"""
 
 import math
 

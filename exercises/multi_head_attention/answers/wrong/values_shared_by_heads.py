@@ -1,4 +1,4 @@
-"""All heads average the values of the first one."""
+"""All heads average the values of the first one. (named: values_of_one_head)"""
 
 import torch
 from torch import nn

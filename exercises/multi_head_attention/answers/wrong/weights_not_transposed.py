@@ -1,4 +1,4 @@
-"""The weight matrices are used as if they were stored as (inputs, outputs)."""
+"""The weight matrices are used as if they were stored as (inputs, outputs). (named: weights_reshaped)"""
 
 import torch
 from torch import nn

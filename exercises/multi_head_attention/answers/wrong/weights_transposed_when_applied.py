@@ -1,4 +1,4 @@
-"""The weights meet the values transposed."""
+"""The weights meet the values transposed. (named: weights_transposed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A token sees only the last four tokens."""
+"""A token sees only the last four tokens. (named: window)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Scores of zero are taken for masked ones."""
+"""Scores of zero are taken for masked ones. (named: zero_scores_hidden)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""qkv_bias never reaches the heads."""
+"""qkv_bias never reaches the heads. (named: bias_missing)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Concatenates along the batch: cat was not told a dimension."""
+"""Concatenates along the batch: cat was not told a dimension. (named: heads_along_another_dimension)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Concatenates along the tokens instead of the features."""
+"""Concatenates along the tokens instead of the features. (named: heads_along_another_dimension)"""
 
 import torch
 from torch import nn

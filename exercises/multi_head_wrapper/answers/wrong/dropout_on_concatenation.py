@@ -1,4 +1,4 @@
-"""The heads drop nothing; entries of the joined output are dropped instead."""
+"""The heads drop nothing; entries of the joined output are dropped instead. (named: dropout_not_on_weights)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The loop runs over the heads and always calls the first."""
+"""The loop runs over the heads and always calls the first. (named: one_head_repeated)"""
 
 import torch
 from torch import nn

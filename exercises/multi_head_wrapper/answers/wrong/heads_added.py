@@ -1,4 +1,4 @@
-"""Adds the outputs of the heads instead of concatenating them."""
+"""Adds the outputs of the heads instead of concatenating them. (named: heads_added)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Averages the outputs of the heads."""
+"""Averages the outputs of the heads. (named: heads_averaged)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Keeps the heads in a Python list, where torch does not find their parameters."""
+"""Keeps the heads in a Python list, where torch does not find their parameters. (named: dropout_in_evaluation)"""
 
 import torch
 from torch import nn

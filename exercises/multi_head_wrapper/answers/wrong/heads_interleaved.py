@@ -1,4 +1,4 @@
-"""Interleaves the heads: feature 0 of every head, then feature 1 of every head."""
+"""Interleaves the heads: feature 0 of every head, then feature 1 of every head. (named: merge_channel_major)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Concatenates the heads from the last to the first."""
+"""Concatenates the heads from the last to the first. (named: heads_reversed)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Stacks the heads in a dimension of their own."""
+"""Stacks the heads in a dimension of their own. (named: heads_along_another_dimension)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Stacks the heads in front and reshapes, which mixes batches, tokens and heads."""
+"""Stacks the heads in front and reshapes, which mixes batches, tokens and heads. (named: merge_without_transpose)"""
 
 import torch
 from torch import nn

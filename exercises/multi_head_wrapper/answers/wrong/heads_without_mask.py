@@ -1,4 +1,4 @@
-"""The heads are not causal: the mask was left out."""
+"""The heads are not causal: the mask was left out. (named: no_mask)"""
 
 import torch
 from torch import nn

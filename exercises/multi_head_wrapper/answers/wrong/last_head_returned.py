@@ -1,4 +1,4 @@
-"""The result is overwritten in the loop: only the last head remains."""
+"""The result is overwritten in the loop: only the last head remains. (named: last_head_only)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads zero the future after the softmax and leave the rows short of one."""
+"""The heads zero the future after the softmax and leave the rows short of one. (named: masked_after_softmax)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads do not divide their scores by the root of the key width."""
+"""The heads do not divide their scores by the root of the key width. (named: no_scale)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""[head] * n repeats one head: all of them share their weights."""
+"""[head] * n repeats one head: all of them share their weights. (named: one_head_repeated)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Returns the value projections of the heads without mixing them."""
+"""Returns the value projections of the heads without mixing them. (named: values_returned)"""
 
 import torch
 from torch import nn

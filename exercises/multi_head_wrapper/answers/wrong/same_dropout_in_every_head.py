@@ -1,4 +1,4 @@
-"""Rewinds the generator before each head, so all heads drop the same weights."""
+"""Rewinds the generator before each head, so all heads drop the same weights. (named: dropout_shared_by_heads)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The heads divide by the root of the joined width instead of their own."""
+"""The heads divide by the root of the joined width instead of their own. (named: scale_by_d_out)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""All heads use the value layer of the first."""
+"""All heads use the value layer of the first. (named: values_of_one_head)"""
 
 import torch
 from torch import nn

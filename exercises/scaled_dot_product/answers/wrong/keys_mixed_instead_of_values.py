@@ -1,4 +1,4 @@
-"""Mixes the keys; the values are computed and forgotten."""
+"""Mixes the keys; the values are computed and forgotten. (named: keys_averaged)"""
 
 import torch
 

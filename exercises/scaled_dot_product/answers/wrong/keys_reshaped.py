@@ -1,4 +1,4 @@
-"""Reshapes the keys to (d_out, tokens) instead of transposing them."""
+"""Reshapes the keys to (d_out, tokens) instead of transposing them. (named: keys_viewed_not_transposed)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The scores are not divided by the root of the key width."""
+"""The scores are not divided by the root of the key width. (named: no_scale)"""
 
 import torch
 

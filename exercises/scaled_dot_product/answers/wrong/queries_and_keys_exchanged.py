@@ -1,4 +1,4 @@
-"""Queries and keys change places, so the weights come out transposed before the softmax."""
+"""Queries and keys change places, so the weights come out transposed before the softmax. (named: queries_and_keys_exchanged)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Returns the values without mixing them."""
+"""Returns the values without mixing them. (named: values_returned)"""
 
 
 def scaled_dot_product_attention(x, W_query, W_key, W_value):

@@ -1,4 +1,4 @@
-"""Divides by the root of two, the key width of the worked example."""
+"""Divides by the root of two, the key width of the worked example. (named: scale_of_the_example)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Divides by the key width itself, not by its root."""
+"""Divides by the key width itself, not by its root. (named: scale_without_root)"""
 
 import torch
 

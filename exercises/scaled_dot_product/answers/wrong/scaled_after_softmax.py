@@ -1,4 +1,4 @@
-"""Divides the weights instead of the scores, so they no longer sum to one."""
+"""Divides the weights instead of the scores, so they no longer sum to one. (named: scaled_after_softmax)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Subtracts the largest score of the whole matrix: rows far below it become 0/0."""
+"""Subtracts the largest score of the whole matrix: rows far below it become 0/0. (named: one_maximum_for_all)"""
 
 import torch
 

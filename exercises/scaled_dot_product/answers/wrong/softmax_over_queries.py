@@ -1,4 +1,4 @@
-"""The softmax runs down the columns, over the queries."""
+"""The softmax runs down the columns, over the queries. (named: softmax_over_queries)"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Multiplies by the transposed weights: runs only where they are square."""
+"""Multiplies by the transposed weights: runs only where they are square. (named: weights_not_transposed)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Hides the future, although nothing is masked in this version."""
+"""Hides the future, although nothing is masked in this version. (named: causal_though_not_asked)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Returns its input."""
+"""Returns its input. (named: input_returned)"""
 
 import torch
 from torch import nn

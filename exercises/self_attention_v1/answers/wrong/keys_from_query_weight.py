@@ -1,4 +1,4 @@
-"""A slip while pasting: the keys are projected by W_query, and W_key is never used."""
+"""A slip while pasting: the keys are projected by W_query, and W_key is never used. (named: queries_with_queries)"""
 
 import torch
 from torch import nn

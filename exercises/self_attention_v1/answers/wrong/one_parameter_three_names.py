@@ -1,4 +1,4 @@
-"""One parameter under three names: queries, keys and values are the same."""
+"""One parameter under three names: queries, keys and values are the same. (named: one_projection_for_all)"""
 
 import torch
 from torch import nn

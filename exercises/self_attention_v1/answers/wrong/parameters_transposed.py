@@ -1,4 +1,4 @@
-"""The parameters are stored as (d_out, d_in), the way a linear layer stores them."""
+"""The parameters are stored as (d_out, d_in), the way a linear layer stores them. (named: weights_not_transposed)"""
 
 import torch
 from torch import nn

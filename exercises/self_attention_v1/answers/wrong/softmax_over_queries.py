@@ -1,4 +1,4 @@
-"""The softmax runs over the queries, down the columns."""
+"""The softmax runs over the queries, down the columns. (named: softmax_over_queries)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A softmax written out without subtracting the maximum: large scores overflow."""
+"""A softmax written out without subtracting the maximum: large scores overflow. (named: softmax_overflows)"""
 
 import torch
 from torch import nn

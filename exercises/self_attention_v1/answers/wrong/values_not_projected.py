@@ -1,4 +1,4 @@
-"""Mixes the tokens themselves instead of their values."""
+"""Mixes the tokens themselves instead of their values. (named: values_not_projected)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Multiplies by the layers' weights directly, so their biases do nothing."""
+"""Multiplies by the layers' weights directly, so their biases do nothing. (named: bias_missing)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Puts a ReLU behind queries and keys, as if the layers were those of a network."""
+"""Puts a ReLU behind queries and keys, as if the layers were those of a network. (named: relu_on_projections)"""
 
 import torch
 from torch import nn

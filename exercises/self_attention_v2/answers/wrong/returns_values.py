@@ -1,4 +1,4 @@
-"""Returns the value projection without mixing it."""
+"""Returns the value projection without mixing it. (named: values_returned)"""
 
 from torch import nn
 

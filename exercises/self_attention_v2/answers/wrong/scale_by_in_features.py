@@ -1,4 +1,4 @@
-"""Divides by the root of the layer's in_features instead of its out_features."""
+"""Divides by the root of the layer's in_features instead of its out_features. (named: scale_by_d_in)"""
 
 import torch
 from torch import nn

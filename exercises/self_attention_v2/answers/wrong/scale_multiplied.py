@@ -1,4 +1,4 @@
-"""Multiplies by the root of the key width instead of dividing."""
+"""Multiplies by the root of the key width instead of dividing. (named: scale_multiplied)"""
 
 import math
 

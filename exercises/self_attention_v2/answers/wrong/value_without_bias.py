@@ -1,4 +1,4 @@
-"""Queries and keys honour qkv_bias, the value layer never has a bias."""
+"""Queries and keys honour qkv_bias, the value layer never has a bias. (named: bias_missing)"""
 
 import torch
 from torch import nn

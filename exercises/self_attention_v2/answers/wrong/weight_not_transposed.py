@@ -1,4 +1,4 @@
-"""Carries x @ W over from bare parameters: runs only where the weights are square."""
+"""Carries x @ W over from bare parameters: runs only where the weights are square. (named: weights_not_transposed)"""
 
 import torch
 from torch import nn

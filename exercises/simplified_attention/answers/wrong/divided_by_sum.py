@@ -1,4 +1,4 @@
-"""Normalises the scores by their sum instead of by a softmax."""
+"""Normalises the scores by their sum instead of by a softmax. (named: normalised_by_sum)"""
 
 
 def simplified_attention(x):

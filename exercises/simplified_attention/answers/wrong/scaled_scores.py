@@ -1,4 +1,4 @@
-"""Divides the scores by the root of the width, which is not asked for here."""
+"""Divides the scores by the root of the width, which is not asked for here. (named: scale_not_asked_for)"""
 
 import torch
 

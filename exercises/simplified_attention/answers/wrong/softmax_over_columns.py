@@ -1,4 +1,4 @@
-"""Normalises each column of the scores, so the weights of a token do not sum to one."""
+"""Normalises each column of the scores, so the weights of a token do not sum to one. (named: softmax_over_queries)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""One softmax over the whole matrix of scores: all weights together sum to one."""
+"""One softmax over the whole matrix of scores: all weights together sum to one. (named: softmax_over_everything)"""
 
 import torch
 

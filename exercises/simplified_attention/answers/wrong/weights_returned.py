@@ -1,4 +1,4 @@
-"""Stops one step early and returns the weights."""
+"""Stops one step early and returns the weights. (named: weights_returned)"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Keeps d_out=2 and averages the two heads."""
+"""Keeps d_out=2 and averages the two heads. (named: heads_averaged)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Makes one head and puts it into the list twice."""
+"""Makes one head and puts it into the list twice. (named: one_head_repeated)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Two numbers from a single head of width two."""
+"""Two numbers from a single head of width two. (named: first_head_only)"""
 
 import torch
 from torch import Tensor, nn

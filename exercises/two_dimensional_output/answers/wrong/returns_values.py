@@ -1,4 +1,4 @@
-"""Returns a module of two value projections, side by side, without attention."""
+"""Returns a module of two value projections, side by side, without attention. (named: values_returned)"""
 
 import torch
 from torch import Tensor, nn

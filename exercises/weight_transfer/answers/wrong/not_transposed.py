@@ -1,4 +1,4 @@
-"""Copies without transposing: runs only where the weights are square."""
+"""Copies without transposing: runs only where the weights are square. (named: weights_not_transposed)"""
 
 import torch
 from torch import nn

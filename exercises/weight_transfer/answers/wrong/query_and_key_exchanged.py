@@ -1,4 +1,4 @@
-"""The queries get the weights of the keys, and the keys those of the queries."""
+"""The queries get the weights of the keys, and the keys those of the queries. (named: queries_and_keys_exchanged)"""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A slip while pasting: the value also gets the weight of the query."""
+"""A slip while pasting: the value also gets the weight of the query. (named: queries_averaged)"""
 
 import torch
 from torch import nn

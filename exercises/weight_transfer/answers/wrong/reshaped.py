@@ -1,4 +1,4 @@
-"""Reshapes the weights to (d_in, d_out) instead of transposing them."""
+"""Reshapes the weights to (d_in, d_out) instead of transposing them. (named: weights_reshaped)"""
 
 import torch
 from torch import nn
