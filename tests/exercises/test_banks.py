@@ -6,6 +6,7 @@ on; with `-m deep` there are others, for a verdict must not be luck.
 """
 
 import functools
+import gc
 import importlib.util
 import re
 import sys
@@ -86,6 +87,7 @@ class Examination:
 
 
 def examined(exercise: Exercise, path: Path, seed: int = 0) -> Examination:
+    gc.collect()  # the benches before this one hang together in circles, with all their tensors
     bench = Bench(of_namespace(vars(loaded(path))), exercise.contract)
     return Examination(exercise, bench, cases(exercise.slug, seed))
 
