@@ -103,4 +103,4 @@ def _answer(judged: Judged) -> dict[str, Any]:
 def html(audit: Audit) -> str:
     """One page: for every exercise its answers by its claims, the broken ones dark."""
     template = environment().get_template("audit.html.j2")
-    return template.render(version=own_version(), audit=audit, verdict=_verdict(audit))
+    return template.render(version=own_version(), sandbox="", audit=audit, verdict=_verdict(audit))

@@ -73,7 +73,9 @@ def test_on_the_first_rung_it_cannot_even_be_asked_about(jailed: "Sandbox", rung
     assert (jailed.told(pids) == "[]") == (rung == "A")
 
 
-def test_the_folders_of_solutions_cannot_be_listed(jailed: "Sandbox") -> None:
+def test_the_folders_of_solutions_cannot_be_listed(jailed: "Sandbox", rung: str) -> None:
+    if rung != "A" and any(part.endswith("-packages") for part in SOLUTION.parts):
+        pytest.skip("Landlock alone cannot hide names beneath an installation's packages")
     assert jailed.failed(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(ABSENT)
 
 
