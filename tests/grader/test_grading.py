@@ -201,3 +201,34 @@ def test_another_seed_asks_other_questions_and_reaches_the_same_verdict(
         assert record.status == "failed"
         cases.append([p.case for p in record.properties])
     assert cases[0] != cases[1]
+
+
+# ------------------------------------------------------------------ what the mistake is
+
+CELLS = (
+    "import torch\nfrom torch import nn",
+    """class CausalAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+        mask = torch.triu(torch.ones(context_length, context_length), diagonal=1).bool()
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        t = x.shape[1]
+        scores = self.W_query(x) @ self.W_key(x).transpose(1, 2)
+        scores = scores.masked_fill(self.mask[:t, :t], -torch.inf)
+        weights = torch.softmax(scores / scores.shape[-1] ** 0.5, dim=1)
+        return self.dropout(weights) @ self.W_value(x)
+""",
+)
+
+
+def test_two_mistakes_are_named_with_their_lines(graded: "Grade") -> None:
+    [record] = graded(*CELLS).values()
+    found = [(d.name, d.cell, d.line) for d in record.diagnosis]
+    assert found == [("scale_by_tokens", 2, 15), ("softmax_over_queries", 2, 15)]
+    assert all(d.cases_matched == d.cases_tried >= 3 for d in record.diagnosis)

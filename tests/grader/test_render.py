@@ -16,6 +16,7 @@ from grader.render.harmless import UNFIT
 from grader.render.view import CODE, NOTES, points, tally, view
 from grader.report import (
     Counterexample,
+    DiagnosisRecord,
     ErrorRecord,
     NoteRecord,
     PropertyRecord,
@@ -238,6 +239,44 @@ class/alan.py  causal_attention (CausalAttention)  4 / 12  failed
   note  `forward` calls print 6 times (cell 3, line 26)
 """
     )
+
+
+NO_SCALE = DiagnosisRecord("no_scale", "The scores are not scaled.", 3, 12, 7, 7)
+NO_MASK = DiagnosisRecord("no_mask", "Nothing is hidden.", None, None, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (
+            (NO_SCALE,),
+            "  One mistake was found; it explains the answers to all 7 inputs tried:\n"
+            "    The scores are not scaled. (cell 3, line 12)\n\n",
+        ),
+        (
+            (replace(NO_SCALE, cases_matched=5),),
+            "  One mistake was found; it explains the answers to 5 of 7 inputs tried:\n"
+            "    The scores are not scaled. (cell 3, line 12)\n\n",
+        ),
+        (
+            (NO_SCALE, NO_MASK),
+            "  Two mistakes were found; they explain the answers to all 7 inputs tried:\n"
+            "    The scores are not scaled. (cell 3, line 12)\n    Nothing is hidden.\n\n",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_right_after_the_score(
+    found: tuple[DiagnosisRecord, ...], lines: str
+) -> None:
+    headline, _, rest = text.render(report(replace(WRONG, diagnosis=found))).partition("\n\n")
+    assert headline == text.render(report(WRONG)).partition("\n\n")[0]
+    assert rest.startswith(lines)
+
+
+def test_a_page_says_what_is_wrong_before_the_claims() -> None:
+    words = Outline(html.page(replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), report(WRONG))).words
+    assert words.index("Two mistakes were found") < words.index("(cell 3, line 12)")
+    assert words.index("Nothing is hidden.") < words.index(EQUATION)
 
 
 def test_crashes_of_one_kind_are_counted() -> None:
