@@ -71,9 +71,8 @@ def test_a_definition_that_never_ends_is_ended_too(sandbox: "Sandbox") -> None:
 def test_time_is_limited_over_all_calls_too(sandbox: "Sandbox") -> None:
     session, module = sandbox.opened_with("time.sleep(0.8)\nreturn x", Limits(wall_s=2))
     sandbox.called(module)
-    began = time.monotonic()
-    while time.monotonic() - began < 1:
-        pass
+    time.sleep(1.5)  # what we do meanwhile is not held against it
+    sandbox.called(module)
     with pytest.raises(SubmissionFailed, match="took more than 2 s in all") as caught:
         sandbox.called(module)
     assert caught.value.status is Status.TIMED_OUT

@@ -21,7 +21,8 @@ def unavailable(setting: Setting) -> str:
     return ""
 
 
-AS_IS = None if os.geteuid() else NOBODY
+# As an ordinary user where that can be; else as who we are.
+AS_IS = None if os.geteuid() or not interpreter(NOBODY) else NOBODY
 SETTINGS = [Setting("A", user=AS_IS), Setting("B", user=AS_IS)]
 EVERY = [Setting(rung, user=user) for rung in ("A", "B", "B-") for user in (None, NOBODY)]
 Arenas = Callable[[Setting], Arena]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 NOBODY = 65534
+HAS_TORCH = "import sys, importlib.util as u; sys.exit(u.find_spec('torch') is None)"
 
 
 def as_user(user: int | None) -> dict[str, Any]:
@@ -30,13 +31,15 @@ def interpreter(user: int | None) -> str:
         return sys.executable
     for path in (f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
         if _runs(path, user):
-            return str(_environment(Path(path), version))
+            made = str(_environment(Path(path), version))
+            # Our packages may lie in a folder that this user cannot enter, as tox makes them.
+            return made if _runs(made, user, HAS_TORCH) else ""
     return ""
 
 
-def _runs(path: str, user: int | None) -> bool:
+def _runs(path: str, user: int | None, code: str = "") -> bool:
     try:
-        return subprocess.run([path, "-c", ""], cwd="/", **as_user(user)).returncode == 0
+        return subprocess.run([path, "-P", "-c", code], cwd="/", **as_user(user)).returncode == 0
     except OSError:
         return False
 
