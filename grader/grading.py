@@ -1,6 +1,7 @@
 """From one submission to its record: read, choose what to judge, load, judge, count points."""
 
 import contextlib
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +66,9 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
             wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
         if isinstance(wanted, ErrorRecord):
             return [_unjudged(handed_in, settings, began, wanted)]
-        return [_judge(session, handed_in, target, settings) for target in wanted]
+        records = [_judge(session, handed_in, target, settings) for target in wanted]
+    gc.collect()  # a bench and its trials hang together in circles, with all their tensors
+    return records
 
 
 def _targets(

@@ -24,7 +24,10 @@ def attack():
         "grader.grading",
     ):
         try:
-            won.append(importlib.import_module(name).__name__)
+            module = importlib.import_module(name)
+            # An empty folder makes a package, too, which knows nothing.
+            if getattr(module, "__file__", None):
+                won.append(module.__name__)
         except Exception:
             pass
     return won
