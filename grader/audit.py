@@ -22,6 +22,7 @@ import torch
 
 from exercises import BY_SLUG, Exercise
 from exercises.mutants import equivalents, mutants
+from grader.script import proved
 from grader.subject import of_namespace
 from properties.property import Property, Verdict, first_trouble, in_order
 from properties.trial import Bench
@@ -186,9 +187,17 @@ def judge(answer: Answer) -> Judged:
     """Judge one answer, in this process."""
     gc.collect()  # what was judged before hangs together in circles, with all of its tensors
     exercise = BY_SLUG[answer.exercise]
-    bench = Bench(of_namespace(_loaded(answer)), exercise.contract)
+    subject = of_namespace(_loaded(answer))
+    bench = Bench(subject, exercise.contract)
+    known = proved(bench, exercise, subject)
     seconds: dict[str, float] = {}
-    verdicts = list(in_order(exercise.properties, lambda p: _timed(p, bench, exercise, seconds)))
+
+    def verdict(wanted: Property) -> Verdict:
+        if wanted in known:
+            return Verdict(wanted, Status.PASSED, len(exercise.plan()[wanted]))
+        return _timed(wanted, bench, exercise, seconds)
+
+    verdicts = list(in_order(exercise.properties, verdict))
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
     return Judged(
         answer,

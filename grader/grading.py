@@ -20,6 +20,7 @@ from grader.report import (
     shortened,
 )
 from grader.sandbox.limits import Limits
+from grader.script import proved
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
@@ -126,8 +127,14 @@ def renamed(contract: Contract, name: str) -> Contract:
 def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
     """Judge every claim in order."""
     plan = exercise.plan(settings.seed, settings.device)
-    assert bench.contract is not None  # decides about exchanged names, before anything is judged
-    return list(in_order(plan, lambda wanted: _verdict(wanted, session, bench, plan[wanted])))
+    known = proved(bench, exercise, ChannelSubject(session), settings.seed, settings.device)
+
+    def verdict(wanted: Property) -> Verdict:
+        if wanted in known:
+            return Verdict(wanted, Status.PASSED, len(plan[wanted]))
+        return _verdict(wanted, session, bench, plan[wanted])
+
+    return list(in_order(plan, verdict))
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
