@@ -7,7 +7,7 @@ in order and answers all of them at once. Stacked questions share a request alon
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +21,10 @@ from properties.case import Case
 from properties.contract import Contract, Slot, Trait
 from properties.instance import Instance, construct
 from properties.oracle import digest
-from properties.property import Property
+from properties.property import Group, Property, Verdict, in_order
 from properties.rehearsal import Question, rehearse
 from properties.trial import FLOAT32, Bench
-from properties.violation import SubmissionFailed
+from properties.violation import Status, SubmissionFailed
 
 NAMELESS = ""
 """stands in a script for the name of the definition that is judged"""
@@ -125,13 +125,43 @@ class Script:
         return frozenset(claim for claim, asked in self.asked.items() if not asked & inexact)
 
 
+def verdicts_on(
+    bench: Bench,
+    exercise: Exercise,
+    one: Callable[[Property, Sequence[Case]], Verdict],
+    afresh: Callable[[], None],
+    seed: int = 0,
+    device: str = "cpu",
+) -> list[Verdict]:
+    """A verdict on every claim; `one` judges those that do not follow from exact answers.
+
+    If the submission remembers what it was asked, the verdicts would depend on all that was: then
+    `afresh` makes it forget, and every claim is judged by itself.
+    """
+    plan = exercise.plan(seed, device)
+    known = proved(bench, exercise, seed, device)
+    passed = {claim: Verdict(claim, Status.PASSED, len(plan[claim])) for claim in known}
+    verdicts = list(in_order(plan, lambda p: passed[p] if p in passed else one(p, plan[p])))
+    if passed and any(remembers(verdict) for verdict in verdicts):
+        afresh()
+        verdicts = list(in_order(plan, lambda p: one(p, plan[p])))
+    return verdicts
+
+
+def remembers(verdict: Verdict) -> bool:
+    """Whether this says that calls of a submission have effects besides their answers."""
+    troubled = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
+    return troubled and verdict.property.group is Group.PURITY
+
+
 def proved(
-    bench: Bench, exercise: Exercise, subject: ChannelSubject, seed: int = 0, device: str = "cpu"
+    bench: Bench, exercise: Exercise, seed: int = 0, device: str = "cpu"
 ) -> frozenset[Property]:
     """The claims that need not be judged: every answer that they rest on is the exact one."""
     contract = bench.contract
     script = script_of(exercise, contract.slots, seed, device)
-    found = put(script, subject, contract.name)
+    assert isinstance(bench.subject, ChannelSubject)
+    found = put(script, bench.subject, contract.name)
     if found.float32:
         bench.note(FLOAT32)
     return script.proves(found)

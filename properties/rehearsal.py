@@ -28,7 +28,7 @@ of their bounds.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import EllipsisType
 from typing import TypeVar
@@ -161,7 +161,7 @@ class Rehearsal(Trial):
         mask: Tensor | EllipsisType | None = ...,
         how: How | None = None,
         instance: Instance | None = None,
-    ) -> Returned:
+    ) -> "Foreseen":
         x = self.x if x is None else x
         how = how or How(memory=self.memory(x))
         strange = instance is not None or how.training or how.watched or how.grad != "no_grad"
@@ -187,7 +187,7 @@ class Rehearsal(Trial):
         self.bench.questions[question.content, how.seed] = question
         outputs = tuple(map(self.spoken, expected.outputs, expected.allowed))
         dtypes, devices = (self.case.dtype,) * len(outputs), (self.case.device,) * len(outputs)
-        return Returned(outputs, "exact", dtypes, devices)
+        return Foreseen(outputs, "the equation", dtypes, devices)
 
     def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
         if self.contract.entry is Entry.FUNCTION or self._is_large(self.x):
@@ -255,6 +255,19 @@ class Rehearsal(Trial):
         mask = self.mask if isinstance(mask, EllipsisType) else mask
         sizes = repr((self.case.heads, self.case.head_dim, self.case.dtype, names))
         return _digest(sizes, digest(self.x if x is None else x, mask, *tensors))
+
+
+@dataclass(frozen=True)
+class Foreseen(Returned):
+    """What comes back from the equation: outputs, and nothing that could be seen besides."""
+
+    def __getattribute__(self, name: str) -> object:
+        if name in SEEN:
+            raise Unforeseen
+        return super().__getattribute__(name)
+
+
+SEEN = {field.name for field in fields(Returned)} - {"outputs", "dtypes", "devices", "form"}
 
 
 def _digest(*parts: str | bytes) -> bytes:

@@ -37,6 +37,8 @@ def _must_agree(trial: Trial, names: list[str]) -> None:
     for name in names:
         got = own.get(name)
         shown = f"gradient of {name}"
+        if got is None and not bool(exact.values[name].any()):
+            continue  # one token has a weight of one, whatever its query and key are
         if got is None:
             raise Violation(Kind.VALUE, "a gradient", "none reaches it", shown)
         trial.must_equal(got.to(torch.float64), exact.values[name], exact.allowed(name), shown)

@@ -93,11 +93,12 @@ def earlier_calls_do_not_matter(trial: Trial) -> None:
 @claims(T.TOKENS, T.MODULE, limit=2, hint="keep state in `self`, not in the class or a global")
 def other_instances_do_not_matter(trial: Trial) -> None:
     """Two instances alive at the same time do not disturb each other."""
-    wide = replace(trial.case, heads=trial.case.heads + 1, context_length=trial.case.tokens + 2)
-    other = trial.bench.fresh(trial.contract.fit(replace(wide, seed=trial.case.seed + 1)))
     mine = construct(trial.bench.subject, trial.contract, trial.case)
     mine.set(trial.parameters)
-    other.run()
+    wide = replace(trial.case, heads=trial.case.heads + 1, context_length=trial.case.tokens + 2)
+    for size in (wide, replace(wide, tokens=1, context_length=1)):
+        other = trial.contract.fit(replace(size, seed=trial.case.seed + 1))
+        trial.bench.fresh(other).run()
     trial.must_be_as_before(trial.run(instance=mine))
 
 

@@ -1,6 +1,6 @@
 """Questions put all at once: the same verdicts as one by one, and nothing believed in vain."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,14 @@ import pytest
 
 from exercises import BY_SLUG
 from grader.sandbox.wire import Message
-from grader.script import Found, proved, put, script_of
+from grader.script import Found, proved, put, script_of, verdicts_on
 from grader.subject import ChannelSubject, of_namespace
 from properties.invariants.batch import each_sequence_is_attended_alone
 from properties.invariants.gradients import the_gradient_of_the_input_is_right
 from properties.invariants.masking import the_future_is_invisible
 from properties.invariants.purity import evaluation_is_repeatable
 from properties.invariants.values import it_equals_the_equation
-from properties.property import check, in_order
+from properties.property import Verdict, first_trouble, in_order
 from properties.trial import Bench
 from properties.violation import Status, SubmissionFailed
 
@@ -62,7 +62,7 @@ def test_parameters_are_found_where_a_definition_keeps_them() -> None:
     source = EXERCISE.solution.replace("W_query", "w_q").replace("W_key", "w_k")
     subject = subject_of(source.replace("W_value", "w_v"))
     bench = Bench(subject, EXERCISE.contract)
-    assert it_equals_the_equation in proved(bench, EXERCISE, subject)
+    assert it_equals_the_equation in proved(bench, EXERCISE)
     assert [kind for kind, _ in bench.notes] == ["renamed_parameters"]
 
 
@@ -92,7 +92,7 @@ def test_answers_of_float32_are_noted() -> None:
     rough = changed(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
     subject = subject_of(rough)
     bench = Bench(subject, EXERCISE.contract)
-    assert it_equals_the_equation in proved(bench, EXERCISE, subject)
+    assert it_equals_the_equation in proved(bench, EXERCISE)
     assert "float32" in [kind for kind, _ in bench.notes]
 
 
@@ -143,26 +143,31 @@ def test_a_reply_that_was_not_asked_for_is_refused(meta: Mapping[str, Any]) -> N
         SCRIPT.exchanges[0].judged(Message(1, "ok", meta))
 
 
+def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:
+    return [(verdict.property.name, verdict.status) for verdict in verdicts]
+
+
 def one_by_one(source: str) -> list[tuple[str, Status]]:
     bench = Bench(subject_of(source), EXERCISE.contract)
     plan = EXERCISE.plan()
-    return [(v.property.name, v.status) for v in in_order(plan, lambda p: check(p, bench, plan[p]))]
+    return named(in_order(plan, lambda p: first_trouble(p, bench, plan[p])))
 
 
 def all_at_once(source: str) -> list[tuple[str, Status]]:
-    subject = subject_of(source)
-    bench = Bench(subject, EXERCISE.contract)
-    plan = EXERCISE.plan()
-    known = proved(bench, EXERCISE, subject)
-    verdicts = in_order(plan, lambda p: PASSED if p in known else check(p, bench, plan[p]))
-    return [(p.name, v.status) for p, v in zip(plan, verdicts, strict=True)]
+    bench = Bench(subject_of(source), EXERCISE.contract)
+
+    def afresh() -> None:
+        bench.subject = subject_of(source)
+        bench.forget()
+
+    return named(verdicts_on(bench, EXERCISE, lambda p, c: first_trouble(p, bench, c), afresh))
 
 
-class _Passed:
-    status = Status.PASSED
-
-
-PASSED: Any = _Passed()
+@pytest.mark.parametrize("stem", ["generator_reseeded", "mask_shared_by_instances"])
+def test_what_remembers_is_judged_claim_by_claim(stem: str) -> None:
+    path = EXERCISE.folder / "answers" / "wrong" / f"{stem}.py"
+    source = path.read_text(encoding="utf-8")
+    assert all_at_once(source) == one_by_one(source)
 
 
 @pytest.mark.deep
