@@ -25,7 +25,9 @@ def named(
     try:
         if session.revive():
             bench.forget()
-        return [record(finding, session.landmarks) for finding in diagnose(bench, device)]
+        found = diagnose(bench, device)
+        marks = session.landmarks() if found else []
+        return [record(finding, marks) for finding in found]
     except SubmissionFailed:
         return []
 

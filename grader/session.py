@@ -49,6 +49,10 @@ class Server(Protocol):
 @dataclass(frozen=True)
 class _Loaded:
     remarks: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Marked:
     landmarks: list[Landmark]
 
 
@@ -71,8 +75,6 @@ class Session:
     """seconds of processor time that earlier children used"""
     received: int = 0
     """bytes of all replies"""
-    landmarks: tuple[Landmark, ...] = ()
-    """where in the code of what was loaded the steps of attention are"""
 
     def read(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
@@ -81,9 +83,11 @@ class Session:
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run what definitions need; the remarks on the first. Raises SubmissionFailed."""
         self.names = names
-        loaded = taken(self._not_killed(self._loaded), _Loaded)
-        self.landmarks = tuple(loaded.landmarks)
-        return loaded.remarks
+        return taken(self._not_killed(self._loaded), _Loaded).remarks
+
+    def landmarks(self) -> list[Landmark]:
+        """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
+        return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
 
     def followed_by(self, limits: Limits) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""

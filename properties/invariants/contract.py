@@ -1,13 +1,13 @@
 """The module has the form that the exercise asks for. Everything else rests on this."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import torch
 
 from properties import comparison
 from properties.case import MaskForm
 from properties.contract import Trait, config_of
-from properties.instance import construct
+from properties.instance import Instance, construct
 from properties.property import Claims, Group
 from properties.strategies import at_least, with_values
 from properties.subject import How, TensorInfo
@@ -214,30 +214,46 @@ def it_goes_through_the_fused_attention(trial: Trial) -> None:
 @claims(
     T.TRANSFER,
     after=FORM,
-    limit=4,
+    limit=2,
     hint="copy the numbers into v1's own parameters, e.g. with torch.no_grad() and copy_()",
 )
 def afterwards_the_two_modules_are_independent(trial: Trial) -> None:
     """The target keeps trainable parameters of its own; the source is as it was."""
-    before = trial.instance.holder.read(list(trial.contract.paths(trial.case)))
-    trial.run()
-    target = trial.instance.answering
-    registered = _parameters(trial, module=True)
-    for path, shape in target.paths(trial.case).items():
+    made = construct(trial.bench.subject, trial.contract, trial.case)
+    before = made.holder.tensors()
+    trial.run(instance=made)
+    _target_is_whole(made, trial)
+    after = made.holder.tensors()
+    for path, info in before.items():
+        if after.get(path) != info:
+            raise Violation(
+                Kind.CONSTRUCTION, f"v2's `{path}` as it was", _difference(info, after.get(path))
+            )
+    numbers = made.holder.read(list(before))
+    for path, tensor in trial.contract.stored(trial.parameters, trial.case):
+        if path not in numbers or not torch.equal(numbers[path].double(), tensor.double()):
+            raise Violation(Kind.VALUE, f"v2's `{path}` as it was", "its numbers changed")
+    made.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
+    answer = made.forward(trial.x, None, How()).outputs
+    trial.must_match(tuple(t.double() for t in answer), trial.expected)
+
+
+def _target_is_whole(made: Instance, trial: Trial) -> None:
+    registered = made.module.tensors()
+    for path, shape in made.answering.paths(trial.case).items():
         if path not in registered or not registered[path].trainable:
             got = "it is not" if path not in registered else "requires_grad=False"
             raise Violation(Kind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)
         if registered[path].shape != shape:
             got = f"shape {registered[path].shape}"
             raise Violation(Kind.SHAPE, f"shape {shape}", got, f"v1's `{path}`")
-    after = trial.instance.holder.read(list(before))
-    for path, tensor in trial.contract.stored(trial.parameters, trial.case):
-        if path not in after or not torch.equal(after[path].double(), tensor.double()):
-            raise Violation(Kind.VALUE, f"v2's `{path}` as it was", "it changed")
-    trial.instance.holder.write({path: torch.zeros_like(t) for path, t in after.items()})
-    trial.instance.current = None
-    answer = trial.instance.forward(trial.x, None, How()).outputs
-    trial.must_match(tuple(t.double() for t in answer), trial.expected)
+
+
+def _difference(before: TensorInfo, after: TensorInfo | None) -> str:
+    if after is None:
+        return "it is gone"
+    changed = [f.name for f in fields(before) if getattr(before, f.name) != getattr(after, f.name)]
+    return ", ".join(f"{name}={getattr(after, name)}" for name in changed)
 
 
 @claims(

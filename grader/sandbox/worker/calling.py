@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from grader.sandbox.worker import paths
 
-
 signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
 

@@ -13,6 +13,7 @@ bound so far, so that the `i` of `for i in …: use(i)` is no read from outside.
 import __future__
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -42,6 +43,7 @@ class Effects:
     future: int = 0
 
 
+@functools.lru_cache(maxsize=512)  # asked again for every remark; the effects stay as they are
 def effects_of(node: ast.AST, annotations_run: bool = True) -> Effects:
     """The effects of a statement or expression that stands at the top level of a module."""
     visitor = _Visitor(annotations_run)

@@ -1,8 +1,8 @@
 """The side of the boundary on which the submission runs.
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
-read, load, construct, function, call, tensors, fetch, write, forward, answer, vjp, move, copy,
-drop; or a series of them at once.
+read, load, landmarks, construct, function, call, tensors, fetch, write, forward, answer, vjp,
+move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
@@ -83,6 +83,7 @@ class Host:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
             "read": self.read,
             "load": self.load,
+            "landmarks": self.landmarks,
             "construct": self.construct,
             "function": self.function,
             "call": self.call,
@@ -119,7 +120,6 @@ class Host:
         """Run what the definitions of these names need, statement by statement, in order."""
         names = list(meta["names"])
         found = [asdict(remark) for remark in remarks(self.source, names[0])]
-        marks = [asdict(mark) for mark in landmarks(self.source, names[0])]
         module = types.ModuleType("submission")
         module.__dict__.update(self.namespace)
         self.namespace = module.__dict__
@@ -128,7 +128,11 @@ class Host:
         for name in names:
             if name not in self.namespace:
                 raise failure or Refused(f"`{name}` is not defined")
-        return {"remarks": found, "landmarks": marks}, ()
+        return {"remarks": found}, ()
+
+    def landmarks(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Where in the code of a definition the steps of attention are."""
+        return {"landmarks": [asdict(mark) for mark in landmarks(self.source, meta["name"])]}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
         """Run the steps that these names need; the first thing that went wrong, if any did."""

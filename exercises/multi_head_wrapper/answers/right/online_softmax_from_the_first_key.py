@@ -1,4 +1,4 @@
-"""Heads that stream over the keys; a dropped key counts in the sum, but not in the context."""
+"""Heads that start from the first key and stream over the others; a dropped key counts in the sum, but not in the context."""
 
 import torch
 import torch.nn.functional as F

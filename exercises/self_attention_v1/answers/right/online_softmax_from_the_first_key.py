@@ -1,4 +1,4 @@
-"""Streams over the keys one by one, with a running maximum, sum and context."""
+"""Starts from the first key and streams over the others, with a running maximum, sum and context."""
 
 import torch
 from torch import nn
