@@ -69,6 +69,7 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
             return [_unjudged(handed_in, settings, began, wanted)]
         records = [_judge(session, handed_in, target, settings) for target in wanted]
     gc.collect()  # a bench and its trials hang together in circles, with all their tensors
+    gc.freeze()  # what is left stays, and need not be looked at again after the next one
     return records
 
 

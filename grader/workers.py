@@ -1,0 +1,179 @@
+"""Several workers on one machine: processes that judge, each with a sandbox of its own.
+
+A worker is an examiner like the one in this process: submissions run in children of its fork
+server, never in it. Submissions are handed out one by one, and their records come back in order.
+A worker that dies is replaced and its submission judged again, so nothing is lost.
+"""
+
+import gc
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+import torch
+
+from exercises import BY_SLUG
+from grader import devices
+from grader.grading import Settings, grade
+from grader.report import SubmissionRecord
+from grader.sandbox.process import SandboxError, Server
+from grader.submission import Submission
+from grader.unconfined import Unconfined
+
+TRIES = 3
+"""how often a submission is tried whose worker dies"""
+WORTH = 16
+"""so many submissions for each worker make up for the time that it takes to start"""
+
+Place = Server | Unconfined
+Graded = tuple[Submission, list[SubmissionRecord]]
+
+
+def sandbox(*, trusted: bool = False, device: str = "cpu") -> Place:
+    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could."""
+    if device != "cpu":
+        why = f"the driver of {device} is beyond the jail's reach"
+    elif sys.platform != "linux":
+        why = f"{sys.platform} has nothing to confine a process with"
+    else:
+        return Server(trusted=trusted)
+    place = Unconfined(why)
+    if not trusted:
+        raise SandboxError(place.rung.refusal)
+    devices.pin(device)
+    return place
+
+
+def fitting(submissions: int) -> int:
+    """How many workers are worth starting on this machine."""
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, min(processors, submissions // WORTH))
+
+
+def judged(
+    place: Place, found: Sequence[Submission], settings: Settings, jobs: int | None = None
+) -> Iterator[Graded]:
+    """Every submission with its records, in order, each as soon as those before it are judged.
+
+    With one job it is done here, in this place; with more, in as many workers beside this process.
+    Raises SandboxError, and whatever else is our own fault.
+    """
+    jobs = jobs or fitting(len(found))
+    if jobs == 1:
+        gc.freeze()
+        for handed_in in found:
+            yield handed_in, grade(place, handed_in, settings)
+        return
+    trusted = isinstance(place, Unconfined) or place.trusted
+    crew = Crew([Worker(settings, trusted) for _ in range(jobs)])
+    with ThreadPoolExecutor(jobs) as threads:
+        try:
+            yield from zip(found, threads.map(crew.grade, found), strict=True)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            crew.end()
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process, started when it is first needed."""
+
+    settings: Settings
+    trusted: bool
+    process: BaseProcess | None = None
+    line: Connection | None = None
+    dismissed: bool = False
+
+    def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
+        """Judge one submission. Raises SandboxError if it is the death of every worker."""
+        for _ in range(TRIES):
+            try:
+                line = self._started()
+                line.send(handed_in)
+                answer = line.recv()
+            except (EOFError, OSError):
+                self.end()
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            records: list[SubmissionRecord] = answer
+            return records
+        raise SandboxError(f"{handed_in.shown}: every worker that judged it died; out of memory?")
+
+    def _started(self) -> Connection:
+        if self.dismissed:
+            raise SandboxError("the run was broken off")
+        if self.line is None:
+            # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
+            context = multiprocessing.get_context("spawn")
+            self.line, theirs = context.Pipe()
+            slug = self.settings.exercise and self.settings.exercise.slug
+            sent = replace(self.settings, exercise=None)  # there is one object of each exercise
+            self.process = context.Process(
+                target=work, args=(theirs, sent, slug, self.trusted), daemon=True
+            )
+            self.process.start()
+            theirs.close()
+        return self.line
+
+    def end(self) -> None:
+        """End the process, and with it its fork server and every child."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+        if self.line is not None:
+            self.line.close()
+        self.process = self.line = None
+
+
+@dataclass(eq=False)
+class Crew:
+    """Workers that wait for something to do."""
+
+    workers: Sequence[Worker]
+    idle: "queue.SimpleQueue[Worker]" = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        for worker in self.workers:
+            self.idle.put(worker)
+
+    def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
+        """Let whoever is idle judge a submission."""
+        worker = self.idle.get()
+        try:
+            return worker.grade(handed_in)
+        finally:
+            self.idle.put(worker)
+
+    def end(self) -> None:
+        """End all of them."""
+        for worker in self.workers:
+            worker.dismissed = True
+            worker.end()
+
+
+def work(line: Connection, settings: Settings, slug: str | None, trusted: bool) -> None:
+    """The life of a worker: judge what comes in until the line is closed."""
+    # An interrupt is the matter of the process that started this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    settings = replace(settings, exercise=None if slug is None else BY_SLUG[slug])
+    with sandbox(trusted=trusted, device=settings.device) as place:
+        gc.freeze()
+        while True:
+            try:
+                handed_in = line.recv()
+            except EOFError:
+                return
+            try:
+                answer: object = grade(place, handed_in, settings)
+            except Exception as error:
+                answer = error
+            line.send(answer)
