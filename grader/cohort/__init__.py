@@ -4,3 +4,7 @@
 judging of `grader.run`, `export` writes what others read. Importing this package imports none of
 them: `headcheck --help` needs neither torch nor a database.
 """
+
+
+class CohortError(Exception):
+    """Something about a course that cannot be done; the message says what and why."""

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.cohort import CohortError
+
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": (
         "student_id", "sis user id", "sid", "student id", "id number", "identifier", "id",
@@ -29,7 +31,7 @@ HANDLES = ("github_username", "github_id", "lms_user_id", "canvas id", "integrat
 """headers of further ids, under which somebody may hand in"""
 
 
-class BadRoster(Exception):
+class BadRoster(CohortError):
     """A roster that cannot be used; the message says where and why."""
 
 
