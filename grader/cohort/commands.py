@@ -2,7 +2,7 @@
 
 import getpass
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC
 from pathlib import Path
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from grader.report import Report
 
 LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
+FORMATS = (
+    "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
+    "nbgrader", "parquet", "prairielearn",
+)  # fmt: skip
 NEEDED = {"sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet"}
 """what a plain installation has not, and the extra that brings it"""
 SHOWN = 50
@@ -282,6 +286,64 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
     sys.exit(0 if again.same else 1)
 
 
+@click.command()
+@click.argument("run")
+@_store_option(required=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@_roster_option
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="The sheet that the gradebook handed out, to be filled in.",
+)
+@click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
+@click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+def export(
+    run: str,
+    place: str,
+    form: str,
+    roster: Path | None,
+    into: Path | None,
+    column: str,
+    out: Path | None,
+) -> None:
+    """Write the results of a run for a gradebook, or for whoever reads them.
+
+    Exit code: 0 everybody is in it, 1 some are not, as standard error says.
+    """
+    with _opened(place) as store:
+        from grader.cohort.decisions import results
+
+        standings = results(store, run)
+    from grader.cohort.export import Gradebook, export, sheet
+
+    filled = None if into is None else sheet.read(into)
+    book = Gradebook(run, tuple(standings), _roster(roster), filled, column)
+    try:
+        exported = export(book, form)
+    except ImportError as error:
+        raise missing(error) from None
+    _write(exported.files, out)
+    _remark("not in the sheet", exported.left_out)
+    sys.exit(1 if exported.left_out else 0)
+
+
+def _write(files: Mapping[str, bytes], out: Path | None) -> None:
+    """One file as it is said, several into a folder; without a place to standard output."""
+    if len(files) == 1 and (out is None or not out.is_dir()):
+        (data,) = files.values()
+        if out is None:
+            click.echo(data, nl=False)
+        else:
+            out.write_bytes(data)
+        return
+    if out is None:
+        raise click.UsageError(f"these are {len(files)} files: give a folder by --out")
+    out.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (out / name).write_bytes(data)
+
+
 def _author() -> str:
     try:
         return getpass.getuser()
@@ -289,4 +351,4 @@ def _author() -> str:
         return "unknown"
 
 
-COMMANDS = (runs, regrade, override, comment, replay)
+COMMANDS = (runs, regrade, override, comment, replay, export)
