@@ -1,9 +1,13 @@
 """Wrong answers made by a machine: every small change of a solution, one at a time.
 
 The banks hold what people get wrong; these hold what could be wrong at every place of a solution:
-an operator, a number, a dimension, two names exchanged, a call or a line left out. A few change
-nothing that could be seen from outside. Those are listed in `equivalents.toml` beside the solution,
-each with its reason.
+an operator, a number, a dimension, two names exchanged, a call or a line left out. What is given to
+the student is left as it is. A few changes are nothing that could be told from outside. Those are
+listed in `equivalents.toml` beside the solution, with the reasons:
+
+    [[equivalent]]
+    mutants = ["forward: keys -> queries (2)"]
+    reason = "queries are as wide as keys"
 """
 
 import ast
@@ -11,10 +15,13 @@ import copy
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from exercises.exercise import Exercise
+from exercises.starter import BEGIN, END
 
 OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -63,7 +70,7 @@ def mutants(exercise: Exercise) -> list[Mutant]:
     original = ast.unparse(tree)
     seen: Counter[str] = Counter()
     found: dict[str, Mutant] = {}
-    for place, says, change in _places(tree):
+    for place, says, change in _places(tree, _written(exercise.solution)):
         source = _changed(tree, place, change)
         if source == original or source in found:
             continue
@@ -74,11 +81,59 @@ def mutants(exercise: Exercise) -> list[Mutant]:
 
 
 def equivalents(exercise: Exercise) -> dict[str, str]:
-    """The mutants that do what the solution does, and why."""
+    """The mutants that nobody could tell from the solution by what is demanded, and why.
+
+    Raises ValueError when `equivalents.toml` cannot be read, or names what is no mutant.
+    """
     path = exercise.folder / "equivalents.toml"
     if not path.exists():
         return {}
-    return {str(k): str(v) for k, v in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+    known = {mutant.name for mutant in mutants(exercise)}
+    found: dict[str, str] = {}
+    for names, reason in _entries(path):
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{path}: no mutant is called {name!r}. Was the solution changed?")
+            if name in found:
+                raise ValueError(f"{path}: {name!r} is listed twice. Keep one of its reasons.")
+            found[name] = reason
+    return found
+
+
+def _entries(path: Path) -> Iterator[tuple[list[str], str]]:
+    """Every entry's mutants and their reason."""
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}. It must be TOML, in UTF-8.") from error
+    match entries:
+        case {"equivalent": list(listed), **others} if not others:
+            yield from (_entry(path, entry) for entry in listed)
+        case _:
+            raise ValueError(f"{path}: it must hold [[equivalent]] entries and nothing else.")
+
+
+def _entry(path: Path, entry: Any) -> tuple[list[str], str]:
+    match entry:
+        case {"mutants": [str(), *_] as names, "reason": str(reason), **others} if (
+            not others and all(isinstance(name, str) for name in names) and reason.strip()
+        ):
+            return names, reason
+    raise ValueError(
+        f"{path}: an entry must have `mutants`, a list of their names, and a `reason`, and nothing "
+        f"else. This one is {entry!r}."
+    )
+
+
+def _written(source: str) -> set[int]:
+    """The numbers of the lines that the student writes."""
+    numbers: set[int] = set()
+    inside = False
+    for number, line in enumerate(source.splitlines(), start=1):
+        inside = line.strip() == BEGIN or (inside and line.strip() != END)
+        if inside:
+            numbers.add(number)
+    return numbers
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
@@ -96,10 +151,10 @@ Place = tuple[tuple[str, int | None], ...]
 """A path from the root of the tree: fields, and indices in those that are lists."""
 
 
-def _places(tree: ast.Module) -> Iterator[tuple[Place, str, ast.AST | None]]:
-    """Every change at every place inside a function."""
+def _places(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[Place, str, ast.AST | None]]:
+    """Every change at every place inside a function that begins on one of these lines."""
     for place, node, inside in _walk(tree, (), None):
-        if inside is not None:
+        if inside is not None and getattr(node, "lineno", None) in lines:
             for change in _changes(node):
                 yield place, f"{inside}: {change.says}", change.node
 

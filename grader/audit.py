@@ -22,11 +22,14 @@ import torch
 
 from exercises import BY_SLUG, Exercise
 from exercises.mutants import equivalents, mutants
+from grader.script import verdicts_on
 from grader.subject import of_namespace
-from properties.property import Property, Verdict, first_trouble, in_order
+from properties.case import Case
+from properties.property import Property, Verdict, first_trouble
 from properties.trial import Bench
 from properties.violation import Status
 
+TOGETHER = "(all questions at once)"
 MEMORY = 8 << 30
 
 
@@ -65,7 +68,7 @@ class Judged:
     not_tried: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: dict[str, float]
-    """processor time by claim"""
+    """processor time by claim; that of what was asked all at once by itself"""
 
     @property
     def earns_nothing(self) -> bool:
@@ -188,7 +191,20 @@ def judge(answer: Answer) -> Judged:
     exercise = BY_SLUG[answer.exercise]
     bench = Bench(of_namespace(_loaded(answer)), exercise.contract)
     seconds: dict[str, float] = {}
-    verdicts = list(in_order(exercise.properties, lambda p: _timed(p, bench, exercise, seconds)))
+
+    def timed(wanted: Property, cases: Sequence[Case]) -> Verdict:
+        began = time.process_time()
+        verdict = first_trouble(wanted, bench, cases)
+        seconds[wanted.name] = time.process_time() - began
+        return verdict
+
+    def afresh() -> None:
+        bench.subject = of_namespace(_loaded(answer))
+        bench.forget()
+
+    began = time.process_time()
+    verdicts = verdicts_on(bench, exercise, timed, afresh)
+    seconds[TOGETHER] = time.process_time() - began - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
     return Judged(
         answer,
@@ -197,15 +213,6 @@ def judge(answer: Answer) -> Judged:
         notes=tuple(sorted({kind for kind, _ in bench.notes})),
         seconds=seconds,
     )
-
-
-def _timed(
-    wanted: Property, bench: Bench, exercise: Exercise, seconds: dict[str, float]
-) -> Verdict:
-    began = time.process_time()
-    verdict = first_trouble(wanted, bench, exercise.plan()[wanted])
-    seconds[wanted.name] = time.process_time() - began
-    return verdict
 
 
 def _loaded(answer: Answer) -> dict[str, Any]:

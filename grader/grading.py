@@ -20,12 +20,13 @@ from grader.report import (
     shortened,
 )
 from grader.sandbox.limits import Limits
+from grader.script import verdicts_on
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties.case import Case
 from properties.contract import Contract
-from properties.property import Property, Verdict, check, in_order
+from properties.property import Property, Verdict, check
 from properties.trial import Bench
 from properties.violation import Note, Status, SubmissionFailed
 
@@ -125,9 +126,15 @@ def renamed(contract: Contract, name: str) -> Contract:
 
 def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
     """Judge every claim in order."""
-    plan = exercise.plan(settings.seed, settings.device)
-    assert bench.contract is not None  # decides about exchanged names, before anything is judged
-    return list(in_order(plan, lambda wanted: _verdict(wanted, session, bench, plan[wanted])))
+
+    def one(wanted: Property, cases: Sequence[Case]) -> Verdict:
+        return _verdict(wanted, session, bench, cases)
+
+    def afresh() -> None:
+        session.close()
+        bench.forget()
+
+    return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device)
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:

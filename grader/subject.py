@@ -130,6 +130,11 @@ class ChannelModule:
             called=seen.called,
         )
 
+    def answer(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
+        """Call it once in evaluation mode, for its outputs alone."""
+        given = [tensor for tensor in inputs if tensor is not None]
+        return self._ask("answer", positional(given), device=self.device, memory=memory)
+
     def vjp(
         self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
     ) -> Gradients:

@@ -8,6 +8,7 @@ and answers with outputs that have one.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from properties.case import Case
@@ -98,11 +99,19 @@ class Instance:
         self, x: Tensor | None, stored: Mapping[str, Tensor | None]
     ) -> dict[str, Tensor | None]:
         names: dict[str, Tensor | None] = {"x": x if x is None or self.batched else x.unsqueeze(0)}
-        present = {path: grad for path, grad in stored.items() if grad is not None}
-        if len(present) == len(stored):
-            return {**names, **self.answering.canonical(present, self.case)}
-        missing = {path: None for path in stored if path not in present}
-        return {**names, **missing}
+        shapes = self.answering.paths(self.case)
+        filled = {
+            path: torch.zeros(shapes.get(path, ())) if grad is None else grad
+            for path, grad in stored.items()
+        }
+        missing = {
+            name: None
+            for slot in self.answering.slots
+            for head in range(self.case.heads)
+            if stored.get(slot.path.format(head=head), slot) is None
+            for name in slot.holds
+        }
+        return {**names, **self.answering.canonical(filled, self.case), **missing}
 
 
 def construct(

@@ -52,7 +52,7 @@ def expect(
         return _expect(contract, case, x, parameters, may_attend)
     family = contract.returns, contract.has(Trait.ATTENTION), scale_of(contract, case)
     names, tensors = zip(*parameters.items(), strict=True)
-    key = (*family, names, case.heads, case.dtype, _digest(x, may_attend, *tensors))
+    key = (*family, names, case.heads, case.dtype, digest(x, may_attend, *tensors))
     if key not in _REMEMBERED:
         expected = _expect(contract, case, x, parameters, may_attend)
         if expected.exact.scores.numel() > LARGEST:
@@ -63,7 +63,7 @@ def expect(
     return _REMEMBERED[key]
 
 
-def _digest(*tensors: Tensor | None) -> bytes:
+def digest(*tensors: Tensor | None) -> bytes:
     """What tells tensors from others: their shapes and numbers."""
     seen = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
@@ -121,6 +121,15 @@ class ExactGradients:
     values: dict[str, Tensor]
     scales: dict[str, Tensor]
     growth: float
+    dtype: str
+
+    def allowed(self, name: str) -> Allowed:
+        """How far the gradient with this name may be off."""
+        limits = [
+            K * PRECISIONS[dtype].u * self.growth * (self.scales[name] + 1e-30)
+            for dtype in (self.dtype, _at_most_float32(self.dtype))
+        ]
+        return Allowed(*limits)
 
 
 def gradients(
@@ -154,6 +163,7 @@ def gradients(
         values,
         absolute_gradients(contract, case, x, parameters, exact, cotangent),
         4 + 4 * largest + 2 * math.sqrt(width),
+        case.dtype,
     )
 
 

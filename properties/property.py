@@ -20,6 +20,8 @@ from properties.trial import Bench, Trial
 from properties.violation import Status, SubmissionFailed, Violation
 
 SHRINKING_CALLS = 60
+ENOUGH = 8
+"""So many cases of the bank as they are need no others beside them."""
 
 
 class Group(StrEnum):
@@ -66,8 +68,15 @@ class Property:
         return self.needs <= contract.traits
 
     def choose(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
-        """The cases of the bank as this property wants them; a few unlike ones if it is costly."""
-        return spread(prepared(contract, self.prepare, bank), self.limit)
+        """The cases of the bank that this property wants, or can be made of it; unlike ones first.
+
+        Cases as they are go before others, so that claims share them: constructing costs most.
+        """
+        there = set(bank := tuple(bank))
+        fitting = prepared(contract, self.prepare, bank)
+        natural = [case for case in fitting if case in there]
+        enough = len(natural) >= min(self.limit, ENOUGH)
+        return spread(natural if enough else fitting, self.limit)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from properties import aliases, comparison, materials
 from properties.case import Case
 from properties.contract import Contract, Returns, Trait
 from properties.instance import Instance, construct
-from properties.oracle import Expected, expect
+from properties.oracle import ExactGradients, Expected, expect, gradients
 from properties.subject import How, Returned, Subject
 from properties.tolerance import PRECISIONS, Allowed
 from properties.violation import Kind, Note, SubmissionFailed, Violation
@@ -132,6 +132,16 @@ class Trial:
         """The outputs of one call, in float64."""
         returned = self.returned(x, parameters, mask, how, instance)
         return tuple(output.to(torch.float64) for output in returned.outputs)
+
+    def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
+        """The submission's gradients of sum(output * cotangent) at the case itself, by name."""
+        self.instance.set(self.parameters)
+        return self.instance.vjp(self.x, cotangent, self.mask)
+
+    def exact_gradients(self, cotangent: Tensor) -> ExactGradients:
+        """The equation's."""
+        visible = self.may_attend(self.case.tokens, self.mask)
+        return gradients(self.contract, self.case, self.x, self.parameters, visible, cotangent)
 
     def outputs(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
         """The output for each of several inputs of one length: stacked in one call if possible.
@@ -283,7 +293,7 @@ class Bench:
     def trial(self, case: Case) -> Trial:
         """The trial of this case: always the same one, so that its answers are shared."""
         if case not in self._trials:
-            self._trials[case] = Trial(self, self.contract, case)
+            self._trials[case] = self.fresh(case)
         return self._trials[case]
 
     def fresh(self, case: Case) -> Trial:

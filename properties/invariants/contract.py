@@ -28,7 +28,7 @@ def it_can_be_constructed(trial: Trial) -> None:
     T.PROJECTED,
     T.MODULE,
     after=(it_can_be_constructed,),
-    limit=6,
+    limit=4,
     hint="the statement lists every weight with its name and shape",
 )
 def the_weights_are_where_the_exercise_says(trial: Trial) -> None:

@@ -9,10 +9,10 @@ from properties.contract import Trait
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
 from properties.materials import normal, rounded
-from properties.oracle import ExactGradients, gradients
+from properties.oracle import ExactGradients
 from properties.property import Claims, Group
 from properties.strategies import at_least, with_values
-from properties.tolerance import PRECISIONS, Allowed, K
+from properties.tolerance import Allowed
 from properties.trial import Trial
 from properties.violation import Kind, Violation
 
@@ -24,16 +24,12 @@ CUT = "is there a detach(), .data, .item(), torch.no_grad() or a new tensor made
 
 def exact_gradients(trial: Trial) -> ExactGradients:
     """The oracle's gradients for the case's own cotangent."""
-    visible = trial.may_attend(trial.case.tokens, trial.mask)
-    return gradients(
-        trial.contract, trial.case, trial.x, trial.parameters, visible, trial.cotangent
-    )
+    return trial.exact_gradients(trial.cotangent)
 
 
 def own_gradients(trial: Trial) -> dict[str, Tensor | None]:
     """The submission's gradients for the same cotangent."""
-    trial.instance.set(trial.parameters)
-    return trial.instance.vjp(trial.x, trial.cotangent, trial.mask)
+    return trial.gradients(trial.cotangent)
 
 
 def _must_agree(trial: Trial, names: list[str]) -> None:
@@ -41,20 +37,20 @@ def _must_agree(trial: Trial, names: list[str]) -> None:
     for name in names:
         got = own.get(name)
         shown = f"gradient of {name}"
+        if got is None and not bool(exact.values[name].any()):
+            continue  # one token has a weight of one, whatever its query and key are
         if got is None:
             raise Violation(Kind.VALUE, "a gradient", "none reaches it", shown)
-        u = PRECISIONS[trial.case.dtype].u, max(PRECISIONS[trial.case.dtype].u, 2.0**-24)
-        limits = [K * unit * exact.growth * (exact.scales[name] + 1e-30) for unit in u]
-        trial.must_equal(got.to(torch.float64), exact.values[name], Allowed(*limits), shown)
+        trial.must_equal(got.to(torch.float64), exact.values[name], exact.allowed(name), shown)
 
 
-@claims(T.TOKENS, after=RIGHT, limit=12, hint=CUT)
+@claims(T.TOKENS, after=RIGHT, limit=8, hint=CUT)
 def the_gradient_of_the_input_is_right(trial: Trial) -> None:
     """The gradient that reaches the input equals that of the equation."""
     _must_agree(trial, ["x"])
 
 
-@claims(T.PROJECTED, T.TOKENS, after=RIGHT, limit=12, hint=CUT)
+@claims(T.PROJECTED, T.TOKENS, after=RIGHT, limit=8, hint=CUT)
 def the_gradients_of_the_weights_are_right(trial: Trial) -> None:
     """The gradient of every weight equals that of the equation."""
     named = trial.contract.slots

@@ -18,7 +18,7 @@ T = Trait
 @claims(
     on=with_values(dtype="float32"),
     after=(it_equals_the_equation,),
-    limit=12,
+    limit=8,
     dtypes=("float32",),
     hint="do not round to a smaller dtype on the way; build constants with dtype=x.dtype",
 )

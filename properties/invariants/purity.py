@@ -30,7 +30,7 @@ def evaluation_is_repeatable(trial: Trial) -> None:
 
 @claims(
     T.MODULE,
-    limit=6,
+    limit=4,
     on=with_values(dropout=0.5),
     hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
 )
@@ -42,7 +42,9 @@ def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
         )
 
 
-@claims(hint="operations ending in _ and x[...] = ... write into their input; work on a copy")
+@claims(
+    limit=4, hint="operations ending in _ and x[...] = ... write into their input; work on a copy"
+)
 def the_input_is_left_unchanged(trial: Trial) -> None:
     """The input is the same after the call as before."""
     trial.instance.set(trial.parameters)
@@ -60,7 +62,7 @@ def the_config_is_left_unchanged(trial: Trial) -> None:
         raise Violation(Kind.VALUE, "the config as it was given", "it was changed", "config")
 
 
-@claims(T.MODULE, limit=6, hint="forward must not assign to parameters or buffers")
+@claims(T.MODULE, limit=4, hint="forward must not assign to parameters or buffers")
 def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
     """Calling it changes none of its parameters and buffers."""
     trial.instance.set(trial.parameters)
@@ -75,7 +77,7 @@ def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
 
 @claims(
     T.TOKENS,
-    limit=8,
+    limit=4,
     on=at_least(tokens=3),
     hint="is something kept in `self` (or outside) from one call to the next?",
 )
@@ -88,18 +90,19 @@ def earlier_calls_do_not_matter(trial: Trial) -> None:
     trial.must_be_as_before(trial.run(instance=instance))
 
 
-@claims(T.TOKENS, T.MODULE, limit=4, hint="keep state in `self`, not in the class or a global")
+@claims(T.TOKENS, T.MODULE, limit=2, hint="keep state in `self`, not in the class or a global")
 def other_instances_do_not_matter(trial: Trial) -> None:
     """Two instances alive at the same time do not disturb each other."""
-    wide = replace(trial.case, heads=trial.case.heads + 1, context_length=trial.case.tokens + 2)
-    other = trial.bench.fresh(trial.contract.fit(replace(wide, seed=trial.case.seed + 1)))
     mine = construct(trial.bench.subject, trial.contract, trial.case)
     mine.set(trial.parameters)
-    other.run()
+    wide = replace(trial.case, heads=trial.case.heads + 1, context_length=trial.case.tokens + 2)
+    for size in (wide, replace(wide, tokens=1, context_length=1)):
+        other = trial.contract.fit(replace(size, seed=trial.case.seed + 1))
+        trial.bench.fresh(other).run()
     trial.must_be_as_before(trial.run(instance=mine))
 
 
-@claims(limit=4, hint="return a new tensor, not one that the module keeps and reuses")
+@claims(limit=2, hint="return a new tensor, not one that the module keeps and reuses")
 def earlier_results_are_left_unchanged(trial: Trial) -> None:
     """A result handed out earlier is not changed by a later call."""
     instance = construct(trial.bench.subject, trial.contract, trial.case)

@@ -17,6 +17,16 @@ from properties.property import Group
 SLUGS = sorted(BY_SLUG)
 FOLDER = Path(inspect.getfile(Exercise)).parent
 
+FEWEST_RIGHT = 10
+FEWEST_WRONG_FUNCTIONS, FEWEST_WRONG_MODULES = 8, 25
+FEWEST_WRONG = {
+    "causal_attention": 40,
+    "causal_self_attention": 40,
+    "masked_multi_head": 40,
+    "multi_head_attention": 60,
+}
+"""where more can go wrong than in other modules"""
+
 
 def solved(exercise: Exercise) -> Callable[..., Any]:
     """What the solution defines under the name that is asked for."""
@@ -155,3 +165,11 @@ def test_no_two_answers_are_the_same_program(slug: str) -> None:
             shown = f"{kind}/{path.name}"
             assert program not in found, f"{shown} and {found.get(program)}"
             found[program] = shown
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_bank_has_enough_of_both(slug: str) -> None:
+    is_a_class = BY_SLUG[slug].contract.entry is Entry.CLASS
+    usual = FEWEST_WRONG_MODULES if is_a_class else FEWEST_WRONG_FUNCTIONS
+    assert len(answers(BY_SLUG[slug], "right")) >= FEWEST_RIGHT
+    assert len(answers(BY_SLUG[slug], "wrong")) >= FEWEST_WRONG.get(slug, usual)

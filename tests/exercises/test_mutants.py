@@ -1,6 +1,7 @@
 """Mutants: small changes of solutions, each other code, each with a name that stays."""
 
 import ast
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from exercises.mutants import equivalents, mutants
 every_exercise = pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 
 
-def mutants_of(tmp_path: Path, source: str) -> dict[str, str]:
+def solved(tmp_path: Path, source: str) -> Exercise:
     (tmp_path / "solution.py").write_text(source, encoding="utf-8")
-    made = mutants(replace(BY_SLUG["linear_layer"], folder=tmp_path))
+    return replace(BY_SLUG["linear_layer"], folder=tmp_path)
+
+
+def mutants_of(tmp_path: Path, source: str) -> dict[str, str]:
+    made = mutants(solved(tmp_path, f"# BEGIN SOLUTION\n{source}# END SOLUTION\n"))
     return {mutant.name: mutant.source for mutant in made}
 
 
@@ -33,6 +38,47 @@ def test_every_equivalent_is_a_mutant_and_gives_its_reason(exercise: Exercise) -
     known = equivalents(exercise)
     assert set(known) <= {mutant.name for mutant in mutants(exercise)}
     assert all(len(reason) > 10 for reason in known.values())
+
+
+ENTRY = '[[equivalent]]\nmutants = ["f: 2 -> 3", "f: 2 -> 1"]\nreason = "nobody calls it"\n'
+
+
+def listed(tmp_path: Path, text: str) -> dict[str, str]:
+    """The equivalents that a file with this text holds, beside a solution that returns 2."""
+    (tmp_path / "equivalents.toml").write_text(text, encoding="utf-8")
+    source = "# BEGIN SOLUTION\ndef f():\n    return 2\n# END SOLUTION\n"
+    return equivalents(solved(tmp_path, source))
+
+
+def test_one_reason_may_do_for_several_mutants(tmp_path: Path) -> None:
+    assert listed(tmp_path, ENTRY) == dict.fromkeys(("f: 2 -> 3", "f: 2 -> 1"), "nobody calls it")
+
+
+def test_where_there_is_no_list_no_mutant_is_an_equivalent(tmp_path: Path) -> None:
+    assert equivalents(solved(tmp_path, "")) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ENTRY.replace("3", "4"), "no mutant is called 'f: 2 -> 4'. Was the solution changed?"),
+        (ENTRY + ENTRY, "'f: 2 -> 3' is listed twice. Keep one of its reasons."),
+        ("mutants = [", "It must be TOML, in UTF-8."),
+        ("", "it must hold [[equivalent]] entries and nothing else."),
+        ("[equivalent]", "it must hold [[equivalent]] entries and nothing else."),
+        (ENTRY + "[other]", "it must hold [[equivalent]] entries and nothing else."),
+        ('equivalent = ["f: 2 -> 3"]', "This one is 'f: 2 -> 3'."),
+        (ENTRY.replace("reason", "because"), "and a `reason`, and nothing else."),
+        (ENTRY.replace("nobody calls it", " "), "and a `reason`, and nothing else."),
+        (ENTRY.replace('["f: 2 -> 3", "f: 2 -> 1"]', "[]"), "must have `mutants`"),
+        (ENTRY.replace('"f: 2 -> 1"', "1"), "must have `mutants`"),
+        (ENTRY + "since = 3\n", "and nothing else. This one is"),
+    ],
+)
+def test_a_list_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as raised:
+        listed(tmp_path, text)
+    assert str(raised.value).startswith(f"{tmp_path / 'equivalents.toml'}: ")
 
 
 def test_operators_numbers_and_names_are_changed(tmp_path: Path) -> None:
@@ -82,3 +128,13 @@ def test_what_computes_nothing_is_left_alone(tmp_path: Path) -> None:
         "f: 1 -> 2 (2)",
         "f: 1 -> 0 (2)",
     }
+
+
+def test_what_is_given_is_left_alone(tmp_path: Path) -> None:
+    source = (
+        "def given():\n    return 1\n\n"
+        "def f():\n    # BEGIN SOLUTION\n    return 2\n    # END SOLUTION\n\n"
+        "def also_given():\n    return 3\n"
+    )
+    made = mutants(solved(tmp_path, source))
+    assert [mutant.name for mutant in made] == ["f: 2 -> 3", "f: 2 -> 1"]

@@ -1,7 +1,8 @@
 """The side of the boundary on which the submission runs.
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
-read, load, construct, function, call, tensors, fetch, write, forward, vjp, move, copy, drop.
+read, load, construct, function, call, tensors, fetch, write, forward, answer, vjp, move, copy,
+drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
@@ -71,6 +72,14 @@ class Host:
 
     def answer(self, request: Message) -> Message:
         """Carry out one request; whatever the submission raises becomes the reply."""
+        try:
+            with swallowed(), own_random_numbers():
+                meta, tensors = self._carry_out(request.op, request.meta, dict(request.tensors))
+            return Message(request.id, "ok", meta, tensors)
+        except (Exception, SystemExit, GeneratorExit) as error:
+            return Message(request.id, "raised", report(self._cause(error)))
+
+    def _carry_out(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
             "read": self.read,
             "load": self.load,
@@ -81,17 +90,14 @@ class Host:
             "fetch": self.fetch,
             "write": self.write,
             "forward": self.forward,
+            "answer": self.answers,
+            "series": self.series,
             "vjp": self.vjp,
             "move": self.move,
             "copy": self.copy,
             "drop": self.drop,
         }
-        try:
-            with swallowed(), own_random_numbers():
-                meta, tensors = operations[request.op](request.meta, dict(request.tensors))
-            return Message(request.id, "ok", meta, tensors)
-        except (Exception, SystemExit, GeneratorExit) as error:
-            return Message(request.id, "raised", report(self._cause(error)))
+        return operations[op](meta, tensors)
 
     def _cause(self, error: BaseException) -> BaseException:
         """What went wrong earlier, where an error only says that a name is missing since."""
@@ -215,6 +221,42 @@ class Host:
         }
         return seen, positional(sendable(t) for t in (*outputs, *inputs))
 
+    def answers(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Call it once in evaluation mode, for its outputs alone."""
+        target = self.objects[meta["handle"]]
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        inputs[0] = laid_out(inputs[0], meta["memory"])
+        set_training(target, False)
+        with torch.no_grad():
+            outputs = tensors_of(target(*inputs))
+        seen = {
+            "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
+            "devices": [str(t.device) for t in outputs],
+        }
+        return seen, positional(sendable(t) for t in outputs)
+
+    def series(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Several requests, one after the other; the answers among their replies, joined.
+
+        Objects are known by the order in which the series makes them, and are gone at its end.
+        """
+        waiting = iter(tensors.values())
+        made: list[int] = []
+        outputs: list[Tensor] = []
+        said: dict[str, list[str]] = {"dtypes": [], "devices": []}
+        try:
+            for asked in meta["requests"]:
+                own = {name: next(waiting) for name in asked["tensors"]}
+                known, came = self._carry_out(asked["op"], _of_series(asked["meta"], made), own)
+                if "handle" in known:
+                    made.append(known["handle"])
+                for key, several in said.items():
+                    several.extend(known.get(key, ()))
+                outputs.extend(tensor for _, tensor in came)
+        finally:
+            self.drop({"handles": made}, {})
+        return said, positional(outputs)
+
     def vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
         target = self.objects[meta["handle"]]
@@ -277,6 +319,16 @@ class Host:
             handle += 1
         self.objects[handle], self.made[handle] = made, make
         return handle
+
+
+def _of_series(meta: Mapping[str, Any], made: list[int]) -> dict[str, Any]:
+    """What is asked, with the handles that objects got in place of their order."""
+    real = dict(meta)
+    if "handle" in meta:
+        real["handle"] = made[meta["handle"]]
+    if "handles" in meta:
+        real["handles"] = [made[number] for number in meta["handles"]]
+    return real
 
 
 def needed_by_all(source: Source, names: list[str]) -> list[Step]:
