@@ -12,6 +12,7 @@ import msgspec
 import torch
 
 import exercises
+import grader
 import properties
 import reference
 from exercises import ALL, BY_SLUG, Exercise
@@ -32,7 +33,7 @@ class Manifest:
     headcheck: str
     torch: str
     judge: str
-    """digest of the source of what is judged by: reference, properties, exercises"""
+    """digest of the source of what judges: the claims, the exercises, the grader and its sandbox"""
     plan: str
     """digest of the cases of every claim, and of what it is worth"""
     exercise: str | None
@@ -110,10 +111,16 @@ def source() -> str:
 
     A version number does not change while somebody works on an exercise.
     """
+    patterns = {
+        reference: ("**/*.py",),
+        properties: ("**/*.py",),
+        exercises: ("*.py", "*/__init__.py"),
+        grader: ("*.py", "sandbox/**/*.py"),  # not what shows verdicts, or keeps them
+    }
     digest = hashlib.sha256()
-    for room, pattern in ((reference, "**/*.py"), (properties, "**/*.py"), (exercises, "*.py")):
+    for room, wanted in patterns.items():
         folder = Path(room.__path__[0])
-        for path in sorted((*folder.glob(pattern), *folder.glob("*/__init__.py"))):
+        for path in sorted({path for pattern in wanted for path in folder.glob(pattern)}):
             digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 

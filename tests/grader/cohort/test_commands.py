@@ -1,5 +1,7 @@
 """The commands about a course, from the command line to the exit code; with a real sandbox."""
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -104,6 +106,25 @@ def test_a_course_from_the_download_to_the_decision(course: Command) -> None:
     ran = course("override", who, "--clear", "--store", "c.db")
     assert "70 before, 70.8333 now" in ran.out
 
+    exported = course(
+        "export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv"
+    )
+    rows = list(csv.DictReader(io.StringIO(exported.out)))
+    assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
+        ("18", "turingalan", "70.833333", "yes"),
+        ("19", "evil", "0", "no"),
+        ("s1", "Ada Lovelace", "120", "no"),
+    ]
+    files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
+    assert "these are 3 files: give a folder by --out" in course(*files).err
+    assert course(*files, "--out", "results").code == 0
+    assert {p.name for p in Path("results").iterdir()} == {"18.json", "19.json", "s1.json"}
+    Path("sheet.csv").write_text('Student,ID,SIS User ID,Section\n"Lovelace, Ada",17,s1,A\n')
+    filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
+    ran = course(*filled, "--out", "new.csv")
+    assert (ran.code, ran.err) == (1, "headcheck: not in the sheet: 18, 19\n")
+    assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,120'
+
     ran = course("replay", SLUG, "--student", "s1", "--store", "c.db")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
 
@@ -120,6 +141,7 @@ def test_a_course_from_the_download_to_the_decision(course: Command) -> None:
         (("override", "w", "1", "--store", "d.db"), "w: write RUN/STUDENT"),
         (("override", "w/a", "--store", "d.db"), "give a score, or --clear"),
         (("override", "w/a", "1", "--store", "d.db"), "there is no run 'w'"),
+        (("export", "w", "--store", "d.db", "--format", "csv"), "there is no run 'w'"),
         (("replay", "w", "--student", "a", "--store", "d.db"), "there is no run 'w'"),
     ],
 )
