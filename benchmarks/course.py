@@ -3,6 +3,7 @@
 Judges one wrong answer and pretends that everybody's verdict is that: a Canvas download of as many
 different files is taken in and stored one by one, taken in again with nothing to judge, and
 exported in every format. STORE is a file or a URL of an empty database; else a file of its own.
+Writes dashboard.html into the current folder.
 """
 
 import sys
@@ -17,7 +18,7 @@ from typing import TypeVar
 
 from exercises import BY_SLUG
 from grader import run
-from grader.cohort import course, manifest
+from grader.cohort import course, dashboard, manifest
 from grader.cohort.decisions import results
 from grader.cohort.export import FORMATS, Gradebook, export
 from grader.cohort.intake import Wanted, gathered
@@ -47,6 +48,9 @@ def main() -> None:
         book = Gradebook("course", tuple(standings))
         for form in sorted(FORMATS.keys() - {"moodle-worksheet"}):
             timed(f"exported as {form}", partial(export, book, form))
+        page = timed("dashboard", lambda: dashboard.render(book, "benchmark"))
+        Path("dashboard.html").write_text(page, encoding="utf-8")
+        print(f"dashboard.html: {len(page.encode()) / 1e6:.1f} MB, to be opened in a browser")
 
 
 def download(folder: Path, source: str, count: int) -> Path:

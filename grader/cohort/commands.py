@@ -1,6 +1,7 @@
 """The commands about a whole course. Nothing heavy is imported before one of them needs it."""
 
 import getpass
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -328,6 +329,37 @@ def export(
     sys.exit(1 if exported.left_out else 0)
 
 
+@click.command()
+@click.argument("run")
+@_store_option(required=True)
+@_roster_option
+@click.option("--anonymous", is_flag=True, help="Numbers for names, and no pages of students.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
+)
+def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: Path) -> None:
+    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody."""
+    with _opened(place) as store:
+        from grader.cohort.decisions import results
+
+        standings = results(store, run)
+        version = store.newest(run).manifest.headcheck
+    from grader.cohort import dashboard as shown
+    from grader.cohort.export import Gradebook
+
+    book = Gradebook(run, tuple(standings), _roster(roster))
+    pages = {}
+    if anonymous:
+        book = shown.anonymous(book, secrets.token_hex())
+    else:
+        pages = shown.pages(book, version)
+    pages["index.html"] = shown.render(book, version, tuple(pages))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (out / name).write_text(text, encoding="utf-8")
+    click.echo(f"dashboard: {out / 'index.html'}", err=True)
+
+
 def _write(files: Mapping[str, bytes], out: Path | None) -> None:
     """One file as it is said, several into a folder; without a place to standard output."""
     if len(files) == 1 and (out is None or not out.is_dir()):
@@ -351,4 +383,4 @@ def _author() -> str:
         return "unknown"
 
 
-COMMANDS = (runs, regrade, override, comment, replay, export)
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)
