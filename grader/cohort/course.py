@@ -5,14 +5,13 @@ judged. So an interrupted command is simply given again, and what did not change
 twice.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import points, run, submission
-from grader.cohort import manifest
+from grader.cohort import manifest, scratch
 from grader.cohort.intake import HandIn, Intake
 from grader.cohort.manifest import Manifest
 from grader.cohort.roster import Student
@@ -201,16 +200,16 @@ def adopt(store: Store, name: str, regraded: Regrade) -> Run:
 @contextmanager
 def _unpacked(store: Store, stored: Sequence[Stored]) -> Iterator[list[HandIn]]:
     """What is stored as files of a private folder, for as long as the context lasts."""
-    with tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
+    with scratch.folder() as folder:
         places: dict[tuple[str, str], Path | None] = {}
         for each in stored:
             which = (each.content, each.kind)
             if which in places:
                 continue
             data = store.content(each.content)
-            places[which] = None if data is None else Path(folder) / f"{each.content}.{each.kind}"
+            places[which] = None if data is None else folder / f"{each.content}.{each.kind}"
             if data is not None:
-                (Path(folder) / f"{each.content}.{each.kind}").write_bytes(data)
+                (folder / f"{each.content}.{each.kind}").write_bytes(data)
         yield [_hand_in(each, places[each.content, each.kind]) for each in stored]
 
 

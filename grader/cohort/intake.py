@@ -5,13 +5,13 @@ understood (`layouts`), people are looked up (`roster`). A file that cannot be t
 with a problem, so that one bad archive stops nobody else's grading.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from grader.cohort import scratch
 from grader.cohort.layouts import LAYOUTS, Claimed, handed_in, recognised, rooted
 from grader.cohort.roster import Roster, Student
 from grader.cohort.unpack import ARCHIVE, Caps, Item, Unpacker
@@ -68,8 +68,8 @@ def gathered(paths: Sequence[str], wanted: Wanted) -> Iterator[Intake]:
 
     Raises NotFound for a path that does not exist, or when there is nothing handed in.
     """
-    with tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
-        unpacker = Unpacker(Path(folder), wanted.caps)
+    with scratch.folder() as folder:
+        unpacker = Unpacker(folder, wanted.caps)
         found: list[HandIn] = []
         layouts: list[str] = []
         unclaimed: list[str] = []
