@@ -234,7 +234,7 @@ def override(
     run, student = _who(who)
     with _opened(place) as store:
         from grader.cohort.decisions import exercise_of
-        from grader.cohort.store import Override
+        from grader.cohort.records import Override
 
         standing = exercise_of(store, run, student, exercise)
         if score is not None and score > standing.max_score:
@@ -257,7 +257,7 @@ def comment(who: str, text: str, place: str, exercise: str | None) -> None:
     run, student = _who(who)
     with _opened(place) as store:
         from grader.cohort.decisions import exercise_of
-        from grader.cohort.store import Comment
+        from grader.cohort.records import Comment
 
         about = "" if exercise is None else exercise_of(store, run, student, exercise).exercise
         store.of(run, student)

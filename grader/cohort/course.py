@@ -14,9 +14,10 @@ from grader import points, run, submission
 from grader.cohort import manifest, scratch
 from grader.cohort.intake import HandIn, Intake
 from grader.cohort.manifest import Manifest
+from grader.cohort.records import Content, Run, Stored, content_of, no_content
 from grader.cohort.roster import Student
 from grader.cohort.standing import Change, Standing, changes, standings
-from grader.cohort.store import Content, Run, Store, Stored, content_of, no_content
+from grader.cohort.store import Store
 from grader.grading import Settings
 from grader.report import (
     FORMAT,

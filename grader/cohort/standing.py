@@ -6,7 +6,7 @@ Pure functions of what a store holds under a run's name.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.cohort.store import Comment, Override, Stored
+from grader.cohort.records import Comment, Override, Stored
 from grader.report import SubmissionRecord
 
 EXACT = 6

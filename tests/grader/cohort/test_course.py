@@ -18,7 +18,8 @@ from grader import run
 from grader.cohort import course, manifest
 from grader.cohort.decisions import results
 from grader.cohort.intake import Wanted, gathered
-from grader.cohort.store import Override, opened
+from grader.cohort.records import Override
+from grader.cohort.store import opened
 from grader.grading import Settings
 from grader.report import Report, own_version, to_json, without_seconds
 

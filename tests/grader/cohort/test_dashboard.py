@@ -14,8 +14,8 @@ import pytest
 
 from grader.cohort import dashboard
 from grader.cohort.export import Gradebook
+from grader.cohort.records import Override
 from grader.cohort.standing import Standing
-from grader.cohort.store import Override
 from grader.report import ErrorRecord, SubmissionRecord
 
 Record = Callable[..., SubmissionRecord]

@@ -21,9 +21,9 @@ from grader.cohort import commands, roster
 from grader.cohort.export import FORMATS, Exported, Gradebook, NotExported, export, sheet
 from grader.cohort.export.book import FORMULA, cell, file_name, number
 from grader.cohort.export.prairielearn import LARGEST
+from grader.cohort.records import Override
 from grader.cohort.roster import Student
 from grader.cohort.standing import Standing
-from grader.cohort.store import Override
 from grader.report import ErrorRecord, SubmissionRecord
 
 Record = Callable[..., SubmissionRecord]

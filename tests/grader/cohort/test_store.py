@@ -14,9 +14,10 @@ from grader.cohort.database import NoStore, url_of
 from grader.cohort.decisions import exercise_of, results
 from grader.cohort.intake import HandIn
 from grader.cohort.manifest import BadManifest, Manifest
+from grader.cohort.records import Comment, Override, content_of, no_content
 from grader.cohort.roster import Student
 from grader.cohort.standing import changes, standings
-from grader.cohort.store import Comment, Override, Store, content_of, no_content, opened
+from grader.cohort.store import Store, opened
 from grader.grading import Settings
 from grader.report import ErrorRecord, SubmissionRecord
 
