@@ -67,9 +67,17 @@ class ChannelSubject:
             raise failure(reply.meta)
         return reply
 
-    def construct(self, name: str, arguments: Mapping[str, Value], seed: int | None) -> Module:
-        meta = {"name": name, "arguments": dict(arguments), "seed": seed}
-        return ChannelModule(self, handle_of(self.ask("construct", meta)))
+    def construct(
+        self,
+        name: str,
+        arguments: Mapping[str, Value],
+        seed: int | None,
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> Module:
+        place = {"dtype": dtype, "device": device}
+        meta = {"name": name, "arguments": dict(arguments), "seed": seed, **place}
+        return ChannelModule(self, handle_of(self.ask("construct", meta)), device or "cpu")
 
     def function(self, name: str) -> Module:
         return ChannelModule(self, handle_of(self.ask("function", {"name": name})))

@@ -124,16 +124,17 @@ def construct(
     match contract.entry:
         case Entry.FUNCTION:
             module = holder = subject.function(contract.name)
+            module.move(None, case.device)  # it has no dtype of its own, but its inputs go there
         case Entry.TRANSFER:
             assert contract.transfer is not None, "a transfer contract names both modules"
             source, target = contract.transfer
-            holder = subject.construct(source.name, source.arguments_for(case), seed)
-            module = subject.construct(target.name, target.arguments_for(case), seed)
+            holder = _built(subject, source, case, seed)
+            module = _built(subject, target, case, seed)
         case Entry.CLASS | Entry.BUILDER:
-            module = subject.construct(contract.name, contract.arguments_for(case), seed)
-            holder = module
-    # A function has no dtype of its own, but its inputs go to the device, too.
-    dtype = None if contract.entry is Entry.FUNCTION else case.dtype
-    for made in {id(module): module, id(holder): holder}.values():
-        made.move(dtype, case.device)
+            holder = module = _built(subject, contract, case, seed)
     return Instance(contract, case, module, holder, subject)
+
+
+def _built(subject: Subject, contract: Contract, case: Case, seed: int | None) -> Module:
+    arguments = contract.arguments_for(case)
+    return subject.construct(contract.name, arguments, seed, case.dtype, case.device)

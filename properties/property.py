@@ -76,7 +76,7 @@ class Property:
         fitting = prepared(contract, self.prepare, bank)
         natural = [case for case in fitting if case in there]
         enough = len(natural) >= min(self.limit, ENOUGH)
-        return spread(natural if enough else fitting, self.limit)
+        return spread(natural, self.limit) if enough else spread(fitting, min(self.limit, ENOUGH))
 
 
 @dataclass(frozen=True)

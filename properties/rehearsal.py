@@ -278,7 +278,14 @@ def _digest(*parts: str | bytes) -> bytes:
 class Nobody:
     """The subject of a rehearsal: there is none."""
 
-    def construct(self, name: str, arguments: Mapping[str, Value], seed: int | None) -> Module:
+    def construct(
+        self,
+        name: str,
+        arguments: Mapping[str, Value],
+        seed: int | None,
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> Module:
         raise Unforeseen
 
     def function(self, name: str) -> Module:

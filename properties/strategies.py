@@ -20,9 +20,9 @@ from properties.contract import Contract
 from properties.materials import DTYPES
 
 LEVELS: dict[str, tuple[Any, ...]] = {
-    "batch": (1, 3, 2),
-    "context_length": (5, 1, 8, 13, 2),
-    "tokens": (99, 1, 4, 7, 2),  # more than the context means the whole context
+    "batch": (1, 3, 8, 4, 5),
+    "context_length": (5, 8, 1, 13, 7),
+    "tokens": (99, 4, 1, 7, 3),  # more than the context means the whole context
     "d_in": (3, 8, 1, 5),
     "heads": (2, 1, 4, 3, 5),
     "head_dim": (3, 4, 1, 2, 5),
@@ -120,10 +120,10 @@ def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple
 
 
 def spread(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
-    """`count` of these cases in their order: the first, the last, and what adds most to them."""
+    """`count` of these cases in their order: the last and largest, and what adds most to it."""
     if len(cases) <= count:
         return tuple(cases)
-    chosen = {cases[0], cases[-1]} if count > 1 else {cases[0]}
+    chosen = {cases[-1]} if count > 1 else {cases[0]}
     covered = set().union(*(_pairs(case) | _ties(case) for case in chosen))
     while len(chosen) < count:
         best = max((c for c in cases if c not in chosen), key=lambda case: _gain(case, covered))

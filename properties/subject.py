@@ -98,8 +98,15 @@ class Module(Protocol):
 class Subject(Protocol):
     """One implementation of one contract."""
 
-    def construct(self, name: str, arguments: Mapping[str, Value], seed: int | None) -> Module:
-        """Build an instance with these arguments."""
+    def construct(
+        self,
+        name: str,
+        arguments: Mapping[str, Value],
+        seed: int | None,
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> Module:
+        """Build an instance with these arguments, and move it to a dtype and a device."""
 
     def function(self, name: str) -> Module:
         """A function, as something that can be called like a module's `forward`."""

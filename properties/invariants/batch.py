@@ -29,7 +29,7 @@ def each_sequence_is_attended_alone(trial: Trial) -> None:
     trial.must_stay(alone, trial.output[b : b + 1], trial.allowed[b : b + 1])
 
 
-@claims(T.BATCH, on=at_least(batch=2), limit=8, hint="is one sequence of the batch special?")
+@claims(T.BATCH, on=at_least(batch=2), limit=3, hint="is one sequence of the batch special?")
 def permuting_the_batch_permutes_the_output(trial: Trial) -> None:
     """Sequences in another order give their outputs in that order."""
     order = torch.arange(trial.case.batch).roll(1)
@@ -40,7 +40,12 @@ def permuting_the_batch_permutes_the_output(trial: Trial) -> None:
     trial.must_stay(permuted, trial.output[order], trial.allowed[order])
 
 
-@claims(T.TOKENS, limit=8, hint="view() needs contiguous memory; reshape() does not")
+@claims(
+    T.TOKENS,
+    limit=3,
+    on=at_least(tokens=3),
+    hint="view() needs contiguous memory; reshape() does not",
+)
 def the_memory_layout_does_not_matter(trial: Trial) -> None:
     """The same numbers, laid out differently in memory, give the same output."""
     x = trial.x[:1].repeat(trial.case.batch, *(1,) * (trial.x.dim() - 1))

@@ -44,13 +44,13 @@ def _must_agree(trial: Trial, names: list[str]) -> None:
         trial.must_equal(got.to(torch.float64), exact.values[name], exact.allowed(name), shown)
 
 
-@claims(T.TOKENS, after=RIGHT, limit=8, hint=CUT)
+@claims(T.TOKENS, after=RIGHT, limit=6, hint=CUT)
 def the_gradient_of_the_input_is_right(trial: Trial) -> None:
     """The gradient that reaches the input equals that of the equation."""
     _must_agree(trial, ["x"])
 
 
-@claims(T.PROJECTED, T.TOKENS, after=RIGHT, limit=8, hint=CUT)
+@claims(T.PROJECTED, T.TOKENS, after=RIGHT, limit=6, hint=CUT)
 def the_gradients_of_the_weights_are_right(trial: Trial) -> None:
     """The gradient of every weight equals that of the equation."""
     named = trial.contract.slots
@@ -59,7 +59,7 @@ def the_gradients_of_the_weights_are_right(trial: Trial) -> None:
     _must_agree(trial, [n for n in present if n in names])
 
 
-@claims(T.PROJECTED, T.MODULE, on=at_least(tokens=3), limit=4, hint=CUT)
+@claims(T.PROJECTED, T.MODULE, on=at_least(tokens=3), limit=2, hint=CUT)
 def every_weight_gets_a_gradient(trial: Trial) -> None:
     """Every weight that changes the output gets a gradient, so that all of it is trained."""
     own, exact = trial.once(own_gradients), trial.once(exact_gradients)
@@ -75,7 +75,7 @@ def every_weight_gets_a_gradient(trial: Trial) -> None:
     T.TOKENS,
     on=with_values(dtype="float64", sharpness=1, content=Content.NORMAL),
     dtypes=("float64",),
-    limit=4,
+    limit=2,
     hint=CUT,
 )
 def the_gradient_predicts_a_small_step(trial: Trial) -> None:

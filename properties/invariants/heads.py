@@ -34,7 +34,7 @@ def under_one_mask(case: Case) -> Case:
     return replace(case, mask_form=shared.get(case.mask_form, case.mask_form))
 
 
-@claims(T.HEADS, T.PROJECTED, T.MODULE, on=both(SEVERAL, under_one_mask), limit=5, hint=HINT)
+@claims(T.HEADS, T.PROJECTED, T.MODULE, on=both(SEVERAL, under_one_mask), limit=3, hint=HINT)
 def permuting_the_heads_permutes_their_outputs(trial: Trial) -> None:
     """Heads with each other's weights exchange their places in the output, nothing more."""
     order = torch.arange(trial.case.heads).roll(1)
@@ -58,7 +58,7 @@ def _permuted(output: Tensor, order: Tensor) -> Tensor:
     return heads_in_order(output.movedim(-1, 0), order).movedim(0, -1)
 
 
-@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=4, hint=HINT)
+@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=3, hint=HINT)
 def the_output_is_the_sum_of_what_the_heads_give(trial: Trial) -> None:
     """The output is the sum of what each head alone would give."""
     heads, d = trial.case.heads, trial.case.head_dim
@@ -76,7 +76,7 @@ def the_output_is_the_sum_of_what_the_heads_give(trial: Trial) -> None:
     trial.must_stay(total + bias, trial.output, allowed)
 
 
-@claims(T.HEADS, T.PROJECTED, T.MODULE, on=SEVERAL, limit=4, hint=HINT)
+@claims(T.HEADS, T.PROJECTED, T.MODULE, on=SEVERAL, limit=3, hint=HINT)
 def each_head_fills_only_its_own_part(trial: Trial) -> None:
     """Changing one head's weights changes that head's part of the merged output and no other."""
     heads, d = trial.case.heads, trial.case.head_dim
@@ -96,7 +96,7 @@ def each_head_fills_only_its_own_part(trial: Trial) -> None:
         trial.must_stay(after[..., others], before[..., others], slack, what)
 
 
-@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=4, hint=HINT)
+@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=3, hint=HINT)
 def a_head_s_values_may_be_written_in_another_basis(trial: Trial) -> None:
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
     heads, p = trial.case.heads, trial.parameters

@@ -16,6 +16,11 @@ T = Trait
 WIDE = at_least(d_in=6, heads=2, head_dim=4)
 
 
+def first(trial: Trial) -> dict[str, Tensor]:
+    """The weights of a module built after torch.manual_seed(1)."""
+    return initial(trial, 1)
+
+
 def initial(trial: Trial, seed: int) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(seed), by canonical name."""
     module = construct(trial.bench.subject, trial.contract, trial.case, seed).holder
@@ -26,7 +31,7 @@ def initial(trial: Trial, seed: int) -> dict[str, Tensor]:
 @claims(T.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
 def the_projections_start_different(trial: Trial) -> None:
     """Queries, keys and values start from different weights, none of them constant."""
-    weights = {n: t for n, t in initial(trial, 1).items() if n.startswith("W_")}
+    weights = {n: t for n, t in trial.once(first).items() if n.startswith("W_")}
     for name, tensor in weights.items():
         if bool((tensor == tensor.flatten()[0]).all()):
             value = float(tensor.flatten()[0])
@@ -39,7 +44,7 @@ def the_projections_start_different(trial: Trial) -> None:
 @claims(T.INITIALISED, T.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head")
 def the_heads_start_different(trial: Trial) -> None:
     """Every head starts from weights of its own."""
-    for name, tensor in initial(trial, 1).items():
+    for name, tensor in trial.once(first).items():
         if name in ("W_q", "W_k", "W_v"):
             heads = tensor.unflatten(0, (trial.case.heads, -1))
             if torch.equal(heads[0], heads[1]):
@@ -49,10 +54,10 @@ def the_heads_start_different(trial: Trial) -> None:
 @claims(T.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module")
 def every_module_starts_anew(trial: Trial) -> None:
     """Two modules start different; after the same torch.manual_seed they start the same."""
-    first, second = initial(trial, 1), initial(trial, 2)
-    if torch.equal(first["W_q"], second["W_q"]):
+    one, other = trial.once(first), initial(trial, 2)
+    if torch.equal(one["W_q"], other["W_q"]):
         raise Violation(Kind.VALUE, "other weights after another seed", "the same", "W_q")
-    if not torch.equal(first["W_q"], initial(trial, 1)["W_q"]):
+    if not torch.equal(one["W_q"], initial(trial, 1)["W_q"]):
         raise Violation(Kind.VALUE, "the same weights after the same seed", "others", "W_q")
 
 

@@ -34,7 +34,7 @@ def the_future_is_invisible(trial: Trial) -> None:
         trial.must_stay(output[:, :start], trial.output[:, :start], allowed, what)
 
 
-@claims(T.CAUSAL, T.TOKENS, on=at_least(tokens=2), limit=5, hint=CAUSAL_HINT)
+@claims(T.CAUSAL, T.TOKENS, on=at_least(tokens=2), limit=3, hint=CAUSAL_HINT)
 def a_prefix_gives_the_same_outputs(trial: Trial) -> None:
     """The first tokens alone give the same outputs as they give in the whole sequence."""
     for length in sorted({1, trial.case.tokens // 2, trial.case.tokens - 1} - {0}):
@@ -47,7 +47,7 @@ def a_prefix_gives_the_same_outputs(trial: Trial) -> None:
     T.PROJECTED,
     T.TOKENS,
     on=both(at_least(tokens=2), with_values(mask_form=MaskForm.NONE, content=Content.NORMAL)),
-    limit=4,
+    limit=3,
     hint="does the mask hide too much (the diagonal, or the past)?",
 )
 def what_may_be_seen_is_seen(trial: Trial) -> None:
@@ -86,7 +86,7 @@ def derivatives_reach_only_the_past(trial: Trial) -> None:
             raise Violation(Kind.VALUE, "0", f"{float(future):.3g}", where)
 
 
-@claims(T.CAUSAL, T.TOKENS, limit=5, hint=CAUSAL_HINT)
+@claims(T.CAUSAL, T.TOKENS, hint=CAUSAL_HINT)
 def the_first_token_sees_only_itself(trial: Trial) -> None:
     """The first output is the first token's own value, whatever follows."""
     first = trial.expect(trial.x[:, :1])
@@ -97,7 +97,6 @@ def the_first_token_sees_only_itself(trial: Trial) -> None:
     T.CAUSAL,
     T.TOKENS,
     on=at_least(tokens=3),
-    limit=5,
     hint="without positions the past is a set: nothing may depend on its order",
 )
 def the_order_of_the_past_does_not_matter(trial: Trial) -> None:
@@ -112,7 +111,7 @@ def the_order_of_the_past_does_not_matter(trial: Trial) -> None:
     T.FULL,
     T.TOKENS,
     on=both(at_least(tokens=2), with_values(mask_form=MaskForm.NONE)),
-    limit=5,
+    limit=3,
     hint="without a mask and positions no token is special",
 )
 def permuting_the_tokens_permutes_the_outputs(trial: Trial) -> None:
@@ -131,7 +130,7 @@ def every_form_of_mask_is_understood(trial: Trial) -> None:
     trial.must_be_as_before(trial.run(mask=full))
 
 
-@claims(T.MASK, on=MASKED, limit=6, hint="mask == 0 blocks; is the mask applied before softmax?")
+@claims(T.MASK, on=MASKED, limit=3, hint="mask == 0 blocks; is the mask applied before softmax?")
 def blocked_tokens_change_nothing(trial: Trial) -> None:
     """Changing a token leaves every output unchanged that may not attend to it."""
     assert trial.mask is not None
@@ -147,7 +146,7 @@ def blocked_tokens_change_nothing(trial: Trial) -> None:
         trial.must_stay(output[rows], trial.output[rows], picked, what)
 
 
-@claims(T.MASK, on=with_values(mask_form=MaskForm.QUERY_KEY), limit=4)
+@claims(T.MASK, on=with_values(mask_form=MaskForm.QUERY_KEY), limit=3)
 def a_mask_of_ones_is_no_mask(trial: Trial) -> None:
     """A mask that permits everything gives the same as no mask."""
     ones = torch.ones(trial.case.tokens, trial.case.tokens)
@@ -157,7 +156,7 @@ def a_mask_of_ones_is_no_mask(trial: Trial) -> None:
         trial.must_stay(got, wanted, allowed, name)
 
 
-@claims(T.MASK, on=MASKED, limit=4, hint="do not keep the mask in `self`")
+@claims(T.MASK, on=MASKED, limit=3, hint="do not keep the mask in `self`")
 def the_mask_is_not_remembered(trial: Trial) -> None:
     """After a call with a mask, a call without one attends to everything."""
     fresh = construct(trial.bench.subject, trial.contract, trial.case)
@@ -169,7 +168,7 @@ def the_mask_is_not_remembered(trial: Trial) -> None:
         trial.must_stay(got, wanted, allowed, name)
 
 
-@claims(T.MASK, on=both(at_least(tokens=2), with_values(mask_form=MaskForm.QUERY_KEY)), limit=4)
+@claims(T.MASK, on=both(at_least(tokens=2), with_values(mask_form=MaskForm.QUERY_KEY)), limit=3)
 def a_causal_mask_hides_the_future(trial: Trial) -> None:
     """Given the lower triangle as mask, a change of the last token leaves earlier outputs alone."""
     triangle = torch.ones(trial.case.tokens, trial.case.tokens).tril()

@@ -10,16 +10,18 @@ from properties.instance import construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.materials import tokens_of
 from properties.property import Claims, Group
-from properties.strategies import at_least, with_values
+from properties.strategies import at_least, both, with_values
 from properties.subject import How, Module
 from properties.trial import Trial
 from properties.violation import Kind, Violation
 
 claims = Claims(Group.PURITY, FORM)
+USUAL = both(at_least(tokens=3), with_values(dropout=0.5))
+"""What most of these are tried on, so that they share modules: constructing costs most."""
 T = Trait
 
 
-@claims(hint="is there dropout or other randomness that eval() does not switch off?")
+@claims(limit=8, hint="is there dropout or other randomness that eval() does not switch off?")
 def evaluation_is_repeatable(trial: Trial) -> None:
     """In evaluation mode the same input gives exactly the same output."""
     # Seeded otherwise: what draws random numbers must not be saved by drawing the same ones.
@@ -30,8 +32,8 @@ def evaluation_is_repeatable(trial: Trial) -> None:
 
 @claims(
     T.MODULE,
-    limit=4,
-    on=with_values(dropout=0.5),
+    limit=2,
+    on=USUAL,
     hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
 )
 def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
@@ -62,7 +64,7 @@ def the_config_is_left_unchanged(trial: Trial) -> None:
         raise Violation(Kind.VALUE, "the config as it was given", "it was changed", "config")
 
 
-@claims(T.MODULE, limit=4, hint="forward must not assign to parameters or buffers")
+@claims(T.MODULE, limit=2, on=USUAL, hint="forward must not assign to parameters or buffers")
 def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
     """Calling it changes none of its parameters and buffers."""
     trial.instance.set(trial.parameters)
@@ -77,8 +79,8 @@ def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
 
 @claims(
     T.TOKENS,
-    limit=4,
-    on=at_least(tokens=3),
+    limit=2,
+    on=USUAL,
     hint="is something kept in `self` (or outside) from one call to the next?",
 )
 def earlier_calls_do_not_matter(trial: Trial) -> None:
@@ -90,7 +92,9 @@ def earlier_calls_do_not_matter(trial: Trial) -> None:
     trial.must_be_as_before(trial.run(instance=instance))
 
 
-@claims(T.TOKENS, T.MODULE, limit=2, hint="keep state in `self`, not in the class or a global")
+@claims(
+    T.TOKENS, T.MODULE, limit=1, on=USUAL, hint="keep state in `self`, not in the class or a global"
+)
 def other_instances_do_not_matter(trial: Trial) -> None:
     """Two instances alive at the same time do not disturb each other."""
     mine = construct(trial.bench.subject, trial.contract, trial.case)
@@ -102,7 +106,7 @@ def other_instances_do_not_matter(trial: Trial) -> None:
     trial.must_be_as_before(trial.run(instance=mine))
 
 
-@claims(limit=2, hint="return a new tensor, not one that the module keeps and reuses")
+@claims(limit=2, on=USUAL, hint="return a new tensor, not one that the module keeps and reuses")
 def earlier_results_are_left_unchanged(trial: Trial) -> None:
     """A result handed out earlier is not changed by a later call."""
     instance = construct(trial.bench.subject, trial.contract, trial.case)
@@ -112,7 +116,7 @@ def earlier_results_are_left_unchanged(trial: Trial) -> None:
         raise Violation(Kind.VALUE, "the first result as it was", "the second call wrote over it")
 
 
-@claims(T.MODULE, limit=2, hint="leave self.training to train() and eval()")
+@claims(T.MODULE, limit=2, on=USUAL, hint="leave self.training to train() and eval()")
 def the_training_flag_is_left_alone(trial: Trial) -> None:
     """Calling it does not switch between training and evaluation."""
     for training in (False, True):
@@ -125,7 +129,8 @@ def the_training_flag_is_left_alone(trial: Trial) -> None:
     T.MODULE,
     T.PROJECTED,
     after=(the_weights_are_registered_and_trainable,),
-    limit=3,
+    limit=2,
+    on=USUAL,
     hint="what forward needs must be a parameter or a buffer",
 )
 def its_state_dict_carries_everything(trial: Trial) -> None:
@@ -133,7 +138,7 @@ def its_state_dict_carries_everything(trial: Trial) -> None:
     _copy_agrees(trial, "state_dict")
 
 
-@claims(T.MODULE, limit=3, hint="is something outside the module part of its state?")
+@claims(T.MODULE, limit=2, on=USUAL, hint="is something outside the module part of its state?")
 def a_deep_copy_gives_the_same_output(trial: Trial) -> None:
     """A deep copy of it gives the same output."""
     _copy_agrees(trial, "deepcopy")

@@ -25,7 +25,7 @@ NEEDS = (T.ATTENTION, T.PROJECTED, T.TOKENS)
 @claims(
     *tomography.NEEDS,
     on=both(tomography.possible, with_values(sharpness=1)),
-    limit=4,
+    limit=3,
     hint="divide by the square root of the width of one head, keys.shape[-1] ** 0.5",
 )
 def the_scores_are_divided_by_the_root_of_the_head_size(trial: Trial) -> None:
@@ -52,7 +52,7 @@ def _centred(logs: Tensor, usable: Tensor) -> Tensor:
     return torch.where(usable, kept - kept.sum(-1, keepdim=True) / count, 0.0)
 
 
-@claims(*NEEDS, limit=5, hint="the scores are plain dot products of queries and keys")
+@claims(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
 def larger_queries_and_smaller_keys_cancel(trial: Trial) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""
     scaled = {
@@ -64,7 +64,7 @@ def larger_queries_and_smaller_keys_cancel(trial: Trial) -> None:
     trial.must_stay(output, trial.output, trial.allowed)
 
 
-@claims(*NEEDS, limit=5, hint="the scores are plain dot products of queries and keys")
+@claims(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
 def rotating_queries_and_keys_together_changes_nothing(trial: Trial) -> None:
     """Only the angles between queries and keys count: rotating both changes nothing."""
     turned = {
@@ -79,7 +79,7 @@ def rotating_queries_and_keys_together_changes_nothing(trial: Trial) -> None:
     *NEEDS,
     T.STABLE,
     after=(it_equals_the_equation,),
-    limit=5,
+    limit=3,
     on=lambda case: replace(case, dtype="float64"),
     dtypes=("float64",),
     hint="softmax by hand needs the row's maximum subtracted; blocked scores need -inf",
@@ -99,7 +99,7 @@ def scores_in_the_millions_are_survived(trial: Trial) -> None:
     *NEEDS,
     T.STABLE,
     after=(it_equals_the_equation,),
-    limit=4,
+    limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
     dtypes=("float64",),
     hint="all scores equal and very negative: subtract the row's own maximum, not a constant",

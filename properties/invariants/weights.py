@@ -27,7 +27,7 @@ UNMASKED = with_values(mask_form=MaskForm.NONE)
 SUM_HINT = "softmax over the keys (the last axis), and nothing between softmax and values"
 
 
-@claims(T.ATTENTION, T.TOKENS, on=UNMASKED, limit=5, hint=SUM_HINT)
+@claims(T.ATTENTION, T.TOKENS, on=UNMASKED, limit=3, hint=SUM_HINT)
 def equal_tokens_get_equal_outputs(trial: Trial) -> None:
     """A sequence of equal tokens gives everywhere what one of them gives alone."""
     x = trial.x[:, :1].expand_as(trial.x).contiguous()
@@ -40,7 +40,7 @@ def _room_for_twice(case: Case) -> Case | None:
     return replace(case, context_length=2 * case.tokens, mask_form=MaskForm.NONE)
 
 
-@claims(T.ATTENTION, T.TOKENS, on=_room_for_twice, limit=5, hint=SUM_HINT)
+@claims(T.ATTENTION, T.TOKENS, on=_room_for_twice, limit=2, hint=SUM_HINT)
 def repeating_every_token_changes_nothing(trial: Trial) -> None:
     """With every token written twice, the last output stays as it was."""
     doubled = trial.x.repeat_interleave(2, dim=1)
@@ -49,7 +49,7 @@ def repeating_every_token_changes_nothing(trial: Trial) -> None:
     trial.must_stay(last, trial.output[:, -1], allowed)
 
 
-@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, limit=6, hint=SUM_HINT)
+@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, limit=3, hint=SUM_HINT)
 def the_weights_sum_to_one(trial: Trial) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
     x = trial.x.clone()
@@ -64,7 +64,7 @@ def the_weights_sum_to_one(trial: Trial) -> None:
     trial.must_equal(trial.run(x, parameters)[0], value, expected.allowed[0])
 
 
-@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, limit=6, hint="an average lies between extremes")
+@claims(T.ATTENTION, T.PROJECTED, T.TOKENS, limit=3, hint="an average lies between extremes")
 def the_output_lies_between_the_values(trial: Trial) -> None:
     """Before the output projection, every number lies between the values that it averages."""
     parameters = with_parameters(trial, **_identity_projection(trial))
@@ -87,7 +87,7 @@ def _identity_projection(trial: Trial) -> dict[str, Tensor]:
     T.ATTENTION,
     T.PROJECTED,
     T.TOKENS,
-    limit=5,
+    limit=3,
     hint="equal scores give equal weights: is there something besides q·k in the scores?",
 )
 def without_queries_the_values_are_averaged_evenly(trial: Trial) -> None:
@@ -100,7 +100,7 @@ def without_queries_the_values_are_averaged_evenly(trial: Trial) -> None:
     T.ATTENTION,
     T.PROJECTED,
     T.TOKENS,
-    limit=5,
+    limit=3,
     hint="after the softmax everything is linear: no activation, no normalisation",
 )
 def the_output_is_linear_in_the_values(trial: Trial) -> None:
@@ -117,7 +117,7 @@ def the_output_is_linear_in_the_values(trial: Trial) -> None:
     T.ATTENTION,
     T.PROJECTED,
     T.TOKENS,
-    limit=4,
+    limit=3,
     hint="is the input (or something else) added to the output?",
 )
 def without_values_nothing_is_left(trial: Trial) -> None:
@@ -129,7 +129,7 @@ def without_values_nothing_is_left(trial: Trial) -> None:
     trial.must_equal(output, bias.expand_as(output).to(torch.float64), allowed)
 
 
-@claims(T.OUTPUT_BIAS, T.MODULE, limit=4, hint="is the output layer applied once, and last?")
+@claims(T.OUTPUT_BIAS, T.MODULE, limit=3, hint="is the output layer applied once, and last?")
 def the_output_bias_shifts_the_output(trial: Trial) -> None:
     """Adding to the output layer's bias adds just that to every output."""
     assert trial.parameters.b_o is not None
@@ -143,7 +143,7 @@ def the_output_bias_shifts_the_output(trial: Trial) -> None:
     T.BIAS,
     T.MODULE,
     on=with_values(bias=True),
-    limit=5,
+    limit=3,
     hint="a constant added to a row of scores cancels in a softmax over the keys",
 )
 def a_constant_added_to_all_keys_changes_nothing(trial: Trial) -> None:
@@ -154,14 +154,14 @@ def a_constant_added_to_all_keys_changes_nothing(trial: Trial) -> None:
     trial.must_stay(trial.run(parameters=shifted)[0], trial.output, allowed)
 
 
-@claims(*tomography.NEEDS, on=tomography.possible, limit=6, hint=SUM_HINT)
+@claims(*tomography.NEEDS, on=tomography.possible, limit=3, hint=SUM_HINT)
 def the_weights_are_a_softmax_of_the_scaled_scores(trial: Trial) -> None:
     """The weights it uses are softmax(q·k / √head_dim) over the visible keys, in every head."""
     seen = trial.once(tomography.recover)
     trial.must_equal(seen.weights, seen.expected, seen.allowed, "weights")
 
 
-@claims(*tomography.NEEDS, on=tomography.possible, limit=4, hint=SUM_HINT)
+@claims(*tomography.NEEDS, on=tomography.possible, limit=3, hint=SUM_HINT)
 def the_weights_are_never_negative(trial: Trial) -> None:
     """No attention weight is negative, and those of every query sum to one."""
     seen = trial.once(tomography.recover)
@@ -171,7 +171,7 @@ def the_weights_are_never_negative(trial: Trial) -> None:
     trial.must_equal(sums, torch.ones_like(sums), total, "sum of weights")
 
 
-@claims(*tomography.NEEDS, T.CAUSAL, on=tomography.possible, limit=4)
+@claims(*tomography.NEEDS, T.CAUSAL, on=tomography.possible, limit=3)
 def hidden_tokens_get_no_weight(trial: Trial) -> None:
     """The weight of every later token is zero."""
     seen = trial.once(tomography.recover)
@@ -179,7 +179,7 @@ def hidden_tokens_get_no_weight(trial: Trial) -> None:
     trial.must_equal(future, torch.zeros_like(future), seen.allowed, "weights")
 
 
-@claims(T.WEIGHTS, T.MODULE, limit=6, hint="return the weights after the softmax")
+@claims(T.WEIGHTS, T.MODULE, limit=3, hint="return the weights after the softmax")
 def the_returned_weights_are_those_used(trial: Trial) -> None:
     """The returned weights, applied to the values, give the returned output."""
     value, p = trial.expected.exact.value, trial.parameters
@@ -189,7 +189,7 @@ def the_returned_weights_are_those_used(trial: Trial) -> None:
     trial.must_equal(trial.output, output, trial.allowed + trial.allowed)
 
 
-@claims(T.WEIGHTS, limit=6, hint=SUM_HINT)
+@claims(T.WEIGHTS, limit=3, hint=SUM_HINT)
 def the_rows_of_the_returned_weights_sum_to_one(trial: Trial) -> None:
     """Every row of the returned weights sums to one, and no weight is negative."""
     for weights, allowed, name in zip(

@@ -1,5 +1,6 @@
 """How a host calls a submission, and what it makes of what comes back."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,10 +11,13 @@ from torch import Tensor, nn
 from grader.sandbox.worker import paths
 
 
+signature = functools.lru_cache(maxsize=16)(inspect.signature)
+
+
 def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call with named arguments where the names fit, else in the order of the statement."""
     try:
-        parameters = inspect.signature(maker).parameters
+        parameters = signature(maker).parameters
     except (TypeError, ValueError):
         return maker(**arguments)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -36,8 +40,7 @@ def laid_out(x: Tensor, memory: str) -> Tensor:
         return x.transpose(-1, -2).contiguous().transpose(-1, -2)
     if memory == "expanded" and x.dim() > 2:
         return x[:1].expand_as(x)
-    # The caller's own numbers must never be at risk, not even in the same process.
-    return x.clone()
+    return x
 
 
 def gradients(output: Tensor, wanted: list[Tensor], cotangent: Tensor) -> tuple[Tensor | None, ...]:

@@ -142,7 +142,7 @@ class Host:
         return first
 
     def construct(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Build an instance of a class, or a module by a function."""
+        """Build an instance of a class, or a module by a function, and move it."""
         maker = self._named(meta["name"])
         arguments = {
             name: Config(**value) if isinstance(value, dict) else value
@@ -159,6 +159,11 @@ class Host:
             raise Refused(f"`{meta['name']}` gives a {type(made).__name__}, which is no module")
         handle = self._keep(made, make)
         self.configs[handle] = configs
+        try:
+            self.move({"handle": handle, "dtype": None, "device": None, **meta}, {})
+        except BaseException:
+            self.drop({"handles": [handle]}, {})
+            raise
         return {"handle": handle}, ()
 
     def function(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
@@ -282,10 +287,9 @@ class Host:
     def move(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """`.to(dtype)` and `.to(device)`."""
         module = paths.as_module(self.objects[meta["handle"]])
-        if module is not None and meta["dtype"]:
-            module.to(getattr(torch, meta["dtype"]))
-        if module is not None and meta["device"]:
-            module.to(meta["device"])
+        dtype = getattr(torch, meta["dtype"]) if meta["dtype"] else None
+        if module is not None:
+            module.to(meta["device"], dtype)
         return {}, ()
 
     def copy(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
