@@ -128,8 +128,8 @@ def test_the_latest_attempt_replaces_the_one_before(place: str, tmp_path: Path, 
 # ------------------------------------------------------------------------ kill -9
 
 
-def killed(action: Callable[[], object], after: float) -> bool:
-    """Do something in another process and kill that after some seconds; whether it was faster."""
+def forked(action: Callable[[], object]) -> int:
+    """Do something in another process; its number. It ends with 0 if nothing was raised."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of xdist are elsewhere
         pid = os.fork()
@@ -140,6 +140,12 @@ def killed(action: Callable[[], object], after: float) -> bool:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
+    return pid
+
+
+def killed(action: Callable[[], object], after: float) -> bool:
+    """Do something in another process and kill that after some seconds; whether it was faster."""
+    pid = forked(action)
     time.sleep(after)
     ended, status = os.waitpid(pid, os.WNOHANG)
     if ended:
@@ -174,6 +180,21 @@ def test_killed_at_any_moment_it_loses_nothing_finished_and_repeats_nothing_fini
     assert 120 <= len(judge.judgings) <= 120 + kills
     undisturbed = graded(str(tmp_path / "undisturbed.db"), folder)
     assert to_json(without_seconds(resumed)) == to_json(without_seconds(undisturbed))
+
+
+def test_two_that_grade_the_same_at_once_do_not_fail(
+    place: str, tmp_path: Path, judge: Any
+) -> None:
+    folder = tmp_path / "large class"
+    folder.mkdir()
+    for i in range(60):
+        (folder / f"s{i:03}.py").write_text(f"50 number {i}")
+    both = [forked(lambda: graded(place, folder)) for _ in range(2)]
+    assert [os.waitpid(pid, 0)[1] for pid in both] == [0, 0]
+    with opened(place) as store:
+        assert len(store.standing("week 1")) == 60
+        (only,) = store.runs()
+        assert len(store.known(only.manifest.key)) == 60
 
 
 # ------------------------------------------------------------------------ again
