@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import click
 
+from grader.cohort import CohortError, commands
+
 OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
 FORMATS = click.Choice(["text", "json", "html"])
@@ -93,6 +95,7 @@ def cli() -> None:
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
+@commands.course_options
 @limits_options
 def grade(
     paths: tuple[str, ...],
@@ -106,14 +109,21 @@ def grade(
     """Grade files and folders of notebooks and modules. FILE:NAME picks one definition.
 
     The report goes to standard output; --out also writes report.json, index.html and a page for
-    every submission. Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded.
+    every submission. With --store it is kept, archives and downloads of course systems are taken,
+    and the same command goes on where it was interrupted.
+
+    Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded.
     """
     from grader import run
 
+    course = commands.taken(options)
     chosen = run.settings(exercise, points, limits=_insisted(options), **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
-    report = run.grade(paths, chosen, trusted=trusted)
+    if course is None:
+        report = run.grade(paths, chosen, trusted=trusted)
+    else:
+        report = commands.graded(paths, chosen, course, trusted=trusted)
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
@@ -216,6 +226,10 @@ def start(slug: str, directory: Path, form: Literal["ipynb", "py", "both"]) -> N
         click.echo(f"wrote {written}")
 
 
+for command in commands.COMMANDS:
+    cli.add_command(command)
+
+
 def main() -> None:
     """Run the command; every fault is one line, and never a traceback of ours."""
     for stream in (sys.stdout, sys.stderr):
@@ -256,6 +270,7 @@ def _expected(error: Exception) -> bool:
         BadPoints,
         SandboxError,
         NotFound,
+        CohortError,
         OSError,
     )
     return isinstance(error, kinds)

@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -26,7 +26,18 @@ from grader.sandbox.process import SandboxError, Server
 from grader.submission import NotFound, Submission
 from grader.unconfined import Unconfined
 
-__all__ = ["examined", "exit_code", "grade", "rendered", "settings", "show", "shown", "write"]
+__all__ = [
+    "examined",
+    "exit_code",
+    "grade",
+    "judged",
+    "rendered",
+    "sandbox",
+    "settings",
+    "show",
+    "shown",
+    "write",
+]
 
 
 class NoDevice(Exception):
@@ -82,14 +93,23 @@ def grade(paths: Sequence[str], chosen: Settings, *, trusted: bool = False) -> R
     """
     found, missing = _found(paths)
     records = [_missing(path, problem) for path, problem in missing]
+    with sandbox(trusted=trusted, device=chosen.device) as server:
+        for _, graded in judged(server, found, chosen):
+            records.extend(graded)
+    return report_of(records, server.rung)
+
+
+def judged(
+    server: Server | Unconfined, found: Sequence[Submission], chosen: Settings
+) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
+    """Every file with its records, as soon as it is judged."""
     gc.freeze()
-    with sandbox(trusted=trusted, device=chosen.device) as server, _progress() as progress:
+    with _progress() as progress:
         task = progress.add_task("grading", total=len(found))
         for handed_in in found:
-            progress.update(task, description=handed_in.path.name[:40])
-            records.extend(grade_one(server, handed_in, chosen))
+            progress.update(task, description=handed_in.shown[-40:])
+            yield handed_in, grade_one(server, handed_in, chosen)
             progress.advance(task)
-    return report_of(records, server.rung)
 
 
 def _found(paths: Sequence[str]) -> tuple[list[Submission], list[tuple[str, NotFound]]]:

@@ -33,11 +33,13 @@ class Submission:
     path: Path
     shown: str
     name: str | None = None
+    by: str | None = None
+    """who handed it in, where that is known otherwise than from the file name"""
 
     @property
     def student(self) -> str:
-        """Whose it is, as far as the file name tells."""
-        return Path(self.shown).stem
+        """Whose it is: as a course says, else as far as the file name tells."""
+        return Path(self.shown).stem if self.by is None else self.by
 
     @property
     def kind(self) -> str:

@@ -1,0 +1,386 @@
+"""The commands about a whole course. Nothing heavy is imported before one of them needs it."""
+
+import getpass
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader.cohort import CohortError
+
+if TYPE_CHECKING:
+    from grader.cohort.standing import Change
+    from grader.cohort.store import Store
+    from grader.grading import Settings
+    from grader.report import Report
+
+LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
+FORMATS = (
+    "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
+    "nbgrader", "parquet", "prairielearn",
+)  # fmt: skip
+NEEDED = {"sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet"}
+"""what a plain installation has not, and the extra that brings it"""
+SHOWN = 50
+"""how many changes, or names, are listed"""
+
+
+def _store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
+    return click.option("--store", "place", metavar="FILE|URL", help=text, **more)
+
+
+def _roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    text = "CSV file of the students: the export of any of these systems."
+    return click.option("--roster", type=click.Path(path_type=Path), help=text)(command)
+
+
+def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What `grade` is told about a course; all of it takes effect with --store only."""
+    options = (
+        _store_option(),
+        click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
+        _roster_option,
+        click.option(
+            "--layout", type=click.Choice(LAYOUTS), help="Whose download [default: auto]."
+        ),
+        click.option(
+            "--assignment", metavar="NAME", help="As nbgrader or GitHub Classroom has it."
+        ),
+        click.option(
+            "--attempts",
+            type=click.Choice(["latest", "best"]),
+            help="Which of several attempts counts [default: latest].",
+        ),
+        click.option("--due", type=click.DateTime(), help="UTC; what comes later is late."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def taken(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Takes what `course_options` added out of the options; None without a store.
+
+    Raises click.UsageError where something is said about a course and there is no store.
+    """
+    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due")
+    told = {name: options.pop(name) for name in names}
+    if told["place"] is not None:
+        return told
+    if said := [name for name in names if told[name] is not None]:
+        raise click.UsageError(f"--{said[0]} is about a course, which needs --store")
+    return None
+
+
+def graded(
+    paths: tuple[str, ...], chosen: "Settings", told: dict[str, Any], *, trusted: bool
+) -> "Report":
+    """Grade a course into its store, and say on standard error what is odd about it."""
+    name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
+    if name is None:
+        raise click.UsageError("without --exercise a run needs a name: --run NAME")
+    with _opened(told["place"], create=True) as store:
+        from grader.cohort import course
+        from grader.cohort.intake import Wanted, gathered
+
+        attempts = told["attempts"] or "latest"
+        due = told["due"]
+        wanted = Wanted(
+            roster=_roster(told["roster"]),
+            layout=told["layout"] or "auto",
+            assignment=told["assignment"] or "",
+            attempts=attempts,
+            due=None if due is None else due.replace(tzinfo=UTC),
+        )
+        with gathered(paths, wanted) as intake:
+            _remark("not on the roster", intake.strangers)
+            _remark("nobody's, by their names", intake.unclaimed)
+            return course.grade(store, intake, chosen, name, attempts=attempts, trusted=trusted)
+
+
+def _opened(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
+    """The store. Raises CohortError where the packages are missing."""
+    try:
+        from grader.cohort import store
+    except ImportError as error:
+        raise missing(error) from None
+    return store.opened(place, create=create)
+
+
+def missing(error: ImportError) -> Exception:
+    """What to install, if that is what an import failed for."""
+    package = (error.name or "").partition(".")[0]
+    if package not in NEEDED:
+        return error
+    return CohortError(f"needs {package}: pip install 'headcheck[{NEEDED[package]}]'")
+
+
+def _roster(path: Path | None) -> Any:
+    from grader.cohort import roster
+
+    return roster.Roster() if path is None else roster.read(path)
+
+
+def _remark(what: str, names: tuple[str, ...]) -> None:
+    from grader.render.harmless import one_line
+
+    if names:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        listed = ", ".join(one_line(name) for name in names[:SHOWN])
+        click.echo(f"headcheck: {what}: {listed}{more}", err=True)
+
+
+def _who(text: str) -> tuple[str, str]:
+    run, slash, student = text.partition("/")
+    if not (run and slash and student):
+        raise click.UsageError(f"{text}: write RUN/STUDENT; `headcheck runs` lists the runs")
+    return run, student
+
+
+# ---------------------------------------------------------------------------- commands
+
+
+@click.command()
+@_store_option(required=True)
+def runs(place: str) -> None:
+    """List the runs of a store, the oldest first."""
+    with _opened(place) as store:
+        for each in store.runs():
+            about = each.manifest
+            exercise = about.exercise or "any exercise"
+            click.echo(f"{each.created[:16]}  {each.name}  {exercise}  headcheck {about.headcheck}")
+
+
+@click.command()
+@click.argument("run")
+@_store_option(required=True)
+@click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
+@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@click.option("--seed", type=int, help="Chooses other cases.")
+@click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
+def regrade(
+    run: str, place: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
+) -> None:
+    """Grade again what a run holds, with this version: what did not change is not judged.
+
+    Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
+    decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
+    """
+    with _opened(place) as store:
+        from dataclasses import replace
+
+        from grader import points as points_
+        from grader.cohort import course
+
+        chosen = store.newest(run).manifest.settings
+        if points is not None:
+            chosen = replace(chosen, points=points_.read(points))
+        if seed is not None:
+            chosen = replace(chosen, seed=seed)
+        again = course.regrade(store, run, chosen, trusted=trusted)
+        if not diff:
+            course.adopt(store, run, again)
+        click.echo(_told(again.changes, len(again.before), diff), nl=False)
+    sys.exit(1 if again.changes else 0)
+
+
+def _told(changed: list["Change"], count: int, diff: bool) -> str:
+    """Who gains and who loses, as text."""
+    from grader.render.harmless import one_line
+    from grader.render.text import aligned
+
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:g}"
+
+    head = ("student", "exercise", "before", "after", "change", "")
+    rows = [
+        (
+            one_line(each.student),
+            one_line(each.exercise),
+            number(each.before),
+            number(each.after),
+            f"{each.gain:+g}",
+            "overridden" if each.overridden else "",
+        )
+        for each in changed
+    ]
+    counting = [each.gain for each in changed if not each.overridden]
+    gain = sum(each > 0 for each in counting)
+    would = "would " if diff else ""
+    lose, stay = len(counting) - gain, count - len(counting)
+    tally = f"{gain} {would}gain, {lose} {would}lose, {stay} stay"
+    return "\n".join([*(aligned([head, *rows]) if rows else []), tally, ""])
+
+
+@click.command()
+@click.argument("who", metavar="RUN/STUDENT")
+@click.argument("score", type=click.FloatRange(min=0), required=False)
+@_store_option(required=True)
+@click.option("--exercise", metavar="SLUG", help="Where the run has several.")
+@click.option("--reason", default="", help="Why; kept with it.")
+@click.option("--clear", is_flag=True, help="Take an earlier one back.")
+def override(
+    who: str, score: float | None, place: str, exercise: str | None, reason: str, clear: bool
+) -> None:
+    """Decide what somebody's answer is worth, whatever is judged now or later."""
+    if clear == (score is not None):
+        raise click.UsageError("give a score, or --clear to take an earlier one back")
+    run, student = _who(who)
+    with _opened(place) as store:
+        from grader.cohort.decisions import exercise_of
+        from grader.cohort.records import Override
+
+        standing = exercise_of(store, run, student, exercise)
+        if score is not None and score > standing.max_score:
+            raise CohortError(
+                f"{who}: {score:g} is over the {standing.max_score:g} points there are"
+            )
+        decided = Override(run, student, standing.exercise, score, reason, _author())
+        store.override(decided)
+        counts = standing.judged if score is None else score
+        click.echo(f"{who} {standing.exercise}: {standing.score:g} before, {counts:g} now")
+
+
+@click.command()
+@click.argument("who", metavar="RUN/STUDENT")
+@click.argument("text")
+@_store_option(required=True)
+@click.option("--exercise", metavar="SLUG", help="About this exercise only.")
+def comment(who: str, text: str, place: str, exercise: str | None) -> None:
+    """Write a comment that gradebooks take along as feedback."""
+    run, student = _who(who)
+    with _opened(place) as store:
+        from grader.cohort.decisions import exercise_of
+        from grader.cohort.records import Comment
+
+        about = "" if exercise is None else exercise_of(store, run, student, exercise).exercise
+        store.of(run, student)
+        store.comment(Comment(run, student, about, text, _author()))
+
+
+@click.command()
+@click.argument("run")
+@click.option("--student", required=True, metavar="ID", help="Whose files.")
+@_store_option(required=True)
+@click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
+def replay(run: str, student: str, place: str, trusted: bool) -> None:
+    """Judge a student's files again with the settings of then, and compare. Writes nothing.
+
+    Exit code: 0 the same verdicts, 1 others.
+    """
+    from grader import run as runner
+
+    with _opened(place) as store:
+        from grader.cohort import course
+
+        again = course.replay(store, run, student, trusted=trusted)
+    runner.show(again.report, "text")
+    for difference in again.differences:
+        click.echo(f"differs: {difference}")
+    click.echo("the verdicts are the same" if again.same else "the verdicts are others")
+    sys.exit(0 if again.same else 1)
+
+
+@click.command()
+@click.argument("run")
+@_store_option(required=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@_roster_option
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="The sheet that the gradebook handed out, to be filled in.",
+)
+@click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
+@click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+def export(
+    run: str,
+    place: str,
+    form: str,
+    roster: Path | None,
+    into: Path | None,
+    column: str,
+    out: Path | None,
+) -> None:
+    """Write the results of a run for a gradebook, or for whoever reads them.
+
+    Exit code: 0 everybody is in it, 1 some are not, as standard error says.
+    """
+    with _opened(place) as store:
+        from grader.cohort.decisions import results
+
+        standings = results(store, run)
+    from grader.cohort.export import Gradebook, export, sheet
+
+    filled = None if into is None else sheet.read(into)
+    book = Gradebook(run, tuple(standings), _roster(roster), filled, column)
+    try:
+        exported = export(book, form)
+    except ImportError as error:
+        raise missing(error) from None
+    _write(exported.files, out)
+    _remark("not in the sheet", exported.left_out)
+    sys.exit(1 if exported.left_out else 0)
+
+
+@click.command()
+@click.argument("run")
+@_store_option(required=True)
+@_roster_option
+@click.option("--anonymous", is_flag=True, help="Numbers for names, and no pages of students.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
+)
+def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: Path) -> None:
+    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody."""
+    with _opened(place) as store:
+        from grader.cohort.decisions import results
+
+        standings = results(store, run)
+        version = store.newest(run).manifest.headcheck
+    from grader.cohort import dashboard as shown
+    from grader.cohort.export import Gradebook
+
+    book = Gradebook(run, tuple(standings), _roster(roster))
+    pages = {}
+    if anonymous:
+        book = shown.anonymous(book, secrets.token_hex())
+    else:
+        pages = shown.pages(book, version)
+    pages["index.html"] = shown.render(book, version, tuple(pages))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (out / name).write_text(text, encoding="utf-8")
+    click.echo(f"dashboard: {out / 'index.html'}", err=True)
+
+
+def _write(files: Mapping[str, bytes], out: Path | None) -> None:
+    """One file as it is said, several into a folder; without a place to standard output."""
+    if len(files) == 1 and (out is None or not out.is_dir()):
+        (data,) = files.values()
+        if out is None:
+            click.echo(data, nl=False)
+        else:
+            out.write_bytes(data)
+        return
+    if out is None:
+        raise click.UsageError(f"these are {len(files)} files: give a folder by --out")
+    out.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (out / name).write_bytes(data)
+
+
+def _author() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no user of that number
+        return "unknown"
+
+
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)

@@ -1,0 +1,25 @@
+"""What a decision is about: one student's result in one exercise of a run."""
+
+from grader.cohort.database import NoStore
+from grader.cohort.standing import Standing, standings
+from grader.cohort.store import Store
+
+
+def results(store: Store, name: str) -> list[Standing]:
+    """Everybody's results under a run's name, with what people decided. Raises NoStore."""
+    store.newest(name)
+    return standings(store.standing(name), store.overrides(name), store.comments(name))
+
+
+def exercise_of(store: Store, name: str, student: str, exercise: str | None) -> Standing:
+    """The result that is meant. Raises NoStore where it is none, or one of several."""
+    store.of(name, student)
+    theirs = [each for each in results(store, name) if each.student == student]
+    if exercise is not None:
+        theirs = [each for each in theirs if each.exercise == exercise]
+        if not theirs:
+            raise NoStore(f"{name}/{student}: nothing was judged as {exercise!r}")
+    if len(theirs) > 1:
+        slugs = ", ".join(each.exercise for each in theirs)
+        raise NoStore(f"{name}/{student}: say which with --exercise: {slugs}")
+    return theirs[0]

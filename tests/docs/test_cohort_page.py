@@ -1,0 +1,41 @@
+"""The commands on the page about courses are commands."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from grader.cli import cli
+from grader.cohort import commands
+from grader.cohort.layouts import LAYOUTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "cohort.md").read_text(encoding="utf-8")
+LINES = [
+    line
+    for block in re.findall(r"^```bash\n(.*?)^```", PAGE, re.M | re.S)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_commands_can_be_given(line: str) -> None:
+    program, name, *arguments = shlex.split(line)
+    assert program == "headcheck"
+    cli.commands[name].make_context(name, arguments)
+
+
+@pytest.mark.parametrize("name", [*commands.FORMATS, *LAYOUTS])
+def test_every_format_and_layout_is_explained(name: str) -> None:
+    assert f"| `{name}` |" in PAGE
+
+
+def test_the_layouts_are_those_there_are() -> None:
+    assert list(commands.LAYOUTS) == ["auto", *LAYOUTS]
+
+
+def test_options_on_the_page_are_options() -> None:
+    told = set(re.findall(r"`(--[a-z]+)", PAGE))
+    there = {o for c in cli.commands.values() for p in c.params for o in p.opts}
+    assert told - there == set()
