@@ -94,6 +94,9 @@ def cli() -> None:
 )
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
+)
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
 @commands.course_options
 @limits_options
@@ -138,6 +141,9 @@ def grade(
 )
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
+)
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
 @limits_options
 def check(path: str, exercise: str | None, form: str, trusted: bool, **options: Any) -> None:

@@ -42,6 +42,8 @@ class Settings:
     points: Points | None = None
     seed: int = 0
     device: str = "cpu"
+    jobs: int | None = None
+    """how many judge at the same time; as many as are worth it if nobody says"""
 
     def limits_for(self, exercise: Exercise | None) -> Limits:
         """What a submission to an exercise may use."""

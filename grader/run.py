@@ -1,6 +1,5 @@
 """One run of a command: from paths to a report, and from a report to text and files."""
 
-import gc
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,9 +8,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from grader import devices, inference, points, render, submission
+from grader import devices, inference, points, render, submission, workers
 from grader.grading import Settings
-from grader.grading import grade as grade_one
 from grader.report import (
     ErrorRecord,
     Report,
@@ -22,9 +20,8 @@ from grader.report import (
 )
 from grader.sandbox.jail.rung import Rung
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import SandboxError, Server
 from grader.submission import NotFound, Submission
-from grader.unconfined import Unconfined
+from grader.workers import Graded, Place, sandbox
 
 __all__ = [
     "examined",
@@ -51,6 +48,7 @@ def settings(
     device: str = "cpu",
     seed: int = 0,
     limits: Mapping[str, float] | None = None,
+    jobs: int | None = None,
 ) -> Settings:
     """The settings of a run; limits that are named go before those of an exercise.
 
@@ -67,22 +65,8 @@ def settings(
         points=None if points_file is None else points.read(points_file),
         seed=seed,
         device=device,
+        jobs=jobs,
     )
-
-
-def sandbox(*, trusted: bool = False, device: str = "cpu") -> Server | Unconfined:
-    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could."""
-    if device != "cpu":
-        why = f"the driver of {device} is beyond the jail's reach"
-    elif sys.platform != "linux":
-        why = f"{sys.platform} has nothing to confine a process with"
-    else:
-        return Server(trusted=trusted)
-    place = Unconfined(why)
-    if not trusted:
-        raise SandboxError(place.rung.refusal)
-    devices.pin(device)
-    return place
 
 
 def grade(paths: Sequence[str], chosen: Settings, *, trusted: bool = False) -> Report:
@@ -99,17 +83,13 @@ def grade(paths: Sequence[str], chosen: Settings, *, trusted: bool = False) -> R
     return report_of(records, server.rung)
 
 
-def judged(
-    server: Server | Unconfined, found: Sequence[Submission], chosen: Settings
-) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
-    """Every file with its records, as soon as it is judged."""
-    gc.freeze()
+def judged(place: Place, found: Sequence[Submission], chosen: Settings) -> Iterator[Graded]:
+    """Every file with its records, in order, as soon as it is judged."""
     with _progress() as progress:
         task = progress.add_task("grading", total=len(found))
-        for handed_in in found:
-            progress.update(task, description=handed_in.shown[-40:])
-            yield handed_in, grade_one(server, handed_in, chosen)
-            progress.advance(task)
+        for handed_in, records in workers.judged(place, found, chosen):
+            progress.update(task, description=handed_in.shown[-40:], advance=1)
+            yield handed_in, records
 
 
 def _found(paths: Sequence[str]) -> tuple[list[Submission], list[tuple[str, NotFound]]]:

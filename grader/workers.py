@@ -57,15 +57,13 @@ def fitting(submissions: int) -> int:
     return max(1, min(processors, submissions // WORTH))
 
 
-def judged(
-    place: Place, found: Sequence[Submission], settings: Settings, jobs: int | None = None
-) -> Iterator[Graded]:
+def judged(place: Place, found: Sequence[Submission], settings: Settings) -> Iterator[Graded]:
     """Every submission with its records, in order, each as soon as those before it are judged.
 
     With one job it is done here, in this place; with more, in as many workers beside this process.
     Raises SandboxError, and whatever else is our own fault.
     """
-    jobs = jobs or fitting(len(found))
+    jobs = settings.jobs or fitting(len(found))
     if jobs == 1:
         gc.freeze()
         for handed_in in found:

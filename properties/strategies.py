@@ -123,7 +123,7 @@ def spread(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
     """`count` of these cases in their order: the last and largest, and what adds most to it."""
     if len(cases) <= count:
         return tuple(cases)
-    chosen = {cases[-1]} if count > 1 else {cases[0]}
+    chosen = {cases[-1]}
     covered = set().union(*(_pairs(case) | _ties(case) for case in chosen))
     while len(chosen) < count:
         best = max((c for c in cases if c not in chosen), key=lambda case: _gain(case, covered))

@@ -16,6 +16,7 @@ T = Trait
 @claims(
     T.BATCH,
     on=at_least(batch=2),
+    limit=12,
     hint="does a reshape, a softmax or a mean run over the batch axis?",
 )
 def each_sequence_is_attended_alone(trial: Trial) -> None:

@@ -19,7 +19,7 @@ T = Trait
 
 
 @claims(
-    limit=2,
+    limit=1,
     on=at_least(tokens=3),
     hint="compare the names and the order of the arguments with the statement",
 )
@@ -32,7 +32,7 @@ def it_can_be_constructed(trial: Trial) -> None:
     T.PROJECTED,
     T.MODULE,
     after=(it_can_be_constructed,),
-    limit=3,
+    limit=2,
     on=at_least(tokens=3),
     hint="the statement lists every weight with its name and shape",
 )
@@ -64,7 +64,7 @@ FORM = (*BUILT, the_output_has_the_right_shape)
     T.PROJECTED,
     T.MODULE,
     after=BUILT,
-    limit=2,
+    limit=1,
     on=at_least(tokens=3),
     hint="wrap it in nn.Parameter, or let an nn.Linear or nn.ModuleList in `self` hold it",
 )
@@ -84,7 +84,7 @@ def the_weights_are_registered_and_trainable(trial: Trial) -> None:
     T.PROJECTED,
     T.MODULE,
     after=BUILT,
-    limit=2,
+    limit=1,
     on=at_least(tokens=3),
     hint="a mask or a table is a buffer",
 )
@@ -183,7 +183,7 @@ def the_output_is_finite(trial: Trial) -> None:
 @claims(
     T.CONTEXT,
     after=FORM,
-    limit=2,
+    limit=1,
     on=at_least(tokens=6),
     hint="cut the mask to the number of tokens: mask[:num_tokens, :num_tokens]",
 )

@@ -47,7 +47,7 @@ def it_moves_to_another_dtype(trial: Trial) -> None:
 
 @claims(
     after=(the_weights_are_registered_and_trainable,),
-    limit=2,
+    limit=1,
     dtypes=("float32",),
     on=with_values(dtype="float32"),
     hint="register masks as buffers, or make them in forward with device=x.device",
@@ -73,7 +73,7 @@ def it_moves_to_another_device(trial: Trial) -> None:
 
 
 @claims(
-    limit=2,
+    limit=1,
     on=at_least(tokens=3),
     hint="forward should not depend on whether gradients are recorded",
 )

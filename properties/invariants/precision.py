@@ -18,7 +18,7 @@ T = Trait
 @claims(
     on=with_values(dtype="float32"),
     after=(it_equals_the_equation,),
-    limit=5,
+    limit=4,
     dtypes=("float32",),
     hint="do not round to a smaller dtype on the way; build constants with dtype=x.dtype",
 )
@@ -52,7 +52,7 @@ def it_takes_float32_as_built(trial: Trial) -> None:
 
 @claims(
     on=both(at_least(tokens=2), with_values(dtype="bfloat16", sharpness=1)),
-    limit=2,
+    limit=1,
     dtypes=("bfloat16",),
     hint="use x.dtype for constants, and the finfo of that dtype",
 )

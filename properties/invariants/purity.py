@@ -32,7 +32,7 @@ def evaluation_is_repeatable(trial: Trial) -> None:
 
 @claims(
     T.MODULE,
-    limit=2,
+    limit=1,
     on=USUAL,
     hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
 )
@@ -45,7 +45,7 @@ def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
 
 
 @claims(
-    limit=4, hint="operations ending in _ and x[...] = ... write into their input; work on a copy"
+    limit=2, hint="operations ending in _ and x[...] = ... write into their input; work on a copy"
 )
 def the_input_is_left_unchanged(trial: Trial) -> None:
     """The input is the same after the call as before."""
@@ -64,7 +64,7 @@ def the_config_is_left_unchanged(trial: Trial) -> None:
         raise Violation(Kind.VALUE, "the config as it was given", "it was changed", "config")
 
 
-@claims(T.MODULE, limit=2, on=USUAL, hint="forward must not assign to parameters or buffers")
+@claims(T.MODULE, limit=1, on=USUAL, hint="forward must not assign to parameters or buffers")
 def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
     """Calling it changes none of its parameters and buffers."""
     trial.instance.set(trial.parameters)
@@ -79,7 +79,7 @@ def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
 
 @claims(
     T.TOKENS,
-    limit=2,
+    limit=1,
     on=USUAL,
     hint="is something kept in `self` (or outside) from one call to the next?",
 )
@@ -106,7 +106,7 @@ def other_instances_do_not_matter(trial: Trial) -> None:
     trial.must_be_as_before(trial.run(instance=mine))
 
 
-@claims(limit=2, on=USUAL, hint="return a new tensor, not one that the module keeps and reuses")
+@claims(limit=1, on=USUAL, hint="return a new tensor, not one that the module keeps and reuses")
 def earlier_results_are_left_unchanged(trial: Trial) -> None:
     """A result handed out earlier is not changed by a later call."""
     instance = construct(trial.bench.subject, trial.contract, trial.case)
@@ -116,7 +116,7 @@ def earlier_results_are_left_unchanged(trial: Trial) -> None:
         raise Violation(Kind.VALUE, "the first result as it was", "the second call wrote over it")
 
 
-@claims(T.MODULE, limit=2, on=USUAL, hint="leave self.training to train() and eval()")
+@claims(T.MODULE, limit=1, on=USUAL, hint="leave self.training to train() and eval()")
 def the_training_flag_is_left_alone(trial: Trial) -> None:
     """Calling it does not switch between training and evaluation."""
     for training in (False, True):
@@ -129,7 +129,7 @@ def the_training_flag_is_left_alone(trial: Trial) -> None:
     T.MODULE,
     T.PROJECTED,
     after=(the_weights_are_registered_and_trainable,),
-    limit=2,
+    limit=1,
     on=USUAL,
     hint="what forward needs must be a parameter or a buffer",
 )
@@ -138,7 +138,7 @@ def its_state_dict_carries_everything(trial: Trial) -> None:
     _copy_agrees(trial, "state_dict")
 
 
-@claims(T.MODULE, limit=2, on=USUAL, hint="is something outside the module part of its state?")
+@claims(T.MODULE, limit=1, on=USUAL, hint="is something outside the module part of its state?")
 def a_deep_copy_gives_the_same_output(trial: Trial) -> None:
     """A deep copy of it gives the same output."""
     _copy_agrees(trial, "deepcopy")

@@ -140,7 +140,7 @@ def _torch_module(parameters: Parameters, width: int, heads: int) -> nn.Multihea
     T.WIDTHS,
     on=both(at_least(tokens=160, heads=2), with_values(batch=2)),
     after=RIGHT,
-    limit=2,
+    limit=1,
     hint="is there a size in the code that small inputs do not reach?",
 )
 def a_long_sequence_is_right_too(trial: Trial) -> None:
@@ -153,7 +153,7 @@ def a_long_sequence_is_right_too(trial: Trial) -> None:
     T.HEADS,
     on=both(at_least(tokens=3, heads=12, head_dim=7, batch=9), with_values(sharpness=2)),
     after=RIGHT,
-    limit=2,
+    limit=1,
     hint="is there a number of heads or a width in the code that small modules do not reach?",
 )
 def many_heads_are_right_too(trial: Trial) -> None:
@@ -165,7 +165,7 @@ def many_heads_are_right_too(trial: Trial) -> None:
     T.WIDTHS,
     on=both(at_least(tokens=3, d_in=96, head_dim=64), with_values(sharpness=2)),
     after=RIGHT,
-    limit=2,
+    limit=1,
     hint="is there a width in the code that small modules do not reach?",
 )
 def wide_heads_are_right_too(trial: Trial) -> None:

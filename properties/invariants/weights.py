@@ -40,7 +40,7 @@ def _room_for_twice(case: Case) -> Case | None:
     return replace(case, context_length=2 * case.tokens, mask_form=MaskForm.NONE)
 
 
-@claims(T.ATTENTION, T.TOKENS, on=_room_for_twice, limit=2, hint=SUM_HINT)
+@claims(T.ATTENTION, T.TOKENS, on=_room_for_twice, limit=1, hint=SUM_HINT)
 def repeating_every_token_changes_nothing(trial: Trial) -> None:
     """With every token written twice, the last output stays as it was."""
     doubled = trial.x.repeat_interleave(2, dim=1)
