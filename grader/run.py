@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from grader import devices, inference, points, render, submission, workers
 from grader.grading import Settings
@@ -119,6 +128,13 @@ def _missing(path: str, problem: NotFound) -> SubmissionRecord:
     )
 
 
+class Rate(ProgressColumn):
+    """How many are judged in a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.1f}/s")
+
+
 def _progress() -> Progress:
     """A bar on standard error, for people only."""
     console = Console(stderr=True)
@@ -126,6 +142,7 @@ def _progress() -> Progress:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        Rate(),
         TimeRemainingColumn(),
         console=console,
         transient=True,

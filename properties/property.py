@@ -174,7 +174,9 @@ def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
     verdict = first_trouble(wanted, bench, cases)
     if verdict.violation is None or verdict.case is None:
         return verdict
-    smallest, found = simplest(wanted, bench, verdict.case, verdict.violation)
+    smallest, found = _shown_before(wanted, bench, verdict.case, verdict.violation) or simplest(
+        wanted, bench, verdict.case, verdict.violation
+    )
     told = found.on(wanted.claim, str(smallest), wanted.hint)
     return replace(verdict, case=smallest, violation=told)
 
@@ -189,6 +191,22 @@ def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verd
         except SubmissionFailed as failure:
             return Verdict(wanted, failure.status, tried, case, failure=_bare(failure))
     return Verdict(wanted, Status.PASSED, len(cases))
+
+
+def _shown_before(
+    wanted: Property, bench: Bench, case: Case, violation: Violation
+) -> tuple[Case, Violation] | None:
+    """A small case on which another claim failed, if this one fails there in the same way.
+
+    One example for several claims is easier to follow than several, and nothing is searched for.
+    """
+    for shown in prepared(bench.contract, wanted.prepare, bench.shown):
+        if shown.size <= case.size:
+            with bench.quiet():
+                found = _violation(wanted, bench.fresh(shown))
+            if found is not None and found.kind is violation.kind:
+                return shown, found
+    return None
 
 
 def simplest(
@@ -212,6 +230,7 @@ def simplest(
         pass  # none found within the budget, or not repeatable: the case at hand will do
     alike = {c: v for c, v in tried.items() if v is not None and v.kind is violation.kind}
     smallest = min(alike, key=lambda c: (c.size, str(c)))
+    bench.shown.append(smallest)
     return smallest, alike[smallest]
 
 

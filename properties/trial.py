@@ -263,6 +263,8 @@ class Bench:
         self.subject = subject
         self.asked = contract
         self.notes: dict[tuple[str, str], Note] = {}
+        self.shown: list[Case] = []
+        """small cases on which claims failed"""
         self._trials: dict[Case, Trial] = {}
 
     @cached_property
