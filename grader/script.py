@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from exercises import Exercise
-from grader.sandbox.wire import Message, positional
+from grader.sandbox.wire import Message, Ready, positional
 from grader.subject import ChannelModule, ChannelSubject, taken
 from properties.case import Case
 from properties.contract import Contract, Slot, Trait
@@ -61,8 +61,11 @@ class Exchange:
 
     def put_to(self, subject: ChannelSubject, name: str) -> Found:
         """Ask a submission, under the name that it has. Raises SubmissionFailed."""
-        asked = [_named(request, name) for request in self.requests]
-        return self.judged(subject.ask("series", {"requests": asked}, self.tensors))
+        return self.judged(subject.ask("series", self.named(name), self.tensors))
+
+    def named(self, name: str) -> dict[str, Any]:
+        """What is asked of a definition with this name."""
+        return {"requests": [_named(request, name) for request in self.requests]}
 
     def judged(self, reply: Message) -> Found:
         """Compare what came back with the exact answers."""
@@ -236,7 +239,7 @@ def _expecting(noted: "Noted", instance: Instance, calls: list[list[Numbered]]) 
     case = instance.case
     return Exchange(
         noted.requests,
-        positional(noted.tensors),
+        Ready(positional(noted.tensors)),
         case.dtype,
         case.device.split(":")[0],
         tuple(_shape([exact for _, exact, _, _ in block]) for block in blocks),

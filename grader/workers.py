@@ -11,7 +11,7 @@ import os
 import queue
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
@@ -57,7 +57,9 @@ def fitting(submissions: int) -> int:
     return max(1, min(processors, submissions // WORTH))
 
 
-def judged(place: Place, found: Sequence[Submission], settings: Settings) -> Iterator[Graded]:
+def judged(
+    place: Place, found: Sequence[Submission], settings: Settings
+) -> Generator[Graded, None, None]:
     """Every submission with its records, in order, each as soon as those before it are judged.
 
     With one job it is done here, in this place; with more, in as many workers beside this process.

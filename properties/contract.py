@@ -5,7 +5,7 @@ A contract says what differs: the entry point and its arguments, where the canon
 `reference.Parameters` live in the student's module, whether there is a mask, what comes back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
@@ -185,15 +185,23 @@ class Contract:
 
     def paths(self, case: Case) -> dict[str, tuple[int, ...]]:
         """The attribute paths of all parameters this case has, with their shapes."""
-        return {path: tuple(t.shape) for path, t in self.stored(canonical_shapes(self, case), case)}
+        return {
+            slot.path.format(head=head): _shape(slot, case, of_one_head=head is not None)
+            for slot, head in self._places(case)
+        }
+
+    def _places(self, case: Case) -> Iterator[tuple[Slot, int | None]]:
+        """The slots that this case fills; those of each head by its number."""
+        for slot in self.slots:
+            if self.biases(case) or not slot.is_bias:
+                for head in range(case.heads) if "{head}" in slot.path else (None,):
+                    yield slot, head
 
     def stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
         """Canonical parameters as the implementation stores them, by attribute path."""
         return [
             (slot.path.format(head=head), _stack(slot, parameters, case, head))
-            for slot in self.slots
-            if self.biases(case) or not slot.is_bias
-            for head in (range(case.heads) if "{head}" in slot.path else (None,))
+            for slot, head in self._places(case)
         ]
 
     def canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
@@ -231,20 +239,11 @@ def _stack(slot: Slot, parameters: Parameters, case: Case, head: int | None) -> 
     return stacked.T if slot.transposed else stacked
 
 
-def canonical_shapes(contract: Contract, case: Case) -> Parameters:
-    """Empty canonical parameters of the right shapes, on the meta device."""
-    weight = torch.empty(case.d_out, case.d_in, device="meta")
-    vector = torch.empty(case.d_out, device="meta")
-    bias = vector if contract.biases(case) else None
-    return Parameters(
-        W_q=weight,
-        W_k=weight,
-        W_v=weight,
-        b_q=bias,
-        b_k=bias,
-        b_v=bias,
-        W_o=torch.empty(case.d_out, case.d_out, device="meta")
-        if contract.has(Trait.OUTPUT_PROJECTION)
-        else None,
-        b_o=vector if contract.has(Trait.OUTPUT_BIAS) else None,
-    )
+def _shape(slot: Slot, case: Case, *, of_one_head: bool) -> tuple[int, ...]:
+    """The shape of what lies at a slot's path."""
+    rows = (case.head_dim if of_one_head else case.d_out) * len(slot.holds)
+    kind, projection = slot.holds[0].split("_")
+    if kind == "b":
+        return (rows,)
+    columns = case.d_out if projection == "o" else case.d_in
+    return (columns, rows) if slot.transposed else (rows, columns)

@@ -46,9 +46,9 @@ Error = TypeVar("Error", bound=Exception)
 Judge = Callable[[Trial], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Property:
-    """One claim. `judge` raises Violation on a case where it does not hold."""
+    """One claim; there is one object of each. `judge` raises Violation where it does not hold."""
 
     name: str
     claim: str

@@ -51,6 +51,10 @@ LARGEST = 1 << 18
 """Questions with more scores or larger weights than this are not worth laying out beforehand."""
 
 
+EXACT = ("float64", "float32")
+"""Of coarser dtypes only finite numbers are demanded."""
+
+
 class Unforeseen(Exception):
     """A judge reached for what only a submission has."""
 
@@ -165,7 +169,7 @@ class Rehearsal(Trial):
         x = self.x if x is None else x
         how = how or How(memory=self.memory(x))
         strange = instance is not None or how.training or how.watched or how.grad != "no_grad"
-        if strange or self._is_large(x):
+        if strange or self._is_large(x) or self.case.dtype not in EXACT:
             raise Unforeseen
         expected = self.expect(x, parameters, mask)
         known = self._content(x, parameters, mask)

@@ -8,6 +8,7 @@ no other code in a frame. The reader believes nothing: lengths are capped before
 allocated, dtypes come from a list, shapes must fill the body exactly.
 """
 
+import functools
 import math
 import os
 import select
@@ -70,8 +71,21 @@ def encode(message: Message) -> list[bytes | memoryview]:
 
     Raises BadFrame for a tensor whose dtype the wire does not carry.
     """
-    described, parts = [], []
-    for name, tensor in message.tensors:
+    given = message.tensors
+    described, parts = given.packed if isinstance(given, Ready) else packed(given)
+    header = _ENCODER.encode(_Header(message.id, message.op, dict(message.meta), described))
+    lengths = LENGTHS.pack(len(header), sum(len(part) for part in parts))
+    return [lengths + header, *parts]
+
+
+Described = list[tuple[str, str, tuple[int, ...]]]
+
+
+def packed(tensors: Iterable[tuple[str, Tensor]]) -> tuple[Described, list[memoryview]]:
+    """What the header says of tensors, and their bytes. Raises BadFrame."""
+    described: Described = []
+    parts: list[memoryview] = []
+    for name, tensor in tensors:
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise BadFrame(f"a tensor of dtype {dtype} cannot be sent")
@@ -79,9 +93,17 @@ def encode(message: Message) -> list[bytes | memoryview]:
         if tensor.numel():
             flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
             parts.append(flat.numpy().data.cast("B"))
-    header = _ENCODER.encode(_Header(message.id, message.op, dict(message.meta), described))
-    lengths = LENGTHS.pack(len(header), sum(len(part) for part in parts))
-    return [lengths + header, *parts]
+    return described, parts
+
+
+class Ready(tuple[tuple[str, Tensor], ...]):
+    """Tensors that are sent again and again: packed once. Nobody may write on them."""
+
+    @functools.cached_property
+    def packed(self) -> tuple[Described, list[memoryview]]:
+        described, parts = packed(self)
+        body = b"".join(parts)
+        return described, [memoryview(body)] if body else []
 
 
 def decode(header: bytes, body: bytearray) -> Message:

@@ -24,7 +24,7 @@ class AtTheEdge(Rehearsal):
         seed = int.from_bytes(hashlib.blake2b(exact.numpy().tobytes(), digest_size=4).digest())
         generator = torch.Generator().manual_seed(seed)
         signs = torch.randint(0, 2, exact.shape, generator=generator) * 2 - 1
-        # Other dtypes round what is pushed, which takes a part of the bound.
+        # float32 rounds what is pushed, which takes a part of the bound.
         share = 0.999 if self.case.dtype == "float64" else 0.7
         return super().spoken(exact + share * signs * allowed.exact, allowed)
 

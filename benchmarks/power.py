@@ -1,0 +1,122 @@
+"""How far right and wrong answers are from the bound: `python -m benchmarks.power [FOLDER]`.
+
+Every answer kept beside the exercises (but those of GPT-2's size) is asked all questions that can
+be rehearsed. Of each, the largest error is taken, in units of the bound that decides: 1 is what a
+right answer may be off at most. For inputs in float64 that is float32's bound, too, since what
+computes in float32 inside is right, and noted. Right answers that give no gradient where it is
+zero have none to measure there, and are left out of that dtype. Prints a table, draws power.svg.
+"""
+
+import contextlib
+import io
+import math
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+import torch
+
+from exercises import ALL, BY_SLUG
+from grader.audit import Answer, Kind, answers
+from grader.script import Exchange, script_of
+from grader.subject import ChannelSubject, of_namespace
+from properties.trial import Bench
+from properties.violation import SubmissionFailed
+
+RIGHT = (Kind.SOLUTION, Kind.RIGHT)
+DTYPES = ("float64", "float32")
+LEAST, MOST = 1e-12, 1e12
+"""What the plot shows; what is beyond, and what is no number, lies at its edge."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One answer: its largest error in units of the bound, by dtype."""
+
+    answer: Answer
+    worst: Mapping[str, float]
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    torch.set_num_threads(1)
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    measured = list(_measured())
+    print("| dtype | right | worst of them | wrong | beyond the bound | best of these | 5% best |")
+    print("|---|---|---|---|---|---|---|")
+    for dtype in DTYPES:
+        right = sorted(m.worst[dtype] for m in measured if m.answer.kind in RIGHT)
+        right = [ratio for ratio in right if math.isfinite(ratio)]
+        wrong = sorted(m.worst[dtype] for m in measured if m.answer.kind is Kind.WRONG)
+        off = [ratio for ratio in wrong if ratio > 1]
+        print(
+            f"| {dtype} | {len(right)} | {right[-1]:.3g} | {len(wrong)} | {len(off)} "
+            f"| {off[0]:.3g} | {off[len(off) // 20]:.3g} |"
+        )
+    _draw(measured, folder / "power.svg")
+
+
+def _measured() -> Iterator[Measured]:
+    for exercise in ALL:
+        if exercise.slug != "gpt2_size":
+            for answer in answers(exercise):
+                with contextlib.redirect_stdout(io.StringIO()):
+                    worst = _worst(answer)
+                yield Measured(answer, worst)
+
+
+def _worst(answer: Answer) -> dict[str, float]:
+    exercise = BY_SLUG[answer.exercise]
+    module = types.ModuleType("submission")
+    sys.modules["submission"] = module
+    exec(compile(answer.source, answer.name, "exec"), vars(module))
+    subject = of_namespace(vars(module))
+    contract = Bench(subject, exercise.contract).contract
+    worst = dict.fromkeys(DTYPES, 0.0)
+    for exchange in script_of(exercise, contract.slots, 0, "cpu").exchanges:
+        ratio = _ratio(exchange, subject, contract.name)
+        worst[exchange.dtype] = max(worst[exchange.dtype], ratio)
+    return worst
+
+
+def _ratio(exchange: Exchange, subject: ChannelSubject, name: str) -> float:
+    """The largest error in units of the bound; infinite where there is no answer of that form."""
+    try:
+        reply = subject.ask("series", exchange.named(name), exchange.tensors)
+    except SubmissionFailed:
+        return math.inf
+    outputs = [tensor for _, tensor in reply.tensors]
+    if tuple(tuple(output.shape) for output in outputs) != exchange.shapes:
+        return math.inf
+    row = torch.cat([output.flatten() for output in outputs]).to(torch.float64)
+    ratio = (row - exchange.exact).abs() / exchange.allowed_float32.clamp_min(1e-300)
+    return float(ratio.nan_to_num(math.inf).max())
+
+
+def _draw(measured: list[Measured], path: Path) -> None:
+    figure, axes = plt.subplots(len(DTYPES), 1, sharex=True, figsize=(8, 4))
+    bins = [10 ** (x / 4) for x in range(-48, 49)]
+    for dtype, axis in zip(DTYPES, axes, strict=True):
+        for label, colour in (("right", "#0072B2"), ("wrong", "#D55E00")):
+            kinds = RIGHT if label == "right" else (Kind.WRONG,)
+            ratios = [m.worst[dtype] for m in measured if m.answer.kind in kinds]
+            shown = [min(max(ratio, LEAST), MOST * 0.99) for ratio in ratios]
+            axis.hist(shown, bins, label=label, color=colour, alpha=0.7)
+        axis.axvline(1, color="black", linestyle="--", linewidth=1)
+        axis.set_xscale("log")
+        axis.set_yscale("symlog")
+        axis.set_ylabel(f"{dtype}\nanswers")
+    axes[0].legend()
+    axes[-1].set_xlabel("largest error of an answer, in units of the bound (dashed)")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
