@@ -1,7 +1,7 @@
 """Judging stops at the first violation, tells it on the simplest case, and hides no fault."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -342,7 +342,7 @@ def test_a_claim_is_the_first_line_of_the_judge_s_docstring() -> None:
     made = claims(
         Trait.CAUSAL, Trait.TOKENS, after=(also,), limit=3, hint="a hint", dtypes=("float32",)
     )(first_judge)
-    assert made == Property(
+    wanted = Property(
         name="first_judge",
         claim="It has a first line.",
         group=Group.MASK,
@@ -353,6 +353,9 @@ def test_a_claim_is_the_first_line_of_the_judge_s_docstring() -> None:
         hint="a hint",
         dtypes=("float32",),
     )
+    assert {f.name: getattr(made, f.name) for f in fields(made)} == {
+        f.name: getattr(wanted, f.name) for f in fields(wanted)
+    }
 
 
 def test_a_judge_without_words_has_no_claim() -> None:
