@@ -44,6 +44,8 @@ class Exercise:
     """what a group is worth here, where it differs from `POINTS`"""
     cases: int = 24
     """how many different cases a property is tried on, at most"""
+    by_hand: bool = False
+    """whether torch's own attention functions may not be called"""
     limits: Mapping[str, float] = field(default_factory=dict)
     """what a submission may use here, where it differs: fields of the grader's `Limits`"""
 

@@ -1,5 +1,6 @@
 """The `headcheck` command. Nothing heavy is imported before a command needs it."""
 
+import contextlib
 import io
 import sys
 import traceback
@@ -62,6 +63,13 @@ def _insisted(options: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def _ahead(device: str) -> contextlib.AbstractContextManager[Any]:
+    """A fork server that gets warm while this process imports what it needs, where there is one."""
+    from grader.sandbox import launch
+
+    return launch.ahead(device) or contextlib.nullcontext()
+
+
 def _tell_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     from grader.report import own_version
 
@@ -93,6 +101,7 @@ def cli() -> None:
     "--out", type=click.Path(path_type=Path), help="Folder for report.json and HTML pages."
 )
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
 @click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
 @click.option(
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
@@ -117,16 +126,17 @@ def grade(
 
     Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded.
     """
-    from grader import run
-
     course = commands.taken(options)
-    chosen = run.settings(exercise, points, limits=_insisted(options), **options)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
-    if course is None:
-        report = run.grade(paths, chosen, trusted=trusted)
-    else:
-        report = commands.graded(paths, chosen, course, trusted=trusted)
+    with contextlib.nullcontext() if course else _ahead(options["device"]) as server:
+        from grader import run
+
+        chosen = run.settings(exercise, points, limits=_insisted(options), **options)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
+        if course is None:
+            report = run.grade(paths, chosen, trusted=trusted, ahead=server)
+        else:
+            report = commands.graded(paths, chosen, course, trusted=trusted)
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
@@ -140,18 +150,17 @@ def grade(
     "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
 )
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
-@click.option(
-    "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
-)
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
 @limits_options
 def check(path: str, exercise: str | None, form: str, trusted: bool, **options: Any) -> None:
     """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet."""
-    from grader import run
+    with _ahead(options["device"]) as server:
+        from grader import run
 
-    chosen = run.settings(exercise, None, limits=_insisted(options), **options)
-    report = run.grade((path,), chosen, trusted=trusted)
+        chosen = run.settings(exercise, None, limits=_insisted(options), **options)
+        report = run.grade((path,), chosen, trusted=trusted, ahead=server)
     run.show(report, form)
     sys.exit(run.exit_code(report))
 

@@ -25,7 +25,7 @@ from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties.case import Case
-from properties.contract import Contract
+from properties.contract import Contract, Trait
 from properties.property import Property, Verdict, check
 from properties.trial import Bench
 from properties.violation import Note, Status, SubmissionFailed
@@ -42,6 +42,8 @@ class Settings:
     points: Points | None = None
     seed: int = 0
     device: str = "cpu"
+    by_hand: bool = False
+    """whether torch's own attention is out of reach in every exercise that does not ask for it"""
     jobs: int | None = None
     """how many judge at the same time; as many as are worth it if nobody says"""
 
@@ -49,6 +51,10 @@ class Settings:
         """What a submission to an exercise may use."""
         wanted = {} if exercise is None else exercise.limits
         return self.limits.but({**wanted, **self.insisted})
+
+    def by_hand_in(self, exercise: Exercise) -> bool:
+        """Whether torch's own attention is out of reach in an exercise."""
+        return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Trait.FUSED)
 
 
 def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
@@ -91,7 +97,9 @@ def _judge(
     reading: Session, handed_in: Submission, target: Target, settings: Settings
 ) -> SubmissionRecord:
     began = time.monotonic()
-    session = reading.followed_by(settings.limits_for(target.exercise))
+    session = reading.followed_by(
+        settings.limits_for(target.exercise), by_hand=settings.by_hand_in(target.exercise)
+    )
     contract = renamed(target.exercise.contract, target.name)
     try:
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))

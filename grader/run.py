@@ -28,7 +28,9 @@ from grader.report import (
     to_json,
 )
 from grader.sandbox.jail.rung import Rung
+from grader.sandbox.launch import Started
 from grader.sandbox.limits import Limits
+from grader.script import script_of
 from grader.submission import NotFound, Submission
 from grader.workers import Graded, Place, sandbox
 
@@ -57,6 +59,7 @@ def settings(
     device: str = "cpu",
     seed: int = 0,
     limits: Mapping[str, float] | None = None,
+    by_hand: bool = False,
     jobs: int | None = None,
 ) -> Settings:
     """The settings of a run; limits that are named go before those of an exercise.
@@ -74,11 +77,18 @@ def settings(
         points=None if points_file is None else points.read(points_file),
         seed=seed,
         device=device,
+        by_hand=by_hand,
         jobs=jobs,
     )
 
 
-def grade(paths: Sequence[str], chosen: Settings, *, trusted: bool = False) -> Report:
+def grade(
+    paths: Sequence[str],
+    chosen: Settings,
+    *,
+    trusted: bool = False,
+    ahead: Started | None = None,
+) -> Report:
     """Grade everything that the paths stand for. Raises NotFound if that is nothing at all.
 
     Submissions that are not trusted are graded only where they can be confined; SandboxError else.
@@ -86,7 +96,11 @@ def grade(paths: Sequence[str], chosen: Settings, *, trusted: bool = False) -> R
     """
     found, missing = _found(paths)
     records = [_missing(path, problem) for path, problem in missing]
-    with sandbox(trusted=trusted, device=chosen.device) as server:
+    place = sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
+    if chosen.exercise is not None and (chosen.jobs or workers.fitting(len(found))) == 1:
+        # While the fork server gets warm.
+        script_of(chosen.exercise, chosen.exercise.contract.slots, chosen.seed, chosen.device)
+    with place as server:
         for _, graded in judged(server, found, chosen):
             records.extend(graded)
     return report_of(records, server.rung)

@@ -67,6 +67,8 @@ class Session:
     data: bytes
     kind: str
     limits: Limits
+    by_hand: bool = False
+    """whether torch's own attention is out of the submission's reach"""
     names: tuple[str, ...] = ()
     waited: float = 0.0
     """seconds of waiting for replies"""
@@ -89,9 +91,9 @@ class Session:
         """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
         return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
 
-    def followed_by(self, limits: Limits) -> "Session":
+    def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""
-        other = Session(self.server, self.data, self.kind, limits)
+        other = Session(self.server, self.data, self.kind, limits, by_hand)
         if limits == self.limits and not self.names:
             self.child, other.child = None, self.child
         return other
@@ -154,7 +156,7 @@ class Session:
     def _loaded(self) -> Message:
         if self.child is None or self.child.closed:
             self._begin()
-        return self._ask("load", {"names": self.names})
+        return self._ask("load", {"names": self.names, "by_hand": self.by_hand})
 
     def _begin(self) -> Message:
         self.close()

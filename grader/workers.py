@@ -23,6 +23,7 @@ from exercises import BY_SLUG
 from grader import devices
 from grader.grading import Settings, grade
 from grader.report import SubmissionRecord
+from grader.sandbox.launch import Started
 from grader.sandbox.process import SandboxError, Server
 from grader.submission import Submission
 from grader.unconfined import Unconfined
@@ -36,14 +37,17 @@ Place = Server | Unconfined
 Graded = tuple[Submission, list[SubmissionRecord]]
 
 
-def sandbox(*, trusted: bool = False, device: str = "cpu") -> Place:
-    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could."""
+def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Started | None = None) -> Place:
+    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could.
+
+    A fork server that was started ahead is taken over.
+    """
     if device != "cpu":
         why = f"the driver of {device} is beyond the jail's reach"
     elif sys.platform != "linux":
         why = f"{sys.platform} has nothing to confine a process with"
     else:
-        return Server(trusted=trusted)
+        return Server(trusted=trusted, ahead=ahead)
     place = Unconfined(why)
     if not trusted:
         raise SandboxError(place.rung.refusal)

@@ -43,6 +43,8 @@ class Manifest:
     limits: dict[str, float]
     """those that were named on the command line"""
     points: dict[str, dict[str, float]] | None
+    by_hand: bool = False
+    """whether torch's own attention was out of reach"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
@@ -68,6 +70,7 @@ class Manifest:
             points=self.points,
             seed=self.seed,
             device=self.device,
+            by_hand=self.by_hand,
         )
 
 
@@ -84,6 +87,7 @@ def of(settings: Settings, attempts: str = "latest") -> Manifest:
         device=settings.device,
         limits={name: float(value) for name, value in settings.insisted.items()},
         points=None if given is None else {slug: dict(groups) for slug, groups in given.items()},
+        by_hand=settings.by_hand,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         attempts=attempts,

@@ -10,26 +10,23 @@ import os
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import msgspec
 from torch import Tensor
 
-from grader.sandbox import wire
+from grader.sandbox import launch, wire
 from grader.sandbox.jail.rung import Layer, Rung
-from grader.sandbox.limits import ONE_THREAD, Limits
+from grader.sandbox.launch import DYING_S, Started
+from grader.sandbox.limits import Limits
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
 START_S = 120.0
-DYING_S = 5.0
 SERIES_SHARE = 4
 """A series may take so small a part of the time that there is for everything."""
 
@@ -45,35 +42,21 @@ class NotConfined(SandboxError):
 class Server:
     """A fork server. Use as a context manager; leaving it ends every child.
 
-    It refuses a machine that cannot confine, unless submissions are trusted. A test may leave
-    layers of the jail out.
+    It refuses a machine that cannot confine, unless submissions are trusted. One that was started
+    ahead may be taken over. A test may leave layers of the jail out.
     """
 
-    def __init__(self, *, trusted: bool = False, without: Collection[Layer] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        trusted: bool = False,
+        without: Collection[Layer] = (),
+        ahead: Started | None = None,
+    ) -> None:
         self.trusted = trusted
         self.rung = Rung("C", ())
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        root = str(Path(__file__).resolve().parents[2])
-        arguments = [str(theirs.fileno()), str(os.getpid()), *(layer.value for layer in without)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "grader.sandbox.server", *arguments],
-            pass_fds=[theirs.fileno()],
-            env={
-                "PATH": "/usr/bin:/bin",
-                "LANG": "C.UTF-8",
-                "PYTHONPATH": root,
-                "PYTHONHASHSEED": "0",
-                "PYTHONSAFEPATH": "1",
-                # Large pages where the kernel has them: a fork then copies fewer entries.
-                "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-                # Else torch makes a folder for its compiler, which nobody uses here.
-                "TORCHINDUCTOR_CACHE_DIR": "/",
-                **ONE_THREAD,
-            },
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-        )
-        theirs.close()
+        self.started = ahead or launch.start([layer.value for layer in without])
+        self.process, self.control = self.started.process, self.started.control
 
     def ready(self) -> "Server":
         """Wait until it is warm. Raises SandboxError when it does not start, or cannot confine."""
@@ -132,12 +115,7 @@ class Server:
 
     def close(self) -> None:
         """End the server and with it every child."""
-        self.control.close()
-        try:
-            self.process.wait(DYING_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.started.close()
 
     def __enter__(self) -> "Server":
         return self.ready()

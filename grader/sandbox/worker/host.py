@@ -36,7 +36,9 @@ from grader.sandbox.worker.slicing import Step, needed, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
 from grader.sandbox.worker.surroundings import (
     GRADIENTS,
+    BuiltIn,
     advance,
+    by_hand,
     own_random_numbers,
     random_state,
     seed,
@@ -63,6 +65,8 @@ class Host:
         self.source = Source(())
         fresh = {"__name__": "submission"}
         self.namespace: dict[str, Any] = fresh if namespace is None else namespace
+        self.by_hand = False
+        """Whether torch's own attention is out of reach."""
         self.lost: dict[str | None, BaseException] = {}
         """Names that loading did not bind, and why."""
         self.objects: dict[int, Any] = {}
@@ -73,7 +77,7 @@ class Host:
     def answer(self, request: Message) -> Message:
         """Carry out one request; whatever the submission raises becomes the reply."""
         try:
-            with swallowed(), own_random_numbers():
+            with swallowed(), own_random_numbers(), by_hand(self.by_hand):
                 meta, tensors = self._carry_out(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
@@ -119,6 +123,7 @@ class Host:
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Run what the definitions of these names need, statement by statement, in order."""
         names = list(meta["names"])
+        self.by_hand = bool(meta.get("by_hand"))
         found = [asdict(remark) for remark in remarks(self.source, names[0])]
         module = types.ModuleType("submission")
         module.__dict__.update(self.namespace)
@@ -353,6 +358,6 @@ def report(error: BaseException) -> dict[str, Any]:
     text = str(error).encode(errors="replace").decode()
     text = " ".join(text.split())[:MESSAGE_LIMIT]
     name = type(error).__name__
-    ours = isinstance(error, Refused | Unreadable | paths.NoSuchTensor)
+    ours = isinstance(error, Refused | Unreadable | BuiltIn | paths.NoSuchTensor)
     message = text if ours else f"{name}: {text}" if text else name
     return {"type": name, "message": message, "cell": cell, "line": line}

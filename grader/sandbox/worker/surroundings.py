@@ -88,6 +88,25 @@ class _Watcher(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class BuiltIn(Exception):
+    """A submission that is to attend by hand called torch's own attention."""
+
+
+class _Refuser(torch.overrides.TorchFunctionMode):
+    """Refuses torch's attention functions, from wherever they are called."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = getattr(func, "__name__", "")
+        if "attention" in name:
+            raise BuiltIn(f"torch's own `{name}` was called: here attention is written by hand")
+        return func(*args, **(kwargs or {}))
+
+
+def by_hand(wanted: bool) -> contextlib.AbstractContextManager[object]:
+    """Whether torch's own attention is out of reach inside."""
+    return _Refuser() if wanted else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def watching(wanted: bool) -> Iterator[set[str]]:
     """Collect the names of the attention functions that are called inside."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader import run
+from grader import run, workers
 from grader.grading import Settings, grade
 from grader.report import report_of, to_json, without_seconds
 from grader.sandbox.jail import landlock, probe
@@ -264,10 +264,10 @@ def test_the_doctor_tries_it_out(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def weaker(*, trusted: bool) -> Server:
-        return Server(trusted=trusted, without=without)
+    def weaker(*, trusted: bool, ahead: None) -> Server:
+        return Server(trusted=trusted, without=without, ahead=ahead)
 
-    monkeypatch.setattr(run, "Server", weaker)
+    monkeypatch.setattr(workers, "Server", weaker)
     assert doctor(monkeypatch) == code
     assert capsys.readouterr().out.startswith("rung ")
 
