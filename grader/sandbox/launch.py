@@ -22,9 +22,13 @@ class Started:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
+    wanted: bool = False
+    """whether somebody has taken it over"""
 
     def close(self) -> None:
         """End it, and with it every child."""
+        if not self.wanted:
+            self.process.kill()  # it has no child yet, and need not get warm first
         self.control.close()
         try:
             self.process.wait(DYING_S)

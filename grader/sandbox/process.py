@@ -60,6 +60,7 @@ class Server:
 
     def ready(self) -> "Server":
         """Wait until it is warm. Raises SandboxError when it does not start, or cannot confine."""
+        self.started.wanted = True
         try:
             self.rung = self._rung(self._said())
             if not (self.rung.confines or self.trusted):
