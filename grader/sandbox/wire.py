@@ -144,13 +144,16 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -> Tens
 
 
 def write(fd: int, message: Message, deadline: float | None = None) -> None:
-    """Send a frame. Raises TimeoutError, BrokenPipeError, BadFrame."""
+    """Send a frame; a deadline asks for a descriptor that does not block.
+
+    Raises TimeoutError, BrokenPipeError, BadFrame.
+    """
     waiting = [memoryview(part).cast("B") for part in encode(message)]
     while waiting:
-        _wait(fd, deadline, writing=True)
         try:
             sent = os.writev(fd, waiting[:64])
         except BlockingIOError:
+            _wait(fd, deadline, writing=True)
             continue
         while waiting and sent >= len(waiting[0]):
             sent -= len(waiting.pop(0))
@@ -159,7 +162,10 @@ def write(fd: int, message: Message, deadline: float | None = None) -> None:
 
 
 def read(fd: int, deadline: float | None = None, max_body: int = MAX_BODY) -> Message:
-    """Receive a frame. Raises TimeoutError, EOFError, BadFrame."""
+    """Receive a frame; a deadline asks for a descriptor that does not block.
+
+    Raises TimeoutError, EOFError, BadFrame.
+    """
     header, body = LENGTHS.unpack(_exactly(fd, LENGTHS.size, deadline))
     if header > MAX_HEADER or body > max_body:
         raise BadFrame(f"a frame of {header} + {body} bytes is over the limit")
@@ -170,10 +176,10 @@ def _exactly(fd: int, length: int, deadline: float | None) -> bytearray:
     buffer = bytearray(length)
     view, got = memoryview(buffer), 0
     while got < length:
-        _wait(fd, deadline, writing=False)
         try:
             count = os.readv(fd, [view[got:]])
         except BlockingIOError:
+            _wait(fd, deadline, writing=False)
             continue
         except ConnectionResetError:
             count = 0
