@@ -34,7 +34,7 @@ T = Trait
 def the_output_depends_on_queries_keys_and_values(trial: Trial) -> None:
     """The output depends on the queries, on the keys and on the values of this input."""
     if not trial.contract.has(T.PROJECTED):
-        _last_token_sees_the_first(trial)
+        _every_token_asks_for_itself(trial)
         return
     base = trial.run(parameters=trial.parameters)[0]
     for name, layer in (("W_v", "values"), ("W_q", "queries"), ("W_k", "keys")):
@@ -44,14 +44,19 @@ def the_output_depends_on_queries_keys_and_values(trial: Trial) -> None:
         comparison.differs(moved, allowed, f"other {layer} give another output")
 
 
-def _last_token_sees_the_first(trial: Trial) -> None:
+def _every_token_asks_for_itself(trial: Trial) -> None:
     # Small tokens have nearly equal weights, so that none is too small to see.
     before = 0.1 * trial.x
+    output, allowed = trial.run(before, how=How())[0], trial.expect(before).allowed[0]
+    unlike = output[:, -1] - output[:, 0]
+    comparison.differs(
+        unlike, allowed[:, -1] + allowed[:, 0], "tokens that differ receive different outputs"
+    )
     after = before.clone()
     after[:, 0] = -2 * after[:, 0]
-    moved = (trial.run(after, how=How())[0] - trial.run(before, how=How())[0])[:, -1]
-    allowed = (trial.expect(before).allowed[0] + trial.expect(after).allowed[0])[:, -1]
-    comparison.differs(moved, allowed, "another first token changes what the last one receives")
+    moved = (trial.run(after, how=How())[0] - output)[:, -1]
+    limit = (allowed + trial.expect(after).allowed[0])[:, -1]
+    comparison.differs(moved, limit, "another first token changes what the last one receives")
 
 
 def _with(parameters: Parameters, name: str, value: Tensor) -> Parameters:

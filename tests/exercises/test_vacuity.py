@@ -1,0 +1,76 @@
+"""Answers of the right form and without any sense earn nothing: the gate stays closed to them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from exercises import ALL, Exercise
+from grader.points import earned
+from grader.subject import of_namespace
+from properties.contract import Entry
+from properties.property import first_trouble, in_order
+from properties.trial import Bench
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+EXERCISES = [e for e in ALL if e.slug != "gpt2_size" and e.contract.entry is not Entry.TRANSFER]
+"""The class of GPT-2's size is given, and a transfer has no output to make up."""
+
+
+def copied(right: Tensor, x: Tensor) -> Tensor:
+    """The input, repeated or cut to the wanted shape."""
+    return x.flatten().repeat(1 + right.numel() // x.numel())[: right.numel()].view_as(right)
+
+
+MADE_UP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "random": lambda right, x: torch.rand_like(right),
+    "constant": lambda right, x: torch.full_like(right, 0.5),
+    "the input": copied,
+    "the mean of the input": lambda right, x: torch.zeros_like(right) + x.mean(),
+    "sorted": lambda right, x: copied(right, x.sort(-1).values),
+}
+
+
+def made_up(exercise: Exercise, instead: Callable[[Tensor, Tensor], Tensor]) -> dict[str, Any]:
+    """The solution, giving something else than it computes, in its form."""
+    namespace: dict[str, Any] = {"__name__": "submission"}
+    exec(compile(exercise.solution, exercise.slug, "exec"), namespace)
+    name = exercise.contract.name
+    right = namespace[name]
+
+    def other(result: Any, x: Tensor) -> Any:
+        if isinstance(result, Tensor):
+            return instead(result, x)
+        return type(result)(instead(part, x) for part in result)
+
+    def disguised(of: type) -> type:
+        def forward(self: Any, x: Tensor, *more: Any) -> Any:
+            return other(of.forward(self, x, *more), x)  # type: ignore[attr-defined]
+
+        return type(of.__name__, (of,), {"forward": forward})
+
+    if exercise.contract.entry is Entry.FUNCTION:
+        namespace[name] = lambda x, *more: other(right(x, *more), x)
+    elif exercise.contract.entry is Entry.CLASS:
+        namespace[name] = disguised(right)
+    else:
+
+        def build(**arguments: Any) -> Any:
+            module = right(**arguments)
+            module.__class__ = disguised(type(module))
+            return module
+
+        namespace[name] = build
+    return namespace
+
+
+@pytest.mark.parametrize("what", MADE_UP)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.slug)
+def test_made_up_answers_earn_nothing(exercise: Exercise, what: str) -> None:
+    bench = Bench(of_namespace(made_up(exercise, MADE_UP[what])), exercise.contract)
+    plan = exercise.plan()
+    verdicts = list(in_order(plan, lambda claim: first_trouble(claim, bench, plan[claim])))
+    assert sum(earned(exercise, verdicts, None)) == 0
