@@ -49,8 +49,6 @@ from reference import Parameters
 T = TypeVar("T")
 LARGEST = 1 << 18
 """Questions with more scores or larger weights than this are not worth laying out beforehand."""
-
-
 EXACT = ("float64", "float32")
 """Of coarser dtypes only finite numbers are demanded."""
 
@@ -99,7 +97,10 @@ def rehearse(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Reh
     """
     stage = Stage(contract)
     asked = {claim: stage.asked_by(claim, cases) for claim, cases in plan.items()}
-    questions = {key: q for those in asked.values() if those for key, q in those.items()}
+    questions: Asked = {}
+    for key, question in (each for those in asked.values() if those for each in those.items()):
+        if key not in questions or question.alone:  # once alone, always alone
+            questions[key] = question
     numbers = {key: number for number, key in enumerate(questions)}
     return Rehearsed(
         tuple(questions.values()),

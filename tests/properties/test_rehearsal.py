@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import ALL
+from exercises import ALL, BY_SLUG
 from exercises.exercise import Exercise
 from properties.case import Case
-from properties.rehearsal import Rehearsal, Stage
+from properties.property import Group
+from properties.rehearsal import Rehearsal, Stage, rehearse
 from properties.tolerance import Allowed
 from properties.violation import Violation
 
@@ -45,3 +46,38 @@ def test_what_follows_from_exact_answers_is_kept_by_nearly_exact_ones(exercise: 
             except Violation as violation:
                 rejected.append((claim.name, str(case), str(violation)))
     assert rejected == []
+
+
+def test_what_reaches_beyond_the_equation_cannot_be_rehearsed() -> None:
+    exercise = BY_SLUG["causal_attention"]
+    asked = {claim.name for claim in rehearse(exercise.contract, exercise.plan()).asked}
+    live = {claim.name for claim in exercise.properties} - asked
+    assert live >= {
+        "it_can_be_constructed",
+        "the_weights_are_registered_and_trainable",
+        "evaluation_leaves_the_random_numbers_alone",
+        "the_input_is_left_unchanged",
+        "earlier_calls_do_not_matter",
+        "the_training_flag_is_left_alone",
+        "a_deep_copy_gives_the_same_output",
+        "dropout_drops_the_stated_share",
+        "no_dropout_means_no_difference",
+        "bfloat16_runs",
+        "it_moves_to_another_device",
+        "every_module_starts_anew",
+    }
+    assert asked >= {"it_equals_the_equation", "the_future_is_invisible"}
+
+
+def test_what_the_batch_s_claims_ask_is_never_stacked() -> None:
+    exercise = BY_SLUG["causal_attention"]
+    rehearsed = rehearse(exercise.contract, exercise.plan())
+    for claim, numbers in rehearsed.asked.items():
+        if claim.group is Group.BATCH:
+            assert all(rehearsed.questions[number].alone for number in numbers)
+    assert not all(question.alone for question in rehearsed.questions)
+
+
+def test_large_weights_are_not_laid_out() -> None:
+    exercise = BY_SLUG["gpt2_size"]
+    assert rehearse(exercise.contract, exercise.plan()).questions == ()
