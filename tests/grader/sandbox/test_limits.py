@@ -43,7 +43,7 @@ def test_the_command_names_the_true_defaults() -> None:
 def test_limits_that_are_named_reach_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Settings, bool]] = []
 
-    def grade(paths: object, chosen: Settings, *, trusted: bool) -> Report:
+    def grade(paths: object, chosen: Settings, *, trusted: bool, ahead: object) -> Report:
         seen.append((chosen, trusted))
         return report_of([])
 
