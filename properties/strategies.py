@@ -49,6 +49,8 @@ RELATIONS = (
 RELATION_WORTH = 10
 CANDIDATES = 24
 DEFAULT_COUNT = 24
+LONGEST = 32
+"""So many tokens a case of a bank has at most."""
 
 
 def cases(
@@ -137,9 +139,9 @@ def _draw(contract: Contract, chooser: random.Random) -> Case:
     case = Case(**values)
     case = contract.fit(replace(case, tokens=min(case.tokens, case.context_length)))
     first, second = chooser.choice(RELATIONS)
-    if chooser.random() < 1 / 4:
-        case = contract.fit(replace(case, **{first: getattr(case, second)}))
-    return case
+    tied = contract.fit(replace(case, **{first: getattr(case, second)}))
+    # Where the width is that of GPT-2, as many tokens as that are too many.
+    return tied if chooser.random() < 1 / 4 and tied.tokens <= LONGEST else case
 
 
 def _gain(case: Case, covered: set[tuple[object, ...]]) -> int:

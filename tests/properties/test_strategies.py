@@ -19,6 +19,7 @@ from properties.contract import Contract, Trait
 from properties.materials import mask_of, parameters_of, tokens_of
 from properties.strategies import (
     LEVELS,
+    LONGEST,
     as_drawn,
     at_least,
     bank,
@@ -398,3 +399,9 @@ def test_prepared_leaves_out_what_the_contract_takes_away_again() -> None:
     case = Case(mask_form=MaskForm.QUERY_KEY, d_in=1)
     assert prepared(MASKED, masked, [case]) == (case,)
     assert prepared(MULTI_HEAD, masked, [case]) == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_case_of_a_bank_is_as_long_as_gpt2_is_wide(seed: int) -> None:
+    for exercise in ALL:
+        assert all(case.tokens <= LONGEST for case in bank(exercise.contract, 24, seed))
