@@ -204,6 +204,9 @@ def _records(
             message=shortened(verdict.message),
             case=None if verdict.case is None else str(verdict.case),
             counterexample=_counterexample(verdict, bench),
+            words=shortened(verdict.words),
+            cell=verdict.failure.cell if verdict.failure else None,
+            line=verdict.failure.line if verdict.failure else None,
         )
         for verdict, got in zip(verdicts, earned, strict=True)
     ]

@@ -58,6 +58,9 @@ class PropertyRecord:
     message: str = ""
     case: str | None = None
     counterexample: Counterexample | None = None
+    words: str = ""
+    cell: int | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class SubmissionRecord:
     notes: tuple[NoteRecord, ...] = ()
     error: ErrorRecord | None = None
     diagnosis: tuple[DiagnosisRecord, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,17 @@ class Verdict:
             return f"Not tried, because this did not hold: {self.because.claim}"
         return ""
 
+    @cached_property
+    def words(self) -> str:
+        """The message as it may be told where the cases are kept back: no number, no input."""
+        if self.violation is not None:
+            return replace(self.violation, hint=self.hint or self.violation.hint).words
+        if self.failure is not None:
+            hint = self.hint or self.property.hint
+            rows = [f"  got       {self.failure.words}", *([f"  hint      {hint}"] if hint else [])]
+            return "\n".join([self.property.claim, *rows])
+        return self.message
+
 
 def in_order(
     properties: Iterable[Property], judge: Callable[[Property], Verdict]

@@ -16,6 +16,7 @@ from grader.cohort import CohortError
 if TYPE_CHECKING:
     from grader.cohort.standing import Change
     from grader.cohort.store import Store
+    from grader.feedback import Feedback
     from grader.grading import Settings
     from grader.report import Report
 
@@ -33,6 +34,12 @@ SHOWN = 50
 def _store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
     return click.option("--store", "place", metavar="FILE|URL", help=text, **more)
+
+
+def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How much students are told."""
+    text = "What is told: name, message, case, full, or a TOML file that says it claim by claim."
+    return click.option("--feedback", metavar="LEVEL|FILE", help=text)(command)
 
 
 def _roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,16 +85,32 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def telling(text: str | None) -> "Feedback | None":
+    """What `--feedback` says; None if it was not given. Raises BadFeedback."""
+    from grader import feedback
+
+    return None if text is None else feedback.read(text)
+
+
 def graded(
-    paths: tuple[str, ...], chosen: "Settings", told: dict[str, Any], *, trusted: bool
+    paths: tuple[str, ...],
+    chosen: "Settings",
+    feedback: "Feedback | None",
+    told: dict[str, Any],
+    *,
+    trusted: bool,
 ) -> "Report":
-    """Grade a course into its store, and say on standard error what is odd about it."""
+    """Grade a course into its store, and say on standard error what is odd about it.
+
+    The report says what may be told; the store holds everything.
+    """
     name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
     with _opened(told["place"], create=True) as store:
         from grader.cohort import course
         from grader.cohort.intake import Wanted, gathered
+        from grader.feedback import told as told_at
 
         attempts = told["attempts"] or "latest"
         due = told["due"]
@@ -101,7 +124,10 @@ def graded(
         with gathered(paths, wanted) as intake:
             _remark("not on the roster", intake.strangers)
             _remark("nobody's, by their names", intake.unclaimed)
-            return course.grade(store, intake, chosen, name, attempts=attempts, trusted=trusted)
+            report = course.grade(
+                store, intake, chosen, name, attempts=attempts, trusted=trusted, feedback=feedback
+            )
+            return told_at(report, store.newest(name).manifest.feedback)
 
 
 def _opened(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
@@ -299,6 +325,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 )
 @click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
 @click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+@feedback_option
 def export(
     run: str,
     place: str,
@@ -307,15 +334,17 @@ def export(
     into: Path | None,
     column: str,
     out: Path | None,
+    feedback: str | None,
 ) -> None:
     """Write the results of a run for a gradebook, or for whoever reads them.
 
+    It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
     with _opened(place) as store:
-        from grader.cohort.decisions import results
+        from grader.cohort.decisions import told_results
 
-        standings = results(store, run)
+        standings = told_results(store, run, telling(feedback))
     from grader.cohort.export import Gradebook, export, sheet
 
     filled = None if into is None else sheet.read(into)
@@ -337,12 +366,18 @@ def export(
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
 )
-def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: Path) -> None:
-    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody."""
-    with _opened(place) as store:
-        from grader.cohort.decisions import results
+@feedback_option
+def dashboard(
+    run: str, place: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
+) -> None:
+    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody.
 
-        standings = results(store, run)
+    It tells what the run was graded to tell, unless --feedback says otherwise.
+    """
+    with _opened(place) as store:
+        from grader.cohort.decisions import told_results
+
+        standings = told_results(store, run, telling(feedback))
         version = store.newest(run).manifest.headcheck
     from grader.cohort import dashboard as shown
     from grader.cohort.export import Gradebook
