@@ -130,8 +130,9 @@ def _notes(notes: Sequence[NoteRecord], feedback: Feedback, hidden: int) -> tupl
 def _claim(claim: PropertyRecord, level: Level, shown: Sequence[PropertyRecord]) -> PropertyRecord:
     """The fields of a claim that a level names; all of them at the last."""
     message = _message(claim, level, shown)
+    words = "" if claim.status == Status.NOT_TRIED else claim.words
     if level is Level.FULL:
-        return replace(claim, message=message)
+        return replace(claim, message=message, words=words)
     said, case = level.reaches(Level.MESSAGE), level.reaches(Level.CASE)
     found = claim.counterexample
     return PropertyRecord(
@@ -144,7 +145,7 @@ def _claim(claim: PropertyRecord, level: Level, shown: Sequence[PropertyRecord])
         message=message,
         case=claim.case if case else None,
         counterexample=Counterexample(case=found.case) if case and found else None,
-        words=claim.words if said else "",
+        words=words if said else "",
         cell=claim.cell if said else None,
         line=claim.line if said else None,
     )
@@ -179,9 +180,8 @@ def read(text: str) -> Feedback:
     if text in list(Level):
         return Feedback(Level(text))
     if not text.endswith(".toml"):
-        raise BadFeedback(
-            f"--feedback: {_unknown(text, list(Level), 'level')}; or name a .toml file"
-        )
+        problem = _unknown(text, list(Level), "level")
+        raise BadFeedback(f"--feedback: {problem} (or name a .toml file)")
     try:
         table = tomllib.loads(Path(text).read_text(encoding="utf-8"))
     except OSError as error:

@@ -158,7 +158,7 @@ class Verdict:
             hint = self.hint or self.property.hint
             rows = [f"  got       {self.failure.words}", *([f"  hint      {hint}"] if hint else [])]
             return "\n".join([self.property.claim, *rows])
-        return self.message
+        return ""
 
 
 def in_order(

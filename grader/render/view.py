@@ -183,9 +183,8 @@ def about_hidden(count: int) -> tuple[str, ...]:
     """A sentence on claims that are counted and not shown, if there are any."""
     if not count:
         return ()
-    return (
-        f"{count} hidden check{'s are' if count > 1 else ' is'} not shown; the score counts them.",
-    )
+    checks, them = ("checks are", "them") if count > 1 else ("check is", "it")
+    return (f"{count} hidden {checks} not shown; the score counts {them}.",)
 
 
 def _about_claims(record: SubmissionRecord) -> tuple[str, ...]:

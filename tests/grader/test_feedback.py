@@ -1,0 +1,456 @@
+"""A report tells what its level names and nothing else, in every format."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exercises import BY_SLUG
+from grader import run
+from grader.cohort import dashboard
+from grader.cohort.decisions import _told
+from grader.cohort.export import FORMATS, Gradebook, export
+from grader.cohort.standing import Standing
+from grader.feedback import (
+    EVERYTHING,
+    READ,
+    UNSAID,
+    BadFeedback,
+    Feedback,
+    Level,
+    read,
+    told,
+    told_of,
+)
+from grader.grading import Settings, grade
+from grader.render import github, html, text
+from grader.report import (
+    Counterexample,
+    DiagnosisRecord,
+    NoteRecord,
+    PropertyRecord,
+    Report,
+    SubmissionRecord,
+    report_of,
+    to_json,
+)
+from grader.sandbox.process import Server
+from grader.submission import find
+from properties import invariants
+from properties.property import Group, Verdict
+from properties.violation import IN_WORDS, Kind, Status, SubmissionFailed, Violation
+
+LESS = [level for level in Level if level is not Level.FULL]
+FIRST, SECOND = invariants.ALL[:2]
+
+
+# ------------------------------------------------------------------- fields and levels
+
+CLAIM = PropertyRecord(
+    name="the_name",
+    claim="The claim.",
+    group="values",
+    status="failed",
+    points=0.0,
+    max_points=2.0,
+    message="The claim.\n  expected  THE NUMBERS",
+    case="THE CASE",
+    counterexample=Counterexample({"seed": 726}, "THE CODE"),
+    words="The claim.\n  got       THE WORDS",
+    cell=7,
+    line=3,
+)
+HIDDEN = PropertyRecord(
+    "hidden_name", "HIDDEN CLAIM", "HIDDEN GROUP", "timed_out", 0.0, 3.0, "HIDDEN MESSAGE",
+    "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), "HIDDEN WORDS", 8, 9,
+)  # fmt: skip
+MISTAKE = DiagnosisRecord("no_scale", "THE MISTAKE", 3, 12, 7, 7)
+ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
+TOLD = {
+    Level.NAME: ALWAYS,
+    Level.MESSAGE: ALWAYS | {"message", "words", "cell", "line"},
+    Level.CASE: ALWAYS | {"message", "words", "cell", "line", "case", "counterexample"},
+}
+
+
+def record(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
+    troubles = [c.status for c in claims if c.status not in ("passed", "not_tried")]
+    made = SubmissionRecord(
+        "a.py", "a", "causal_attention", "A", 0.0, 5.0, (troubles or ["passed"])[0], 1.25, claims
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def passed(claim: PropertyRecord) -> PropertyRecord:
+    return PropertyRecord(claim.name, claim.claim, claim.group, "passed", 2.0, 2.0)
+
+
+def hiding(level: Level = Level.FULL) -> Feedback:
+    return Feedback(level, hidden=frozenset({HIDDEN.name}))
+
+
+@pytest.mark.parametrize("level", LESS)
+def test_a_level_is_a_list_of_fields_and_every_other_is_empty(level: Level) -> None:
+    [claim] = told_of(record(CLAIM), Feedback(level)).properties
+    empty = PropertyRecord("", "", "", "", 0, 0)
+    for field in dataclasses.fields(PropertyRecord):
+        if field.name not in TOLD[level]:
+            assert getattr(claim, field.name) == getattr(empty, field.name), field.name
+
+
+def test_levels_tell_more_and_more() -> None:
+    found = {level: told_of(record(CLAIM), Feedback(level)).properties[0] for level in Level}
+    assert found[Level.NAME].message == ""
+    assert found[Level.MESSAGE].message == CLAIM.words
+    assert found[Level.CASE] == replace(CLAIM, counterexample=Counterexample({"seed": 726}))
+    assert found[Level.FULL] == CLAIM
+
+
+def test_everything_is_told_unless_somebody_says_otherwise() -> None:
+    report = report_of([record(CLAIM, HIDDEN)])
+    assert told(report, EVERYTHING) is report
+    assert told(report, None) is report
+
+
+def test_a_record_of_an_older_report_has_no_words_and_tells_none() -> None:
+    old = replace(CLAIM, words="")
+    assert told_of(record(old), Feedback(Level.MESSAGE)).properties[0].message == ""
+
+
+def test_a_claim_may_have_a_level_of_its_own() -> None:
+    other = replace(CLAIM, name="other")
+    feedback = Feedback(Level.NAME, {"other": Level.FULL})
+    first, second = told_of(record(CLAIM, other), feedback).properties
+    assert (first.message, second) == ("", other)
+
+
+@pytest.mark.parametrize("level", Level)
+def test_nothing_of_a_hidden_claim_is_told_but_that_it_is_one(level: Level) -> None:
+    untried = replace(
+        passed(CLAIM),
+        status="not_tried",
+        points=0.0,
+        message=f"Not tried, because this did not hold: {HIDDEN.claim}",
+    )
+    before = record(CLAIM, HIDDEN, untried, score=2.0)
+    after = told_of(before, hiding(level))
+    assert "hidden" not in to_json(report_of([after])).lower().replace('"hidden": 1', "")
+    assert (after.hidden, after.score, after.max_score, after.seconds) == (1, 2.0, 5.0, 0.0)
+    assert after.properties[1].message == ("" if level is Level.NAME else UNSAID)
+
+
+def test_why_a_claim_was_not_tried_is_told_if_that_claim_is() -> None:
+    message = f"Not tried, because this did not hold: {CLAIM.claim}"
+    untried = replace(passed(HIDDEN), name="x", status="not_tried", message=message)
+    after = told_of(record(CLAIM, untried), Feedback(Level.MESSAGE))
+    assert after.properties[1].message == message
+
+
+@pytest.mark.parametrize(
+    ("claims", "status"),
+    [
+        ((passed(CLAIM),), "passed"),
+        ((CLAIM, HIDDEN), "failed"),
+        ((HIDDEN, replace(CLAIM, status="crashed")), "crashed"),
+        ((HIDDEN, passed(CLAIM)), "failed"),  # it timed out, and that would tell of it
+    ],
+)
+def test_the_status_is_that_of_the_first_trouble_told(
+    claims: Sequence[PropertyRecord], status: str
+) -> None:
+    assert told_of(record(*claims), hiding()).status == status
+
+
+@pytest.mark.parametrize(
+    ("claims", "feedback", "is_told"),
+    [
+        ((CLAIM,), Feedback(Level.NAME), False),
+        ((CLAIM,), Feedback(Level.MESSAGE), True),
+        ((CLAIM,), Feedback(Level.NAME, {CLAIM.name: Level.CASE}), True),
+        ((passed(CLAIM), HIDDEN), hiding(), False),
+        ((CLAIM, HIDDEN), hiding(), True),
+    ],
+)
+def test_the_mistake_is_named_where_a_claim_that_it_explains_is_told_in_words(
+    claims: Sequence[PropertyRecord], feedback: Feedback, is_told: bool
+) -> None:
+    after = told_of(record(*claims, diagnosis=(MISTAKE,)), feedback)
+    assert after.diagnosis == ((MISTAKE,) if is_told else ())
+
+
+@pytest.mark.parametrize(
+    ("feedback", "count"),
+    [(Feedback(Level.NAME), 1), (Feedback(Level.MESSAGE), 2), (hiding(Level.CASE), 1)],
+)
+def test_what_only_judging_shows_is_kept_back_where_claims_are(
+    feedback: Feedback, count: int
+) -> None:
+    notes = (NoteRecord("prints", "it prints", 1, 2), NoteRecord("float32", "only float32"))
+    assert told_of(record(CLAIM, HIDDEN, notes=notes), feedback).notes == notes[:count]
+
+
+def test_the_notes_that_are_always_told_are_made_by_reading() -> None:
+    from properties.invariants.dropout import EXTRA
+    from properties.trial import FLOAT32
+
+    assert not {EXTRA.kind, FLOAT32.kind} & set(READ)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_hidden_checks_are_counted_for_the_reader(count: int) -> None:
+    hidden = [replace(HIDDEN, name=f"h{i}", status="passed") for i in range(count)]
+    feedback = Feedback(hidden=frozenset(claim.name for claim in hidden))
+    said = ("1 hidden check is", "it") if count == 1 else ("3 hidden checks are", "them")
+    whole = report_of([record(passed(CLAIM), replace(passed(CLAIM), name="b"), *hidden)])
+    shown = text.render(told(whole, feedback))
+    assert f"  {said[0]} not shown; the score counts {said[1]}.\n" in shown
+    assert "  All 2 claims that are shown hold.\n" in shown
+
+
+def test_claims_told_by_name_are_all_told() -> None:
+    crashes = [replace(CLAIM, name=n, claim=f"Claim {n}.", status="crashed") for n in "abc"]
+    shown = text.render(told(report_of([record(*crashes)]), Feedback(Level.NAME)))
+    assert all(f"  Claim {n}.\n    crashed\n" in shown for n in "abc")
+
+
+# ---------------------------------------------------------------------------- in words
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_what_differs_can_be_said_without_a_number(kind: Kind) -> None:
+    found = Violation(kind, "0.5", "1.5", "output[0, 2] after 3", "It holds.", "seed=3", "look")
+    assert found.words == (
+        f"It holds.\n  got       {IN_WORDS[kind]} at output after 3\n  hint      look"
+    )
+    bare = Violation(kind, "0.5", "1.5", claim="It holds.")
+    assert bare.words == f"It holds.\n  got       {IN_WORDS[kind]}"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "words"),
+    [
+        (Status.CRASHED, "ValueError: [0.25, 0.5]", "ValueError was raised (cell 7, line 3)"),
+        (Status.CRASHED, "KeyError", "KeyError was raised (cell 7, line 3)"),
+        (Status.CRASHED, "T0_25_0_5: no", "it crashed (cell 7, line 3)"),
+        (Status.CRASHED, "print: it is built in", "it crashed (cell 7, line 3)"),
+        (Status.CRASHED, "the process died (Killed)", "it crashed (cell 7, line 3)"),
+        (Status.TIMED_OUT, "took more than 10 s", "it took too long"),
+        (Status.OUT_OF_MEMORY, "MemoryError: 0.25", "it asked for too much memory"),
+    ],
+)
+def test_an_exception_is_told_by_its_name_if_that_is_python_s(
+    status: Status, message: str, words: str
+) -> None:
+    verdict = Verdict(FIRST, status, failure=SubmissionFailed(status, message, 7, 3), hint="look")
+    assert verdict.words == f"{FIRST.claim}\n  got       {words}\n  hint      look"
+
+
+def test_other_verdicts_need_no_words() -> None:
+    assert Verdict(SECOND, Status.NOT_TRIED, because=FIRST).words == ""
+    assert Verdict(FIRST, Status.PASSED).words == ""
+
+
+# ---------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize("level", Level)
+def test_a_level_is_read_by_its_name(level: Level) -> None:
+    assert read(level.value) == Feedback(level)
+
+
+def test_a_file_says_it_claim_by_claim_or_group_by_group(tmp_path: Path) -> None:
+    path = tmp_path / "exam.toml"
+    path.write_text(
+        'level = "message"\nhidden = ["dropout", "bfloat16_runs"]\n'
+        '[levels]\nthe_output_is_finite = "case"\ncontract = "full"\n'
+    )
+    found = read(str(path))
+    dropout = {claim.name for claim in invariants.ALL if claim.group is Group.DROPOUT}
+    assert found.hidden == dropout | {"bfloat16_runs"}
+    assert found.of("the_output_is_finite") is Level.CASE
+    assert found.of("it_can_be_constructed") is Level.FULL
+    assert found.of("it_equals_the_equation") is Level.MESSAGE
+
+
+def test_a_file_that_says_nothing_hides_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "nothing.toml"
+    path.write_text("")
+    assert read(str(path)) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("level = 'mesage'", "level: there is no level 'mesage'; did you mean message?"),
+        ("level = 3", "level: there is no level 3; there are name, message, case, full"),
+        ("[levels]\nvalues = 'all'", "levels.values: there is no level 'all'; there are name, "),
+        ("hiden = []", "there is no setting 'hiden'; did you mean hidden?"),
+        ("hidden = 'dropout'", 'hidden must be a list of names: hidden = ["claim", "group"]'),
+        ("levels = 'name'", 'levels must be a table: [levels], and below it claim = "level"'),
+        (
+            "hidden = ['it_equal_the_equation']",
+            "hidden: there is no claim or group 'it_equal_the_equation'; "
+            "did you mean it_equals_the_equation",
+        ),
+        (
+            "hidden = ['droput']",
+            "hidden: there is no claim or group 'droput'; did you mean dropout",
+        ),
+        (
+            "[levels]\nzzz = 'name'",
+            "levels: there is no claim or group 'zzz'; docs/invariants.md lists them",
+        ),
+        ("level =", "is not TOML: "),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_where_and_what_was_meant(
+    tmp_path: Path, written: str, problem: str
+) -> None:
+    path = tmp_path / "exam.toml"
+    path.write_text(written)
+    with pytest.raises(BadFeedback) as caught:
+        read(str(path))
+    assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_what_is_neither_a_level_nor_a_file_is_said() -> None:
+    with pytest.raises(BadFeedback) as caught:
+        read("ful")
+    expected = "--feedback: there is no level 'ful'; did you mean full? (or name a .toml file)"
+    assert str(caught.value) == expected
+    with pytest.raises(BadFeedback, match=r"none\.toml: cannot be read: No such file"):
+        read("none.toml")
+
+
+# ------------------------------------------------------------------------------- leaks
+
+NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\[[\d, :]+\]")
+
+
+SOME = ("scaled_dot_product", "causal_attention", "multi_head_attention", "masked_multi_head")
+
+
+def spread_answers(slugs: Iterable[str], each: int) -> Iterator[tuple[str, Path]]:
+    """So many wrong answers to each of these exercises, far apart."""
+    for slug in slugs:
+        paths = sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
+        yield from ((slug, path) for path in paths[:: max(1, len(paths) // each)][:each])
+
+
+@pytest.fixture(
+    scope="module", params=[(SOME, 3), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
+)
+def judged(request: pytest.FixtureRequest) -> Sequence[SubmissionRecord]:
+    """All that is known of many wrong answers."""
+    with Server(trusted=True) as server:
+        return [
+            one
+            for slug, path in spread_answers(*request.param)
+            for one in grade(server, find([str(path)])[0], Settings(exercise=BY_SLUG[slug]))
+        ]
+
+
+def secrets(claim: PropertyRecord) -> set[str]:
+    """What of a claim's failure comes from the case or from the oracle."""
+    shown = claim.counterexample
+    case = {f'"seed": {shown.case["seed"]}'} if shown else set()
+    written = f"{claim.message}\n{shown.code if shown else ''}"
+    numbers = {
+        n for n in NUMBERS.findall(written) if not re.search(r"\.\d0*$", n)
+    }  # 1.000 is nobody's
+    return {*numbers, *filter(None, [claim.case]), *case}
+
+
+def forms(report: Report) -> Iterator[tuple[str, str]]:
+    """Everything that can be made of a report, by name."""
+    for form in ("text", "json", "html", "github"):
+        yield form, run.rendered(report, form)
+    yield "index", html.index(report)
+    for one in report.submissions:
+        yield "page", html.page(one, report)
+
+
+def course_forms(
+    records: Sequence[SubmissionRecord], feedback: Feedback
+) -> Iterator[tuple[str, str]]:
+    """Everything that can be made of a course, by name."""
+    standings = tuple(_told(standing(one, i), feedback) for i, one in enumerate(records))
+    book = Gradebook("week 1", standings)
+    for form in sorted(set(FORMATS) - {"moodle-worksheet", "parquet"}):
+        for content in export(book, form).files.values():
+            yield form, content.decode()
+    yield "dashboard", dashboard.render(book, "0.1.0")
+    for page in dashboard.pages(book, "0.1.0").values():
+        yield "dashboard page", page
+
+
+def standing(one: SubmissionRecord, number: int) -> Standing:
+    return Standing(
+        f"s{number}", "", "", "", one.exercise or "", one.score, one.max_score, one.score,
+        one.status, 1, False, None, one,
+    )  # fmt: skip
+
+
+Forms = Callable[[SubmissionRecord, Feedback], Iterator[tuple[str, str]]]
+
+
+def reported(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str]]:
+    return forms(told(report_of([one]), feedback))
+
+
+def stored(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str]]:
+    return course_forms([one], feedback)
+
+
+@pytest.mark.parametrize("made", [reported, stored])
+@pytest.mark.parametrize("level", [Level.NAME, Level.MESSAGE])
+def test_no_case_no_seed_and_no_number_of_the_oracle_gets_out(
+    judged: Sequence[SubmissionRecord], level: Level, made: Forms
+) -> None:
+    assert sum(bool(secrets(c)) for one in judged for c in one.properties) > 20
+    for one in judged:
+        kept_back = set().union(*(secrets(claim) for claim in one.properties))
+        for form, written in made(one, Feedback(level)):
+            body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
+            points = to_json(report_of([told_of(one, Feedback(Level.NAME))]))
+            leaked = {s for s in kept_back if s in body and s not in points}
+            assert not leaked, f"{one.file} as {form}: {leaked}"
+            assert f"{one.seconds:.3f}" not in body and str(one.seconds) not in body
+
+
+@pytest.mark.parametrize("made", [reported, stored])
+@pytest.mark.parametrize("level", Level)
+def test_nothing_of_a_hidden_claim_gets_out(
+    judged: Sequence[SubmissionRecord], level: Level, made: Forms
+) -> None:
+    for one in judged:
+        broken = [c for c in one.properties if c.status not in ("passed", "not_tried")]
+        hidden = broken[::2]
+        feedback = Feedback(level, hidden=frozenset(claim.name for claim in hidden))
+        shown = {s for claim in one.properties if claim not in hidden for s in secrets(claim)}
+        for form, written in made(one, feedback):
+            body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
+            for claim in hidden:
+                leaked = {claim.name, claim.claim, *(secrets(claim) - shown)}
+                assert not {s for s in leaked if s in body}, f"{one.file} as {form}"
+
+
+def test_the_answers_that_are_tried_break_many_claims(judged: Sequence[SubmissionRecord]) -> None:
+    broken = {c.name for one in judged for c in one.properties if c.status == "failed"}
+    assert len(judged) >= 12 and len(broken) > 10
+
+
+def test_json_that_tells_less_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:
+    whole = report_of(judged)
+    for level in Level:
+        written = json.loads(to_json(told(whole, Feedback(level))))
+        assert len(written["submissions"]) == len(judged)
+
+
+def test_commands_for_github_tell_no_more(judged: Sequence[SubmissionRecord]) -> None:
+    whole = told(report_of(judged), Feedback(Level.NAME))
+    assert "expected" not in github.render(whole, lambda *_: None)
