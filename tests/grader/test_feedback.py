@@ -431,12 +431,14 @@ def test_nothing_of_a_hidden_claim_gets_out(
         broken = [c for c in one.properties if c.status not in ("passed", "not_tried")]
         hidden = broken[::2]
         feedback = Feedback(level, hidden=frozenset(claim.name for claim in hidden))
-        shown = {s for claim in one.properties if claim not in hidden for s in secrets(claim)}
+        # Several claims may fail on one case, whose numbers are then told by those that are not.
+        shown = to_json(report_of([told_of(one, feedback)])) if level.reaches(Level.CASE) else ""
         for form, written in made(one, feedback):
             body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
             for claim in hidden:
-                leaked = {claim.name, claim.claim, *(secrets(claim) - shown)}
-                assert not {s for s in leaked if s in body}, f"{one.file} as {form}"
+                numbers = {s for s in secrets(claim) if s not in shown}
+                leaked = {s for s in {claim.name, claim.claim, *numbers} if s in body}
+                assert not leaked, f"{one.file} as {form}: {leaked}"
 
 
 def test_the_answers_that_are_tried_break_many_claims(judged: Sequence[SubmissionRecord]) -> None:
