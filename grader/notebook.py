@@ -29,7 +29,7 @@ def line_in_file(data: bytes, cell: int, line: int) -> int | None:
         source = _member(_member(notebook, "cells", strings)[cell - 1], "source", strings)
         pieces = [strings[int(n)] for n in ([source] if isinstance(source, str) else source)]
         at = _begin(pieces, line)
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return None
     return None if at is None else text.count("\n", 0, at) + 1
 
@@ -44,6 +44,8 @@ def _begin(pieces: Sequence[re.Match[str]], line: int) -> int | None:
     before = 1
     for piece in pieces:
         value = json.loads(piece[0])
+        if not value:
+            continue
         after = before + value.count("\n")
         # The line after the piece's last break begins here if anything of it does.
         if before == line or before < line < after or (line == after and value[-1:] != "\n"):
