@@ -178,6 +178,11 @@ class Contract:
             return replace(case, context_length=case.tokens)
         return replace(case, tokens=min(case.tokens, case.context_length))
 
+    def called(self, name: str) -> str:
+        """A canonical parameter and where the exercise keeps it: "W_q (in `W_query.weight`)"."""
+        paths = [slot.path.format(head="<i>") for slot in self.slots if name in slot.holds]
+        return f"{name} (in `{paths[0]}`)" if paths else name
+
     def arguments_for(self, case: Case) -> dict[str, Value]:
         """What the constructor is called with, in order."""
         values = ((argument, argument.value(case)) for argument in self.arguments)

@@ -94,7 +94,7 @@ def there_are_no_other_parameters(trial: Trial) -> None:
     extra = [name for name in _parameters(trial, module=True) if name not in asked]
     if extra and trial.contract.transfer is None:
         listed = ", ".join(f"`{name}`" for name in extra)
-        raise Violation(Kind.CONSTRUCTION, f"{len(asked)} parameters", f"also {listed}")
+        raise Violation(Kind.CONSTRUCTION, f"the {len(asked)} asked for", f"also {listed}")
 
 
 @claims(
@@ -173,7 +173,7 @@ def the_device_is_kept(trial: Trial) -> None:
             raise Violation(Kind.DEVICE, trial.case.device, device, name)
 
 
-@claims(after=FORM, hint="a row of nothing but -inf has no softmax: is the diagonal visible?")
+@claims(after=FORM, hint="does an exponential overflow, or has a row of scores nothing but -inf?")
 def the_output_is_finite(trial: Trial) -> None:
     """Every number of the output is finite."""
     for output, name in zip(trial.answer, trial.names, strict=True):

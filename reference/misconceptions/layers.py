@@ -87,7 +87,7 @@ LAYERS: Sequence[Misconception] = (
     )(project=layers.weights_reshaped),
     fault(
         "bias_missing",
-        "Biases of queries, keys or values are not added.",
+        "Biases are there and not added.",
         "projection",
     )(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
