@@ -138,11 +138,7 @@ class Verdict:
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.failure is not None:
-            rows = (
-                ("got", str(self.failure)),
-                ("on", self.case),
-                ("hint", self.hint or self.property.hint),
-            )
+            rows = (("got", str(self.failure)), ("on", self.case), ("hint", self._hint))
             shown = [f"  {name:<9} {text}" for name, text in rows if text]
             return "\n".join([self.property.claim, *shown])
         if self.because is not None:
@@ -150,13 +146,18 @@ class Verdict:
         return ""
 
     @cached_property
+    def _hint(self) -> str:
+        """The property's own hint is about what it computes, not about how long that takes."""
+        return self.hint or (self.property.hint if self.status is Status.CRASHED else "")
+
+    @cached_property
     def words(self) -> str:
         """The message as it may be told where the cases are kept back: no number, no input."""
         if self.violation is not None:
             return replace(self.violation, hint=self.hint or self.violation.hint).words
         if self.failure is not None:
-            hint = self.hint or self.property.hint
-            rows = [f"  got       {self.failure.words}", *([f"  hint      {hint}"] if hint else [])]
+            hint = [f"  hint      {self._hint}"] if self._hint else []
+            rows = [f"  got       {self.failure.words}", *hint]
             return "\n".join([self.property.claim, *rows])
         return ""
 

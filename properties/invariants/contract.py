@@ -21,7 +21,7 @@ T = Trait
 @claims(
     limit=1,
     on=at_least(tokens=3),
-    hint="compare the names and the order of the arguments with the statement",
+    hint="compare the names and the order of the arguments with the statement, and what it returns",
 )
 def it_can_be_constructed(trial: Trial) -> None:
     """It can be constructed with the arguments that the exercise names."""

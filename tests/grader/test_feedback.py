@@ -249,6 +249,13 @@ def test_an_exception_is_told_by_its_name_if_that_is_python_s(
     assert verdict.words == f"{FIRST.claim}\n  got       {words}\n  hint      look"
 
 
+@pytest.mark.parametrize("status", [Status.CRASHED, Status.TIMED_OUT, Status.OUT_OF_MEMORY])
+def test_the_hint_of_a_claim_is_not_about_time_and_memory(status: Status) -> None:
+    verdict = Verdict(FIRST, status, failure=SubmissionFailed(status, "no"))
+    given = status is Status.CRASHED
+    assert (FIRST.hint in verdict.words) == (FIRST.hint in verdict.message) == given
+
+
 def test_other_verdicts_need_no_words() -> None:
     assert Verdict(SECOND, Status.NOT_TRIED, because=FIRST).words == ""
     assert Verdict(FIRST, Status.PASSED).words == ""

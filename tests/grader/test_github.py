@@ -134,7 +134,9 @@ CELLS = ("# Text\nmore", "a = 1\nb = 2\n\nc = 3", "d = 4")
 def notebook() -> nbformat.NotebookNode:
     v4 = nbformat.v4
     first, *code = CELLS
-    return v4.new_notebook(cells=[v4.new_markdown_cell(first), *map(v4.new_code_cell, code)])
+    cells = [v4.new_markdown_cell(first), *map(v4.new_code_cell, code)]
+    made: nbformat.NotebookNode = v4.new_notebook(cells=cells)
+    return made
 
 
 def test_every_line_of_every_cell_is_found_in_the_file() -> None:
