@@ -202,7 +202,7 @@ def _records(
             points=got,
             max_points=worth[verdict.property],
             message=shortened(verdict.message),
-            case=None if verdict.case is None else str(verdict.case),
+            case=verdict.on or None,
             counterexample=_counterexample(verdict, bench),
             words=shortened(verdict.words),
             cell=verdict.failure.cell if verdict.failure else None,

@@ -39,11 +39,13 @@ def it_can_be_constructed(trial: Trial) -> None:
 def the_weights_are_where_the_exercise_says(trial: Trial) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
     wanted = trial.contract.paths(trial.case)
+    plain = trial.contract.paths(replace(trial.case, bias=False))
     found = trial.instance.holder.read(list(wanted))
     for path, shape in wanted.items():
         if path not in found:
             has = ", ".join(f"{n} {i.shape}" for n, i in _parameters(trial).items()) or "none"
-            expected = f"a weight `{path}` of shape {shape}"
+            asked = "" if path in plain else " with qkv_bias=True"
+            expected = f"a weight `{path}` of shape {shape}{asked}"
             raise Violation(Kind.CONSTRUCTION, expected, f"there is none; its parameters: {has}")
         comparison.same_shape(found[path], shape, path)
 

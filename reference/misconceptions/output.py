@@ -82,7 +82,7 @@ OUTPUT: Sequence[Misconception] = (
     )({"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}),
     fault(
         "residual_added",
-        "The input is added to the output: this residual connection belongs to the block around.",
+        "The input is added to the output, which belongs to the block around attention.",
         "last return",
     )({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
     fault(

@@ -1,5 +1,6 @@
 """What is said of a wrong answer is true of it, and in the words of its exercise."""
 
+import re
 import textwrap
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 
 from exercises import BY_SLUG
 from grader.subject import of_namespace
+from properties.case import Case
 from properties.contract import Contract, Slot
 from properties.invariants import contract, dropout, gradients, purity
 from properties.invariants import device as device_claims
@@ -78,6 +80,18 @@ def test_dropout_that_gives_nan_is_not_called_irreproducible() -> None:
     assert verdict.status is Status.PASSED
 
 
+@pytest.mark.parametrize(("layer", "asked"), [("W_key", " with qkv_bias=True"), ("out_proj", "")])
+def test_a_missing_bias_says_when_it_is_asked_for(layer: str, asked: str) -> None:
+    source = BY_SLUG["multi_head_attention"].solution
+    line = next(line for line in source.splitlines() if f"self.{layer} = " in line)
+    without = source.replace(
+        line, line.replace("qkv_bias)", "False)").replace("d_out)", "d_out, bias=False)")
+    )
+    claim = contract.the_weights_are_where_the_exercise_says
+    verdict = judged("multi_head_attention", claim, without)
+    assert re.search(rf"a weight `{layer}.bias` of shape \(\d+,\){asked}\n", verdict.message)
+
+
 @pytest.mark.parametrize(
     ("path", "holds", "told"),
     [
@@ -89,3 +103,18 @@ def test_dropout_that_gives_nan_is_not_called_irreproducible() -> None:
 )
 def test_a_parameter_is_told_by_where_it_is(path: str, holds: tuple[str, ...], told: str) -> None:
     assert Contract(name="A", slots=(Slot(path, holds),)).called("W_q") == told
+
+
+@pytest.mark.parametrize(
+    ("slug", "sizes"),
+    [
+        ("linear_layer", "batch=1 tokens=2 d_in=3 d_out=4"),
+        ("scaled_dot_product", "tokens=2 d_in=3 d_out=4"),
+        ("causal_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4"),
+        ("multi_head_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4 heads=2"),
+        ("masked_multi_head", "batch=1 tokens=2 d_in=3 d_out=4 heads=2"),
+    ],
+)
+def test_a_case_is_told_by_the_sizes_that_the_exercise_has(slug: str, sizes: str) -> None:
+    case = Case(batch=1, tokens=2, context_length=5, d_in=3, heads=2, head_dim=2, seed=7)
+    assert BY_SLUG[slug].contract.told(case) == f"{sizes} float64 cpu seed=7"
