@@ -87,7 +87,7 @@ LAYERS: Sequence[Misconception] = (
     )(project=layers.weights_reshaped),
     fault(
         "bias_missing",
-        "Biases are there and not added.",
+        "Biases that are asked for are not added.",
         "projection",
     )(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
