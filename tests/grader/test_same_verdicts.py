@@ -1,4 +1,4 @@
-"""A sandbox changes no verdict: every known answer, in a child of the fork server and right here."""
+"""A sandbox changes no record: every known answer, in a child of the fork server and here."""
 
 from collections.abc import Iterator
 from dataclasses import replace
