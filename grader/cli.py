@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 
 from grader.cohort import CohortError, commands
+from grader.options import feedback_option, telling
 
 OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
@@ -108,7 +109,7 @@ def cli() -> None:
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
-@commands.feedback_option
+@feedback_option
 @commands.course_options
 @limits_options
 def grade(
@@ -135,13 +136,13 @@ def grade(
         from grader.feedback import told
 
         chosen = run.settings(exercise, points, limits=_insisted(options), **options)
-        telling = commands.telling(feedback)
+        tell = telling(feedback)
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
         if course is None:
-            report = told(run.grade(paths, chosen, trusted=trusted, ahead=server), telling)
+            report = told(run.grade(paths, chosen, trusted=trusted, ahead=server), tell)
         else:
-            report = commands.graded(paths, chosen, telling, course, trusted=trusted)
+            report = commands.graded(paths, chosen, tell, course, trusted=trusted)
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
@@ -159,7 +160,7 @@ def grade(
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
-@commands.feedback_option
+@feedback_option
 @limits_options
 def check(
     path: str,
@@ -179,10 +180,10 @@ def check(
         from grader.feedback import told
 
         chosen = run.settings(exercise, None, limits=_insisted(options), **options)
-        telling = commands.telling(feedback)
+        tell = telling(feedback)
         if watch:
-            sys.exit(run.watched(path, chosen, form, telling, trusted=trusted, ahead=server))
-        report = told(run.grade((path,), chosen, trusted=trusted, ahead=server), telling)
+            sys.exit(run.watched(path, chosen, form, tell, trusted=trusted, ahead=server))
+        report = told(run.grade((path,), chosen, trusted=trusted, ahead=server), tell)
     run.show(report, form)
     sys.exit(run.exit_code(report))
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cohort import CohortError
+from grader.options import feedback_option, telling
 
 if TYPE_CHECKING:
-    from grader.cohort.standing import Change
     from grader.cohort.store import Store
     from grader.feedback import Feedback
     from grader.grading import Settings
@@ -34,12 +34,6 @@ SHOWN = 50
 def _store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
     return click.option("--store", "place", metavar="FILE|URL", help=text, **more)
-
-
-def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How much students are told."""
-    text = "What is told: name, message, case, full, or a TOML file that says it claim by claim."
-    return click.option("--feedback", metavar="LEVEL|FILE", help=text)(command)
 
 
 def _roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,13 +77,6 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
     if said := [name for name in names if told[name] is not None]:
         raise click.UsageError(f"--{said[0]} is about a course, which needs --store")
     return None
-
-
-def telling(text: str | None) -> "Feedback | None":
-    """What `--feedback` says; None if it was not given. Raises BadFeedback."""
-    from grader import feedback
-
-    return None if text is None else feedback.read(text)
 
 
 def graded(
@@ -203,6 +190,7 @@ def regrade(
 
         from grader import points as points_
         from grader.cohort import course
+        from grader.cohort.regraded import shown
 
         chosen = store.newest(run).manifest.settings
         if points is not None:
@@ -212,36 +200,8 @@ def regrade(
         again = course.regrade(store, run, chosen, trusted=trusted)
         if not diff:
             course.adopt(store, run, again)
-        click.echo(_told(again.changes, len(again.before), diff), nl=False)
+        click.echo(shown(again.changes, len(again.before), would=diff), nl=False)
     sys.exit(1 if again.changes else 0)
-
-
-def _told(changed: list["Change"], count: int, diff: bool) -> str:
-    """Who gains and who loses, as text."""
-    from grader.render.harmless import one_line
-    from grader.render.text import aligned
-
-    def number(value: float | None) -> str:
-        return "–" if value is None else f"{value:g}"
-
-    head = ("student", "exercise", "before", "after", "change", "")
-    rows = [
-        (
-            one_line(each.student),
-            one_line(each.exercise),
-            number(each.before),
-            number(each.after),
-            f"{each.gain:+g}",
-            "overridden" if each.overridden else "",
-        )
-        for each in changed
-    ]
-    counting = [each.gain for each in changed if not each.overridden]
-    gain = sum(each > 0 for each in counting)
-    would = "would " if diff else ""
-    lose, stay = len(counting) - gain, count - len(counting)
-    tally = f"{gain} {would}gain, {lose} {would}lose, {stay} stay"
-    return "\n".join([*(aligned([head, *rows]) if rows else []), tally, ""])
 
 
 @click.command()

@@ -20,10 +20,11 @@ def told_results(store: Store, name: str, feedback: Feedback | None) -> list[Sta
     Raises NoStore.
     """
     telling = store.newest(name).manifest.feedback if feedback is None else feedback
-    return [_told(each, telling) for each in results(store, name)]
+    return [told_standing(each, telling) for each in results(store, name)]
 
 
-def _told(standing: Standing, feedback: Feedback) -> Standing:
+def told_standing(standing: Standing, feedback: Feedback) -> Standing:
+    """What may be told of one result."""
     record = told_of(standing.record, feedback)
     return replace(standing, record=record, status=record.status)
 
