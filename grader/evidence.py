@@ -34,6 +34,8 @@ MOST = 6
 FEWEST = 4
 """how many tokens a picture shows where the case can be given so many: of two there is little to
 see"""
+SHARPNESS = 2
+"""standard deviation of the scores in a picture, at least: of nearly equal weights little is seen"""
 WIDEST = 64
 """modules wider than this take too long to make again for a picture"""
 SEEN = 1e-5
@@ -115,11 +117,12 @@ def _first_taken(take: Callable[[Trial], T | None], bench: Bench, case: Case) ->
 def cases(contract: Contract, case: Case) -> tuple[Case, ...]:
     """The cases that are drawn: with as many tokens as can be looked at, else the one that failed.
 
-    None where the modules of the contract are too large.
+    None of them where the modules of the contract are too large.
     """
     tokens = min(max(case.tokens, FEWEST), MOST)
     longest = max(case.context_length, tokens)
-    better = contract.fit(replace(case, tokens=tokens, context_length=longest))
+    sharp = max(case.sharpness, SHARPNESS)
+    better = contract.fit(replace(case, tokens=tokens, context_length=longest, sharpness=sharp))
     return tuple(c for c in dict.fromkeys((better, case)) if max(c.d_in, c.d_out) <= WIDEST)
 
 
@@ -198,6 +201,7 @@ def _worst(case: Case, expected: Tensor, got: Tensor, visible: Tensor | None) ->
     part = (sequence, head, slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
     return Weights(
         case=str(case),
+        length=case.tokens,
         of="weights",
         made="recovered",
         sequence=sequence,
@@ -243,6 +247,7 @@ def influence(trial: Trial) -> InfluenceEvidence | None:
     sequence = int(wrong.flatten(1).sum(1).argmax())
     return InfluenceEvidence(
         case=str(case),
+        length=case.tokens,
         sequence=sequence,
         tokens=tuple(tokens),
         may=_marks(may[sequence]),

@@ -54,6 +54,7 @@ class WeightsEvidence:
     """The attention weights of one head on one sequence: those that are right, and those got."""
 
     case: str
+    length: int
     of: str
     made: str
     sequence: int
@@ -70,6 +71,7 @@ class InfluenceEvidence:
     """Which outputs of one sequence moved when a token changed: a row for each output."""
 
     case: str
+    length: int
     sequence: int
     tokens: tuple[int, ...]
     may: Marks

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from grader.sandbox.worker.source import Source
 
-WHOLE = 40
+WHOLE = 20
 """a cell of so many lines is shown whole"""
 AROUND = 8
 """lines before and after a place, of a longer one"""
