@@ -35,7 +35,7 @@ FEWEST = 4
 """how many tokens a picture shows where the case can be given so many: of two there is little to
 see"""
 SHARPNESS = 2
-"""standard deviation of the scores in a picture, at least: of nearly equal weights little is seen"""
+"""standard deviation of the scores, at least: of nearly equal weights little is seen"""
 WIDEST = 64
 """modules wider than this take too long to make again for a picture"""
 SEEN = 1e-5

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from grader.render.colours import ORIGINS
-from grader.render.seen import PARTS, Origin, column, label
+from grader.render.seen import Origin, column, label, part
 from grader.render.svg import SMALL, Box, drawing, element, joined, rectangle, text
 from grader.report import LayoutEvidence
 
@@ -105,5 +105,4 @@ def _words(seen: LayoutEvidence, blocks: Blocks) -> str:
 def _named(seen: LayoutEvidence, origin: Origin) -> str:
     if not origin:
         return "zero"
-    part = f"{PARTS[origin[3]]} " if len(origin) > 3 and 0 <= origin[3] < len(PARTS) else ""
-    return f"{part}token {origin[0]} column {column(seen, origin)}"
+    return f"{part(origin)}token {origin[0]} column {column(seen, origin)}"

@@ -1,6 +1,7 @@
 """What a picture shows, in one sentence: for those who read the text, or hear it."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from grader.render.numbers import cell
 from grader.report import (
@@ -150,12 +151,23 @@ def _rows(blocks: Sequence[Sequence[Sequence[Origin]]]) -> list[Sequence[Origin]
 
 
 def _origins(seen: LayoutEvidence, row: Sequence[Origin]) -> str:
-    """`columns 0–2 of token 1`, or else one by one."""
-    tokens = {origin[0] for origin in row if origin}
-    if len(tokens) == 1 and all(len(origin) == 3 for origin in row):
-        columns = [column(seen, origin) for origin in row]
-        return f"columns {_run(columns)} of token {tokens.pop()}"
-    return ", ".join(label(seen, origin) for origin in row) + " (token:column)"
+    """`columns 0–2 of token 1 and columns 0–2 of token 2`, and zeros where there is nothing."""
+    runs = groupby(row, key=lambda origin: (origin[0], *origin[3:]) if origin else ())
+    return " and ".join(_origin(seen, list(run)) for _, run in runs)
+
+
+def _origin(seen: LayoutEvidence, run: Sequence[Origin]) -> str:
+    """Neighbours that come from one token of one part."""
+    if not run[0]:
+        return "zeros" if len(run) > 1 else "a zero"
+    columns = [column(seen, origin) for origin in run]
+    many = "columns" if len(columns) > 1 else "column"
+    return f"{many} {_run(columns)} of {part(run[0])}token {run[0][0]}"
+
+
+def part(origin: Origin) -> str:
+    """`keys, ` where a number is one of the keys, and nothing where that goes without saying."""
+    return f"{PARTS[origin[3]]}, " if len(origin) > 3 and 0 <= origin[3] < len(PARTS) else ""
 
 
 def column(seen: LayoutEvidence, origin: Origin) -> int:
@@ -167,8 +179,7 @@ def label(seen: LayoutEvidence, origin: Origin) -> str:
     """A number by where it belongs: `1:4` is column 4 of token 1, `k1:4` that of the keys."""
     if not origin:
         return "0"
-    part = PARTS[origin[3]][0] if len(origin) > 3 and 0 <= origin[3] < len(PARTS) else ""
-    return f"{part}{origin[0]}:{column(seen, origin)}"
+    return f"{part(origin)[:1]}{origin[0]}:{column(seen, origin)}"
 
 
 def _run(columns: list[int]) -> str:
