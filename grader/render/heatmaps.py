@@ -136,7 +136,7 @@ def _scale(grid: Grid, colour: Callable[[float], str], ends: tuple[float, float]
     parts = [
         rectangle(
             Box(LEFT + i * width, y, width + 0.3, 8),
-            fill=colour(low + (high - low) * i / (steps - 1)),
+            fill=colour(low * (1 - i / (steps - 1)) + high * (i / (steps - 1))),
         )
         for i in range(steps)
     ]
