@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from grader.diagnosing import HOPELESS
 from grader.report import Evidence, InfluenceEvidence, Marks, Numbers, PropertyRecord
 from grader.report import WeightsEvidence as Weights
 from grader.reshaping import layouts
@@ -54,7 +55,12 @@ def pictured(
     bench: Bench,
     found: Sequence[Finding],
 ) -> list[PropertyRecord]:
-    """The same records, some with evidence. `bench` needs a process that still answers."""
+    """The same records, some with evidence. `bench` needs a process that still answers.
+
+    Of what took too long or too much memory nothing is asked again.
+    """
+    if any(verdict.status in HOPELESS for verdict in verdicts):
+        return list(records)
     evidence: dict[int, Evidence] = {}
     with bench.quiet(), torch.no_grad():
         for at, taken in _taken(verdicts, bench, found):

@@ -24,7 +24,7 @@ def excerpts(session: Session, places: Iterable[Place]) -> tuple[Excerpt, ...]:
     """The lines around these places; none if the process that has the source is gone."""
     known = sorted({(cell or 0, line) for cell, line in places if line is not None})[:MOST]
     asked = [(cell or None, line) for cell, line in known]
-    if not asked or session.child is None or session.child.closed:
+    if not asked or not session.alive:
         return ()
     try:
         return tuple(excerpt(lines, asked) for lines in session.excerpts(asked)[:MOST])

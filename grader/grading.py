@@ -113,7 +113,8 @@ def _judge(
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
         found = diagnosing.findings(session, bench, verdicts, settings.device)
         named = diagnosing.named(session, found)
-        properties = evidence.pictured(properties, verdicts, bench, found)
+        if session.alive:
+            properties = evidence.pictured(properties, verdicts, bench, found)
         shown = excerpts(session, places(verdicts, named))
     except SubmissionFailed as failed:
         error = _load_error(failed, target.name)

@@ -111,13 +111,18 @@ class Session:
             self.child, other.child = None, self.child
         return other
 
+    @property
+    def alive(self) -> bool:
+        """Whether there is a child to ask."""
+        return self.child is not None and not self.child.closed
+
     def killed(self) -> bool:
         """Whether the child was ended from outside: nothing to hold against a submission."""
         return self.child is not None and self.child.killed_by_others
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
-        if self.child is not None and not self.child.closed:
+        if self.alive:
             return False
         self._not_killed(self._loaded if self.names else self._begin)
         return True
