@@ -54,7 +54,7 @@ CLAIM = PropertyRecord(
 )
 HIDDEN = PropertyRecord(
     "hidden_name", "HIDDEN CLAIM", "HIDDEN GROUP", "timed_out", 0.0, 3.0, "HIDDEN MESSAGE",
-    "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), "HIDDEN WORDS", 8, 9,
+    "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), None, "HIDDEN WORDS", 8, 9,
 )  # fmt: skip
 MISTAKE = DiagnosisRecord("no_scale", "THE MISTAKE", 3, 12, 7, 7)
 ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
