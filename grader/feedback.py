@@ -7,7 +7,7 @@ report, before anything is rendered or written.
 
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from grader.report import (
     Counterexample,
+    Excerpt,
     NoteRecord,
     PropertyRecord,
     Report,
@@ -92,7 +93,8 @@ def told_of(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
         return record
     shown = [claim for claim in record.properties if claim.name not in feedback.hidden]
     hidden = len(record.properties) - len(shown)
-    explains = any(_troubled(c) and feedback.of(c.name).reaches(Level.MESSAGE) for c in shown)
+    worded = [c for c in shown if _troubled(c) and feedback.of(c.name).reaches(Level.MESSAGE)]
+    diagnosis = record.diagnosis if worded else ()
     return SubmissionRecord(
         file=record.file,
         student=record.student,
@@ -105,7 +107,10 @@ def told_of(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
         properties=tuple(_claim(each, feedback.of(each.name), shown) for each in shown),
         notes=_notes(record.notes, feedback, hidden),
         error=record.error,
-        diagnosis=record.diagnosis if explains else (),
+        diagnosis=diagnosis,
+        source=_source(
+            record, feedback, {(each.cell, each.line) for each in (*diagnosis, *worded)}
+        ),
         hidden=record.hidden + hidden,
     )
 
@@ -125,6 +130,24 @@ def _notes(notes: Sequence[NoteRecord], feedback: Feedback, hidden: int) -> tupl
     """What reading the file showed; what judging it showed only where no claim is kept back."""
     open_ = not hidden and feedback.level.reaches(Level.MESSAGE)
     return tuple(note for note in notes if open_ or note.kind in READ)
+
+
+def _source(
+    record: SubmissionRecord, feedback: Feedback, places: Container[tuple[int | None, int | None]]
+) -> tuple[Excerpt, ...]:
+    """The lines that what is told points to, from `case` on: the submission says what they are.
+
+    All of them where nothing was judged, for then it was given nothing that it could tell.
+    """
+    if record.error is not None:
+        return record.source
+    if not feedback.level.reaches(Level.CASE):
+        return ()
+    told = [
+        replace(each, marked=tuple(line for line in each.marked if (each.cell, line) in places))
+        for each in record.source
+    ]
+    return tuple(each for each in told if each.marked)
 
 
 def _claim(claim: PropertyRecord, level: Level, shown: Sequence[PropertyRecord]) -> PropertyRecord:

@@ -22,6 +22,9 @@ from grader.render import text
 from grader.report import (
     Counterexample,
     DiagnosisRecord,
+    ErrorRecord,
+    Evidence,
+    Excerpt,
     NoteRecord,
     PropertyRecord,
     SubmissionRecord,
@@ -48,6 +51,7 @@ CLAIM = PropertyRecord(
     message="The claim.\n  expected  THE NUMBERS",
     case="THE CASE",
     counterexample=Counterexample({"seed": 726}, "THE CODE"),
+    evidence=Evidence(),
     words="The claim.\n  got       THE WORDS",
     cell=7,
     line=3,
@@ -94,7 +98,8 @@ def test_levels_tell_more_and_more() -> None:
     found = {level: told_of(record(CLAIM), Feedback(level)).properties[0] for level in Level}
     assert found[Level.NAME].message == ""
     assert found[Level.MESSAGE].message == CLAIM.words
-    assert found[Level.CASE] == replace(CLAIM, counterexample=Counterexample({"seed": 726}))
+    bare = Counterexample({"seed": 726})
+    assert found[Level.CASE] == replace(CLAIM, counterexample=bare, evidence=None)
     assert found[Level.FULL] == CLAIM
 
 
@@ -179,6 +184,38 @@ def test_what_only_judging_shows_is_kept_back_where_claims_are(
 ) -> None:
     notes = (NoteRecord("prints", "it prints", 1, 2), NoteRecord("float32", "only float32"))
     assert told_of(record(CLAIM, HIDDEN, notes=notes), feedback).notes == notes[:count]
+
+
+LINES = Excerpt(None, 1, "a\nb\nc", (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("feedback", "marked"),
+    [
+        (Feedback(Level.NAME), ()),
+        (Feedback(Level.MESSAGE), ()),
+        (Feedback(Level.CASE), (2, 3)),
+        (hiding(Level.FULL), (2,)),
+    ],
+)
+def test_lines_to_look_at_are_those_that_something_told_points_to(
+    feedback: Feedback, marked: tuple[int, ...]
+) -> None:
+    told_, hidden = replace(CLAIM, cell=None, line=2), replace(HIDDEN, cell=None, line=3)
+    after = told_of(record(told_, hidden, source=(LINES,)), feedback)
+    assert after.source == ((replace(LINES, marked=marked),) if marked else ())
+
+
+def test_lines_of_what_could_not_be_judged_are_told() -> None:
+    error = ErrorRecord("syntax", "no", None, 2)
+    unjudged = record(error=error, source=(LINES,))
+    assert told_of(unjudged, Feedback(Level.NAME)).source == (LINES,)
+
+
+def test_lines_that_only_a_hidden_claim_points_to_are_not_told() -> None:
+    hidden = replace(HIDDEN, cell=None, line=3)
+    after = told_of(record(passed(CLAIM), hidden, source=(LINES,)), hiding())
+    assert after.source == ()
 
 
 def test_the_notes_that_are_always_told_are_made_by_reading() -> None:
