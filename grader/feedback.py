@@ -95,6 +95,7 @@ def told_of(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
     hidden = len(record.properties) - len(shown)
     worded = [c for c in shown if _troubled(c) and feedback.of(c.name).reaches(Level.MESSAGE)]
     diagnosis = record.diagnosis if worded else ()
+    places = {(c.cell, c.line) for c in worded} | {(d.cell, d.line) for d in diagnosis}
     return SubmissionRecord(
         file=record.file,
         student=record.student,
@@ -108,9 +109,7 @@ def told_of(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
         notes=_notes(record.notes, feedback, hidden),
         error=record.error,
         diagnosis=diagnosis,
-        source=_source(
-            record, feedback, {(each.cell, each.line) for each in (*diagnosis, *worded)}
-        ),
+        source=_source(record, feedback, places),
         hidden=record.hidden + hidden,
     )
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from exercises import BY_SLUG
@@ -50,7 +51,8 @@ def secrets(claim: PropertyRecord) -> set[str]:
     """What of a claim's failure comes from the case or from the oracle."""
     shown = claim.counterexample
     case = {f'"seed": {shown.case["seed"]}'} if shown else set()
-    written = f"{claim.message}\n{shown.code if shown else ''}"
+    drawn = msgspec.json.encode(claim.evidence).decode()
+    written = f"{claim.message}\n{shown.code if shown else ''}\n{drawn}"
     numbers = {
         n for n in NUMBERS.findall(written) if not re.search(r"\.\d0*$", n)
     }  # 1.000 is nobody's
