@@ -41,10 +41,11 @@ ATTACKS: Mapping[str, str] = {
 }
 SAYS = """
 ATTACK = {attack!a}
-Named = type(ATTACK[:200].replace("\\0", "") or "x", (Exception,), {{}})
+NAME = ATTACK[:200].replace("\\0", "").encode("utf-8", "replace").decode()
+Named = type(NAME, (Exception,), {{}})
 
 def linear(x, weight, bias):
-    print(ATTACK)
+    print(ATTACK.encode("utf-8", "replace").decode())
     raise Named(ATTACK)
 """
 OUTLINE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
