@@ -15,9 +15,13 @@ from tests.golden.bank import answers, blurred, feedback, golden
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
 
 SAMPLE = (
-    "linear_layer/no_bias",
-    "causal_attention/no_scale",
-    "multi_head_attention/stub",
+    "linear_layer/bias_forgotten",
+    "scaled_dot_product/stub",
+    "self_attention_v2/numpy_softmax",
+    "weight_transfer/frozen",
+    "causal_attention/masked_fill_result_lost",
+    "masked_multi_head/mask_ignored",
+    "multi_head_attention/heads_interleaved",
 )
 
 
