@@ -19,6 +19,7 @@ from torch import Tensor
 from properties.case import Case, Content, MaskForm, Memory
 from properties.contract import Trait
 from properties.invariants.contract import FORM
+from properties.invariants.values import it_equals_the_equation
 from properties.property import Claims, Group
 from properties.strategies import with_values
 from properties.subject import How
@@ -155,7 +156,14 @@ def dropout_drops_the_stated_share(trial: Trial) -> None:
     _must_toss(seen.ratio == 0, rate, "the share of dropped weights", "weights in training")
 
 
-@claims(T.DROPOUT, on=for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
+@claims(
+    T.DROPOUT,
+    on=for_counting,
+    after=(it_equals_the_equation,),
+    limit=1,
+    hint=RATE_HINT,
+    dtypes=("float64",),
+)
 def dropout_scales_up_what_it_keeps(trial: Trial) -> None:
     """In training, each kept weight is multiplied by 1/(1 - dropout)."""
     seen = trial.once(observe)

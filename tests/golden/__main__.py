@@ -1,4 +1,4 @@
-"""Write the golden files anew: python -m tests.golden [SLUG ...], all of them in ten minutes.
+"""Write the golden files anew: python -m tests.golden [SLUG[/ANSWER] ...]; all in ten minutes.
 
 Read the difference as a student who knows only the statement before you commit it.
 """

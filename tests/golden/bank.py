@@ -46,16 +46,28 @@ def blurred(shown: str) -> str:
     return NUMBER.sub("#", shown)
 
 
-def write(slugs: Iterable[str]) -> Iterator[Path]:
-    """Judge every wrong answer to these exercises, and keep what its author reads."""
+def write(wanted: Iterable[str]) -> Iterator[Path]:
+    """Judge the wrong answers to exercises, or single ones, and keep what their authors read.
+
+    `causal_attention` is all of an exercise, `causal_attention/stub` one answer to it.
+    """
+    names: dict[str, set[str]] = {}
+    for each in wanted:
+        slug, _, name = each.partition("/")
+        names.setdefault(slug, set()).add(name)
     with Server(trusted=True) as server:
-        for slug in slugs:
-            parts = [_part(server, slug, path) for path in answers(slug)]
+        for slug, chosen in names.items():
+            there = {} if "" in chosen else golden(slug)
+            kept = {name: shown for name, shown in there.items() if name not in chosen}
+            parts = [
+                _part(path, kept.get(path.stem) or feedback(server, slug, path))
+                for path in answers(slug)
+            ]
             place = FOLDER / f"{slug}.txt"
             place.write_text("\n".join(parts), encoding="utf-8")
             yield place
 
 
-def _part(server: Server, slug: str, path: Path) -> str:
+def _part(path: Path, shown: str) -> str:
     fault = path.read_text(encoding="utf-8").partition("\n")[0].strip("\"'# ")
-    return f"{HEAD} {path.name}: {fault}\n{feedback(server, slug, path)}"
+    return f"{HEAD} {path.name}: {fault}\n{shown}"
