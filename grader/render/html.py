@@ -39,6 +39,14 @@ def whole(report: Report) -> str:
     return _rendered("whole.html.j2", report, rows=_rows(report, links))
 
 
+def fragment(submission: SubmissionRecord) -> str:
+    """One submission without a page around it, for a notebook to show, whatever its theme.
+
+    Its rules are about nothing else on the page that it is put in.
+    """
+    return environment().get_template("fragment.html.j2").render(shown=view(submission))
+
+
 def page_name(submission: SubmissionRecord, index: int) -> str:
     """The file name of the page of a report's submission number `index`, counted from 0.
 
