@@ -1,6 +1,8 @@
 """What an exercise is: a contract, a statement, a solution, and what its claims are worth."""
 
 import functools
+import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +13,9 @@ from properties.case import Case
 from properties.contract import Contract
 from properties.invariants import values
 from properties.property import Group, Property
+
+NUMBERED = re.compile(r"^\d+\. ", re.MULTILINE)
+"""where an item of a list in Markdown begins"""
 
 POINTS: Mapping[Group, float] = {
     Group.CONTRACT: 10,
@@ -75,6 +80,15 @@ class Exercise:
     def statement(self) -> str:
         """What the student reads, as Markdown."""
         return (self.folder / "statement.md").read_text(encoding="utf-8")
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to think of when stuck, as Markdown, each a step further than the one before.
+
+        `hints.md` is a numbered list.
+        """
+        text = (self.folder / "hints.md").read_text(encoding="utf-8")
+        return tuple(textwrap.dedent(f"   {each}").strip() for each in NUMBERED.split(text)[1:])
 
     @property
     def solution(self) -> str:

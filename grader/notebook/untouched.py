@@ -30,8 +30,6 @@ def untouched() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
         torch.set_deterministic_debug_mode("default")
         torch.set_float32_matmul_precision("highest")
-        if torch.get_num_threads() != 1:
-            torch.set_num_threads(1)  # idle threads cost more than they earn on such sizes
         yield
 
 
