@@ -254,6 +254,8 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
     if len(folders) > 1 or not (series or slugs):
         raise click.UsageError("write start SLUG [DIRECTORY], or start --all [DIRECTORY]")
     folder = Path(folders[0] if folders else ".")
+    if folder.is_file():
+        raise click.UsageError(f"{folder} is a file; name a folder")
     if series:
         files = starter.write_all(ALL, folder, form=form)
     else:

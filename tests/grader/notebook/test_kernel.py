@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbformat import NotebookNode
@@ -64,7 +64,8 @@ def executed(
 
 
 def started(exercise: Exercise) -> NotebookNode:
-    return nbformat.reads(starter.notebook(exercise), as_version=4)
+    read: NotebookNode = nbformat.reads(starter.notebook(exercise), as_version=4)
+    return read
 
 
 def solved(exercise: Exercise) -> NotebookNode:

@@ -39,7 +39,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
 
 def run(shell: InteractiveShell, source: str) -> ExecutionResult:
     """A cell of its own, as a notebook runs it."""
-    return shell.run_cell(textwrap.dedent(source), store_history=True)
+    ended: ExecutionResult = shell.run_cell(textwrap.dedent(source), store_history=True)
+    return ended
 
 
 def shown(shell: InteractiveShell, source: str) -> tuple[ExecutionResult, str, list[Any]]:
