@@ -10,7 +10,7 @@
 The judge is that of the command: `grader.grading.judged`.
 """
 
-from grader.notebook.asked import CannotCheck
-from grader.notebook.checking import Checked, Stopped, check
+from grader.jupyter.asked import CannotCheck
+from grader.jupyter.checking import Checked, Stopped, check
 
 __all__ = ["CannotCheck", "Checked", "Stopped", "check"]

@@ -10,9 +10,9 @@ from IPython.display import display
 from exercises import Exercise
 from grader import inference
 from grader.inference import Defined, NoTarget
-from grader.notebook.asked import CannotCheck, could_answer, defined_as
-from grader.notebook.checking import check, checked
-from grader.notebook.live import text_of
+from grader.jupyter.asked import CannotCheck, could_answer, defined_as
+from grader.jupyter.checking import check, checked
+from grader.jupyter.live import text_of
 
 
 def load(shell: InteractiveShell) -> None:

@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 from exercises import BY_SLUG
 from grader import check
-from grader.notebook import CannotCheck, Checked
+from grader.jupyter import CannotCheck, Checked
 
 TORCH = "import torch\nfrom torch import nn"
 SHAPELESS = """

@@ -11,7 +11,7 @@ from torch import nn
 from exercises import ALL, Exercise
 from grader import inference
 from grader.inference import Defined, NoTarget, Target
-from grader.notebook.live import Text
+from grader.jupyter.live import Text
 from properties.contract import Entry
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

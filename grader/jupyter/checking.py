@@ -9,10 +9,10 @@ from typing import Any
 from grader import render
 from grader.grading import Settings, judged
 from grader.inference import Target
-from grader.notebook.asked import CannotCheck, target_of
-from grader.notebook.live import Live, Text, text_of
-from grader.notebook.progress import Progress
-from grader.notebook.untouched import untouched
+from grader.jupyter.asked import CannotCheck, target_of
+from grader.jupyter.live import Live, Text, text_of
+from grader.jupyter.progress import Progress
+from grader.jupyter.untouched import untouched
 from grader.report import SubmissionRecord, report_of
 from grader.session import Session
 from grader.submission import Submission

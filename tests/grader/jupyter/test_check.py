@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from exercises import ALL, BY_SLUG, Exercise
 from grader import check
 from grader.grading import Settings, grade
-from grader.notebook import CannotCheck, Checked, Stopped
-from grader.notebook.checking import checked
-from grader.notebook.progress import Progress
+from grader.jupyter import CannotCheck, Checked, Stopped
+from grader.jupyter.checking import checked
+from grader.jupyter.progress import Progress
 from grader.report import from_json, report_of, to_json
 from grader.submission import Submission
 from grader.unconfined import Unconfined
@@ -316,7 +316,7 @@ def test_a_fault_of_ours_is_one_and_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     def broken(*given: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("grader.notebook.checking.judged", broken)
+    monkeypatch.setattr("grader.jupyter.checking.judged", broken)
     with pytest.raises(ZeroDivisionError) as caught:
         result("linear_layer")
     assert caught.value.__notes__ == [
@@ -384,7 +384,7 @@ def test_a_wrong_argument_gets_a_line_that_says_what_to_write(case: str) -> None
 def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.notebook.progress._is_terminal", lambda: True)
+    monkeypatch.setattr("grader.jupyter.progress._is_terminal", lambda: True)
     assert result("linear_layer").passed
     shown = capsys.readouterr()
     assert shown.out == ""
