@@ -30,6 +30,9 @@ def untouched() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
         torch.set_deterministic_debug_mode("default")
         torch.set_float32_matmul_precision("highest")
+        # On a machine that others use, threads that wait for each other over tensors this small
+        # made 28 s of one.
+        torch.set_num_threads(1)
         yield
 
 
