@@ -34,7 +34,7 @@ ROOMS = str(Path(str(grader.__file__)).parents[1])
 EXERCISE = BY_SLUG["causal_attention"]
 TOKEN = "tested"
 SECONDS = 1000
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     # All cells are in the page, also those that are not in sight.
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/themes": {"theme": "JupyterLab Light"},
