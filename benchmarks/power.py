@@ -24,7 +24,8 @@ import torch
 
 from exercises import ALL, BY_SLUG
 from grader.audit import Answer, Kind, answers
-from grader.script import Exchange, script_of
+from grader.exchange import Exchange
+from grader.script import script_of
 from grader.subject import ChannelSubject, of_namespace
 from properties.trial import Bench
 from properties.violation import SubmissionFailed
@@ -88,13 +89,9 @@ def _worst(answer: Answer) -> dict[str, float]:
 def _ratio(exchange: Exchange, subject: ChannelSubject, name: str) -> float:
     """The largest error in units of the bound; infinite where there is no answer of that form."""
     try:
-        reply = subject.ask("series", exchange.named(name), exchange.tensors)
+        row = exchange.row(exchange.asked_of(subject, name))
     except SubmissionFailed:
         return math.inf
-    outputs = [tensor for _, tensor in reply.tensors]
-    if tuple(tuple(output.shape) for output in outputs) != exchange.shapes:
-        return math.inf
-    row = torch.cat([output.flatten() for output in outputs]).to(torch.float64)
     ratio = (row - exchange.exact).abs() / exchange.allowed_float32.clamp_min(1e-300)
     return float(ratio.nan_to_num(math.inf).max())
 

@@ -1,8 +1,7 @@
-"""The questions of a rehearsal as a few long messages, and what the answers to them prove.
+"""The questions of a rehearsal as a few long messages, and the verdicts that follow from them.
 
-One exchange holds all questions about one construction. Its requests are those that an `Instance`
-makes when it is asked one question after another, noted instead of sent; the host carries them out
-in order and answers all of them at once. Stacked questions share a request along the batch axis.
+The requests about a construction are those that an `Instance` makes when it is asked one question
+after another, noted instead of sent. Stacked questions share a request along the batch axis.
 """
 
 import functools
@@ -15,8 +14,10 @@ import torch
 from torch import Tensor
 
 from exercises import Exercise
+from grader import shelf
+from grader.exchange import NAMELESS, Construction, Exchange, Script
 from grader.sandbox.wire import Message, Ready, positional
-from grader.subject import ChannelModule, ChannelSubject, taken
+from grader.subject import ChannelModule, ChannelSubject
 from properties.case import Case
 from properties.contract import Contract, Slot, Trait
 from properties.instance import Instance, construct
@@ -24,108 +25,11 @@ from properties.oracle import digest
 from properties.property import Group, Property, Verdict, in_order
 from properties.rehearsal import Question, rehearse
 from properties.trial import FLOAT32, Bench
-from properties.violation import Status, SubmissionFailed
+from properties.violation import Status
 
-NAMELESS = ""
-"""stands in a script for the name of the definition that is judged"""
+LARGEST = 1 << 18
+"""So many numbers go together in one message; a module of the size of GPT-2 has one of its own."""
 Tensors = tuple[tuple[str, Tensor], ...]
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the answers of one exchange, or of all, show."""
-
-    inexact: frozenset[int]
-    """questions that got another answer than the exact one, or two unlike ones"""
-    float32: bool = False
-    """whether some answers are only as exact as float32 allows"""
-
-
-@dataclass(frozen=True, eq=False)
-class Exchange:
-    """All questions about one construction, and the exact answers to them, end to end in a row."""
-
-    requests: Sequence[Mapping[str, Any]]
-    tensors: Tensors
-    dtype: str
-    device: str
-    shapes: tuple[tuple[int, ...], ...]
-    """of all tensors that must come back, in order"""
-    exact: Tensor
-    allowed: Tensor
-    allowed_float32: Tensor
-    owners: Tensor
-    """by number, the question that each element of the row answers"""
-    twins: tuple[tuple[int, int], ...]
-    """the same question under two numbers"""
-
-    def put_to(self, subject: ChannelSubject, name: str) -> Found:
-        """Ask a submission, under the name that it has. Raises SubmissionFailed."""
-        return self.judged(subject.ask("series", self.named(name), self.tensors))
-
-    def named(self, name: str) -> dict[str, Any]:
-        """What is asked of a definition with this name."""
-        return {"requests": [_named(request, name) for request in self.requests]}
-
-    def judged(self, reply: Message) -> Found:
-        """Compare what came back with the exact answers."""
-        said = taken(reply, _Said)
-        outputs = [tensor for _, tensor in reply.tensors]
-        if (
-            tuple(tuple(output.shape) for output in outputs) != self.shapes
-            or not set(said.dtypes) <= {self.dtype}
-            or not {device.split(":")[0] for device in said.devices} <= {self.device}
-        ):
-            return Found(self.questions)
-        row = torch.cat([output.flatten() for output in outputs]).to(torch.float64)
-        unlike = frozenset(n for pair in self.twins for n in pair if self._unlike(row, *pair))
-        error = (row - self.exact).abs()
-        rough = ~(error <= self.allowed)  # so that NaN is, too
-        if not bool(rough.any()):
-            return Found(unlike)
-        off = ~(error <= self.allowed_float32)
-        inexact = frozenset(self.owners[off].tolist())
-        return Found(unlike | inexact, not frozenset(self.owners[rough].tolist()) <= inexact)
-
-    def _unlike(self, row: Tensor, one: int, other: int) -> bool:
-        return not torch.equal(row[self.owners == one], row[self.owners == other])
-
-    @functools.cached_property
-    def questions(self) -> frozenset[int]:
-        return frozenset(self.owners.tolist())
-
-
-@dataclass(frozen=True)
-class _Said:
-    dtypes: list[str]
-    devices: list[str]
-
-
-def _named(request: Mapping[str, Any], name: str) -> dict[str, Any]:
-    meta = request["meta"]
-    return (
-        {**request, "meta": {**meta, "name": name}}
-        if meta.get("name") == NAMELESS
-        else dict(request)
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Script:
-    """All exchanges of an exercise, and which claims rest on which questions."""
-
-    exchanges: tuple[Exchange, ...]
-    alone: frozenset[int]
-    """questions that are not stacked"""
-    asked: Mapping[Property, frozenset[int]]
-
-    def proves(self, found: Found) -> frozenset[Property]:
-        """The claims that follow from the answers."""
-        inexact = found.inexact
-        if inexact & self.alone:
-            # Stacking rests on answers like these.
-            inexact |= frozenset().union(*self.asked.values()) - self.alone
-        return frozenset(claim for claim, asked in self.asked.items() if not asked & inexact)
 
 
 Watch = Callable[[Verdict], None]
@@ -183,7 +87,7 @@ def proved(
     contract = bench.contract
     script = script_of(exercise, contract.slots, seed, device)
     assert isinstance(bench.subject, ChannelSubject)
-    found = put(script, bench.subject, contract.name)
+    found = script.put_to(bench.subject, contract.name)
     if found.float32:
         bench.note(FLOAT32)
     return script.proves(found)
@@ -192,20 +96,24 @@ def proved(
 @functools.lru_cache(maxsize=64)
 def script_of(exercise: Exercise, slots: tuple[Slot, ...], seed: int, device: str) -> Script:
     """The script of an exercise, for definitions that keep their parameters in these places."""
-    contract = replace(exercise.contract, name=NAMELESS, slots=slots)
-    return compiled(contract, exercise.plan(seed, device))
+    key = shelf.key_of(exercise.slug, slots, seed, device)
+    script = shelf.take(key, exercise.properties)
+    if script is None:
+        contract = replace(exercise.contract, name=NAMELESS, slots=slots)
+        script = compiled(contract, exercise.plan(seed, device))
+        shelf.put(key, script)
+    return script
 
 
 def compiled(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> Script:
     """Rehearse the claims, and lay out their questions construction by construction."""
     rehearsed = rehearse(contract, cases)
     numbered = list(enumerate(rehearsed.questions))
-    exchanges = [
-        _exchange(contract, about)
-        for about in _grouped(numbered, functools.partial(_made, contract))
+    parts = [
+        _part(contract, about) for about in _grouped(numbered, functools.partial(_made, contract))
     ]
     alone = frozenset(number for number, question in numbered if question.alone)
-    return Script(tuple(exchanges), alone, rehearsed.asked)
+    return Script(tuple(map(_exchange, _messages(parts))), alone, rehearsed.asked)
 
 
 Numbered = tuple[int, Question]
@@ -237,7 +145,24 @@ def _stackable(question: Question) -> object:
     return tuple(question.x.shape[1:]), shown
 
 
-def _exchange(contract: Contract, about: list[Numbered]) -> Exchange:
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What an exchange holds about one construction."""
+
+    construction: Construction
+    sent: list[Tensor]
+    dtype: str
+    device: str
+    answers: list["Answer"]
+    twins: list[tuple[int, int]]
+
+    @property
+    def size(self) -> int:
+        """How many numbers it makes a message carry, there and back."""
+        return self.construction.numbers + sum(tensor.numel() for tensor in self.sent)
+
+
+def _part(contract: Contract, about: list[Numbered]) -> _Part:
     noted = Noted()
     case = about[0][1].case
     instance = construct(ChannelSubject(noted), contract, case, seed=case.seed)
@@ -248,39 +173,63 @@ def _exchange(contract: Contract, about: list[Numbered]) -> Exchange:
         for call in _grouped(alike, _stackable) if can_stack else [[one] for one in alike]:
             noted.ask(instance, [question for _, question in call])
             calls.append(call)
-    return _expecting(noted, instance, calls)
-
-
-def _expecting(noted: "Noted", instance: Instance, calls: list[list[Numbered]]) -> Exchange:
-    """The noted requests with the answers that must come back, output by output."""
     blocks = [block for call in calls for block in _blocks(call)]
-    parts = [part for block in blocks for part in block]
-    case = instance.case
-    return Exchange(
-        noted.requests,
-        Ready(positional(noted.tensors)),
+    return _Part(
+        Construction(noted.requests, tuple(_shape([a.exact for a in block]) for block in blocks)),
+        noted.tensors,
         case.dtype,
         case.device.split(":")[0],
-        tuple(_shape([exact for _, exact, _, _ in block]) for block in blocks),
-        torch.cat([exact.flatten() for _, exact, _, _ in parts]),
-        torch.cat([allowed.flatten() for _, _, allowed, _ in parts]),
-        torch.cat([float32.flatten() for _, _, _, float32 in parts]),
-        torch.cat([torch.full((exact.numel(),), number) for number, exact, _, _ in parts]),
-        tuple(_twins([one for call in calls for one in call])),
+        [answer for block in blocks for answer in block],
+        list(_twins([one for call in calls for one in call])),
     )
 
 
-Part = tuple[int, Tensor, Tensor, Tensor]
+def _messages(parts: list[_Part]) -> Iterator[list[_Part]]:
+    """The parts of each message: as many as go together, of one dtype."""
+    waiting: list[_Part] = []
+    for part in parts:
+        together = not waiting or part.dtype == waiting[0].dtype
+        if not together or sum(p.size for p in (*waiting, part)) > LARGEST:
+            yield waiting
+            waiting = []
+        waiting.append(part)
+    if waiting:
+        yield waiting
 
 
-def _blocks(call: list[Numbered]) -> Iterator[list[Part]]:
+def _exchange(parts: list[_Part]) -> Exchange:
+    answers = [answer for part in parts for answer in part.answers]
+    return Exchange(
+        tuple(part.construction for part in parts),
+        Ready(positional(tensor for part in parts for tensor in part.sent)),
+        parts[0].dtype,
+        parts[0].device,
+        torch.cat([answer.exact.flatten() for answer in answers]),
+        torch.cat([answer.allowed.flatten() for answer in answers]),
+        torch.cat([answer.float32.flatten() for answer in answers]),
+        torch.cat([torch.full((answer.exact.numel(),), answer.number) for answer in answers]),
+        tuple(pair for part in parts for pair in part.twins),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A part of the exact answer to a question, and how far what comes back may be off."""
+
+    number: int
+    exact: Tensor
+    allowed: Tensor
+    float32: Tensor
+
+
+def _blocks(call: list[Numbered]) -> Iterator[list[Answer]]:
     """For each output of a call: whose part is what, exactly, and how far it may be off."""
     for k in range(len(call[0][1].exact)):
         block = []
         for number, question in call:
             exact, allowed = question.exact[k], question.allowed[k]
             wide = (allowed.exact.expand_as(exact), allowed.float32.expand_as(exact))
-            block.append((number, exact.detach(), *wide))
+            block.append(Answer(number, exact.detach(), *wide))
         yield block
 
 
@@ -333,20 +282,3 @@ class Noted:
         x = torch.cat([question.x for question in questions]) if len(questions) > 1 else first.x
         assert isinstance(instance.module, ChannelModule)
         instance.module.answer(instance.inputs(x, first.mask), first.memory)
-
-
-def put(script: Script, subject: ChannelSubject, name: str) -> Found:
-    """Put every exchange to a submission; where it fails, its questions count as inexact.
-
-    Once its process is gone, nothing more is asked.
-    """
-    inexact: frozenset[int] = frozenset()
-    float32 = False
-    for exchange in script.exchanges:
-        try:
-            found = exchange.put_to(subject, name)
-        except SubmissionFailed:
-            found = Found(exchange.questions)
-        inexact |= found.inexact
-        float32 |= found.float32
-    return Found(inexact, float32)

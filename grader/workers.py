@@ -33,6 +33,14 @@ TRIES = 3
 WORTH = 16
 """so many submissions for each worker make up for the time that it takes to start"""
 
+# Not forked from here, where torch may have threads that would be missing in a fork, but from a
+# process that has imported what workers need and does nothing else.
+if sys.platform == "linux":
+    CONTEXT = multiprocessing.get_context("forkserver")
+    CONTEXT.set_forkserver_preload([__name__])
+else:
+    CONTEXT = multiprocessing.get_context("spawn")
+
 Place = Server | Unconfined
 Graded = tuple[Submission, list[SubmissionRecord]]
 
@@ -115,12 +123,10 @@ class Worker:
         if self.dismissed:
             raise SandboxError("the run was broken off")
         if self.line is None:
-            # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
-            context = multiprocessing.get_context("spawn")
-            self.line, theirs = context.Pipe()
+            self.line, theirs = CONTEXT.Pipe()
             slug = self.settings.exercise and self.settings.exercise.slug
             sent = replace(self.settings, exercise=None)  # there is one object of each exercise
-            self.process = context.Process(
+            self.process = CONTEXT.Process(
                 target=work, args=(theirs, sent, slug, self.trusted), daemon=True
             )
             self.process.start()

@@ -4,6 +4,7 @@ The name of the judging function is the property's name, the first line of its d
 that a student reads.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -15,11 +16,13 @@ from hypothesis.errors import HypothesisException, NoSuchExample
 
 from properties.case import Case
 from properties.contract import Contract, Trait
-from properties.strategies import Prepare, as_drawn, prepared, smaller, spread
+from properties.strategies import Prepare, as_drawn, few_smaller, prepared, rungs, smaller, spread
 from properties.trial import Bench, Trial
-from properties.violation import Status, SubmissionFailed, Violation
+from properties.violation import Kind, Status, SubmissionFailed, Violation
 
 SHRINKING_CALLS = 60
+FEW = 60
+"""So many cases are sooner tried one after the other than searched."""
 ENOUGH = 8
 """So many cases of the bank as they are need no others beside them."""
 
@@ -200,38 +203,75 @@ def _shown_before(
 
     One example for several claims is easier to follow than several, and nothing is searched for.
     """
-    for shown in prepared(bench.contract, wanted.prepare, bench.shown):
-        if shown.size <= case.size:
-            with bench.quiet():
-                found = _violation(wanted, bench.fresh(shown))
-            if found is not None and found.kind is violation.kind:
-                return shown, found
-    return None
+    search = Search(wanted, bench, violation.kind)
+    shown = search.first(bench.shown, case)
+    return None if shown is None else search.failing(shown)
 
 
 def simplest(
     wanted: Property, bench: Bench, case: Case, violation: Violation
 ) -> tuple[Case, Violation]:
-    """Let Hypothesis look for a smaller case on which the property fails in the same way."""
-    tried: dict[Case, Violation | None] = {case: violation}
+    """Look for the smallest case on which the property fails in the same way.
 
-    def fails(drawn: Case) -> bool:
-        for chosen in prepared(bench.contract, wanted.prepare, [drawn]):
-            if chosen not in tried:
-                tried[chosen] = _violation(wanted, bench.fresh(chosen))
-            found = tried[chosen]
-            return found is not None and found.kind is violation.kind
-        return False
-
-    try:
-        with bench.quiet():
-            find(smaller(case), fails, settings=SHRINKING)
-    except (NoSuchExample, HypothesisException):
-        pass  # none found within the budget, or not repeatable: the case at hand will do
-    alike = {c: v for c, v in tried.items() if v is not None and v.kind is violation.kind}
-    smallest = min(alike, key=lambda c: (c.size, str(c)))
+    The search begins at the first rung of a ladder of examples on which that is so. If there are
+    few cases below, all of them are tried; if there are many, Hypothesis chooses.
+    """
+    search = Search(wanted, bench, violation.kind, {case: violation})
+    start = search.first(rungs(case), case) or case
+    few = few_smaller(start, FEW)
+    if few:
+        search.first(few, start)
+    else:
+        search.shrink(start)
+    smallest = min(search.failed, key=lambda c: (c.size, str(c)))
     bench.shown.append(smallest)
-    return smallest, alike[smallest]
+    return search.failing(smallest)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for cases on which a property fails in the same way; none is judged twice."""
+
+    wanted: Property
+    bench: Bench
+    kind: Kind
+    tried: dict[Case, Violation | None] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[Case]:
+        """The cases found."""
+        return [c for c, v in self.tried.items() if v is not None and v.kind is self.kind]
+
+    def failing(self, case: Case) -> tuple[Case, Violation]:
+        """One of them, with what was wrong there."""
+        found = self.tried[case]
+        assert found is not None
+        return case, found
+
+    def first(self, cases: Iterable[Case], largest: Case) -> Case | None:
+        """The first that fails, as the property prepares it, and no larger than one."""
+        there = (case for drawn in cases for case in self._prepared(drawn))
+        with self.bench.quiet():
+            return next((c for c in there if c.size <= largest.size and self._fails(c)), None)
+
+    def shrink(self, start: Case) -> None:
+        """Let Hypothesis make a case smaller, as far as its budget goes."""
+        # If it finds none, or what it finds is not repeatable, the case at hand will do.
+        with self.bench.quiet(), contextlib.suppress(NoSuchExample, HypothesisException):
+            find(smaller(start), self.fails, settings=SHRINKING)
+
+    def fails(self, drawn: Case) -> bool:
+        """Whether the property fails in the same way on this case."""
+        return any(self._fails(chosen) for chosen in self._prepared(drawn))
+
+    def _prepared(self, drawn: Case) -> tuple[Case, ...]:
+        return prepared(self.bench.contract, self.wanted.prepare, [drawn])
+
+    def _fails(self, case: Case) -> bool:
+        if case not in self.tried:
+            self.tried[case] = _violation(self.wanted, self.bench.fresh(case))
+        found = self.tried[case]
+        return found is not None and found.kind is self.kind
 
 
 def _violation(wanted: Property, trial: Trial) -> Violation | None:

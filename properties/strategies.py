@@ -9,6 +9,8 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from itertools import product
+from math import prod
 from typing import Any
 
 from hypothesis import strategies as st
@@ -46,6 +48,7 @@ RELATIONS = (
     ("tokens", "d_out"),
 )
 """Sizes that are equal now and then: some faults show only then, others only hide then."""
+SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 RELATION_WORTH = 10
 CANDIDATES = 24
 DEFAULT_COUNT = 24
@@ -93,17 +96,60 @@ def cases(
 
 def smaller(case: Case) -> SearchStrategy[Case]:
     """Cases that are nowhere larger than this one, and so are candidates for a simpler example."""
+    return st.builds(
+        Case, **{name: st.sampled_from(values) for name, values in _below(case).items()}
+    )
 
-    def below(value: object, default: object) -> SearchStrategy[object]:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return st.sampled_from([default, value] if value != default else [value])
-        lowest = min(value, 1) if default else 0
-        return st.integers(lowest, value)
 
-    drawn = {f.name: below(getattr(case, f.name), f.default) for f in fields(case)}
+def few_smaller(case: Case, most: int) -> tuple[Case, ...]:
+    """The same cases, smallest first, if there are at most so many; none otherwise."""
+    below = _below(case)
+    if prod(map(len, below.values())) > most:
+        return ()
+    drawn = [Case(**dict(zip(below, values, strict=True))) for values in product(*below.values())]
+    return tuple(sorted(drawn, key=lambda case: (case.size, str(case))))
+
+
+def _below(case: Case) -> dict[str, Sequence[Any]]:
+    """The values of each field that are no larger, simplest first."""
     # Other numbers make no example simpler, and the same case need not be judged twice.
-    drawn.update({name: st.just(getattr(case, name)) for name in ("dtype", "device", "seed")})
-    return st.builds(Case, **drawn)
+    fixed = ("dtype", "device", "seed")
+    return {
+        f.name: [getattr(case, f.name)]
+        if f.name in fixed
+        else _up_to(getattr(case, f.name), f.default)
+        for f in fields(case)
+    }
+
+
+def _up_to(value: Any, default: Any) -> Sequence[Any]:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return [default, value] if value != default else [value]
+    return range(min(value, 1) if default else 0, value + 1)
+
+
+LADDER: tuple[dict[str, Any], ...] = (
+    {"tokens": 1, "context_length": 1},
+    {},
+    {"heads": 2},
+    {"head_dim": 2},
+    {"d_in": 2},
+    {"batch": 2},
+    {"tokens": 3, "context_length": 3},
+    {"d_in": 2, "heads": 2, "head_dim": 2},
+    {"tokens": 3, "context_length": 4, "d_in": 3, "heads": 2, "head_dim": 2},
+    {"batch": 2, "tokens": 3, "context_length": 4, "d_in": 3, "heads": 2, "head_dim": 3},
+)
+"""Sizes on which most mistakes show; what is not named is as small as can be."""
+
+
+def rungs(case: Case) -> tuple[Case, ...]:
+    """Where to look for a smaller example than this case first: without its options, and with."""
+    plain = Case(dtype=case.dtype, device=case.device, seed=case.seed)
+    smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZES}
+    bare = replace(case, **smallest)
+    there = [replace(start, **sizes) for start in (plain, bare) for sizes in LADDER]
+    return tuple(dict.fromkeys(rung for rung in there if rung.size < case.size))
 
 
 def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple[Case, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
+from grader.exchange import Found
 from grader.sandbox.wire import Message
-from grader.script import Found, proved, put, script_of, verdicts_on
+from grader.script import proved, script_of, verdicts_on
 from grader.subject import ChannelSubject, of_namespace
 from properties.invariants.batch import each_sequence_is_attended_alone
 from properties.invariants.gradients import the_gradient_of_the_input_is_right
@@ -43,7 +44,7 @@ def changed(old: str, new: str) -> str:
 
 
 def found_in(source: str) -> Found:
-    return put(SCRIPT, subject_of(source), NAME)
+    return SCRIPT.put_to(subject_of(source), NAME)
 
 
 def test_a_solution_answers_every_question_exactly() -> None:
@@ -54,8 +55,8 @@ def test_a_solution_answers_every_question_exactly() -> None:
 
 def test_a_definition_is_asked_under_its_own_name() -> None:
     subject = subject_of(EXERCISE.solution.replace(NAME, "Mine"))
-    assert put(SCRIPT, subject, "Mine") == Found(frozenset())
-    assert put(SCRIPT, subject, NAME).inexact == frozenset().union(*SCRIPT.asked.values())
+    assert SCRIPT.put_to(subject, "Mine") == Found(frozenset())
+    assert SCRIPT.put_to(subject, NAME).inexact == frozenset().union(*SCRIPT.asked.values())
 
 
 def test_parameters_are_found_where_a_definition_keeps_them() -> None:
@@ -130,16 +131,30 @@ class Gone:
 
 
 def test_a_process_that_is_gone_proves_nothing() -> None:
-    found = put(SCRIPT, ChannelSubject(Gone()), NAME)
+    found = SCRIPT.put_to(ChannelSubject(Gone()), NAME)
     assert SCRIPT.proves(found) == frozenset()
 
 
 @pytest.mark.parametrize(
     "meta",
-    [{}, {"dtypes": "float64", "devices": []}, {"dtypes": [1], "devices": ["cpu"]}],
+    [
+        {},
+        {"constructions": 3},
+        {"constructions": [{"dtypes": "float64", "devices": [], "tensors": 0}]},
+        {"constructions": [{"dtypes": [1], "devices": ["cpu"], "tensors": 0}]},
+    ],
 )
 def test_a_reply_that_was_not_asked_for_is_refused(meta: Mapping[str, Any]) -> None:
     with pytest.raises(SubmissionFailed, match="answered what was not asked"):
+        SCRIPT.exchanges[0].judged(Message(1, "ok", meta))
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [{"constructions": []}, {"constructions": [{"dtypes": [], "devices": [], "tensors": 1}]}],
+)
+def test_a_reply_about_other_constructions_is_refused(meta: Mapping[str, Any]) -> None:
+    with pytest.raises(SubmissionFailed, match="other tensors than it announced"):
         SCRIPT.exchanges[0].judged(Message(1, "ok", meta))
 
 

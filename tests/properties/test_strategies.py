@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
+from math import prod
 
 import pytest
 from hypothesis import Phase, find, given, settings
@@ -25,7 +26,9 @@ from properties.strategies import (
     bank,
     both,
     cases,
+    few_smaller,
     prepared,
+    rungs,
     smaller,
     with_values,
 )
@@ -190,6 +193,29 @@ def test_smaller_cases_are_valid_after_fitting_and_still_no_larger(data: st.Data
 def test_the_simplest_case_has_only_itself_below() -> None:
     simplest = Case(tokens=1, context_length=1)
     assert find(smaller(simplest), lambda case: True, settings=FIND) == simplest
+
+
+@given(case=cases(MASKED) | cases(MULTI_HEAD))
+def test_few_smaller_cases_are_all_of_them_or_none(case: Case) -> None:
+    few = few_smaller(case, 200)
+    sizes = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim", "sharpness")
+    options = ("bias", "dropout", "content", "memory", "mask_form", "mask_type")
+    changed = sum(getattr(case, name) != getattr(Case(), name) for name in options)
+    count = prod(getattr(case, name) for name in sizes) * 2**changed
+    assert len(few) == (count if count <= 200 else 0)
+    if few:
+        assert case in few and len(set(few)) == count
+        assert [c.size for c in few] == sorted(c.size for c in few)
+
+
+@given(case=cases(MASKED) | cases(MULTI_HEAD))
+def test_the_rungs_below_a_case_are_smaller_and_as_plain_or_like_it(case: Case) -> None:
+    there = rungs(case)
+    assert len(set(there)) == len(there)
+    for rung in there:
+        assert rung.size < case.size
+        assert (rung.dtype, rung.device, rung.seed) == (case.dtype, case.device, case.seed)
+        assert rung.mask_form in (MaskForm.NONE, case.mask_form)
 
 
 # ------------------------------------------------------------------------------- bank

@@ -10,7 +10,7 @@ process (`grader.subject`). It imports none of the rooms that know what is right
 import copy
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -255,26 +255,40 @@ class Host:
         return seen, positional(sendable(t) for t in outputs)
 
     def series(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Several requests, one after the other; the answers among their replies, joined.
+        """Several requests about each of several objects; the answers among the replies, joined.
 
-        Objects are known by the order in which the series makes them, and are gone at its end.
+        What fails keeps the other objects from nothing. Objects are known by the order in which
+        they are made, and are gone in the end.
         """
         waiting = iter(tensors.values())
+        said: list[dict[str, Any]] = []
+        outputs: list[Tensor] = []
+        for requests in meta["constructions"]:
+            given = [{name: next(waiting) for name in asked["tensors"]} for asked in requests]
+            seen, came = self._about_one(requests, given)
+            said.append({**seen, "tensors": len(came)})
+            outputs.extend(came)
+        return {"constructions": said}, positional(outputs)
+
+    def _about_one(
+        self, requests: Sequence[Mapping[str, Any]], given: Sequence[dict[str, Tensor]]
+    ) -> tuple[dict[str, list[str]], list[Tensor]]:
         made: list[int] = []
         outputs: list[Tensor] = []
         said: dict[str, list[str]] = {"dtypes": [], "devices": []}
         try:
-            for asked in meta["requests"]:
-                own = {name: next(waiting) for name in asked["tensors"]}
+            for asked, own in zip(requests, given, strict=True):
                 known, came = self._carry_out(asked["op"], _of_series(asked["meta"], made), own)
                 if "handle" in known:
                     made.append(known["handle"])
                 for key, several in said.items():
                     several.extend(known.get(key, ()))
                 outputs.extend(tensor for _, tensor in came)
+        except (Exception, SystemExit, GeneratorExit):
+            return {"dtypes": [], "devices": []}, []
         finally:
             self.drop({"handles": made}, {})
-        return said, positional(outputs)
+        return said, outputs
 
     def vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
