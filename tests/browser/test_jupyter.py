@@ -1,6 +1,6 @@
 """A student's path in JupyterLab: start, write, check, see what is wrong, mend it, full marks.
 
-Screenshots go where HEADCHECK_SCREENSHOTS says, which is how those in docs/img are made.
+Screenshots go where HEADCHECK_SCREENSHOTS says, which is how those in docs/images are made.
 """
 
 import importlib.util
