@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exercises import Exercise
-from grader import counterexample, diagnosing, inference, points, submission
+from grader import counterexample, diagnosing, evidence, inference, points, submission
+from grader.excerpts import Place, excerpts
 from grader.inference import NoTarget, Target
 from grader.points import Points
 from grader.report import (
     Counterexample,
+    DiagnosisRecord,
     ErrorRecord,
     NoteRecord,
     PropertyRecord,
@@ -74,7 +76,8 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
         except SubmissionFailed as failed:
             wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
         if isinstance(wanted, ErrorRecord):
-            return [_unjudged(handed_in, settings, began, wanted)]
+            shown = excerpts(session, [(wanted.cell, wanted.line)])
+            return [replace(_unjudged(handed_in, settings, began, wanted), source=shown)]
         records = [judged(session, handed_in, target, settings) for target in wanted]
     gc.collect()  # a bench and its trials hang together in circles, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next one
@@ -116,9 +119,15 @@ def judged(
         if session.revive():
             bench.forget()
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
-        named = diagnosing.named(session, bench, verdicts, settings.device)
+        found = diagnosing.findings(session, bench, verdicts, settings.device)
+        named = diagnosing.named(session, found)
+        if session.alive:
+            properties = evidence.pictured(properties, verdicts, bench, found)
+        shown = excerpts(session, places(verdicts, named))
     except SubmissionFailed as failed:
-        return _unjudged(handed_in, settings, began, _load_error(failed, target.name), target)
+        error = _load_error(failed, target.name)
+        shown = excerpts(session, [(error.cell, error.line)])
+        return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
     finally:
         session.close()
     said = [*([target.note] if target.note else []), *bench.notes.values()]
@@ -135,7 +144,14 @@ def judged(
         properties=tuple(properties),
         notes=tuple(dict.fromkeys(notes)),
         diagnosis=tuple(named),
+        source=shown,
     )
+
+
+def places(verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]) -> list[Place]:
+    """Where in the code something is to be seen: the mistakes found, and what raised."""
+    raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
+    return [*((each.cell, each.line) for each in named), *raised]
 
 
 def renamed(contract: Contract, name: str) -> Contract:

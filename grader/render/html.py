@@ -7,6 +7,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from grader.render.harmless import one_line
+from grader.render.pictures import pictures
 from grader.render.view import tally, view
 from grader.report import Report, SubmissionRecord
 
@@ -88,4 +89,5 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals["symbols"] = SYMBOLS
+    environment.globals["pictures"] = pictures
     return environment

@@ -357,7 +357,9 @@ HEAVY = "[m for m in ('torch', 'hypothesis', 'numpy', 'IPython', 'jinja2') if m 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["grade", "--help"], ["--version"], ["nonsense"]], ids=" ".join
+    "arguments",
+    [["--help"], ["grade", "--help"], ["--version"], ["list"], ["nonsense"]],
+    ids=" ".join,
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = f"""

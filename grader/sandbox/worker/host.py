@@ -1,8 +1,8 @@
 """The side of the boundary on which the submission runs.
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
-read, load, landmarks, construct, function, call, tensors, fetch, write, forward, answer, vjp,
-move, copy, drop; or a series of them at once.
+read, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward, answer,
+vjp, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
@@ -30,6 +30,7 @@ from grader.sandbox.worker.calling import (
     set_training,
     tensors_of,
 )
+from grader.sandbox.worker.excerpts import excerpts
 from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
 from grader.sandbox.worker.slicing import Position, Step, needed, where
@@ -89,6 +90,7 @@ class Host:
             "read": self.read,
             "load": self.load,
             "landmarks": self.landmarks,
+            "excerpts": self.excerpts,
             "construct": self.construct,
             "function": self.function,
             "call": self.call,
@@ -143,6 +145,11 @@ class Host:
     def landmarks(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Where in the code of a definition the steps of attention are."""
         return {"landmarks": [asdict(mark) for mark in landmarks(self.source, meta["name"])]}, ()
+
+    def excerpts(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """The lines around places in the source."""
+        places = [(cell, line) for cell, line in meta["places"]]
+        return {"excerpts": [asdict(lines) for lines in excerpts(self.source, places)]}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
         """Run the steps that these names need; the first thing that went wrong, if any did."""
