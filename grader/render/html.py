@@ -19,6 +19,8 @@ SYMBOLS = {
     "out of memory": "▣",
     "not tried": "–",
 }
+LEFT_OUT = "jp-toc-ignore"
+"""the class of headings that JupyterLab leaves out of its table of contents"""
 NAME = 40
 """how many characters of a page's name come from the submission"""
 
@@ -43,9 +45,12 @@ def whole(report: Report) -> str:
 def fragment(submission: SubmissionRecord) -> str:
     """One submission without a page around it, for a notebook to show, whatever its theme.
 
-    Its rules are about nothing else on the page that it is put in.
+    Its rules are about nothing else on the page that it is put in, and its headings are kept out
+    of the notebook's table of contents.
     """
-    return environment().get_template("fragment.html.j2").render(shown=view(submission))
+    shown = environment().get_template("fragment.html.j2").render(shown=view(submission))
+    # What a submission wrote is escaped by now: a tag is ours.
+    return re.sub(r'<(h[4-6])(?: class="([^"]*)")?>', rf'<\1 class="{LEFT_OUT} \2">', shown)
 
 
 def page_name(submission: SubmissionRecord, index: int) -> str:

@@ -404,6 +404,9 @@ def test_a_fragment_says_what_a_page_says_and_needs_no_page() -> None:
         body = [line for line in shown.words.splitlines() if line.strip()]
         assert not [line for line in body[2:] if line not in said]
         assert "http://" not in shown.words and "url(" not in html.fragment(record)
+        headings = [attributes for level in "456" for attributes in shown.all(f"h{level}")]
+        assert headings
+        assert all("jp-toc-ignore" in (each["class"] or "").split() for each in headings)
 
 
 def test_the_rules_of_a_fragment_are_about_nothing_else() -> None:
