@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +17,9 @@ from properties.group import Group
 
 if TYPE_CHECKING:  # imported where they are needed: whoever only lists exercises does not wait
     from properties.property import Property
+
+NUMBERED = re.compile(r"^\d+\. ", re.MULTILINE)
+"""where an item of a list in Markdown begins"""
 
 POINTS: Mapping[Group, float] = {
     Group.CONTRACT: 10,
@@ -85,6 +90,15 @@ class Exercise:
     def statement(self) -> str:
         """What the student reads, as Markdown."""
         return (self.folder / "statement.md").read_text(encoding="utf-8")
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to think of when stuck, as Markdown, each a step further than the one before.
+
+        `hints.md` is a numbered list.
+        """
+        text = (self.folder / "hints.md").read_text(encoding="utf-8")
+        return tuple(textwrap.dedent(f"   {each}").strip() for each in NUMBERED.split(text)[1:])
 
     @property
     def solution(self) -> str:

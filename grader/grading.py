@@ -22,7 +22,7 @@ from grader.report import (
     shortened,
 )
 from grader.sandbox.limits import Limits
-from grader.script import verdicts_on
+from grader.script import Watch, unwatched, verdicts_on
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
@@ -79,7 +79,7 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
         if isinstance(wanted, ErrorRecord):
             shown = excerpts(session, [(wanted.cell, wanted.line)])
             return [replace(_unjudged(handed_in, settings, began, wanted), source=shown)]
-        records = [_judge(session, handed_in, target, settings) for target in wanted]
+        records = [judged(session, handed_in, target, settings) for target in wanted]
     gc.collect()  # a bench and its trials hang together in circles, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next one
     return records
@@ -97,9 +97,17 @@ def _targets(
         return _not_found(str(problem), outline)
 
 
-def _judge(
-    reading: Session, handed_in: Submission, target: Target, settings: Settings
+def judged(
+    reading: Session,
+    handed_in: Submission,
+    target: Target,
+    settings: Settings,
+    watch: Watch = unwatched,
 ) -> SubmissionRecord:
+    """The record of one definition; `watch` is told every verdict as soon as it is known.
+
+    Raises only what is our own fault.
+    """
     began = time.monotonic()
     session = reading.followed_by(
         settings.limits_for(target.exercise), by_hand=settings.by_hand_in(target.exercise)
@@ -108,7 +116,7 @@ def _judge(
     try:
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
         bench = Bench(ChannelSubject(session), contract)
-        verdicts = judge(session, bench, target.exercise, settings)
+        verdicts = judge(session, bench, target.exercise, settings, watch)
         if session.revive():
             bench.forget()
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
@@ -161,7 +169,13 @@ def renamed(contract: Contract, name: str) -> Contract:
     return replace(contract, name=name)
 
 
-def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
+def judge(
+    session: Session,
+    bench: Bench,
+    exercise: Exercise,
+    settings: Settings,
+    watch: Watch = unwatched,
+) -> list[Verdict]:
     """Judge every claim in order."""
 
     def one(wanted: Property, cases: Sequence[Case]) -> Verdict:
@@ -171,7 +185,7 @@ def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings
         session.close()
         bench.forget()
 
-    return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device)
+    return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device, watch)
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:

@@ -3,11 +3,14 @@
 from typing import Any
 
 import pytest
+import torch
 
 from grader.excerpts import LONGEST, MOST, excerpt, excerpts
 from grader.report import Excerpt
+from grader.sandbox.wire import Message
 from grader.sandbox.worker.excerpts import AROUND, LINES, WHOLE, WIDTH, Lines
 from grader.sandbox.worker.excerpts import excerpts as read
+from grader.sandbox.worker.host import Host
 from grader.sandbox.worker.source import Cell, Source
 from grader.session import Session
 from properties.violation import Status, SubmissionFailed
@@ -53,6 +56,16 @@ def test_there_is_an_end_to_what_is_shown() -> None:
 def test_half_a_surrogate_pair_can_be_sent() -> None:
     [lines] = read(Source((Cell(None, "x = '\ud800'"),)), [(None, 1)])
     assert lines.text == "x = '?'"
+
+
+def test_a_host_hands_them_out_as_they_are() -> None:
+    host = Host()
+    sent = torch.frombuffer(bytearray(b"x = 1\ny = 2\n"), dtype=torch.uint8)
+    host.answer(Message(1, "read", {"kind": "py"}, (("source", sent),)))
+    reply = host.answer(Message(2, "excerpts", {"places": [(None, 2), (3, 1)]}))
+    assert reply.meta == {"excerpts": [{"cell": None, "line": 1, "text": "x = 1\ny = 2\n"}]}
+    nothing = Host().answer(Message(1, "excerpts", {"places": [(None, 1)]}))
+    assert nothing.meta == {"excerpts": []}
 
 
 # -------------------------------------------------------------------------- for the record

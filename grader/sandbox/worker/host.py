@@ -33,7 +33,7 @@ from grader.sandbox.worker.calling import (
 from grader.sandbox.worker.excerpts import excerpts
 from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
-from grader.sandbox.worker.slicing import Step, needed, where
+from grader.sandbox.worker.slicing import Position, Step, needed, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
 from grader.sandbox.worker.surroundings import (
     GRADIENTS,
@@ -82,7 +82,8 @@ class Host:
                 meta, tensors = self._carry_out(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
-            return Message(request.id, "raised", report(self._cause(error)))
+            cause = self._cause(error)
+            return Message(request.id, "raised", report(cause, self.place(cause)))
 
     def _carry_out(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
@@ -111,6 +112,10 @@ class Host:
         if type(error) is NameError and error.name in self.lost:
             return self.lost[error.name]
         return error
+
+    def place(self, error: BaseException) -> Position | None:
+        """Where in the submission an error was raised, as far as its frames tell."""
+        return where(error)
 
     def read(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Read the source without running any of it, and say what it defines."""
@@ -372,9 +377,9 @@ def needed_by_all(source: Source, names: list[str]) -> list[Step]:
     return [steps[place] for place in sorted(steps)]
 
 
-def report(error: BaseException) -> dict[str, Any]:
+def report(error: BaseException, place: Position | None = None) -> dict[str, Any]:
     """What the submission raised, in one line, and where in its own code."""
-    cell, line = where(error) or (None, None)
+    cell, line = place or (None, None)
     # Half of a surrogate pair is no character, and could not be sent.
     text = str(error).encode(errors="replace").decode()
     text = " ".join(text.split())[:MESSAGE_LIMIT]
