@@ -28,8 +28,9 @@ from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties.case import Case
 from properties.contract import Contract, Trait
+from properties.invariants.values import it_equals_the_equation
 from properties.property import Property, Verdict, check
-from properties.trial import Bench
+from properties.trial import FLOAT32, Bench
 from properties.violation import Note, Status, SubmissionFailed
 
 
@@ -130,7 +131,7 @@ def judged(
         return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
     finally:
         session.close()
-    said = [*([target.note] if target.note else []), *bench.notes.values()]
+    said = [*([target.note] if target.note else []), *certain(bench, verdicts)]
     notes = [*map(_note, remarks), *map(as_note, said)]
     return SubmissionRecord(
         file=handed_in.shown,
@@ -146,6 +147,15 @@ def judged(
         diagnosis=tuple(named),
         source=shown,
     )
+
+
+def certain(bench: Bench, verdicts: Sequence[Verdict]) -> list[Note]:
+    """The notes of a bench that hold whatever else is wrong.
+
+    Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
+    """
+    right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
+    return [note for note in bench.notes.values() if right or note != FLOAT32]
 
 
 def places(verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]) -> list[Place]:
@@ -232,8 +242,11 @@ def _records(
             points=got,
             max_points=worth[verdict.property],
             message=shortened(verdict.message),
-            case=None if verdict.case is None else str(verdict.case),
+            case=verdict.on or None,
             counterexample=_counterexample(verdict, bench),
+            words=shortened(verdict.words),
+            cell=verdict.failure.cell if verdict.failure else None,
+            line=verdict.failure.line if verdict.failure else None,
         )
         for verdict, got in zip(verdicts, earned, strict=True)
     ]

@@ -118,6 +118,9 @@ class PropertyRecord:
     case: str | None = None
     counterexample: Counterexample | None = None
     evidence: Evidence | None = None
+    words: str = ""
+    cell: int | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ class SubmissionRecord:
     error: ErrorRecord | None = None
     diagnosis: tuple[DiagnosisRecord, ...] = ()
     source: tuple[Excerpt, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from grader.cohort.records import Content, Run, Stored, content_of, no_content
 from grader.cohort.roster import Student
 from grader.cohort.standing import Change, Standing, changes, standings
 from grader.cohort.store import Store
+from grader.feedback import EVERYTHING, Feedback
 from grader.grading import Settings
 from grader.report import (
     FORMAT,
@@ -44,13 +45,23 @@ class Batch:
 
 
 def grade(
-    store: Store, intake: Intake, chosen: Settings, name: str, *, attempts: str, trusted: bool
+    store: Store,
+    intake: Intake,
+    chosen: Settings,
+    name: str,
+    *,
+    attempts: str,
+    trusted: bool,
+    feedback: Feedback | None = None,
 ) -> Report:
-    """Judge what is not known, and report on all that was taken in.
+    """Judge what is not known, and report all there is to say of what was taken in.
 
+    How much of it students are told is kept with the run, from the last command that said so.
     Raises SandboxError where submissions cannot be confined and are not trusted.
     """
-    begun = store.begin(name, manifest.of(chosen, attempts))
+    begun = store.begin(name, manifest.of(chosen, attempts, feedback or EVERYTHING))
+    if feedback is not None and feedback != begun.manifest.feedback:
+        begun = store.describe(begun, replace(begun.manifest, feedback=feedback))
     key = begun.manifest.key
     known = store.known(key)
     batches = batched(intake.hand_ins, chosen)
@@ -170,7 +181,8 @@ def regrade(store: Store, name: str, chosen: Settings, *, trusted: bool) -> Regr
 
     Raises SandboxError, NoStore.
     """
-    wanted = manifest.of(chosen, store.newest(name).manifest.attempts)
+    last = store.newest(name).manifest
+    wanted = manifest.of(chosen, last.attempts, last.feedback)
     standing = store.standing(name)
     with _unpacked(store, standing) as hand_ins:
         known = store.known(wanted.key)
