@@ -5,6 +5,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
 LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
 FORMATS = (
     "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
-    "nbgrader", "parquet", "prairielearn",
+    "nbgrader", "nbgrader-db", "parquet", "prairielearn",
 )  # fmt: skip
-NEEDED = {"sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet"}
+DATABASES = ("nbgrader-db",)
+"""formats that fill in a database, and no sheet"""
+NEEDED = {
+    "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
+    "nbgrader": "nbgrader",
+}  # fmt: skip
 """what a plain installation has not, and the extra that brings it"""
 SHOWN = 50
 """how many changes, or names, are listed"""
@@ -173,8 +179,6 @@ def regrade(
     decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
     """
     with _opened(place) as store:
-        from dataclasses import replace
-
         from grader import points as points_
         from grader.cohort import course
 
@@ -295,7 +299,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 @click.option(
     "--into",
     type=click.Path(path_type=Path),
-    help="The sheet that the gradebook handed out, to be filled in.",
+    help="The sheet, or the database, that the gradebook handed out, to be filled in.",
 )
 @click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
 @click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
@@ -318,8 +322,11 @@ def export(
         standings = results(store, run)
     from grader.cohort.export import Gradebook, export, sheet
 
-    filled = None if into is None else sheet.read(into)
-    book = Gradebook(run, tuple(standings), _roster(roster), filled, column)
+    book = Gradebook(run, tuple(standings), _roster(roster), column=column)
+    if into is not None and form in DATABASES:
+        book = replace(book, database=into.read_bytes())
+    elif into is not None:
+        book = replace(book, sheet=sheet.read(into))
     try:
         exported = export(book, form)
     except ImportError as error:
