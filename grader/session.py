@@ -1,7 +1,7 @@
 """One submission at the other end of a channel, brought back when its process is gone."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from grader.sandbox.limits import Limits
 from grader.sandbox.process import NotConfined
 from grader.sandbox.wire import Message
 from grader.sandbox.worker.landmarks import Landmark
+from grader.sandbox.worker.syntax import Unit
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
 
@@ -56,6 +57,16 @@ class _Marked:
     landmarks: list[Landmark]
 
 
+@dataclass(frozen=True)
+class _Spelled:
+    units: list[Unit]
+
+
+@dataclass(frozen=True)
+class _Excerpts:
+    texts: list[str]
+
+
 @dataclass(eq=False)
 class Session:
     """A channel that starts a fresh child when the old one is gone.
@@ -90,6 +101,14 @@ class Session:
     def landmarks(self) -> list[Landmark]:
         """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
         return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
+
+    def units(self) -> list[Unit]:
+        """What was read, as words that can be compared. Raises SubmissionFailed."""
+        return taken(self._ask("units", {}), _Spelled).units
+
+    def excerpts(self, places: Sequence[tuple[int | None, int, int]]) -> list[str]:
+        """The text of cells, from one line to another. Raises SubmissionFailed."""
+        return taken(self._ask("excerpts", {"places": places}), _Excerpts).texts
 
     def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""

@@ -1,8 +1,8 @@
 """The side of the boundary on which the submission runs.
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
-read, load, landmarks, construct, function, call, tensors, fetch, write, forward, answer, vjp,
-move, copy, drop; or a series of them at once.
+read, units, excerpts, load, landmarks, construct, function, call, tensors, fetch, write, forward,
+answer, vjp, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
@@ -45,6 +45,7 @@ from grader.sandbox.worker.surroundings import (
     swallowed,
     watching,
 )
+from grader.sandbox.worker.syntax import excerpt, units
 
 MESSAGE_LIMIT = 400
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
@@ -86,6 +87,8 @@ class Host:
     def _carry_out(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
             "read": self.read,
+            "units": self.units,
+            "excerpts": self.excerpts,
             "load": self.load,
             "landmarks": self.landmarks,
             "construct": self.construct,
@@ -119,6 +122,14 @@ class Host:
             if cell.error is not None
         ]
         return {"outline": {**asdict(outline(self.source)), "broken": broken}}, ()
+
+    def units(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """What was read as words that stay the same when it is disguised."""
+        return {"units": [asdict(unit) for unit in units(self.source)]}, ()
+
+    def excerpts(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """The text at these places, each a cell, a first and a last line."""
+        return {"texts": [excerpt(self.source, *place) for place in meta["places"]]}, ()
 
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Run what the definitions of these names need, statement by statement, in order."""
