@@ -12,6 +12,7 @@ from torch import Tensor
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import NotConfined
 from grader.sandbox.wire import Message
+from grader.sandbox.worker.excerpts import Lines
 from grader.sandbox.worker.landmarks import Landmark
 from grader.sandbox.worker.syntax import Unit
 from grader.subject import failure, out_of_memory, said, taken
@@ -63,8 +64,8 @@ class _Spelled:
 
 
 @dataclass(frozen=True)
-class _Excerpts:
-    texts: list[str]
+class _Shown:
+    excerpts: list[Lines]
 
 
 @dataclass(eq=False)
@@ -106,9 +107,12 @@ class Session:
         """What was read, as words that can be compared. Raises SubmissionFailed."""
         return taken(self._ask("units", {}), _Spelled).units
 
-    def excerpts(self, places: Sequence[tuple[int | None, int, int]]) -> list[str]:
-        """The text of cells, from one line to another. Raises SubmissionFailed."""
-        return taken(self._ask("excerpts", {"places": places}), _Excerpts).texts
+    def excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[Lines]:
+        """The lines around places of the source: cells, and lines of them. Raises SubmissionFailed.
+
+        Whatever comes is the submission's word.
+        """
+        return taken(self._ask("excerpts", {"places": list(places)}), _Shown).excerpts
 
     def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""
@@ -117,13 +121,18 @@ class Session:
             self.child, other.child = None, self.child
         return other
 
+    @property
+    def alive(self) -> bool:
+        """Whether there is a child to ask."""
+        return self.child is not None and not self.child.closed
+
     def killed(self) -> bool:
         """Whether the child was ended from outside: nothing to hold against a submission."""
         return self.child is not None and self.child.killed_by_others
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
-        if self.child is not None and not self.child.closed:
+        if self.alive:
             return False
         self._not_killed(self._loaded if self.names else self._begin)
         return True

@@ -15,6 +15,7 @@ from grader.cohort.records import Stored
 from grader.cohort.similar.pairs import Document, Found, Pair, Passage, Place, found
 from grader.cohort.store import Store
 from grader.sandbox.limits import Limits
+from grader.sandbox.worker.excerpts import LINES
 from grader.sandbox.worker.syntax import Unit
 from grader.session import Server, Session
 from grader.submission import Submission, Unopened
@@ -129,6 +130,18 @@ def _texts(place: Server, store: Store, document: Document, places: Sequence[Pla
     with closing(Session(place, data, kind, Limits())) as session:
         try:
             session.read()
-            return session.excerpts([(each.cell, each.first, each.last) for each in places])
+            return [_text(session, each) for each in places]
         except SubmissionFailed:
             return [""] * len(places)
+
+
+def _text(session: Session, place: Place) -> str:
+    """The lines of a place, as far as they are sent. Raises SubmissionFailed."""
+    last = min(place.last, place.first + LINES - 1)
+    asked = [(place.cell, line) for line in range(place.first, last + 1)]
+    lines = {
+        run.line + i: text
+        for run in session.excerpts(asked)
+        for i, text in enumerate(run.text.split("\n"))
+    }
+    return "\n".join(lines[i] for _, i in asked if i in lines)

@@ -21,8 +21,6 @@ MOST = 30_000
 """how many words of a submission are worth sending"""
 LONGEST = 40
 """how many characters of a word"""
-LINES, WIDTH = 120, 200
-"""how many lines, and characters of a line, of one place are worth showing"""
 SMALL = 4
 """numbers up to here say which axis or sign is meant; larger ones are sizes"""
 NUMBERED = "$"
@@ -81,14 +79,6 @@ def _unit(cell: Cell, name: str, nodes: Sequence[ast.stmt], names: "_Names", mos
     words = [word[:LONGEST] for word, _ in speller.said[:most]]
     lines = [line for _, line in speller.said[:most]]
     return Unit(name[: 2 * LONGEST], cell.number, tuple(words), tuple(lines))
-
-
-def excerpt(source: Source, cell: int | None, first: int, last: int) -> str:
-    """The lines of a cell between two, both included, with a limit to each and to all."""
-    text = next((each.text for each in source.cells if each.number == cell), "")
-    lines = text.split("\n")[first - 1 : min(last, first - 1 + LINES)]
-    # Half of a surrogate pair is no character, and could not be sent.
-    return "\n".join(line[:WIDTH] for line in lines).encode(errors="replace").decode()
 
 
 # ---------------------------------------------------------------------------- names
