@@ -4,7 +4,6 @@ import getpass
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cohort import CohortError
+from grader.cohort.options import missing, opened, remark, roster_of, roster_option, store_option
+from grader.cohort.similar.command import similar
 
 if TYPE_CHECKING:
     from grader.cohort.standing import Change
-    from grader.cohort.store import Store
     from grader.grading import Settings
     from grader.report import Report
 
@@ -27,31 +27,14 @@ FORMATS = (
 )  # fmt: skip
 DATABASES = ("nbgrader-db",)
 """formats that fill in a database, and no sheet"""
-NEEDED = {
-    "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
-    "nbgrader": "nbgrader",
-}  # fmt: skip
-"""what a plain installation has not, and the extra that brings it"""
-SHOWN = 50
-"""how many changes, or names, are listed"""
-
-
-def _store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
-    return click.option("--store", "place", metavar="FILE|URL", help=text, **more)
-
-
-def _roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    text = "CSV file of the students: the export of any of these systems."
-    return click.option("--roster", type=click.Path(path_type=Path), help=text)(command)
 
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What `grade` is told about a course; all of it takes effect with --store only."""
     options = (
-        _store_option(),
+        store_option(),
         click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
-        _roster_option,
+        roster_option,
         click.option(
             "--layout", type=click.Choice(LAYOUTS), help="Whose download [default: auto]."
         ),
@@ -91,55 +74,23 @@ def graded(
     name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
-    with _opened(told["place"], create=True) as store:
+    with opened(told["place"], create=True) as store:
         from grader.cohort import course
         from grader.cohort.intake import Wanted, gathered
 
         attempts = told["attempts"] or "latest"
         due = told["due"]
         wanted = Wanted(
-            roster=_roster(told["roster"]),
+            roster=roster_of(told["roster"]),
             layout=told["layout"] or "auto",
             assignment=told["assignment"] or "",
             attempts=attempts,
             due=None if due is None else due.replace(tzinfo=UTC),
         )
         with gathered(paths, wanted) as intake:
-            _remark("not on the roster", intake.strangers)
-            _remark("nobody's, by their names", intake.unclaimed)
+            remark("not on the roster", intake.strangers)
+            remark("nobody's, by their names", intake.unclaimed)
             return course.grade(store, intake, chosen, name, attempts=attempts, trusted=trusted)
-
-
-def _opened(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
-    """The store. Raises CohortError where the packages are missing."""
-    try:
-        from grader.cohort import store
-    except ImportError as error:
-        raise missing(error) from None
-    return store.opened(place, create=create)
-
-
-def missing(error: ImportError) -> Exception:
-    """What to install, if that is what an import failed for."""
-    package = (error.name or "").partition(".")[0]
-    if package not in NEEDED:
-        return error
-    return CohortError(f"needs {package}: pip install 'headcheck[{NEEDED[package]}]'")
-
-
-def _roster(path: Path | None) -> Any:
-    from grader.cohort import roster
-
-    return roster.Roster() if path is None else roster.read(path)
-
-
-def _remark(what: str, names: tuple[str, ...]) -> None:
-    from grader.render.harmless import one_line
-
-    if names:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        listed = ", ".join(one_line(name) for name in names[:SHOWN])
-        click.echo(f"headcheck: {what}: {listed}{more}", err=True)
 
 
 def _who(text: str) -> tuple[str, str]:
@@ -153,10 +104,10 @@ def _who(text: str) -> tuple[str, str]:
 
 
 @click.command()
-@_store_option(required=True)
+@store_option(required=True)
 def runs(place: str) -> None:
     """List the runs of a store, the oldest first."""
-    with _opened(place) as store:
+    with opened(place) as store:
         for each in store.runs():
             about = each.manifest
             exercise = about.exercise or "any exercise"
@@ -165,7 +116,7 @@ def runs(place: str) -> None:
 
 @click.command()
 @click.argument("run")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--seed", type=int, help="Chooses other cases.")
@@ -178,7 +129,7 @@ def regrade(
     Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
     decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
     """
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader import points as points_
         from grader.cohort import course
 
@@ -225,7 +176,7 @@ def _told(changed: list["Change"], count: int, diff: bool) -> str:
 @click.command()
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("score", type=click.FloatRange(min=0), required=False)
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--exercise", metavar="SLUG", help="Where the run has several.")
 @click.option("--reason", default="", help="Why; kept with it.")
 @click.option("--clear", is_flag=True, help="Take an earlier one back.")
@@ -236,7 +187,7 @@ def override(
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = _who(who)
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort.decisions import exercise_of
         from grader.cohort.records import Override
 
@@ -254,12 +205,12 @@ def override(
 @click.command()
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("text")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--exercise", metavar="SLUG", help="About this exercise only.")
 def comment(who: str, text: str, place: str, exercise: str | None) -> None:
     """Write a comment that gradebooks take along as feedback."""
     run, student = _who(who)
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort.decisions import exercise_of
         from grader.cohort.records import Comment
 
@@ -271,7 +222,7 @@ def comment(who: str, text: str, place: str, exercise: str | None) -> None:
 @click.command()
 @click.argument("run")
 @click.option("--student", required=True, metavar="ID", help="Whose files.")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
 def replay(run: str, student: str, place: str, trusted: bool) -> None:
     """Judge a student's files again with the settings of then, and compare. Writes nothing.
@@ -280,7 +231,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
     """
     from grader import run as runner
 
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort import course
 
         again = course.replay(store, run, student, trusted=trusted)
@@ -293,9 +244,9 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 
 @click.command()
 @click.argument("run")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), required=True)
-@_roster_option
+@roster_option
 @click.option(
     "--into",
     type=click.Path(path_type=Path),
@@ -316,13 +267,13 @@ def export(
 
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort.decisions import results
 
         standings = results(store, run)
     from grader.cohort.export import Gradebook, export, sheet
 
-    book = Gradebook(run, tuple(standings), _roster(roster), column=column)
+    book = Gradebook(run, tuple(standings), roster_of(roster), column=column)
     if into is not None and form in DATABASES:
         book = replace(book, database=into.read_bytes())
     elif into is not None:
@@ -332,21 +283,21 @@ def export(
     except ImportError as error:
         raise missing(error) from None
     _write(exported.files, out)
-    _remark("not in the sheet", exported.left_out)
+    remark("not in the sheet", exported.left_out)
     sys.exit(1 if exported.left_out else 0)
 
 
 @click.command()
 @click.argument("run")
-@_store_option(required=True)
-@_roster_option
+@store_option(required=True)
+@roster_option
 @click.option("--anonymous", is_flag=True, help="Numbers for names, and no pages of students.")
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
 )
 def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: Path) -> None:
     """Write a page on a whole run: scores, the same mistakes, hard claims, everybody."""
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort.decisions import results
 
         standings = results(store, run)
@@ -354,7 +305,7 @@ def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: P
     from grader.cohort import dashboard as shown
     from grader.cohort.export import Gradebook
 
-    book = Gradebook(run, tuple(standings), _roster(roster))
+    book = Gradebook(run, tuple(standings), roster_of(roster))
     pages = {}
     if anonymous:
         book = shown.anonymous(book, secrets.token_hex())
@@ -390,4 +341,4 @@ def _author() -> str:
         return "unknown"
 
 
-COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard, similar)
