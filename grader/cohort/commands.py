@@ -47,6 +47,9 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Which of several attempts counts [default: latest].",
         ),
         click.option("--due", type=click.DateTime(), help="UTC; what comes later is late."),
+        click.option(
+            "--cluster", metavar="URL", help="Judge on the workers of this Dask scheduler."
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -58,7 +61,7 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
 
     Raises click.UsageError where something is said about a course and there is no store.
     """
-    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due")
+    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
     told = {name: options.pop(name) for name in names}
     if told["place"] is not None:
         return told
@@ -90,7 +93,18 @@ def graded(
         with gathered(paths, wanted) as intake:
             remark("not on the roster", intake.strangers)
             remark("nobody's, by their names", intake.unclaimed)
-            return course.grade(store, intake, chosen, name, attempts=attempts, trusted=trusted)
+            try:
+                return course.grade(
+                    store,
+                    intake,
+                    chosen,
+                    name,
+                    attempts=attempts,
+                    trusted=trusted,
+                    cluster=told["cluster"],
+                )
+            except ImportError as error:
+                raise missing(error) from None
 
 
 def _who(text: str) -> tuple[str, str]:

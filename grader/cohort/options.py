@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NEEDED = {
     "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
-    "nbgrader": "nbgrader",
+    "nbgrader": "nbgrader", "distributed": "cluster",
 }  # fmt: skip
 """what a plain installation has not, and the extra that brings it"""
 SHOWN = 50

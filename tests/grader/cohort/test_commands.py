@@ -195,6 +195,17 @@ def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
     )
 
 
+def test_without_dask_there_is_no_cluster_and_the_extra_is_named(
+    course: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ran = course(*GRADE, "--cluster", "tcp://127.0.0.1:9")
+    told = "headcheck: needs distributed: pip install 'headcheck[cluster]'"
+    assert (ran.code, ran.err.splitlines()[-1]) == (2, told)
+    ran = course("grade", "canvas.zip", "--cluster", "tcp://127.0.0.1:9")
+    assert "--cluster is about a course, which needs --store" in ran.err
+
+
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic"])
 def test_what_is_missing_is_named_with_the_extra_that_brings_it(package: str) -> None:
     program = f"""
