@@ -15,7 +15,7 @@ from grader.cohort.standing import EXACT, Standing
 from grader.render.harmless import harmless, one_line
 
 VERSION = 1
-STATUSES = {"passed": "pass", "failed": "fail"}
+STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
 
 
 def render(book: Gradebook) -> Exported:
