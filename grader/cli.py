@@ -287,6 +287,50 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
         click.echo(f"wrote {written}")
 
 
+@cli.command()
+@click.argument("slug")
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
+@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
+@click.option(
+    "--minutes",
+    type=click.IntRange(3, 40),
+    default=10,
+    show_default=True,
+    help="Gradescope's limit for a submission, as it is set there.",
+)
+@click.option(
+    "--wheel", type=click.Path(path_type=Path), help="headcheck's wheel; else it is made."
+)
+@limits_options
+def gradescope(
+    slug: str,
+    out: Path,
+    points: Path | None,
+    minutes: int,
+    wheel: Path | None,
+    trusted: bool,
+    **options: Any,
+) -> None:
+    """Write an autograder for an exercise, to be uploaded to Gradescope.
+
+    The archive holds headcheck with all its solutions: give it to nobody else.
+    """
+    from grader import inference, run
+    from grader.cohort import autograder, manifest
+    from grader.cohort.autograder import pack
+    from grader.cohort.autograder import wheel as wheels
+    from grader.points import worth
+
+    chosen = run.settings(slug, points, limits=_insisted(options), **options)
+    plan = autograder.Plan(manifest.of(chosen), trusted)
+    made = wheels.own() if wheel is None else wheels.read(wheel)
+    out.write_bytes(pack.archive(plan, made, minutes))
+    most = sum(worth(inference.by_slug(slug), chosen.points).values())
+    click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
+
+
 for command in commands.COMMANDS:
     cli.add_command(command)
 

@@ -68,8 +68,8 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
     began = time.monotonic()
     try:
         data = submission.read(handed_in, settings.limits_for(settings.exercise).source)
-    except Unopened as unopened:
-        return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(unopened)))]
+    except Unopened as problem:
+        return [unopened(handed_in, settings, str(problem))]
     session = Session(server, data, handed_in.kind, settings.limits_for(settings.exercise))
     with contextlib.closing(session):
         try:
@@ -288,6 +288,12 @@ def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
         return ErrorRecord("import", text, failed.cell, failed.line)
     text = f"`{name}` could not be loaded: {failed.message}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+
+
+def unopened(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+    """The record of a file that cannot be taken."""
+    error = ErrorRecord("unreadable", problem)
+    return _unjudged(handed_in, settings, time.monotonic(), error)
 
 
 def _unjudged(

@@ -36,7 +36,7 @@ from grader.sandbox.limits import Limits
 from grader.script import script_of
 from grader.submission import NotFound, Submission, Unopened
 from grader.watch import saved, stamp
-from grader.workers import Graded, Place, sandbox
+from grader.workers import Elsewhere, Graded, Place, sandbox
 
 __all__ = [
     "examined",
@@ -112,7 +112,9 @@ def grade(
     return report_of(records, server.rung)
 
 
-def judged(place: Place, found: Sequence[Submission], chosen: Settings) -> Iterator[Graded]:
+def judged(
+    place: Place | Elsewhere, found: Sequence[Submission], chosen: Settings
+) -> Iterator[Graded]:
     """Every file with its records, in order, as soon as it is judged."""
     with _progress() as progress:
         task = progress.add_task("grading", total=len(found))

@@ -29,6 +29,7 @@ from grader.report import (
     own_version,
 )
 from grader.submission import Submission, Unopened
+from grader.workers import Elsewhere, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ def grade(
     attempts: str,
     trusted: bool,
     feedback: Feedback | None = None,
+    cluster: str | None = None,
 ) -> Report:
-    """Judge what is not known, and report all there is to say of what was taken in.
+    """Judge what is not known, here or on a cluster, and report on all that was taken in.
 
     How much of it students are told is kept with the run, from the last command that said so.
     Raises SandboxError where submissions cannot be confined and are not trusted.
@@ -68,7 +70,7 @@ def grade(
     old = [(h, known[_which(b)]) for b in batches if _which(b) in known for h in b.hand_ins]
     store.link(begun, old)
     for batch, records, sandbox in _judged(
-        [b for b in batches if _which(b) not in known], chosen, trusted
+        [b for b in batches if _which(b) not in known], chosen, trusted, cluster
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
             begun = store.describe(begun, replace(begun.manifest, sandbox=sandbox))
@@ -109,7 +111,7 @@ def _which(batch: Batch) -> tuple[str, str]:
 
 
 def _judged(
-    batches: Sequence[Batch], chosen: Settings, trusted: bool
+    batches: Sequence[Batch], chosen: Settings, trusted: bool, cluster: str | None = None
 ) -> Iterator[tuple[Batch, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Each batch with its bytes and its records, as soon as it is judged.
 
@@ -125,13 +127,22 @@ def _judged(
             there[batch.submission] = batch
     if not there:
         return
-    with run.sandbox(trusted=trusted, device=chosen.device) as server:
+    with _place(chosen, trusted, cluster) as server:
         sandbox = SandboxRecord(server.rung.name, server.rung.layers, server.rung.summary)
         for handed_in, records in run.judged(server, list(there), chosen):
             batch = there[handed_in]
             content = _content(batch.hand_ins[0], limit)
             if content.digest == batch.content.digest:
                 yield replace(batch, content=content), records, sandbox
+
+
+def _place(chosen: Settings, trusted: bool, cluster: str | None) -> Place | Elsewhere:
+    """Where submissions are judged. Raises SandboxError, and ImportError without Dask."""
+    if cluster is None:
+        return run.sandbox(trusted=trusted, device=chosen.device)
+    from grader.cluster import Cluster
+
+    return Cluster(cluster, trusted=trusted)
 
 
 def _unread(hand_in: HandIn, limit: int, chosen: Settings) -> SubmissionRecord:

@@ -32,6 +32,8 @@ class Gradebook:
     standings: tuple[Standing, ...]
     roster: Roster = field(default_factory=Roster)
     sheet: Sheet | None = None
+    database: bytes = b""
+    """the database to be filled in, of formats that are none of sheets"""
     column: str = ""
     """the gradebook's name for the grade; else the run's"""
 

@@ -16,7 +16,7 @@ from grader.render.github import command
 from grader.render.harmless import harmless, one_line
 
 VERSION = 1
-STATUSES = {"passed": "pass", "failed": "fail"}
+STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
 
 
 def render(book: Gradebook) -> Exported:
