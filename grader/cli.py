@@ -3,7 +3,6 @@
 import contextlib
 import io
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 import click
 
+from grader import fault
 from grader.cohort import CohortError, commands
 from grader.options import feedback_option, telling
 
@@ -348,17 +348,7 @@ def main() -> None:
         error.show()
         sys.exit(OURS)
     except Exception as error:
-        fail(str(error) if _expected(error) else _ours(error))
-
-
-def _ours(error: Exception) -> str:
-    """One line on a fault of headcheck itself, with the place for whoever mends it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(place.filename).name}:{place.lineno}"
-    text = " ".join(str(error).split())[:300]
-    return (
-        f"a fault of headcheck itself, please report it: {type(error).__name__}: {text} ({where})"
-    )
+        fail(str(error) if _expected(error) else fault.told(error))
 
 
 def _expected(error: Exception) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exercises import Exercise
-from grader import counterexample, diagnosing, evidence, inference, points, submission
+from grader import counterexample, diagnosing, evidence, fault, inference, points, submission
 from grader.excerpts import Place, excerpts
 from grader.inference import NoTarget, Target
 from grader.points import Points
@@ -22,6 +22,7 @@ from grader.report import (
     shortened,
 )
 from grader.sandbox.limits import Limits
+from grader.sandbox.process import SandboxError
 from grader.script import Watch, unwatched, verdicts_on
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
@@ -58,6 +59,20 @@ class Settings:
     def by_hand_in(self, exercise: Exercise) -> bool:
         """Whether torch's own attention is out of reach in an exercise."""
         return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Trait.FUSED)
+
+
+def graded(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+    """The records of one file, whatever happens: a class goes on where one file shows our fault.
+
+    Nothing is said of that file but that; it has no verdict. Raises SandboxError.
+    """
+    try:
+        return grade(server, handed_in, settings)
+    except SandboxError:
+        raise
+    except Exception as error:
+        problem = ErrorRecord(fault.KIND, fault.told(error))
+        return [_unjudged(handed_in, settings, time.monotonic(), problem)]
 
 
 def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:

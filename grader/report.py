@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from grader import fault
 from grader.sandbox.jail.rung import Rung
 
 LONGEST = 4000
@@ -221,5 +222,7 @@ def without_seconds(report: Report) -> Report:
 
 
 def exit_code(report: Report) -> int:
-    """0 when everything passed, 1 when it was graded and not everything did."""
+    """0 if everything passed, 1 if not everything did, 2 if headcheck itself went wrong."""
+    if any(s.error is not None and s.error.kind == fault.KIND for s in report.submissions):
+        return 2
     return 0 if all(s.status == "passed" for s in report.submissions) else 1
