@@ -1,0 +1,1 @@
+"""What a course would write; copied beside the submissions and run there."""
