@@ -80,6 +80,7 @@ def environment(home: Path) -> dict[str, str]:
         **ONE_THREAD,
         **jupyter,
         "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "IPYTHONDIR": str(home / "ipython"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "XDG_CACHE_HOME": str(home / "cache"),
