@@ -1,16 +1,25 @@
 """What an exercise is: a contract, a statement, a solution, and what its claims are worth."""
 
+from __future__ import annotations
+
 import functools
+import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from properties import invariants, strategies
 from properties.case import Case
 from properties.contract import Contract
-from properties.invariants import values
-from properties.property import Group, Property
+from properties.group import Group
+
+if TYPE_CHECKING:  # imported where they are needed: whoever only lists exercises does not wait
+    from properties.property import Property
+
+NUMBERED = re.compile(r"^\d+\. ", re.MULTILINE)
+"""where an item of a list in Markdown begins"""
 
 POINTS: Mapping[Group, float] = {
     Group.CONTRACT: 10,
@@ -52,11 +61,15 @@ class Exercise:
     @cached_property
     def properties(self) -> tuple[Property, ...]:
         """Every invariant that makes sense for the contract."""
+        from properties import invariants
+
         return invariants.for_contract(self.contract)
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
     def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
         """The cases that each claim is tried on: the same for every submission."""
+        from properties import strategies
+
         bank = strategies.bank(self.contract, self.cases, seed)
         there = [replace(case, device=device) for case in bank]
         return {claim: claim.choose(self.contract, there) for claim in self.properties}
@@ -64,6 +77,8 @@ class Exercise:
     @cached_property
     def gate(self) -> Property:
         """The claim without which nothing earns a point: a stub keeps many by doing nothing."""
+        from properties.invariants import values
+
         attends = values.the_output_depends_on_queries_keys_and_values
         return attends if attends in self.properties else values.it_equals_the_equation
 
@@ -75,6 +90,15 @@ class Exercise:
     def statement(self) -> str:
         """What the student reads, as Markdown."""
         return (self.folder / "statement.md").read_text(encoding="utf-8")
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to think of when stuck, as Markdown, each a step further than the one before.
+
+        `hints.md` is a numbered list.
+        """
+        text = (self.folder / "hints.md").read_text(encoding="utf-8")
+        return tuple(textwrap.dedent(f"   {each}").strip() for each in NUMBERED.split(text)[1:])
 
     @property
     def solution(self) -> str:

@@ -9,7 +9,7 @@
 Everything else is given. The two starters differ in their form alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
@@ -22,6 +22,30 @@ from exercises.exercise import Exercise
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 CODE, MARKDOWN = "# %%", "# %% [markdown]"
 TO_WRITE = "...  # your code here"
+
+CHECKING = """\
+## Check
+
+Run the next cell as often as you like: it checks what is defined above, as you have it now. What
+you hand in is the file. To check that, save it and run, in a terminal:
+
+    headcheck check {slug}.ipynb"""
+
+CONTENTS = """\
+# Attention by hand
+
+Every exercise builds on those before it. Begin with the first, and go on when its check passes.
+
+| | exercise | you write |
+|--:|---|---|
+{rows}
+
+In a notebook, read the statement, write your code, and run the last cell: it checks what you have
+defined. Hints are folded up below the code; open one when you are stuck, and try again before you
+open the next.
+
+In a terminal, `headcheck check FILE` checks a saved file, `headcheck show SLUG` prints a statement,
+and `headcheck hint SLUG` a hint. `headcheck list` names the exercises."""
 
 Form = Literal["ipynb", "py", "both"]
 """A notebook, a module, or one of each."""
@@ -51,6 +75,7 @@ def module(exercise: Exercise) -> str:
         f'"""{exercise.title}.\n\n'
         f"Read what is asked:  headcheck show {exercise.slug}\n"
         f"Check your answer:   headcheck check {exercise.slug}.py\n"
+        f"When you are stuck:  headcheck hint {exercise.slug}\n"
         '"""\n'
     )
     body = "\n".join("\n".join((cell.marker, *cell.lines)) for cell in _cells(exercise))
@@ -58,19 +83,23 @@ def module(exercise: Exercise) -> str:
 
 
 def notebook(exercise: Exercise) -> str:
-    """The starter as the text of a notebook, nbformat 4.5: the statement, the cells, how to check.
+    """The starter as the text of a notebook, nbformat 4.5.
 
+    The statement, the cells, the hints, each folded up, and a cell that checks what was written.
     Raises ValueError when the markers in `solution.py` are not as they should be.
     """
-    check = (
-        "# Save the notebook, then run this cell to have your answer checked.\n"
-        f"!headcheck check {exercise.slug}.ipynb"
+    return _notebook_of(
+        [
+            v4.new_markdown_cell(exercise.statement.strip()),
+            *(_notebook_cell(cell) for cell in _cells(exercise)),
+            v4.new_markdown_cell(_folded(exercise.hints)),
+            v4.new_markdown_cell(CHECKING.format(slug=exercise.slug)),
+            v4.new_code_cell(f"from grader import check\n\ncheck({exercise.contract.name})"),
+        ]
     )
-    cells = [
-        v4.new_markdown_cell(exercise.statement.strip()),
-        *(_notebook_cell(cell) for cell in _cells(exercise)),
-        v4.new_code_cell(check),
-    ]
+
+
+def _notebook_of(cells: list[NotebookNode]) -> str:
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # nbformat's own are random
     made = v4.new_notebook(
@@ -83,18 +112,64 @@ def notebook(exercise: Exercise) -> str:
     return f"{v4.writes(made)}\n"
 
 
+def _folded(hints: Sequence[str]) -> str:
+    """Hints to be opened one by one; the blank lines let their Markdown be read as such."""
+    each = (
+        f"<details>\n<summary>Hint {number}</summary>\n\n{hint}\n\n</details>"
+        for number, hint in enumerate(hints, 1)
+    )
+    return "\n\n".join(("## Hints", *each))
+
+
+def contents(exercises: Sequence[Exercise], *, form: Form) -> str:
+    """The series in teaching order, as Markdown with a link to every file of this form."""
+    endings = [ending for ending in MAKERS if form in (ending, "both")]
+    rows = "\n".join(
+        f"| {number} | {_links(exercise, endings)} | `{exercise.contract.name}` |"
+        for number, exercise in enumerate(exercises, 1)
+    )
+    return CONTENTS.format(rows=rows)
+
+
+def _links(exercise: Exercise, endings: Sequence[str]) -> str:
+    first, *others = (f"{exercise.slug}.{ending}" for ending in endings)
+    also = "".join(f" ([{other}]({other}))" for other in others)
+    return f"[{exercise.title}]({first}){also}"
+
+
 def write(exercise: Exercise, directory: Path, *, form: Form) -> list[Path]:
     """Write the starter, or both, into a directory, which is made if it is missing.
 
     Raises FileExistsError, and writes nothing, where a file of that name is already: it may be
     somebody's answer.
     """
-    makers = {"ipynb": notebook, "py": module}
-    wanted = {
+    return _written(_starters(exercise, directory, form), directory)
+
+
+def write_all(exercises: Sequence[Exercise], directory: Path, *, form: Form) -> list[Path]:
+    """Write the starters of a series and a table of contents, in this order, contents first.
+
+    Raises FileExistsError, and writes nothing, where one of the files is there already.
+    """
+    listed = contents(exercises, form=form)
+    if form == "py":
+        wanted = {directory / "contents.md": listed}
+    else:
+        wanted = {directory / "contents.ipynb": _notebook_of([v4.new_markdown_cell(listed)])}
+    for exercise in exercises:
+        wanted |= _starters(exercise, directory, form)
+    return _written(wanted, directory)
+
+
+def _starters(exercise: Exercise, directory: Path, form: Form) -> dict[Path, str]:
+    return {
         directory / f"{exercise.slug}.{ending}": make(exercise)
-        for ending, make in makers.items()
+        for ending, make in MAKERS.items()
         if form in (ending, "both")
     }
+
+
+def _written(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
     for path in wanted:
         if path.exists():
             raise FileExistsError(
@@ -106,6 +181,10 @@ def write(exercise: Exercise, directory: Path, *, form: Form) -> list[Path]:
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     return list(wanted)
+
+
+MAKERS: Mapping[str, Callable[[Exercise], str]] = {"ipynb": notebook, "py": module}
+"""what makes the starter that has this ending"""
 
 
 def _cells(exercise: Exercise) -> list[Cell]:

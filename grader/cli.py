@@ -228,16 +228,39 @@ def show(slug: str) -> None:
 
 @cli.command()
 @click.argument("slug")
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.argument("number", type=click.IntRange(min=1), default=1)
+def hint(slug: str, number: int) -> None:
+    """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
+    from grader import run
+
+    click.echo(run.hinted(slug, number), nl=False)
+
+
+@cli.command()
+@click.argument("words", nargs=-1, metavar="[SLUG] [DIRECTORY]")
+@click.option("--all", "series", is_flag=True, help="Every exercise, and a table of contents.")
 @click.option(
     "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
 )
-def start(slug: str, directory: Path, form: Literal["ipynb", "py", "both"]) -> None:
-    """Write the starter of an exercise, as a notebook or a module, into a folder."""
-    from exercises import starter
+def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"]) -> None:
+    """Write the starter of an exercise, or of all, as a notebook or a module, into a folder.
+
+    Nothing that is there already is overwritten.
+    """
+    from exercises import ALL, starter
     from grader import inference
 
-    for written in starter.write(inference.by_slug(slug), directory, form=form):
+    slugs, folders = ((), words) if series else (words[:1], words[1:])
+    if len(folders) > 1 or not (series or slugs):
+        raise click.UsageError("write start SLUG [DIRECTORY], or start --all [DIRECTORY]")
+    folder = Path(folders[0] if folders else ".")
+    if folder.is_file():
+        raise click.UsageError(f"{folder} is a file; name a folder")
+    if series:
+        files = starter.write_all(ALL, folder, form=form)
+    else:
+        files = starter.write(inference.by_slug(slugs[0]), folder, form=form)
+    for written in files:
         click.echo(f"wrote {written}")
 
 

@@ -15,21 +15,28 @@ from reference.misconceptions import Look, Misconception
 HOPELESS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 
-def named(
+def findings(
     session: Session, bench: Bench, verdicts: Sequence[Verdict], device: str
-) -> list[DiagnosisRecord]:
+) -> tuple[Finding, ...]:
     """What is wrong with a submission that broke a claim, if that is known."""
     ended = {verdict.status for verdict in verdicts}
     if ended <= {Status.PASSED} or ended.intersection(HOPELESS):
-        return []
+        return ()
     try:
         if session.revive():
             bench.forget()
-        found = diagnose(bench, device)
-        marks = session.landmarks() if found else []
-        return [record(finding, marks) for finding in found]
+        return diagnose(bench, device)
     except SubmissionFailed:
-        return []
+        return ()
+
+
+def named(session: Session, found: Sequence[Finding]) -> list[DiagnosisRecord]:
+    """Findings for the report, each with its line of the code if it can be told."""
+    try:
+        marks = session.landmarks() if found else []
+    except SubmissionFailed:
+        marks = []
+    return [record(finding, marks) for finding in found]
 
 
 def record(finding: Finding, landmarks: Sequence[Landmark]) -> DiagnosisRecord:

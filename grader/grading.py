@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exercises import Exercise
-from grader import counterexample, diagnosing, inference, points, submission
+from grader import counterexample, diagnosing, evidence, inference, points, submission
+from grader.excerpts import Place, excerpts
 from grader.inference import NoTarget, Target
 from grader.points import Points
 from grader.report import (
     Counterexample,
+    DiagnosisRecord,
     ErrorRecord,
     NoteRecord,
     PropertyRecord,
@@ -20,7 +22,7 @@ from grader.report import (
     shortened,
 )
 from grader.sandbox.limits import Limits
-from grader.script import verdicts_on
+from grader.script import Watch, unwatched, verdicts_on
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
@@ -74,8 +76,9 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
         except SubmissionFailed as failed:
             wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
         if isinstance(wanted, ErrorRecord):
-            return [_unjudged(handed_in, settings, began, wanted)]
-        records = [_judge(session, handed_in, target, settings) for target in wanted]
+            shown = excerpts(session, [(wanted.cell, wanted.line)])
+            return [replace(_unjudged(handed_in, settings, began, wanted), source=shown)]
+        records = [judged(session, handed_in, target, settings) for target in wanted]
     gc.collect()  # a bench and its trials hang together in circles, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next one
     return records
@@ -93,9 +96,17 @@ def _targets(
         return _not_found(str(problem), outline)
 
 
-def _judge(
-    reading: Session, handed_in: Submission, target: Target, settings: Settings
+def judged(
+    reading: Session,
+    handed_in: Submission,
+    target: Target,
+    settings: Settings,
+    watch: Watch = unwatched,
 ) -> SubmissionRecord:
+    """The record of one definition; `watch` is told every verdict as soon as it is known.
+
+    Raises only what is our own fault.
+    """
     began = time.monotonic()
     session = reading.followed_by(
         settings.limits_for(target.exercise), by_hand=settings.by_hand_in(target.exercise)
@@ -104,13 +115,19 @@ def _judge(
     try:
         remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
         bench = Bench(ChannelSubject(session), contract)
-        verdicts = judge(session, bench, target.exercise, settings)
+        verdicts = judge(session, bench, target.exercise, settings, watch)
         if session.revive():
             bench.forget()
         properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
-        named = diagnosing.named(session, bench, verdicts, settings.device)
+        found = diagnosing.findings(session, bench, verdicts, settings.device)
+        named = diagnosing.named(session, found)
+        if session.alive:
+            properties = evidence.pictured(properties, verdicts, bench, found)
+        shown = excerpts(session, places(verdicts, named))
     except SubmissionFailed as failed:
-        return _unjudged(handed_in, settings, began, _load_error(failed, target.name), target)
+        error = _load_error(failed, target.name)
+        shown = excerpts(session, [(error.cell, error.line)])
+        return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
     finally:
         session.close()
     said = [*([target.note] if target.note else []), *bench.notes.values()]
@@ -127,7 +144,14 @@ def _judge(
         properties=tuple(properties),
         notes=tuple(dict.fromkeys(notes)),
         diagnosis=tuple(named),
+        source=shown,
     )
+
+
+def places(verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]) -> list[Place]:
+    """Where in the code something is to be seen: the mistakes found, and what raised."""
+    raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
+    return [*((each.cell, each.line) for each in named), *raised]
 
 
 def renamed(contract: Contract, name: str) -> Contract:
@@ -135,7 +159,13 @@ def renamed(contract: Contract, name: str) -> Contract:
     return replace(contract, name=name)
 
 
-def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings) -> list[Verdict]:
+def judge(
+    session: Session,
+    bench: Bench,
+    exercise: Exercise,
+    settings: Settings,
+    watch: Watch = unwatched,
+) -> list[Verdict]:
     """Judge every claim in order."""
 
     def one(wanted: Property, cases: Sequence[Case]) -> Verdict:
@@ -145,7 +175,7 @@ def judge(session: Session, bench: Bench, exercise: Exercise, settings: Settings
         session.close()
         bench.forget()
 
-    return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device)
+    return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device, watch)
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:

@@ -189,7 +189,7 @@ def _nothing(found: Sequence[Defined]) -> str:
     if not found:
         return "it defines no class and no function"
     for defined in found:
-        asked = [_asked(e.contract) for e in ALL if e.contract.name == defined.name]
+        asked = [asked_by(e.contract) for e in ALL if e.contract.name == defined.name]
         if asked:
             takes = ", ".join((*defined.required, *defined.optional))
             return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(asked)}"
@@ -200,7 +200,8 @@ def _nothing(found: Sequence[Defined]) -> str:
     )
 
 
-def _asked(contract: Contract) -> str:
+def asked_by(contract: Contract) -> str:
+    """What a contract asks for, as it is called."""
     names = [argument.name for argument in contract.arguments] or list(contract.call)
     return f"`{contract.name}({', '.join(names)})`"
 

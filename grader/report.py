@@ -45,6 +45,65 @@ class Counterexample:
     code: str | None = None
 
 
+Numbers = tuple[tuple[float | None, ...], ...]
+Marks = tuple[tuple[bool, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsEvidence:
+    """The attention weights of one head on one sequence: those that are right, and those got."""
+
+    case: str
+    length: int
+    of: str
+    made: str
+    sequence: int
+    head: int
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    may_attend: Marks
+    expected: Numbers
+    got: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class InfluenceEvidence:
+    """Which outputs of one sequence moved when a token changed: a row for each output."""
+
+    case: str
+    length: int
+    sequence: int
+    tokens: tuple[int, ...]
+    may: Marks
+    expected: Marks
+    got: Marks
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutEvidence:
+    """Where each number lies after the heads were split or merged: blocks of rows of columns.
+
+    A number is known by where it should be: its token, head and channel; by nothing where none is.
+    """
+
+    step: str
+    of: str
+    tokens: int
+    heads: int
+    head_dim: int
+    expected: tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]
+    got: tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What can be drawn of a claim that does not hold."""
+
+    weights: WeightsEvidence | None = None
+    influence: InfluenceEvidence | None = None
+    layouts: tuple[LayoutEvidence, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class PropertyRecord:
     """What became of one claim."""
@@ -58,6 +117,7 @@ class PropertyRecord:
     message: str = ""
     case: str | None = None
     counterexample: Counterexample | None = None
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +130,16 @@ class DiagnosisRecord:
     line: int | None
     cases_matched: int
     cases_tried: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a submission around those to look at."""
+
+    cell: int | None
+    line: int
+    text: str
+    marked: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +158,7 @@ class SubmissionRecord:
     notes: tuple[NoteRecord, ...] = ()
     error: ErrorRecord | None = None
     diagnosis: tuple[DiagnosisRecord, ...] = ()
+    source: tuple[Excerpt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ __all__ = [
     "examined",
     "exit_code",
     "grade",
+    "hinted",
     "judged",
     "rendered",
     "sandbox",
@@ -221,6 +222,16 @@ def described(rung: Rung) -> str:
     return "\n".join(lines) + "\n"
 
 
+def hinted(slug: str, number: int) -> str:
+    """One of an exercise's hints, counted from 1, and how to get the next. Raises NoTarget."""
+    hints = inference.by_slug(slug).hints
+    if not 1 <= number <= len(hints):
+        raise inference.NoTarget(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
+    last = number == len(hints)
+    more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
+    return f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n"
+
+
 def shown(slug: str) -> str:
     """What an exercise asks, and what its groups of claims are worth. Raises NoTarget."""
     exercise = inference.by_slug(slug)
@@ -231,4 +242,5 @@ def shown(slug: str) -> str:
     for group in dict.fromkeys(p.group for p in exercise.properties):
         lines.append(f"{group.value}: {exercise.worth(group):g} points")
         lines += [f"  - {claim}" for claim in groups[group.value]]
+    lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ after another, noted instead of sent. Stacked questions share a request along th
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,14 @@ LARGEST = 1 << 18
 Tensors = tuple[tuple[str, Tensor], ...]
 
 
+Watch = Callable[[Verdict], None]
+"""Is told a verdict. If all are judged a second time, it is told of each a second time."""
+
+
+def unwatched(verdict: Verdict) -> None:
+    """Nobody waits for single verdicts."""
+
+
 def verdicts_on(
     bench: Bench,
     exercise: Exercise,
@@ -39,20 +47,31 @@ def verdicts_on(
     afresh: Callable[[], None],
     seed: int = 0,
     device: str = "cpu",
+    watch: Watch = unwatched,
 ) -> list[Verdict]:
     """A verdict on every claim; `one` judges those that do not follow from exact answers.
 
     If the submission remembers what it was asked, the verdicts would depend on all that was: then
-    `afresh` makes it forget, and every claim is judged by itself.
+    `afresh` makes it forget, and every claim is judged by itself. `watch` is told each as it comes.
     """
     plan = exercise.plan(seed, device)
     known = proved(bench, exercise, seed, device)
     passed = {claim: Verdict(claim, Status.PASSED, len(plan[claim])) for claim in known}
-    verdicts = list(in_order(plan, lambda p: passed[p] if p in passed else one(p, plan[p])))
+    verdicts = _watched(
+        in_order(plan, lambda p: passed[p] if p in passed else one(p, plan[p])), watch
+    )
     if passed and any(remembers(verdict) for verdict in verdicts):
         afresh()
-        verdicts = list(in_order(plan, lambda p: one(p, plan[p])))
+        verdicts = _watched(in_order(plan, lambda p: one(p, plan[p])), watch)
     return verdicts
+
+
+def _watched(verdicts: Iterable[Verdict], watch: Watch) -> list[Verdict]:
+    seen = []
+    for verdict in verdicts:
+        watch(verdict)
+        seen.append(verdict)
+    return seen
 
 
 def remembers(verdict: Verdict) -> bool:

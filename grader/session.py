@@ -1,7 +1,7 @@
 """One submission at the other end of a channel, brought back when its process is gone."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from torch import Tensor
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import NotConfined
 from grader.sandbox.wire import Message
+from grader.sandbox.worker.excerpts import Lines
 from grader.sandbox.worker.landmarks import Landmark
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
@@ -56,6 +57,11 @@ class _Marked:
     landmarks: list[Landmark]
 
 
+@dataclass(frozen=True)
+class _Shown:
+    excerpts: list[Lines]
+
+
 @dataclass(eq=False)
 class Session:
     """A channel that starts a fresh child when the old one is gone.
@@ -91,6 +97,13 @@ class Session:
         """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
         return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
 
+    def excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[Lines]:
+        """The lines around places of the source: cells, and lines of them. Raises SubmissionFailed.
+
+        Whatever comes is the submission's word.
+        """
+        return taken(self._ask("excerpts", {"places": list(places)}), _Shown).excerpts
+
     def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""
         other = Session(self.server, self.data, self.kind, limits, by_hand)
@@ -98,13 +111,18 @@ class Session:
             self.child, other.child = None, self.child
         return other
 
+    @property
+    def alive(self) -> bool:
+        """Whether there is a child to ask."""
+        return self.child is not None and not self.child.closed
+
     def killed(self) -> bool:
         """Whether the child was ended from outside: nothing to hold against a submission."""
         return self.child is not None and self.child.killed_by_others
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
-        if self.child is not None and not self.child.closed:
+        if self.alive:
             return False
         self._not_killed(self._loaded if self.names else self._begin)
         return True

@@ -5,17 +5,21 @@ A contract says what differs: the entry point and its arguments, where the canon
 `reference.Parameters` live in the student's module, whether there is a mask, what comes back.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from properties.case import Case, Content, MaskForm, MaskType
-from properties.subject import Value
 from properties.violation import Kind, Violation
-from reference import Parameters
+
+if TYPE_CHECKING:  # whoever only lists exercises does not wait for torch
+    from torch import Tensor
+
+    from properties.subject import Value
+    from reference import Parameters
 
 
 class Entry(StrEnum):
@@ -125,7 +129,7 @@ class Contract:
     call: tuple[str, ...] = ("x",)
     returns: Returns = Returns.OUTPUT
     forward_arguments: tuple[str, ...] = ("x",)
-    transfer: tuple["Contract", "Contract"] | None = None
+    transfer: tuple[Contract, Contract] | None = None
     traits: frozenset[Trait] = frozenset()
     square: bool = False
     sizes: Mapping[str, int] | None = None
@@ -138,7 +142,7 @@ class Contract:
         """Whether queries, keys and values have a bias in this case."""
         return self.has(Trait.BIAS) and (case.bias or not self.has(Trait.BIAS_OPTION))
 
-    def exchanged(self) -> "Contract | None":
+    def exchanged(self) -> Contract | None:
         """The same contract with the names of the query and key layers exchanged.
 
         None where the two are not layers of their own: in a fused layer the order is demanded.
@@ -209,6 +213,8 @@ class Contract:
 
         Raises Violation where a tensor is missing or has another shape.
         """
+        import torch
+
         for path, shape in self.paths(case).items():
             got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"
             if got != f"shape {shape}":
@@ -231,6 +237,8 @@ def _without_outlier(content: Content) -> Content:
 
 
 def _stack(slot: Slot, parameters: Parameters, case: Case, head: int | None) -> Tensor:
+    import torch
+
     tensors = [getattr(parameters, name) for name in slot.holds]
     if head is not None:
         rows = slice(head * case.head_dim, (head + 1) * case.head_dim)

@@ -123,6 +123,8 @@ class Finding:
     """cases that were tried"""
     alike: tuple[Misconception, ...] = ()
     """other mistakes that would have given the same answers"""
+    recipe: Recipe | None = None
+    """what gives the answers, with this mistake and those found beside it; None if not known"""
 
 
 def diagnose(bench: Bench, device: str = "cpu") -> tuple[Finding, ...]:
@@ -253,8 +255,14 @@ def _recovered(bench: Bench, device: str) -> list[Sample]:
 def _sample(trial: Trial, x: Tensor | None = None, parameters: Parameters | None = None) -> Sample:
     x = trial.x if x is None else x
     parameters = parameters or trial.parameters
+    base = RIGHT if trial.contract.has(Trait.ATTENTION) else LINEAR
+    return Sample(given_in(trial, x, parameters), _answer(trial, x, parameters), base)
+
+
+def given_in(trial: Trial, x: Tensor, parameters: Parameters) -> Given:
+    """What a recipe is followed on, in a trial."""
     contract, case = trial.contract, trial.case
-    given = Given(
+    return Given(
         x=x,
         parameters=parameters,
         heads=case.heads,
@@ -266,8 +274,6 @@ def _sample(trial: Trial, x: Tensor | None = None, parameters: Parameters | None
         if contract.returns is Returns.OUTPUT_AND_WEIGHTS
         else ("output",),
     )
-    base = RIGHT if contract.has(Trait.ATTENTION) else LINEAR
-    return Sample(given, _answer(trial, x, parameters), base)
 
 
 def _answer(trial: Trial, x: Tensor, parameters: Parameters) -> tuple[Tensor, ...] | None:
@@ -308,7 +314,7 @@ def _explanation(
     with torch.no_grad():
         for candidates in (_singles(first, known), _pairs(first, known) if pairs else ()):
             found = [
-                names
+                (names, recipe)
                 for names, recipe in candidates
                 if all(sample.explained_by(recipe) for sample in others)
             ]
@@ -320,12 +326,14 @@ def _explanation(
 Names = tuple[Misconception, ...]
 
 
-def _findings(found: Sequence[Names], samples: Sequence[Sample]) -> tuple[Finding, ...]:
-    best = found[0]
-    single = [names[0] for names in found if len(names) == 1]
+def _findings(
+    found: Sequence[tuple[Names, Recipe]], samples: Sequence[Sample]
+) -> tuple[Finding, ...]:
+    best, recipe = found[0]
+    single = [names[0] for names, _ in found if len(names) == 1]
     alike = dict.fromkeys(m for m in single if m not in best and not m.rare)
     matched = sum(sample.telling for sample in samples)
-    return tuple(Finding(each, matched, len(samples), tuple(alike)) for each in best)
+    return tuple(Finding(each, matched, len(samples), tuple(alike), recipe) for each in best)
 
 
 def _singles(sample: Sample, known: Sequence[Misconception]) -> Iterator[tuple[Names, Recipe]]:

@@ -7,7 +7,6 @@ that a student reads.
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from hypothesis.errors import HypothesisException, NoSuchExample
 
 from properties.case import Case
 from properties.contract import Contract, Trait
+from properties.group import Group as Group
 from properties.strategies import Prepare, as_drawn, few_smaller, prepared, rungs, smaller, spread
 from properties.trial import Bench, Trial
 from properties.violation import Kind, Status, SubmissionFailed, Violation
@@ -25,24 +25,6 @@ FEW = 60
 """So many cases are sooner tried one after the other than searched."""
 ENOUGH = 8
 """So many cases of the bank as they are need no others beside them."""
-
-
-class Group(StrEnum):
-    """What a property is about."""
-
-    CONTRACT = "contract"
-    VALUES = "values"
-    PURITY = "purity"
-    BATCH = "batch"
-    MASK = "mask"
-    WEIGHTS = "weights"
-    SCALE = "scale"
-    HEADS = "heads"
-    GRADIENTS = "gradients"
-    DROPOUT = "dropout"
-    PRECISION = "precision"
-    DEVICE = "device"
-    INITIALISATION = "initialisation"
 
 
 Error = TypeVar("Error", bound=Exception)

@@ -7,6 +7,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from grader.render.harmless import one_line
+from grader.render.pictures import pictures
 from grader.render.view import tally, view
 from grader.report import Report, SubmissionRecord
 
@@ -18,6 +19,8 @@ SYMBOLS = {
     "out of memory": "▣",
     "not tried": "–",
 }
+LEFT_OUT = "jp-toc-ignore"
+"""the class of headings that JupyterLab leaves out of its table of contents"""
 NAME = 40
 """how many characters of a page's name come from the submission"""
 
@@ -37,6 +40,17 @@ def whole(report: Report) -> str:
     """Everything on one page, for who wants one file."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
     return _rendered("whole.html.j2", report, rows=_rows(report, links))
+
+
+def fragment(submission: SubmissionRecord) -> str:
+    """One submission without a page around it, for a notebook to show, whatever its theme.
+
+    Its rules are about nothing else on the page that it is put in, and its headings are kept out
+    of the notebook's table of contents.
+    """
+    shown = environment().get_template("fragment.html.j2").render(shown=view(submission))
+    # What a submission wrote is escaped by now: a tag is ours.
+    return re.sub(r'<(h[4-6])(?: class="([^"]*)")?>', rf'<\1 class="{LEFT_OUT} \2">', shown)
 
 
 def page_name(submission: SubmissionRecord, index: int) -> str:
@@ -80,4 +94,5 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals["symbols"] = SYMBOLS
+    environment.globals["pictures"] = pictures
     return environment

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.render.harmless import one_line
+from grader.render.seen import sentences
 from grader.render.view import Diagnosis, Group, Remark, Trouble, View, tally, view
 from grader.report import Report
 from properties.violation import Status
@@ -101,6 +102,8 @@ def _trouble(trouble: Trouble) -> Iterator[Line]:
     yield from _indented(4, trouble.details or trouble.status)
     if trouble.case:
         yield from _indented(4, f"on        {trouble.case}")
+    for sentence in sentences(trouble.evidence)[:1] if trouble.evidence else ():
+        yield Line(f"    seen      {sentence}")
     if trouble.alike:
         claims = "claims" if trouble.alike > 1 else "claim"
         yield Line(f"    {trouble.alike} more {claims} ended the same way")

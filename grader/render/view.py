@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.render.harmless import harmless, one_line
-from grader.report import DiagnosisRecord, ErrorRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report import (
+    DiagnosisRecord,
+    ErrorRecord,
+    Evidence,
+    Excerpt,
+    NoteRecord,
+    PropertyRecord,
+    SubmissionRecord,
+)
 from properties.violation import Status, place
 
 BECAUSE = "because this did not hold: "
@@ -16,6 +24,8 @@ NOTES = 20
 """how many notes are shown; a submission can cause any number of them"""
 CODE = 20_000
 """how many characters of a counterexample's code are shown"""
+EXCERPTS, SOURCE, SOURCE_LINE = 8, 160, 240
+"""how many pieces of source are shown, lines of each, and characters of a line"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,7 @@ class Trouble:
     case: str = ""
     code: str = ""
     alike: int = 0
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,24 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the submission; `marked` says whether to look at it, `why` what is wrong there."""
+
+    number: int
+    text: str
+    marked: bool = False
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Neighbouring lines of a cell or a module."""
+
+    title: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """All that is shown of one submission."""
 
@@ -82,6 +111,7 @@ class View:
     error: Remark | None
     notes: tuple[Remark, ...]
     diagnosis: Diagnosis | None = None
+    source: tuple[Source, ...] = ()
 
     @property
     def answers(self) -> str:
@@ -117,6 +147,7 @@ def view(record: SubmissionRecord) -> View:
         error=_remark(record.error) if record.error else None,
         notes=_notes(record.notes),
         diagnosis=_diagnosis(record.diagnosis),
+        source=tuple(_source(excerpt, record) for excerpt in record.source[:EXCERPTS]),
     )
 
 
@@ -160,6 +191,28 @@ def _diagnosis(found: Sequence[DiagnosisRecord]) -> Diagnosis | None:
     share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
     sentences = tuple(harmless(f.sentence) + place(f.cell, f.line) for f in found)
     return Diagnosis(f"{many} the answers to {share} inputs tried:", sentences)
+
+
+def _source(excerpt: Excerpt, record: SubmissionRecord) -> Source:
+    """Lines of the submission, with what is wrong beside those that it is known of."""
+    said: dict[int, list[str]] = {}
+    for found in record.diagnosis:
+        if found.cell == excerpt.cell and found.line is not None:
+            said.setdefault(found.line, []).append(harmless(found.sentence))
+    error = record.error
+    if error is not None and error.cell == excerpt.cell and error.line is not None:
+        said.setdefault(error.line, []).append(harmless(error.message))
+    marked = set(excerpt.marked)
+    lines = excerpt.text[: SOURCE * SOURCE_LINE].split("\n")[:SOURCE]
+    return Source(
+        "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
+        tuple(
+            SourceLine(
+                n, one_line(line.expandtabs(4), SOURCE_LINE), n in marked, tuple(said.get(n, ()))
+            )
+            for n, line in enumerate(lines, excerpt.line)
+        ),
+    )
 
 
 def _remark(record: NoteRecord | ErrorRecord) -> Remark:
@@ -289,6 +342,7 @@ def _trouble(claim: PropertyRecord, alike: int) -> Trouble:
         case="" if case in claim.message else one_line(case),
         code=harmless(shown.code, CODE) if shown and shown.code else "",
         alike=alike,
+        evidence=claim.evidence,
     )
 
 

@@ -140,7 +140,8 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -> Tens
         return torch.empty(shape, dtype=dtype)
     if dtype is torch.bool and torch.frombuffer(data, dtype=torch.uint8).max() > 1:
         raise BadFrame("a bool that is neither 0 nor 1")
-    return torch.frombuffer(data, dtype=dtype).reshape(shape)
+    # `.data`: a tensor like any other, and no view of one, which autograd treats otherwise.
+    return torch.frombuffer(data, dtype=dtype).reshape(shape).data
 
 
 def write(fd: int, message: Message, deadline: float | None = None) -> None:

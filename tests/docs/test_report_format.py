@@ -17,11 +17,16 @@ from grader.report import (
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
+    Evidence,
+    Excerpt,
+    InfluenceEvidence,
+    LayoutEvidence,
     NoteRecord,
     PropertyRecord,
     Report,
     SandboxRecord,
     SubmissionRecord,
+    WeightsEvidence,
     exit_code,
     from_json,
     report_of,
@@ -44,6 +49,11 @@ RECORDS = (
     ErrorRecord,
     SandboxRecord,
     DiagnosisRecord,
+    Evidence,
+    WeightsEvidence,
+    InfluenceEvidence,
+    LayoutEvidence,
+    Excerpt,
 )
 PLAIN = {int: "integer", str: "string", float: "number", bool: "boolean"}
 JSON = {"integer": (int,), "string": (str,), "number": (int, float), "boolean": (bool,)}
@@ -92,9 +102,9 @@ def wrong_with(value: object, kind: str, at: str = "report") -> list[str]:
     """Where a value from JSON differs from what the page says of its type."""
     plain, _, rest = kind.partition(" or ")
     if value is None:
-        return [] if rest == "null" else [f"{at} is null"]
+        return [] if rest == "null" and not plain.startswith("list") else [f"{at} is null"]
     if plain.startswith("list of ") and isinstance(value, list):
-        of = plain.removeprefix("list of ")
+        of = kind.removeprefix("list of ")
         return [w for i, each in enumerate(value) for w in wrong_with(each, of, f"{at}[{i}]")]
     if isinstance(value, dict):
         return wrong_with_fields(value, "Case" if plain == "object" else plain, at)
@@ -116,6 +126,18 @@ def example() -> str:
     return found[1]
 
 
+def some_evidence() -> Evidence:
+    """One of each kind, a number that is none and an element from nowhere among them."""
+    case, mask = str(Case()), ((True, False),)
+    return Evidence(
+        WeightsEvidence(
+            case, 2, "weights", "returned", 0, 0, (0,), (0, 1), mask, ((1.0, 0.0),), ((None, 0.5),)
+        ),
+        InfluenceEvidence(case, 2, 0, (0, 1), mask, mask, mask),
+        (LayoutEvidence("merge", "heads", 3, 2, 3, ((((0, 0, 0),),),), ((((0, 0, 1), ()),),)),),
+    )  # fmt: skip
+
+
 def a_report() -> Report:
     """One in which every field has something in it."""
     claim = PropertyRecord("kept", "It is kept.", "purity", "passed", 2.0, 2.0)
@@ -129,11 +151,13 @@ def a_report() -> Report:
         "It is equal.\n  expected  1",
         str(Case()),
         Counterexample(dataclasses.asdict(Case()), "print(1)"),
+        some_evidence(),
     )
     judged = SubmissionRecord(
         "a.ipynb", "a", "causal_attention", "A", 2.0, 5.0, "failed", 0.5,
         (claim, broken), (NoteRecord("prints", "It prints.", 3, 1), NoteRecord("float32", "…")),
         diagnosis=(DiagnosisRecord("no_scale", "It is not scaled.", 3, None, 6, 7),),
+        source=(Excerpt(3, 1, "import torch", (1,)),),
     )  # fmt: skip
     error = ErrorRecord("not_found", "no such file or folder")
     return report_of(

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.exercise import POINTS
+from exercises.starter import BEGIN, END
 from properties.contract import Entry
 from properties.property import Group
 
@@ -71,12 +73,31 @@ def test_there_are_sixteen_and_each_is_called_like_its_folder() -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_statement_has_a_title_and_hints(slug: str) -> None:
+def test_the_statement_has_a_title_and_draws_the_shapes(slug: str) -> None:
     lines = BY_SLUG[slug].statement.splitlines()
     assert lines[0].startswith("# ")
     assert [line for line in lines if line.startswith("# ") and line != lines[0]] == []
-    assert "## Hints" in lines
-    assert any(line.strip() for line in lines[lines.index("## Hints") + 1 :])
+    drawn = BY_SLUG[slug].statement.split("```\n")[1:]
+    assert any("(" in block and ", " in block for block in drawn)
+    assert "## Hints" not in lines, "hints stand in hints.md, and are shown when asked for"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_there_are_hints_and_none_gives_a_line_of_the_solution_away(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    assert len(exercise.hints) >= 2
+    assert all(hint and not hint[0].isdigit() for hint in exercise.hints)
+    regions = [part.split(END)[0] for part in exercise.solution.split(BEGIN)[1:]]
+    written = {"".join(line.split()) for region in regions for line in region.splitlines()}
+    shown = "".join("".join(exercise.hints).split())
+    assert not [line for line in written if len(line) > 8 and line in shown]
+
+
+def test_hints_are_the_items_of_a_numbered_list(tmp_path: Path) -> None:
+    text = "1. One\n   goes on.\n2. Two: 3. is no item.\n\n   A paragraph more.\n"
+    (tmp_path / "hints.md").write_text(text, encoding="utf-8")
+    made = replace(BY_SLUG["linear_layer"], folder=tmp_path)
+    assert made.hints == ("One\ngoes on.", "Two: 3. is no item.\n\nA paragraph more.")
 
 
 @pytest.mark.parametrize("slug", SLUGS)

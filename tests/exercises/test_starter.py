@@ -1,6 +1,7 @@
 """Starters: what they keep, what they leave out, and that no answer is overwritten."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def code(exercise: Exercise) -> list[str]:
 def with_solution(tmp_path: Path, text: str) -> Exercise:
     (tmp_path / "solution.py").write_text(text, encoding="utf-8")
     (tmp_path / "statement.md").write_text("# Two\n\nReturn it.\n", encoding="utf-8")
+    (tmp_path / "hints.md").write_text("1. Think.\n", encoding="utf-8")
     return replace(LINEAR, folder=tmp_path)
 
 
@@ -50,7 +52,7 @@ def test_the_module_runs_from_top_to_bottom_and_defines_what_is_asked(slug: str)
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_notebook_runs_from_top_to_bottom_and_defines_what_is_asked(slug: str) -> None:
     namespace: dict[str, Any] = {"__name__": "starter"}
-    for number, source in enumerate(code(BY_SLUG[slug])[:-1]):
+    for number, source in enumerate(code(BY_SLUG[slug])[:-1]):  # the last is the check
         exec(compile(source, f"{slug}, cell {number}", "exec"), namespace)
     assert callable(namespace[BY_SLUG[slug].contract.name])
 
@@ -91,9 +93,16 @@ def test_the_notebook_begins_with_the_statement_and_ends_with_the_check(slug: st
     assert first["cell_type"] == "markdown"
     assert first["source"] == BY_SLUG[slug].statement.strip()
     assert last["cell_type"] == "code"
-    comment, command = last["source"].splitlines()
-    assert comment.startswith("# ")
-    assert command == f"!headcheck check {slug}.ipynb"
+    assert last["source"] == f"from grader import check\n\ncheck({BY_SLUG[slug].contract.name})"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_notebook_folds_its_hints_up_and_says_how_to_check_the_file(slug: str) -> None:
+    *_, hints, checking, _ = (cell["source"] for cell in cells(BY_SLUG[slug]))
+    for number, hint in enumerate(BY_SLUG[slug].hints, 1):
+        folded = f"<details>\n<summary>Hint {number}</summary>\n\n{hint}\n\n</details>"
+        assert folded in hints
+    assert f"    headcheck check {slug}.ipynb" in checking.splitlines()
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -103,6 +112,7 @@ def test_the_module_says_what_it_is_and_where_the_statement_is(slug: str) -> Non
     head = "\n".join(rest).partition('"""')[0]
     assert f"headcheck show {slug}\n" in head
     assert f"headcheck check {slug}.py\n" in head
+    assert f"headcheck hint {slug}\n" in head
 
 
 # -------------------------------------------------------------------------- cells and regions
@@ -138,7 +148,7 @@ def two() -> int:
 
 def test_cells_are_split_at_their_markers(tmp_path: Path) -> None:
     found = [
-        (cell["cell_type"], cell["source"]) for cell in cells(with_solution(tmp_path, SOURCE))[1:-1]
+        (cell["cell_type"], cell["source"]) for cell in cells(with_solution(tmp_path, SOURCE))[1:-3]
     ]
     assert found == [
         ("markdown", "First words.\n\n- and a list"),
@@ -160,6 +170,7 @@ def test_a_module_is_the_source_with_its_regions_taken_out(tmp_path: Path) -> No
         "\n"
         "Read what is asked:  headcheck show linear_layer\n"
         "Check your answer:   headcheck check linear_layer.py\n"
+        "When you are stuck:  headcheck hint linear_layer\n"
         '"""\n'
         "\n"
         "# %% [markdown]\n"
@@ -235,7 +246,29 @@ def test_nothing_is_written_where_one_of_the_files_is_already(tmp_path: Path) ->
     assert mine.read_text(encoding="utf-8") == "my answer"
 
 
-def test_every_exercise_can_be_started_in_one_folder(tmp_path: Path) -> None:
-    for exercise in ALL:
-        starter.write(exercise, tmp_path, form="both")
-    assert len(list(tmp_path.iterdir())) == 2 * len(ALL)
+@pytest.mark.parametrize(
+    ("form", "listing"),
+    [("ipynb", "contents.ipynb"), ("py", "contents.md"), ("both", "contents.ipynb")],
+)
+def test_the_series_comes_with_its_contents_in_teaching_order(
+    tmp_path: Path, form: Form, listing: str
+) -> None:
+    first, *others = starter.write_all(ALL, tmp_path, form=form)
+    assert first == tmp_path / listing
+    text = first.read_text(encoding="utf-8")
+    if first.suffix == ".ipynb":
+        notebook = nbformat.reads(text, as_version=4)
+        nbformat.validate(notebook)
+        text = "".join(cell.source for cell in notebook.cells)
+    linked = re.findall(r"\]\((.*?)\)", text)
+    assert linked == [path.name for path in others]
+    assert list(dict.fromkeys(Path(name).stem for name in linked)) == [e.slug for e in ALL]
+    assert sorted(tmp_path.iterdir()) == sorted([first, *others])
+
+
+def test_a_series_is_not_written_over_an_answer(tmp_path: Path) -> None:
+    mine = tmp_path / f"{ALL[-1].slug}.ipynb"
+    mine.write_text("my answer", encoding="utf-8")
+    with pytest.raises(FileExistsError, match=r"already there, .* nothing was written"):
+        starter.write_all(ALL, tmp_path, form="ipynb")
+    assert list(tmp_path.iterdir()) == [mine]

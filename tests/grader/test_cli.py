@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from exercises import ALL
+from exercises import ALL, BY_SLUG
 from grader import run
 from grader.cli import main
 from grader.report import from_json
@@ -254,7 +254,7 @@ def test_an_interrupt_ends_with_2(headcheck: Command, monkeypatch: pytest.Monkey
     assert ran.err.strip() == "headcheck: interrupted"
 
 
-# ----------------------------------------------------------------------- list, show, start
+# ----------------------------------------------------------------- list, show, hint, start
 
 
 def test_list_names_every_exercise_in_order(headcheck: Command) -> None:
@@ -272,10 +272,46 @@ def test_show_tells_what_is_asked_and_what_it_is_worth(headcheck: Command, exerc
     assert "values: 30 points" in ran.out
 
 
-@pytest.mark.parametrize("command", ["show", "start"])
+@pytest.mark.parametrize("command", ["show", "start", "hint"])
 def test_a_misspelt_exercise_is_suggested(headcheck: Command, command: str) -> None:
     message = "there is no exercise 'self_attention_v3'; did you mean self_attention_v2?"
     assert one_line(headcheck(command, "self_attention_v3")) in (message, message.replace("2", "1"))
+
+
+def test_hints_are_shown_one_at_a_time(headcheck: Command) -> None:
+    first, second, third = BY_SLUG["causal_attention"].hints
+    ran = headcheck("hint", "causal_attention")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"Hint 1 of 3\n\n{first}\n\nThe next: headcheck hint causal_attention 2\n"
+    assert second in headcheck("hint", "causal_attention", "2").out
+    last = headcheck("hint", "causal_attention", "3").out
+    assert last == f"Hint 3 of 3\n\n{third}\n\nThis was the last.\n"
+
+
+def test_a_hint_that_is_not_there_is_refused(headcheck: Command) -> None:
+    assert one_line(headcheck("hint", "causal_attention", "4")) == (
+        "causal_attention has 3 hints, counted from 1; no hint 4"
+    )
+
+
+def test_show_keeps_the_hints_for_who_asks(headcheck: Command) -> None:
+    shown = headcheck("show", "causal_attention").out
+    assert not [hint for hint in BY_SLUG["causal_attention"].hints if hint in shown]
+    assert shown.endswith("Stuck? There are 3 hints: headcheck hint causal_attention\n")
+
+
+def test_start_all_writes_the_series_and_its_contents(headcheck: Command) -> None:
+    ran = headcheck("start", "--all", "course")
+    files = ["contents.ipynb", *(f"{exercise.slug}.ipynb" for exercise in ALL)]
+    assert ran.out.splitlines() == [f"wrote {Path('course') / name}" for name in files]
+    assert "nothing was written" in one_line(headcheck("start", "--all", "course"))
+
+
+@pytest.mark.parametrize("words", [(), ("a", "b", "c"), ("--all", "a", "b")])
+def test_start_says_what_it_takes(headcheck: Command, words: tuple[str, ...]) -> None:
+    ran = headcheck("start", *words)
+    assert ran.code == 2
+    assert "write start SLUG [DIRECTORY], or start --all [DIRECTORY]" in ran.err
 
 
 def test_start_writes_a_starter_once(headcheck: Command) -> None:
@@ -321,7 +357,9 @@ HEAVY = "[m for m in ('torch', 'hypothesis', 'numpy', 'IPython', 'jinja2') if m 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["grade", "--help"], ["--version"], ["nonsense"]], ids=" ".join
+    "arguments",
+    [["--help"], ["grade", "--help"], ["--version"], ["list"], ["nonsense"]],
+    ids=" ".join,
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     program = f"""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.diagnosing import named, place, record
+from grader.diagnosing import findings, named, place, record
 from grader.sandbox.worker.landmarks import Landmark
 from grader.session import Session
 from properties.diagnosis import Finding
@@ -78,4 +78,5 @@ def test_what_passed_or_cannot_be_asked_is_not_diagnosed(
     monkeypatch.setattr("grader.diagnosing.diagnose", diagnosed)
     verdict = Verdict(None, status)  # type: ignore[arg-type]
     nothing: Session = None  # type: ignore[assignment]
-    assert named(nothing, nothing, [verdict], "cpu") == []  # type: ignore[arg-type]
+    assert findings(nothing, nothing, [verdict], "cpu") == ()  # type: ignore[arg-type]
+    assert named(nothing, ()) == []

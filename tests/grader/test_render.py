@@ -395,6 +395,36 @@ def test_failed_groups_are_open_and_others_closed() -> None:
     assert groups == [False, True, True, False]
 
 
+def test_a_fragment_says_what_a_page_says_and_needs_no_page() -> None:
+    for record in (RIGHT, WRONG, unjudged()):
+        shown = Outline(html.fragment(record))
+        said = Outline(html.page(record, report(record))).words
+        assert shown.names()[0] == "div"
+        assert not {"script", "link", "img", "iframe", "html", "body", "h1"} & set(shown.names())
+        body = [line for line in shown.words.splitlines() if line.strip()]
+        assert not [line for line in body[2:] if line not in said]
+        assert "http://" not in shown.words and "url(" not in html.fragment(record)
+        headings = [attributes for level in "456" for attributes in shown.all(f"h{level}")]
+        assert headings
+        assert all("jp-toc-ignore" in (each["class"] or "").split() for each in headings)
+
+
+def test_the_rules_of_a_fragment_are_about_nothing_else() -> None:
+    css = html.fragment(RIGHT).split("<style>")[1].split("</style>")[0]
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
+    depth, selectors, last = 0, [], 0
+    for at, character in enumerate(css):
+        if character == "{":
+            if depth == 0:
+                selectors.append(" ".join(css[last:at].split()))
+            depth += 1
+        elif character == "}":
+            depth, last = depth - 1, at + 1
+    assert depth == 0
+    for selector in selectors:
+        assert all(".headcheck.headcheck" in part for part in selector.split(",")), selector
+
+
 def test_a_group_lists_what_ended_like_a_claim_of_another() -> None:
     record = submission(crashed(SHAPE, "contract"), crashed(FUTURE, "mask"))
     words = Outline(html.page(record, report(record))).words

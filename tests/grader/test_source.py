@@ -270,6 +270,7 @@ def test_top_level_await_is_fine_in_a_notebook() -> None:
         "%time y = 3\nx",
         "/print 1 2\nx",
         "%%time\nx",
+        "%%headcheck linear_layer\nx",
         "\n%%time\n\n%%capture out\nx\n%matplotlib inline\ny",
         "%%timeit -n 10\nx",
         "%%prun -s cumulative\nx",

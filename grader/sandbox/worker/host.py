@@ -1,8 +1,8 @@
 """The side of the boundary on which the submission runs.
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
-read, load, landmarks, construct, function, call, tensors, fetch, write, forward, answer, vjp,
-move, copy, drop; or a series of them at once.
+read, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward, answer,
+vjp, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
@@ -30,9 +30,10 @@ from grader.sandbox.worker.calling import (
     set_training,
     tensors_of,
 )
+from grader.sandbox.worker.excerpts import excerpts
 from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
-from grader.sandbox.worker.slicing import Step, needed, where
+from grader.sandbox.worker.slicing import Position, Step, needed, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
 from grader.sandbox.worker.surroundings import (
     GRADIENTS,
@@ -81,13 +82,15 @@ class Host:
                 meta, tensors = self._carry_out(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
-            return Message(request.id, "raised", report(self._cause(error)))
+            cause = self._cause(error)
+            return Message(request.id, "raised", report(cause, self.place(cause)))
 
     def _carry_out(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
             "read": self.read,
             "load": self.load,
             "landmarks": self.landmarks,
+            "excerpts": self.excerpts,
             "construct": self.construct,
             "function": self.function,
             "call": self.call,
@@ -109,6 +112,10 @@ class Host:
         if type(error) is NameError and error.name in self.lost:
             return self.lost[error.name]
         return error
+
+    def place(self, error: BaseException) -> Position | None:
+        """Where in the submission an error was raised, as far as its frames tell."""
+        return where(error)
 
     def read(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Read the source without running any of it, and say what it defines."""
@@ -138,6 +145,11 @@ class Host:
     def landmarks(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Where in the code of a definition the steps of attention are."""
         return {"landmarks": [asdict(mark) for mark in landmarks(self.source, meta["name"])]}, ()
+
+    def excerpts(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """The lines around places in the source."""
+        places = [(cell, line) for cell, line in meta["places"]]
+        return {"excerpts": [asdict(lines) for lines in excerpts(self.source, places)]}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
         """Run the steps that these names need; the first thing that went wrong, if any did."""
@@ -365,9 +377,9 @@ def needed_by_all(source: Source, names: list[str]) -> list[Step]:
     return [steps[place] for place in sorted(steps)]
 
 
-def report(error: BaseException) -> dict[str, Any]:
+def report(error: BaseException, place: Position | None = None) -> dict[str, Any]:
     """What the submission raised, in one line, and where in its own code."""
-    cell, line = where(error) or (None, None)
+    cell, line = place or (None, None)
     # Half of a surrogate pair is no character, and could not be sent.
     text = str(error).encode(errors="replace").decode()
     text = " ".join(text.split())[:MESSAGE_LIMIT]

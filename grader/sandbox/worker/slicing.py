@@ -38,7 +38,7 @@ import ast
 import re
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, TracebackType
@@ -107,26 +107,34 @@ def filename_of(cell: int | None) -> str:
     return "<submission>" if cell is None else f"<cell {cell}>"
 
 
-def where(problem: BaseException | TracebackType | None) -> tuple[int | None, int] | None:
-    """The cell and line of the innermost frame in the submission; None if there is none.
-
-    A syntax error found while compiling a step has no frame there, but says its place.
-    """
-    if isinstance(problem, SyntaxError) and (place := _place(problem.filename, problem.lineno)):
-        return place
-    trace = problem.__traceback__ if isinstance(problem, BaseException) else problem
-    found = None
-    while trace is not None:
-        found = _place(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or found
-        trace = trace.tb_next
-    return found
+Position = tuple[int | None, int]
+"""A cell, or None for a module, and a line."""
 
 
-def _place(filename: str | None, line: int | None) -> tuple[int | None, int] | None:
+def _place(filename: str | None, line: int | None) -> Position | None:
     match = _FILENAME.fullmatch(filename or "")
     if match is None:
         return None
     return (int(match[1]) if match[1] else None), line or 1
+
+
+def where(
+    problem: BaseException | TracebackType | None,
+    place_of: Callable[[str | None, int | None], Position | None] = _place,
+) -> Position | None:
+    """The cell and line of the innermost frame in the submission; None if there is none.
+
+    `place_of` knows the submission's files; by default, those that steps were compiled under.
+    A syntax error found while compiling a step has no frame there, but says its place.
+    """
+    if isinstance(problem, SyntaxError) and (place := place_of(problem.filename, problem.lineno)):
+        return place
+    trace = problem.__traceback__ if isinstance(problem, BaseException) else problem
+    found = None
+    while trace is not None:
+        found = place_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or found
+        trace = trace.tb_next
+    return found
 
 
 # ---------------------------------------------------------------------------- programs

@@ -29,7 +29,7 @@ from IPython.core.inputtransformer2 import (
 MAX_DEPTH = 200
 """Deepest syntax tree that is read; real code stays below 40, the recursion limit is 1000."""
 
-_BODY_IS_PYTHON = frozenset({"capture", "prun", "time", "timeit"})
+_BODY_IS_PYTHON = frozenset({"capture", "headcheck", "prun", "time", "timeit"})
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it and hand in the file inside",
     b"\x1f\x8b": "a gzip archive; unpack it and hand in the file inside",

@@ -1,0 +1,102 @@
+"""What feedback costs: `python -m benchmarks.feedback [ANSWERS] [SLUG]`.
+
+Grades so many of an exercise's wrong answers and as many right ones, as trusted code in this
+process, and prints what taking the evidence for pictures and the marked lines costs, what
+rendering the page costs, and how large pages are: medians, and the most.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+from unittest import mock
+
+from exercises import BY_SLUG
+from exercises.exercise import Exercise
+from grader.evidence import pictured
+from grader.excerpts import excerpts
+from grader.grading import Settings, grade
+from grader.render import html, text
+from grader.report import SubmissionRecord, report_of
+from grader.submission import find
+from grader.unconfined import Unconfined
+
+ANSWERS, SLUG = 24, "multi_head_attention"
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass
+class Clock:
+    """Seconds of processor time, one number for each call."""
+
+    spent: list[float] = field(default_factory=list)
+
+    def timed(self, function: Callable[P, T]) -> Callable[P, T]:
+        """The same function, its calls timed."""
+
+        @wraps(function)
+        def called(*arguments: P.args, **named: P.kwargs) -> T:
+            began = time.process_time()
+            try:
+                return function(*arguments, **named)
+            finally:
+                self.spent.append(time.process_time() - began)
+
+        return called
+
+
+def main() -> None:
+    """Measure and print."""
+    answers = int(sys.argv[1]) if len(sys.argv) > 1 else ANSWERS
+    exercise = BY_SLUG[sys.argv[2] if len(sys.argv) > 2 else SLUG]
+    for kind in ("wrong", "right"):
+        report_on(kind, exercise, chosen(exercise.folder / "answers" / kind, answers))
+
+
+def chosen(folder: Path, count: int) -> list[Path]:
+    """So many answers of a folder, evenly from its whole length."""
+    there = sorted(folder.glob("*.py"))
+    return there[:: max(1, len(there) // count)][:count]
+
+
+def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
+    """Grade and render these answers, and print what it took."""
+    evidence, lines, pages, texts = Clock(), Clock(), Clock(), Clock()
+    records: list[SubmissionRecord] = []
+    with (
+        mock.patch("grader.evidence.pictured", evidence.timed(pictured)),
+        mock.patch("grader.grading.excerpts", lines.timed(excerpts)),
+    ):
+        for handed_in in find([str(path) for path in paths]):
+            records += grade(Unconfined("trusted"), handed_in, Settings(exercise=exercise))
+    report = report_of(records)
+    page, said = pages.timed(html.page), texts.timed(text.render)
+    page(records[0], report)
+    pages.spent.clear()  # the first one compiled the templates
+    sizes = [len(page(record, report).encode()) / 1024 for record in records]
+    for record in records:
+        said(report_of([record]))
+    drawn = sum(any(p.evidence for p in record.properties) for record in records)
+    print(f"{kind}: {len(records)} submissions, {drawn} with pictures")
+    for name, clock in (
+        ("evidence", evidence),
+        ("source", lines),
+        ("page", pages),
+        ("text", texts),
+    ):
+        print(row(name, [1000 * seconds for seconds in clock.spent], "ms"))
+    print(row("size of a page", sizes, "KiB"))
+
+
+def row(name: str, values: Sequence[float], unit: str) -> str:
+    """A name, the median and the most."""
+    return f"  {name:<15} {statistics.median(values):6.1f} {unit}, at most {max(values):.1f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Colours for numbers, which people who see colours differently can tell apart, too.
+
+The scales are straight lines in Oklab between few fixed colours. Lightness falls evenly along the
+sequential one, and along each half of the diverging one; their hues are blue and yellow, and blue
+and orange, which the usual kinds of colour blindness leave apart. Every cell also holds its number.
+
+Source: Björn Ottosson 2020, "A perceptual color space for image processing".
+"""
+
+from functools import cache
+
+Lab = tuple[float, float, float]
+
+LOW: Lab = (0.97, -0.01, 0.045)
+HIGH: Lab = (0.32, 0.0, -0.115)
+"""from pale yellow to dark blue"""
+LESS: Lab = (0.45, -0.02, -0.14)
+NONE: Lab = (0.975, 0.0, 0.005)
+MORE: Lab = (0.56, 0.09, 0.11)
+"""from blue by nearly white to orange"""
+STEPS = 200
+UNKNOWN = "#8a8a8a"
+"""for what is no number"""
+ORIGINS = ("#bfe1f5", "#f7e6a4", "#e9c8dd", "#cfe8cf", "#e3dccf", "#d5d5ea")
+"""pale, for as many things as have no order; each cell also says which one it is"""
+
+
+def sequential(share: float) -> str:
+    """The colour of a number between 0 and 1."""
+    return _sequential(round(min(max(share, 0.0), 1.0) * STEPS))
+
+
+def diverging(share: float) -> str:
+    """The colour of a number between -1 and 1: blue below 0, orange above."""
+    return _diverging(round(min(max(share, -1.0), 1.0) * STEPS))
+
+
+def ink(colour: str) -> str:
+    """Black or white, whichever stands out more on a colour."""
+    return "#000" if luminance(colour) > 0.179 else "#fff"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance by WCAG 2: 0 for black, 1 for white."""
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@cache
+def _sequential(step: int) -> str:
+    return _hex(_between(LOW, HIGH, step / STEPS))
+
+
+@cache
+def _diverging(step: int) -> str:
+    return _hex(_between(NONE, MORE if step > 0 else LESS, abs(step) / STEPS))
+
+
+def _between(one: Lab, other: Lab, share: float) -> Lab:
+    lightness, a, b = (x + share * (y - x) for x, y in zip(one, other, strict=True))
+    return lightness, a, b
+
+
+def _hex(lab: Lab) -> str:
+    """Oklab to sRGB, as Ottosson gives it."""
+    lightness, a, b = lab
+    long, middle, short = (
+        (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3,
+        (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3,
+        (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3,
+    )
+    linear = (
+        4.0767416621 * long - 3.3077115913 * middle + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * middle - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * middle + 1.7076147010 * short,
+    )
+    return "#" + "".join(f"{round(255 * _gamma(min(max(c, 0.0), 1.0))):02x}" for c in linear)
+
+
+def _gamma(channel: float) -> float:
+    return 12.92 * channel if channel <= 0.0031308 else 1.055 * channel ** (1 / 2.4) - 0.055

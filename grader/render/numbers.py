@@ -1,0 +1,29 @@
+"""Numbers in cells: as short as can be read."""
+
+import math
+
+
+def cell(value: float | None, *, signed: bool = False) -> str:
+    """A number in at most five characters or so; `NaN` for what is no finite number."""
+    if value is None:
+        return "NaN"
+    sign = "−" if value < 0 else "+" if signed and value > 0 else ""
+    return sign + _size(abs(value))
+
+
+def _size(value: float) -> str:
+    if not math.isfinite(value):
+        return "∞"
+    if value in (0, 1):
+        return f"{value:g}"
+    if 0.005 <= value < 10:
+        return f"{value:.2f}"
+    if 10 <= value < 1000:
+        return f"{value:.0f}"
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def listed(values: tuple[float | None, ...]) -> str:
+    """A row of numbers, as a sentence can hold it."""
+    return " ".join(map(cell, values))

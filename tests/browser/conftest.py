@@ -1,0 +1,127 @@
+"""A headless Chromium, and pages that were rendered from real verdicts.
+
+The browser is the system's: Playwright only drives it, and downloads none.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import exercises
+from exercises import BY_SLUG
+from grader.grading import Settings, grade
+from grader.render import html
+from grader.report import Report, SubmissionRecord, report_of
+from grader.submission import find
+from grader.unconfined import Unconfined
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SLUG = "multi_head_attention"
+FOLDER = Path(exercises.__file__).parent / SLUG
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202e\x1b[31m" + "w" * 3000
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Chromium without a window."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"there is no browser: none of {', '.join(NAMES)}")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path)
+        yield started
+        started.close()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page that a file was opened on, and what went wrong with it."""
+
+    page: "Page"
+    errors: list[str]
+    asked_for: list[str]
+    """what it wanted from elsewhere"""
+
+
+class Reader:
+    """Opens files as somebody does who has no network."""
+
+    def __init__(self, context: "BrowserContext") -> None:
+        self.context = context
+
+    def open(self, path: Path) -> Shown:
+        page = self.context.new_page()
+        shown = Shown(page, [], [])
+        page.on(
+            "console",
+            lambda said: shown.errors.append(said.text) if said.type != "log" else None,
+        )
+        page.on("pageerror", lambda error: shown.errors.append(str(error)))
+        page.on("dialog", lambda dialog: shown.errors.append(f"dialog {dialog.message}"))
+        own = path.as_uri()
+        page.on(
+            "request",
+            lambda asked: shown.asked_for.append(asked.url) if asked.url != own else None,
+        )
+        page.goto(own)
+        return shown
+
+
+@pytest.fixture
+def reader(browser: "Browser") -> Iterator[Reader]:
+    """A profile of its own, offline."""
+    context = browser.new_context(offline=True, viewport={"width": 900, "height": 1000})
+    yield Reader(context)
+    context.close()
+
+
+# -------------------------------------------------------------------------------------- pages
+
+
+def judged(path: Path) -> SubmissionRecord:
+    """The record of a trusted file."""
+    [handed_in] = find([str(path)])
+    [record] = grade(Unconfined("trusted"), handed_in, Settings(exercise=BY_SLUG[SLUG]))
+    return replace(record, file=f"class/{path.name}")
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """One of each: wrong in the split, wrong in the mask, right, no Python, and full of tricks."""
+    broken = tmp_path_factory.mktemp("class") / "broken.py"
+    broken.write_text("class MultiHeadAttention(\n    pass\n")
+    wrong = [
+        judged(FOLDER / "answers" / "wrong" / f"{name}.py")
+        for name in ("split_without_transpose", "mask_after_softmax")
+    ]
+    hostile = replace(
+        wrong[0],
+        file=HOSTILE,
+        name=HOSTILE,
+        diagnosis=tuple(replace(d, sentence=HOSTILE) for d in wrong[0].diagnosis),
+        properties=tuple(replace(p, message=HOSTILE, claim=HOSTILE) for p in wrong[0].properties),
+        source=tuple(replace(e, text=HOSTILE) for e in wrong[0].source),
+    )
+    others = judged(FOLDER / "solution.py"), judged(broken)
+    return report_of([*wrong, *others, hostile])
+
+
+PAGES = ("index", "split", "mask", "right", "broken", "hostile", "whole")
+
+
+@pytest.fixture(scope="session")
+def pages(report: Report, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of the report, by what is on them."""
+    folder = tmp_path_factory.mktemp("report")
+    written = [html.index(report), *(html.page(s, report) for s in report.submissions)]
+    for name, text in zip(PAGES, [*written, html.whole(report)], strict=True):
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in PAGES}
