@@ -25,7 +25,7 @@ FEW = 3
 """so many cases a claim gets where they are large, as in the exercise of GPT-2's size"""
 LOOK_S = 0.5
 JOBS = (1, 2)
-SMALL = {"d_in": 16, "heads": 2, "head_dim": 8}
+SMALL = {"batch": 2, "d_in": 16, "heads": 2, "head_dim": 8}
 SUBMISSIONS, QUICK_SUBMISSIONS = (10, 100, 500, 2000), (2, 10)
 CASES, QUICK_CASES = (10, 24, 100, 300, 1000), (10, 24)
 TOKENS, QUICK_TOKENS = (8, 64, 256, 1024), (8, 64)
@@ -120,7 +120,7 @@ def by_size(quick: bool) -> None:
     """Modules as wide as their tokens."""
     print(f"| heads × width of a head {POINT}")
     for heads, width in QUICK_SIZES if quick else SIZES:
-        sizes = {"d_in": width, "heads": heads, "head_dim": width // heads}
+        sizes = {"batch": 2, "d_in": width, "heads": heads, "head_dim": width // heads}
         print(f"| {heads} × {width // heads} | {point(FEW, sizes)} |", flush=True)
 
 
