@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 
 from benchmarks import spending
-from benchmarks.peers.classroom import classroom
+from benchmarks.peers.classroom import classroom, write_solutions
 from benchmarks.spending import ROOT, Command, Spent
 from exercises.multi_head_attention import EXERCISE
 
@@ -56,7 +56,8 @@ class Point:
 
 POINT = (
     "| cases in all | CPU s, the first ever | CPU s with one submission "
-    "| CPU s, each further | wall s, each further | largest process |\n|---|---|---|---|---|---|---|"
+    "| CPU s, each further | wall s, each further | largest process |\n"
+    "|---|---|---|---|---|---|---|"
 )
 
 
@@ -129,11 +130,11 @@ def point(cases: int, sizes: Mapping[str, int]) -> Point:
     with tempfile.TemporaryDirectory() as scratch:
         home, one, many = (Path(scratch, name) for name in ("home", "one", "many"))
         home.mkdir()
-        fill(one, 1)
-        fill(many, 1 + MORE)
+        write_solutions(one, 1)
+        write_solutions(many, 1 + MORE)
         more = (str(cases), *(f"{name}={size}" for name, size in sizes.items()))
-        runs = [_sized(folder, more, home) for folder in (one, one, many)]
-    return Point(*runs, cases=int(runs[-1].said.split()[1]))
+        first, again, all_ = (_sized(folder, more, home) for folder in (one, one, many))
+    return Point(first, again, all_, cases=int(all_.said.split()[1]))
 
 
 def _sized(folder: Path, more: tuple[str, ...], home: Path) -> Spent:
@@ -142,14 +143,6 @@ def _sized(folder: Path, more: tuple[str, ...], home: Path) -> Spent:
     if int(spent.said.split()[0]) != len(list(folder.iterdir())):
         raise SystemExit(f"a right answer did not pass: benchmarks.sized {' '.join(more)}")
     return spent
-
-
-def fill(folder: Path, count: int) -> None:
-    """A folder with so many modules, each the solution."""
-    folder.mkdir()
-    source = EXERCISE.solution
-    for i in range(count):
-        (folder / f"s{i:04}.py").write_text(source, encoding="utf-8")
 
 
 PARTS: Mapping[str, Callable[[bool], None]] = {

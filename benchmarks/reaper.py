@@ -35,7 +35,9 @@ def main(fd: int, every: float, command: list[str]) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this kernel has no subreapers")
     began = time.monotonic()
-    pid = os.posix_spawnp(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, fd)])
+    pid = os.posix_spawnp(
+        command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, fd)]
+    )
     together = watched(pid, every)
     wall = time.monotonic() - began
     status = reaped(pid)

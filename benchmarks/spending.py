@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 REAPER = ROOT / "benchmarks" / "reaper.py"
@@ -47,7 +48,7 @@ def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int]
     """
     ours, theirs = os.pipe()
     words = [sys.executable, "-I", str(REAPER), str(theirs), str(every), *command.words]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(ours) as told:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(ours) as told:
         ended = subprocess.run(
             words,
             cwd=command.folder,
@@ -67,7 +68,7 @@ def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int]
     return Spent(said=said, **known)
 
 
-def _text(file: "tempfile._TemporaryFileWrapper[bytes]") -> str:
+def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode("utf-8", "replace")
 

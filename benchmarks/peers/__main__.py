@@ -3,8 +3,8 @@
 A class of made-up students, half of them right, is graded by headcheck and by each of the peers in
 turn, A B A B ..., as whole processes with everything that they start, on one torch thread. Before
 that each grades a class of two, unmeasured, so that everything is compiled and in the disk's cache.
-Files are laid out afresh each time; that is not measured. A tool that calls a right answer wrong, or
-every wrong one right, is not set up as it should be and ends the run.
+Files are laid out afresh each time; that is not measured. A tool that calls a right answer wrong,
+or every wrong one right, is not set up as it should be and ends the run.
 
 Prints a table of medians. With --plot FILE it also draws them.
 """
@@ -14,8 +14,9 @@ import importlib.util
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from benchmarks import spending
@@ -36,6 +37,7 @@ PEERS: dict[str, Tool] = {
     "xdist": tools.Together(),
 }
 SUBMISSIONS, ROUNDS = 12, 3
+CPU, WALL, LARGEST = attrgetter("cpu"), attrgetter("wall"), attrgetter("largest")
 HEADER = """\
 | tool | checks of a submission | CPU s each | wall s each | CPU × ours | wall × ours \
 | largest process | wrong ones found |
@@ -52,14 +54,14 @@ class Measured:
     found: int = 0
     """wrong answers that it took for wrong"""
 
-    def median(self, what: str) -> float:
-        """Of all runs."""
-        return statistics.median(getattr(run, what) for run in self.runs)
+    def median(self, of: Callable[[Spent], float]) -> float:
+        """Over all runs."""
+        return statistics.median(map(of, self.runs))
 
-    def ratio(self, what: str) -> float:
+    def ratio(self, of: Callable[[Spent], float]) -> float:
         """The median of how many times as much it took as ours, pair by pair."""
         pairs = zip(self.runs, self.ours, strict=True)
-        return statistics.median(getattr(a, what) / getattr(b, what) for a, b in pairs)
+        return statistics.median(of(theirs) / of(ours) for theirs, ours in pairs)
 
 
 def main() -> None:
@@ -79,7 +81,7 @@ def main() -> None:
         print(_row(each, len(students), wrong))
     if asked.plot:
         names = [each.tool.name for each in measured]
-        picture.draw(names, [each.median("cpu") / len(students) for each in measured], asked.plot)
+        picture.draw(names, [each.median(CPU) / len(students) for each in measured], asked.plot)
 
 
 def _arguments() -> argparse.Namespace:
@@ -131,11 +133,11 @@ def _row(measured: Measured, count: int, wrong: int) -> str:
     cells = [
         measured.tool.name,
         measured.tool.checks,
-        f"{measured.median('cpu') / count:.3f}",
-        f"{measured.median('wall') / count:.3f}",
-        f"{measured.ratio('cpu'):.1f}",
-        f"{measured.ratio('wall'):.1f}",
-        f"{measured.median('largest') / 1e6:.0f} MB",
+        f"{measured.median(CPU) / count:.3f}",
+        f"{measured.median(WALL) / count:.3f}",
+        f"{measured.ratio(CPU):.1f}",
+        f"{measured.ratio(WALL):.1f}",
+        f"{measured.median(LARGEST) / 1e6:.0f} MB",
         f"{measured.found} of {wrong}",
     ]
     return f"| {' | '.join(cells)} |"

@@ -45,10 +45,9 @@ class Student:
         title = v4.new_markdown_cell(f"# {EXERCISE.title}\n\n{self.name}")
         code = [v4.new_code_cell(cell) for cell in self.cells]
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        return v4.new_notebook(
-            cells=[title, *code, *more],
-            metadata={"kernelspec": kernel, "language_info": {"name": "python"}},
-        )
+        known = {"kernelspec": kernel, "language_info": {"name": "python"}}
+        made: NotebookNode = v4.new_notebook(cells=[title, *code, *more], metadata=known)
+        return made
 
     def module(self) -> str:
         """The same as a module."""
@@ -86,3 +85,10 @@ def write_modules(students: Sequence[Student], folder: Path) -> None:
         place = folder / student.name
         place.mkdir(parents=True)
         (place / "submission.py").write_text(student.module(), encoding="utf-8")
+
+
+def write_solutions(folder: Path, count: int) -> None:
+    """A new folder with so many modules, each of them the solution."""
+    folder.mkdir()
+    for i in range(count):
+        (folder / f"s{i:04}.py").write_text(EXERCISE.solution, encoding="utf-8")

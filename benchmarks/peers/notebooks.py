@@ -1,8 +1,9 @@
 """What runs a submission as the notebook that it is: nbclient, nbgrader, otter-grader."""
 
+import ast
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +12,15 @@ from nbformat import NotebookNode, v4
 
 from benchmarks import spending
 from benchmarks.peers.classroom import Student
-from benchmarks.peers.suite import checks
 from benchmarks.peers.tools import FIVE, SUITE
 from benchmarks.spending import Command, Spent
 
 CHECKS = (SUITE / "checks.py").read_text(encoding="utf-8")
-CALLS = [f"{check.__name__}(MultiHeadAttention)" for check in checks.CHECKS]
+CALLS = [
+    f"{each.name}(MultiHeadAttention)"
+    for each in ast.parse(CHECKS).body
+    if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+]
 ASSIGNMENT = "attention"
 STUB = """\
 from torch import nn
@@ -24,6 +28,15 @@ from torch import nn
 
 class MultiHeadAttention(nn.Module):
     pass"""
+ANSWER = {
+    "grade": False,
+    "locked": False,
+    "solution": True,
+    "task": False,
+    "grade_id": "answer",
+    "schema_version": 3,
+}
+"""What nbgrader keeps about the cell that the student fills in."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ class NbGrader:
     well: tuple[int, ...] = (0,)
 
     def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
-        _write(v4.new_notebook(cells=[_answer(STUB), *_marked()]), folder / "source")
+        _write(v4.new_notebook(cells=[_cell(STUB, ANSWER), *_marked()]), folder / "source")
         for student in students:
             notebook = student.notebook(_marked())
             _solved(notebook)
@@ -94,7 +107,9 @@ class Otter:
             nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
             (folder / student.name).mkdir()
         return [
-            Command((program, "run", "-a", "autograder.zip", "-o", s.name, f"{s.name}.ipynb"), folder)
+            Command(
+                (program, "run", "-a", "autograder.zip", "-o", s.name, f"{s.name}.ipynb"), folder
+            )
             for s in students
         ]
 
@@ -122,29 +137,18 @@ def _marked() -> list[NotebookNode]:
 def _owned(source: str, name: str, *, grade: bool) -> NotebookNode:
     points = {"points": 1} if grade else {}
     known = {"grade": grade, "locked": True, "solution": False, "task": False, **points}
-    return v4.new_code_cell(source, metadata={"nbgrader": {**known, **_ID, "grade_id": name}})
+    return _cell(source, {**known, "grade_id": name, "schema_version": 3})
 
 
-def _answer(source: str) -> NotebookNode:
-    cell = v4.new_code_cell(source)
-    cell.metadata["nbgrader"] = {**_ANSWER, **_ID}
+def _cell(source: str, known: Mapping[str, object]) -> NotebookNode:
+    cell: NotebookNode = v4.new_code_cell(source, metadata={"nbgrader": dict(known)})
     return cell
-
-
-_ID = {"schema_version": 3}
-_ANSWER = {
-    "grade": False,
-    "locked": False,
-    "solution": True,
-    "task": False,
-    "grade_id": "answer",
-}
 
 
 def _solved(notebook: NotebookNode) -> None:
     """Mark the cell with the class as the one in which the answer was to be written."""
     answer = next(cell for cell in notebook.cells if "class MultiHeadAttention" in cell.source)
-    answer.metadata["nbgrader"] = {**_ANSWER, **_ID}
+    answer.metadata["nbgrader"] = dict(ANSWER)
 
 
 def _no_mark_lost(folder: Path) -> bool:

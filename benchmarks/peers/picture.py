@@ -21,7 +21,11 @@ def draw(names: Sequence[str], seconds: Sequence[float], path: Path) -> None:
         colour, marker = (OURS, "D") if i == 0 else (PEERS, "o")
         axis.plot(seconds[i], row, marker, color=colour, markersize=9)
         axis.annotate(
-            f"{seconds[i]:.2g} s", (seconds[i], row), (9, 0), textcoords="offset points", va="center"
+            f"{seconds[i]:.2g} s",
+            (seconds[i], row),
+            (9, 0),
+            textcoords="offset points",
+            va="center",
         )
     axis.set_yticks(range(len(order)), [names[i] for i in order])
     axis.set_xscale("log")

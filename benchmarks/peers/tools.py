@@ -113,13 +113,15 @@ class Together:
 
 def _suite(folder: Path) -> Path:
     """The tests of the course, away from this project's own settings of pytest."""
-    ignored = shutil.ignore_patterns("__*__*")
+    ignored = shutil.ignore_patterns("__pycache__")
     return Path(shutil.copytree(SUITE, folder / "tests", ignore=ignored))
 
 
 PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-q")
 PYTEST_ALONE = PerProcess("pytest, a process each", (*PYTEST, "TESTS/test_with_pytest.py"))
-UNITTEST = PerProcess("unittest as on Gradescope, a process each", ("-m", "unittest", "-q", "with_unittest"))
+UNITTEST = PerProcess(
+    "unittest as on Gradescope, a process each", ("-m", "unittest", "-q", "with_unittest")
+)
 GIVEN = PerProcess(
     "plain @given, a process each",
     (*PYTEST, "TESTS/test_with_hypothesis.py"),

@@ -1,1 +1,0 @@
-"""What a course would write; copied beside the submissions and run there."""
