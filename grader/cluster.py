@@ -29,7 +29,7 @@ from distributed import Client, KilledWorker
 from exercises import BY_SLUG
 from grader import submission, workers
 from grader.cohort import manifest
-from grader.grading import Settings, grade, unopened
+from grader.grading import Settings, graded, unopened
 from grader.report import SubmissionRecord
 from grader.sandbox.jail.rung import Rung
 from grader.sandbox.process import SandboxError
@@ -232,7 +232,7 @@ def judge(task: Task, handed_in: Submission, data: bytes) -> bytes:
         path.write_bytes(data)
         here = replace(handed_in, path=path, by=handed_in.student)
         try:
-            records = grade(place, here, replace(task.settings, exercise=exercise))
+            records = graded(place, here, replace(task.settings, exercise=exercise))
         except SandboxError:
             home().end()  # the next one starts another fork server
             raise

@@ -188,8 +188,8 @@ def _messages(parts: list[_Part]) -> Iterator[list[_Part]]:
     """The parts of each message: as many as go together, of one dtype."""
     waiting: list[_Part] = []
     for part in parts:
-        together = not waiting or part.dtype == waiting[0].dtype
-        if not together or sum(p.size for p in (*waiting, part)) > LARGEST:
+        size = sum(other.size for other in (*waiting, part))
+        if waiting and (part.dtype != waiting[0].dtype or size > LARGEST):
             yield waiting
             waiting = []
         waiting.append(part)

@@ -25,7 +25,7 @@ import torch
 
 from exercises import BY_SLUG
 from grader import devices
-from grader.grading import Settings, grade
+from grader.grading import Settings, graded
 from grader.report import SubmissionRecord
 from grader.sandbox.jail.rung import Rung
 from grader.sandbox.launch import Started
@@ -110,7 +110,7 @@ def judged(
     if jobs == 1:
         gc.freeze()
         for handed_in in found:
-            yield handed_in, grade(place, handed_in, settings)
+            yield handed_in, graded(place, handed_in, settings)
         return
     trusted = isinstance(place, Unconfined) or place.trusted
     crew = Crew([Worker(settings, trusted) for _ in range(jobs)])
@@ -212,8 +212,8 @@ def work(line: Connection, settings: Settings, slug: str | None, trusted: bool) 
             except EOFError:
                 return
             try:
-                answer: object = grade(place, handed_in, settings)
-            except Exception as error:
+                answer: object = graded(place, handed_in, settings)
+            except SandboxError as error:
                 answer = error
             try:
                 line.send(answer)

@@ -14,9 +14,10 @@ import click
 from grader.cohort import CohortError
 from grader.cohort.options import missing, opened, remark, roster_of, roster_option, store_option
 from grader.cohort.similar.command import similar
+from grader.options import feedback_option, telling
 
 if TYPE_CHECKING:
-    from grader.cohort.standing import Change
+    from grader.feedback import Feedback
     from grader.grading import Settings
     from grader.report import Report
 
@@ -71,15 +72,24 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def graded(
-    paths: tuple[str, ...], chosen: "Settings", told: dict[str, Any], *, trusted: bool
+    paths: tuple[str, ...],
+    chosen: "Settings",
+    feedback: "Feedback | None",
+    told: dict[str, Any],
+    *,
+    trusted: bool,
 ) -> "Report":
-    """Grade a course into its store, and say on standard error what is odd about it."""
+    """Grade a course into its store, and say on standard error what is odd about it.
+
+    The report says what may be told; the store holds everything.
+    """
     name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
     with opened(told["place"], create=True) as store:
         from grader.cohort import course
         from grader.cohort.intake import Wanted, gathered
+        from grader.feedback import told as told_at
 
         attempts = told["attempts"] or "latest"
         due = told["due"]
@@ -94,17 +104,19 @@ def graded(
             remark("not on the roster", intake.strangers)
             remark("nobody's, by their names", intake.unclaimed)
             try:
-                return course.grade(
+                report = course.grade(
                     store,
                     intake,
                     chosen,
                     name,
                     attempts=attempts,
                     trusted=trusted,
+                    feedback=feedback,
                     cluster=told["cluster"],
                 )
             except ImportError as error:
                 raise missing(error) from None
+            return told_at(report, store.newest(name).manifest.feedback)
 
 
 def _who(text: str) -> tuple[str, str]:
@@ -146,6 +158,7 @@ def regrade(
     with opened(place) as store:
         from grader import points as points_
         from grader.cohort import course
+        from grader.cohort.regraded import shown
 
         chosen = store.newest(run).manifest.settings
         if points is not None:
@@ -155,36 +168,8 @@ def regrade(
         again = course.regrade(store, run, chosen, trusted=trusted)
         if not diff:
             course.adopt(store, run, again)
-        click.echo(_told(again.changes, len(again.before), diff), nl=False)
+        click.echo(shown(again.changes, len(again.before), would=diff), nl=False)
     sys.exit(1 if again.changes else 0)
-
-
-def _told(changed: list["Change"], count: int, diff: bool) -> str:
-    """Who gains and who loses, as text."""
-    from grader.render.harmless import one_line
-    from grader.render.text import aligned
-
-    def number(value: float | None) -> str:
-        return "–" if value is None else f"{value:g}"
-
-    head = ("student", "exercise", "before", "after", "change", "")
-    rows = [
-        (
-            one_line(each.student),
-            one_line(each.exercise),
-            number(each.before),
-            number(each.after),
-            f"{each.gain:+g}",
-            "overridden" if each.overridden else "",
-        )
-        for each in changed
-    ]
-    counting = [each.gain for each in changed if not each.overridden]
-    gain = sum(each > 0 for each in counting)
-    would = "would " if diff else ""
-    lose, stay = len(counting) - gain, count - len(counting)
-    tally = f"{gain} {would}gain, {lose} {would}lose, {stay} stay"
-    return "\n".join([*(aligned([head, *rows]) if rows else []), tally, ""])
 
 
 @click.command()
@@ -268,6 +253,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 )
 @click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
 @click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+@feedback_option
 def export(
     run: str,
     place: str,
@@ -276,15 +262,17 @@ def export(
     into: Path | None,
     column: str,
     out: Path | None,
+    feedback: str | None,
 ) -> None:
     """Write the results of a run for a gradebook, or for whoever reads them.
 
+    It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
     with opened(place) as store:
-        from grader.cohort.decisions import results
+        from grader.cohort.decisions import told_results
 
-        standings = results(store, run)
+        standings = told_results(store, run, telling(feedback))
     from grader.cohort.export import Gradebook, export, sheet
 
     book = Gradebook(run, tuple(standings), roster_of(roster), column=column)
@@ -309,12 +297,18 @@ def export(
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
 )
-def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: Path) -> None:
-    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody."""
-    with opened(place) as store:
-        from grader.cohort.decisions import results
+@feedback_option
+def dashboard(
+    run: str, place: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
+) -> None:
+    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody.
 
-        standings = results(store, run)
+    It tells what the run was graded to tell, unless --feedback says otherwise.
+    """
+    with opened(place) as store:
+        from grader.cohort.decisions import told_results
+
+        standings = told_results(store, run, telling(feedback))
         version = store.newest(run).manifest.headcheck
     from grader.cohort import dashboard as shown
     from grader.cohort.export import Gradebook

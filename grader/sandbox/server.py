@@ -84,6 +84,9 @@ def warm(rung: Rung, stage: Path | None) -> Jail:
 
 def warm_up() -> None:
     """Import what a submission is judged with, and have torch set itself up."""
+    # torch imports dill where there is one, and dill asks for a folder that can be written into:
+    # here is none, and every child gets its own.
+    tempfile.tempdir = "/"
     import torch
 
     torch.set_num_threads(1)

@@ -1,16 +1,17 @@
 """Questions put all at once: the same verdicts as one by one, and nothing believed in vain."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.exchange import Found
+from grader import script
+from grader.exchange import NAMELESS, Found
 from grader.sandbox.wire import Message
-from grader.script import proved, script_of, verdicts_on
+from grader.script import compiled, proved, script_of, verdicts_on
 from grader.subject import ChannelSubject, of_namespace
 from properties.invariants.batch import each_sequence_is_attended_alone
 from properties.invariants.gradients import the_gradient_of_the_input_is_right
@@ -51,6 +52,17 @@ def test_a_solution_answers_every_question_exactly() -> None:
     found = found_in(EXERCISE.solution)
     assert found == Found(frozenset())
     assert SCRIPT.proves(found) == frozenset(SCRIPT.asked)
+
+
+def test_what_is_too_large_for_a_message_has_one_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(script, "LARGEST", 1)
+    contract = replace(EXERCISE.contract, name=NAMELESS)
+    claims = dict(list(EXERCISE.plan().items())[:8])
+    large = compiled(contract, claims)
+    assert [len(each.constructions) for each in large.exchanges] == [1] * len(large.exchanges)
+    assert large.put_to(subject_of(EXERCISE.solution), NAME) == Found(frozenset())
 
 
 def test_a_definition_is_asked_under_its_own_name() -> None:

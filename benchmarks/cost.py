@@ -1,0 +1,156 @@
+"""What grading costs as there is more to do: `python -m benchmarks.cost [--quick] [PART ...]`.
+
+Parts: submissions (and jobs, and memory), cases, tokens, size. All are measured as whole processes
+with everything that they start, on one torch thread. A table for each; --quick takes fewer points
+and smaller ones, some minutes in all, where everything takes an hour or more.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from benchmarks import spending
+from benchmarks.peers.classroom import classroom, write_solutions
+from benchmarks.spending import ROOT, Command, Spent
+from exercises.multi_head_attention import EXERCISE
+
+MORE = 4
+"""so many further right answers tell what each of them costs"""
+FEW = 3
+"""so many cases a claim gets where they are large, as in the exercise of GPT-2's size"""
+LOOK_S = 0.5
+JOBS = (1, 2)
+SMALL = {"batch": 2, "d_in": 16, "heads": 2, "head_dim": 8}
+SUBMISSIONS, QUICK_SUBMISSIONS = (10, 100, 500, 2000), (2, 10)
+CASES, QUICK_CASES = (10, 24, 100, 300, 1000), (10, 24)
+TOKENS, QUICK_TOKENS = (8, 64, 256, 1024), (8, 64)
+SIZES, QUICK_SIZES = ((2, 16), (4, 64), (8, 256), (12, 768)), ((2, 16), (4, 64))
+"""heads and width; the last is the smallest GPT-2"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What grading right answers takes: the first ever, one, and each further one."""
+
+    first: Spent
+    one: Spent
+    many: Spent
+    cases: int
+
+    def __str__(self) -> str:
+        cells = [
+            self.cases,
+            f"{self.first.cpu:.2f}",
+            f"{self.one.cpu:.2f}",
+            f"{(self.many.cpu - self.one.cpu) / MORE:.3f}",
+            f"{(self.many.wall - self.one.wall) / MORE:.3f}",
+            f"{self.many.largest / 1e6:.0f} MB",
+        ]
+        return " | ".join(map(str, cells))
+
+
+POINT = (
+    "| cases in all | CPU s, the first ever | CPU s with one submission "
+    "| CPU s, each further | wall s, each further | largest process |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.cost")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="few points, and small ones")
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    for part in asked.parts or PARTS:
+        print(f"\n{part}\n", flush=True)
+        PARTS[part](asked.quick)
+
+
+def by_submissions(quick: bool) -> None:
+    """A class, half of it right, in one job and in two."""
+    print("| submissions | jobs | CPU s each | wall s each | wall s | largest process | together |")
+    print("|---|---|---|---|---|---|---|")
+    for count in QUICK_SUBMISSIONS if quick else SUBMISSIONS:
+        with tempfile.TemporaryDirectory() as scratch:
+            home, folder = Path(scratch, "home"), Path(scratch, "class")
+            home.mkdir()
+            folder.mkdir()
+            for student in classroom(count):
+                nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
+            _class(folder / "student0000.ipynb", 1, home)  # so that the script is there
+            for jobs in JOBS:
+                _show_class(count, jobs, _class(folder, jobs, home))
+
+
+def _class(path: Path, jobs: int, home: Path) -> Spent:
+    options = ("--exercise", EXERCISE.slug, "--format", "json", "--jobs", str(jobs))
+    command = Command((sys.executable, "-m", "grader", "grade", str(path), *options), ROOT)
+    return spending.run(command, home, every=LOOK_S, well=(0, 1))
+
+
+def _show_class(count: int, jobs: int, spent: Spent) -> None:
+    each = f"{spent.cpu / count:.3f} | {spent.wall / count:.3f}"
+    memory = f"{spent.largest / 1e6:.0f} MB | {spent.together / 1e6:.0f} MB"
+    print(f"| {count} | {jobs} | {each} | {spent.wall:.1f} | {memory} |", flush=True)
+
+
+def by_cases(quick: bool) -> None:
+    """At most so many cases for each claim; claims with limits of their own get these."""
+    print(f"| cases of a claim, at most {POINT}")
+    for count in QUICK_CASES if quick else CASES:
+        print(f"| {count} | {point(count, {})} |", flush=True)
+
+
+def by_tokens(quick: bool) -> None:
+    """Sequences as long as the context, in a small module."""
+    print(f"| tokens {POINT}")
+    for tokens in QUICK_TOKENS if quick else TOKENS:
+        sizes = {**SMALL, "tokens": tokens, "context_length": tokens}
+        print(f"| {tokens} | {point(FEW, sizes)} |", flush=True)
+
+
+def by_size(quick: bool) -> None:
+    """Modules as wide as their tokens."""
+    print(f"| heads × width of a head {POINT}")
+    for heads, width in QUICK_SIZES if quick else SIZES:
+        sizes = {"batch": 2, "d_in": width, "heads": heads, "head_dim": width // heads}
+        print(f"| {heads} × {width // heads} | {point(FEW, sizes)} |", flush=True)
+
+
+def point(cases: int, sizes: Mapping[str, int]) -> Point:
+    """Grade one right answer in a fresh home, again, and then more of them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        home, one, many = (Path(scratch, name) for name in ("home", "one", "many"))
+        home.mkdir()
+        write_solutions(one, 1)
+        write_solutions(many, 1 + MORE)
+        more = (str(cases), *(f"{name}={size}" for name, size in sizes.items()))
+        first, again, all_ = (_sized(folder, more, home) for folder in (one, one, many))
+    return Point(first, again, all_, cases=int(all_.said.split()[1]))
+
+
+def _sized(folder: Path, more: tuple[str, ...], home: Path) -> Spent:
+    command = Command((sys.executable, "-m", "benchmarks.sized", str(folder), *more), ROOT)
+    spent = spending.run(command, home)
+    if int(spent.said.split()[0]) != len(list(folder.iterdir())):
+        raise SystemExit(f"a right answer did not pass: benchmarks.sized {' '.join(more)}")
+    return spent
+
+
+PARTS: Mapping[str, Callable[[bool], None]] = {
+    "submissions": by_submissions,
+    "cases": by_cases,
+    "tokens": by_tokens,
+    "size": by_size,
+}
+
+if __name__ == "__main__":
+    main()

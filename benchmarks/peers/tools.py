@@ -1,0 +1,130 @@
+"""Headcheck, and what runs a submission as a module: pytest, unittest, Hypothesis."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import nbformat
+
+from benchmarks.peers.classroom import Student, write_modules
+from benchmarks.spending import ROOT, Command, Spent
+from exercises.multi_head_attention import EXERCISE
+
+SUITE = Path(__file__).parent / "suite"
+FIVE = "5"
+NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+class Tool(Protocol):
+    """Something that grades a class."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> str:
+        """The package without which it cannot run."""
+
+    @property
+    def checks(self) -> str:
+        """How many checks a submission gets."""
+
+    @property
+    def well(self) -> tuple[int, ...]:
+        """The exit statuses that mean that it graded."""
+
+    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+        """Write into an empty folder what it starts from; the commands that grade, in order."""
+
+    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
+        """The names of those whose answers it took for right."""
+
+
+@dataclass(frozen=True)
+class Headcheck:
+    """The whole class in one call, strangers' code confined, as many jobs as it chooses."""
+
+    name: str = "headcheck grade"
+    needs: str = "grader"
+    well: tuple[int, ...] = (0, 1)
+
+    @property
+    def checks(self) -> str:
+        plan = EXERCISE.plan()
+        return f"{len(plan)} claims, {sum(map(len, plan.values()))} cases"
+
+    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+        for student in students:
+            nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
+        words = ("grade", str(folder), "--exercise", EXERCISE.slug, "--format", "json")
+        return [Command((sys.executable, "-m", "grader", *words), ROOT)]
+
+    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
+        records = json.loads(ran[0].said)["submissions"]
+        return {record["student"] for record in records if record["status"] == "passed"}
+
+
+@dataclass(frozen=True)
+class PerProcess:
+    """A fresh process for every submission, started where its module is; 0 says it is right."""
+
+    name: str
+    words: tuple[str, ...]
+    """what Python is started with; `TESTS` stands for the folder of the suite"""
+    checks: str = FIVE
+    needs: str = "pytest"
+    well: tuple[int, ...] = (0, 1)
+
+    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+        write_modules(students, folder)
+        tests = _suite(folder)
+        words = (sys.executable, *(word.replace("TESTS", str(tests)) for word in self.words))
+        more = {**NO_PLUGINS, "PYTHONPATH": str(tests)}
+        return [Command(words, folder / student.name, more) for student in students]
+
+    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
+        return {s.name for s, spent in zip(students, ran, strict=True) if spent.status == 0}
+
+
+@dataclass(frozen=True)
+class Together:
+    """The whole class in two processes of pytest-xdist; nothing keeps submissions apart."""
+
+    name: str = "pytest -n 2, whole class, no isolation"
+    checks: str = FIVE
+    needs: str = "xdist"
+    well: tuple[int, ...] = (0, 1)
+
+    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+        write_modules(students, folder)
+        tests = _suite(folder) / "test_class.py"
+        options = ("-n", "2", "-p", "xdist", "-p", "no:cacheprovider", "-q", "-rf")
+        words = (sys.executable, "-m", "pytest", *options, "--tb=no", str(tests))
+        return [Command(words, folder, NO_PLUGINS)]
+
+    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
+        failed = [line for line in ran[0].said.splitlines() if line.startswith("FAILED")]
+        return {s.name for s in students if not any(f"[{s.name}-" in line for line in failed)}
+
+
+def _suite(folder: Path) -> Path:
+    """The tests of the course, away from this project's own settings of pytest."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(SUITE, folder / "tests", ignore=ignored))
+
+
+PYTEST = ("-m", "pytest", "-p", "no:cacheprovider", "-q")
+PYTEST_ALONE = PerProcess("pytest, a process each", (*PYTEST, "TESTS/test_with_pytest.py"))
+UNITTEST = PerProcess(
+    "unittest as on Gradescope, a process each", ("-m", "unittest", "-q", "with_unittest")
+)
+GIVEN = PerProcess(
+    "plain @given, a process each",
+    (*PYTEST, "TESTS/test_with_hypothesis.py"),
+    checks="20 × 100 examples",
+    needs="hypothesis",
+)

@@ -1,0 +1,73 @@
+"""Grades a folder on other cases than students get: `python -m benchmarks.sized FOLDER 100`.
+
+    python -m benchmarks.sized FOLDER CASES [FIELD=SIZE ...]
+
+The bank of `multi_head_attention` has so many cases, and all of them have the sizes that are named:
+fields of a `Case`. Claims that need another size still get it. One job; limits so wide that nothing
+comes near them.
+"""
+
+import functools
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from exercises import Exercise
+from exercises.multi_head_attention import EXERCISE
+from grader import run
+from grader.grading import Settings
+from grader.sandbox.launch import start
+from properties import strategies
+from properties.case import Case
+from properties.contract import Trait
+from properties.property import Property
+
+WIDE = {"call_s": 600.0, "wall_s": 3600.0, "cpu_s": 3600, "memory": 16 << 30, "reply": 4 << 30}
+UNSIZED = {Trait.WIDTHS, Trait.DIVISIBLE, Trait.DROPOUT}
+"""Their claims choose sizes of their own, or ask so often that little else would be measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sized(Exercise):
+    """An exercise with other cases."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @functools.cache  # noqa: B019  # as that of an exercise
+    def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
+        bank = strategies.bank(self.contract, self.cases, seed)
+        there = list(dict.fromkeys(replace(case, **self._sizes, device=device) for case in bank))
+        return {claim: claim.choose(self.contract, there) for claim in self.properties}
+
+    @property
+    def _sizes(self) -> dict[str, Any]:
+        return dict(self.sizes)
+
+
+def main() -> None:
+    """Grade, and print how many passed and on how many cases."""
+    folder, count, *rest = sys.argv[1:]
+    with start() as ahead:
+        exercise = sized(int(count), {n: int(v) for n, _, v in (r.partition("=") for r in rest)})
+        settings = Settings(exercise=exercise, insisted=WIDE, jobs=1)
+        report = run.grade([folder], settings, ahead=ahead)
+    passed = sum(record.status == "passed" for record in report.submissions)
+    print(passed, sum(map(len, exercise.plan().values())))
+
+
+def sized(cases: int, sizes: Mapping[str, int]) -> Sized:
+    """The exercise with other cases.
+
+    Another slug, too: what is kept on disk for the exercise must not be mistaken for this one's.
+    """
+    named = "_".join(f"{name}_{size}" for name, size in sizes.items())
+    slug = f"{EXERCISE.slug}_on_{cases}_{named}"
+    traits = EXERCISE.contract.traits - (UNSIZED if sizes else set())
+    contract = replace(EXERCISE.contract, traits=traits)
+    known = {each.name: getattr(EXERCISE, each.name) for each in fields(EXERCISE)}
+    return Sized(**{**known, "slug": slug, "contract": contract, "cases": cases}, sizes=sizes)
+
+
+if __name__ == "__main__":
+    main()

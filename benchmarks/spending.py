@@ -1,0 +1,99 @@
+"""What a command takes, with everything that it starts: see `benchmarks/reaper.py`."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+REAPER = ROOT / "benchmarks" / "reaper.py"
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+
+
+class Broken(Exception):
+    """A command that did not do what is measured; the message has what it said."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something to run: words, the folder to be in, and what the environment has besides."""
+
+    words: tuple[str, ...]
+    folder: Path
+    more: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What it took: seconds and bytes."""
+
+    wall: float
+    cpu: float
+    largest: int
+    together: int = 0
+    status: int = 0
+    said: str = ""
+    """standard output"""
+
+
+def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int] = (0,)) -> Spent:
+    """Run a command with one thread and a home folder of its own; memory is looked at `every` s.
+
+    Raises Broken when it ends with another status than those of `well`.
+    """
+    ours, theirs = os.pipe()
+    words = [sys.executable, "-I", str(REAPER), str(theirs), str(every), *command.words]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(ours) as told:
+        ended = subprocess.run(
+            words,
+            cwd=command.folder,
+            env={**environment(home), **command.more},
+            pass_fds=[theirs],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+        )
+        os.close(theirs)
+        said, complained = (_text(file) for file in (out, err))
+        known = json.loads(told.read() or "{}")
+        if ended.returncode or known["status"] not in well:
+            status = known.get("status", "no status")
+            shown = f"{said[-2000:]}\n{complained[-2000:]}"
+            raise Broken(f"{' '.join(command.words)} ended with {status}:\n{shown}")
+    return Spent(said=said, **known)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """One thread, and nothing read from or left in the folders of whoever measures."""
+    jupyter = {f"JUPYTER_{what}_DIR": str(home / what.lower()) for what in ("CONFIG", "DATA")}
+    return {
+        **os.environ,
+        **ONE_THREAD,
+        **jupyter,
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "IPYTHONDIR": str(home / "ipython"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "XDG_CACHE_HOME": str(home / "cache"),
+    }
+
+
+def added(parts: Iterable[Spent]) -> Spent:
+    """Several commands, one after another, as one."""
+    all_ = list(parts)
+    return Spent(
+        wall=sum(part.wall for part in all_),
+        cpu=sum(part.cpu for part in all_),
+        largest=max(part.largest for part in all_),
+        together=max(part.together for part in all_),
+    )
