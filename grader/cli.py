@@ -303,6 +303,7 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
 @click.option(
     "--wheel", type=click.Path(path_type=Path), help="headcheck's wheel; else it is made."
 )
+@feedback_option
 @limits_options
 def gradescope(
     slug: str,
@@ -310,6 +311,7 @@ def gradescope(
     points: Path | None,
     minutes: int,
     wheel: Path | None,
+    feedback: str | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -321,10 +323,12 @@ def gradescope(
     from grader.cohort import autograder, manifest
     from grader.cohort.autograder import pack
     from grader.cohort.autograder import wheel as wheels
+    from grader.feedback import EVERYTHING
     from grader.points import worth
 
     chosen = run.settings(slug, points, limits=_insisted(options), **options)
-    plan = autograder.Plan(manifest.of(chosen), trusted)
+    tell = telling(feedback) or EVERYTHING
+    plan = autograder.Plan(manifest.of(chosen, feedback=tell), trusted)
     made = wheels.own() if wheel is None else wheels.read(wheel)
     out.write_bytes(pack.archive(plan, made, minutes))
     most = sum(worth(inference.by_slug(slug), chosen.points).values())

@@ -215,4 +215,7 @@ def work(line: Connection, settings: Settings, slug: str | None, trusted: bool) 
                 answer: object = graded(place, handed_in, settings)
             except SandboxError as error:
                 answer = error
-            line.send(answer)
+            try:
+                line.send(answer)
+            except BrokenPipeError:  # who asked was killed, and nobody wants to know
+                return

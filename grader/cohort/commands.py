@@ -319,7 +319,8 @@ def dashboard(
         book = shown.anonymous(book, secrets.token_hex())
     else:
         pages = shown.pages(book, version)
-    pages["index.html"] = shown.render(book, version, tuple(pages))
+    similar = not anonymous and (out / "similar.html").is_file()
+    pages["index.html"] = shown.render(book, version, tuple(pages), similar=similar)
     out.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         (out / name).write_text(text, encoding="utf-8")

@@ -1,11 +1,9 @@
 """What a decision is about: one student's result in one exercise of a run. And who is told what."""
 
-from dataclasses import replace
-
 from grader.cohort.database import NoStore
-from grader.cohort.standing import Standing, standings
+from grader.cohort.standing import Standing, standings, told_standing
 from grader.cohort.store import Store
-from grader.feedback import Feedback, told_of
+from grader.feedback import Feedback
 
 
 def results(store: Store, name: str) -> list[Standing]:
@@ -21,12 +19,6 @@ def told_results(store: Store, name: str, feedback: Feedback | None) -> list[Sta
     """
     telling = store.newest(name).manifest.feedback if feedback is None else feedback
     return [told_standing(each, telling) for each in results(store, name)]
-
-
-def told_standing(standing: Standing, feedback: Feedback) -> Standing:
-    """What may be told of one result."""
-    record = told_of(standing.record, feedback)
-    return replace(standing, record=record, status=record.status)
 
 
 def exercise_of(store: Store, name: str, student: str, exercise: str | None) -> Standing:

@@ -20,7 +20,7 @@ from grader.cohort import CohortError
 from grader.cohort.autograder import PLAN, Plan, decoded
 from grader.cohort.export import gradescope
 from grader.cohort.records import Stored
-from grader.cohort.standing import Standing, standings
+from grader.cohort.standing import Standing, standings, told_standing
 from grader.render.harmless import harmless
 from grader.report import SubmissionRecord
 from grader.sandbox.process import SandboxError
@@ -40,7 +40,8 @@ def main(root: Path) -> int:
         plan = decoded((root / "source" / PLAN).read_bytes())
         standing: list[Standing] = []
         for standing, left in _judged(plan, root / "submission"):
-            _write(root, _results(standing, left))
+            shown = [told_standing(each, plan.manifest.feedback) for each in standing]
+            _write(root, _results(shown, left))
         return 0 if all(each.status == "passed" for each in standing) else 1
     except NotFound:
         _write(root, {"score": 0, "output": NOTHING})

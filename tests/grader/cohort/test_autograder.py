@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from grader.cohort import manifest
 from grader.cohort.autograder import Plan, decoded, encoded, pack
 from grader.cohort.autograder.__main__ import _results, main
 from grader.cohort.autograder.wheel import NoWheel, Wheel, own, packed, pinned, read
+from grader.feedback import Feedback, Level
 from grader.inference import NoTarget
 
 EXERCISE = BY_SLUG["simplified_attention"]
@@ -174,6 +176,7 @@ def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
     path.write_bytes(wheel.data)
     out = str(tmp_path / "out.zip")
     told = ["gradescope", EXERCISE.slug, out, "--wheel", str(path), "--seconds", "9", "--trusted"]
+    told += ["--feedback", "message"]
     done = CliRunner().invoke(cli, told)
     assert (done.exit_code, done.output) == (
         0,
@@ -182,6 +185,7 @@ def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
     with zipfile.ZipFile(out) as archive:
         plan = decoded(archive.read("plan.json"))
     assert plan.trusted and plan.manifest.limits == {"wall_s": 9.0}
+    assert plan.manifest.feedback.level is Level.MESSAGE
     done = CliRunner().invoke(cli, ["gradescope", "no_such", out, "--wheel", str(path)])
     assert isinstance(done.exception, NoTarget)
 
@@ -229,6 +233,19 @@ def test_a_wrong_answer_is_told_why(judged: Judged) -> None:
     assert code == 1
     failed = [test for test in results["tests"] if test["status"] == "failed"]
     assert failed and any("expected" in test["output"] for test in failed)
+
+
+def test_no_more_is_told_than_the_instructor_chose(judged: Judged) -> None:
+    hidden = frozenset({"it_equals_the_equation"})
+    plan = plan_of()
+    kept = Feedback(Level.NAME, hidden=hidden)
+    quiet = Plan(replace(plan.manifest, feedback=kept))
+    code, results = judged({"answer.py": WRONG}, encoded(quiet))
+    assert code == 1 and decoded(encoded(quiet)).manifest.feedback == kept
+    assert results["score"] < 100 and "hidden" in results["output"]
+    told = json.dumps(results["tests"])
+    assert "equals the equation" not in told and "expected" not in told
+    assert results["execution_time"] == 0, "how long it took depends on what is hidden"
 
 
 @pytest.mark.parametrize(
