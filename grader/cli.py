@@ -3,7 +3,6 @@
 import contextlib
 import io
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,14 @@ from typing import Any, Literal
 
 import click
 
+from grader import fault
 from grader.cohort import CohortError, commands
+from grader.options import feedback_option, telling
 
 OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
-FORMATS = click.Choice(["text", "json", "html"])
+FORMATS = click.Choice(["text", "json", "html", "github"])
+AUDITED = click.Choice(["text", "json", "html"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def cli() -> None:
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
+@feedback_option
 @commands.course_options
 @limits_options
 def grade(
@@ -115,6 +118,7 @@ def grade(
     form: str,
     out: Path | None,
     points: Path | None,
+    feedback: str | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -129,14 +133,16 @@ def grade(
     course = commands.taken(options)
     with contextlib.nullcontext() if course else _ahead(options["device"]) as server:
         from grader import run
+        from grader.feedback import told
 
         chosen = run.settings(exercise, points, limits=_insisted(options), **options)
+        tell = telling(feedback)
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
         if course is None:
-            report = run.grade(paths, chosen, trusted=trusted, ahead=server)
+            report = told(run.grade(paths, chosen, trusted=trusted, ahead=server), tell)
         else:
-            report = commands.graded(paths, chosen, course, trusted=trusted)
+            report = commands.graded(paths, chosen, tell, course, trusted=trusted)
     if out is not None:
         index = run.write(report, out)
         click.echo(f"report: {index}", err=True)
@@ -153,21 +159,38 @@ def grade(
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
 @click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
+@click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
+@feedback_option
 @limits_options
-def check(path: str, exercise: str | None, form: str, trusted: bool, **options: Any) -> None:
-    """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet."""
+def check(
+    path: str,
+    exercise: str | None,
+    form: str,
+    watch: bool,
+    feedback: str | None,
+    trusted: bool,
+    **options: Any,
+) -> None:
+    """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet.
+
+    With --watch it is that of the last check; Ctrl-C ends it.
+    """
     with _ahead(options["device"]) as server:
         from grader import run
+        from grader.feedback import told
 
         chosen = run.settings(exercise, None, limits=_insisted(options), **options)
-        report = run.grade((path,), chosen, trusted=trusted, ahead=server)
+        tell = telling(feedback)
+        if watch:
+            sys.exit(run.watched(path, chosen, form, tell, trusted=trusted, ahead=server))
+        report = told(run.grade((path,), chosen, trusted=trusted, ahead=server), tell)
     run.show(report, form)
     sys.exit(run.exit_code(report))
 
 
 @cli.command()
 @click.argument("slugs", nargs=-1, metavar="[SLUG]...")
-@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@click.option("--format", "form", type=AUDITED, default="text", show_default=True)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
 )
@@ -264,6 +287,54 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
         click.echo(f"wrote {written}")
 
 
+@cli.command()
+@click.argument("slug")
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
+@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
+@click.option(
+    "--minutes",
+    type=click.IntRange(3, 40),
+    default=10,
+    show_default=True,
+    help="Gradescope's limit for a submission, as it is set there.",
+)
+@click.option(
+    "--wheel", type=click.Path(path_type=Path), help="headcheck's wheel; else it is made."
+)
+@feedback_option
+@limits_options
+def gradescope(
+    slug: str,
+    out: Path,
+    points: Path | None,
+    minutes: int,
+    wheel: Path | None,
+    feedback: str | None,
+    trusted: bool,
+    **options: Any,
+) -> None:
+    """Write an autograder for an exercise, to be uploaded to Gradescope.
+
+    The archive holds headcheck with all its solutions: give it to nobody else.
+    """
+    from grader import inference, run
+    from grader.cohort import autograder, manifest
+    from grader.cohort.autograder import pack
+    from grader.cohort.autograder import wheel as wheels
+    from grader.feedback import EVERYTHING
+    from grader.points import worth
+
+    chosen = run.settings(slug, points, limits=_insisted(options), **options)
+    tell = telling(feedback) or EVERYTHING
+    plan = autograder.Plan(manifest.of(chosen, feedback=tell), trusted)
+    made = wheels.own() if wheel is None else wheels.read(wheel)
+    out.write_bytes(pack.archive(plan, made, minutes))
+    most = sum(worth(inference.by_slug(slug), chosen.points).values())
+    click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
+
+
 for command in commands.COMMANDS:
     cli.add_command(command)
 
@@ -281,21 +352,12 @@ def main() -> None:
         error.show()
         sys.exit(OURS)
     except Exception as error:
-        fail(str(error) if _expected(error) else _ours(error))
-
-
-def _ours(error: Exception) -> str:
-    """One line on a fault of headcheck itself, with the place for whoever mends it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(place.filename).name}:{place.lineno}"
-    text = " ".join(str(error).split())[:300]
-    return (
-        f"a fault of headcheck itself, please report it: {type(error).__name__}: {text} ({where})"
-    )
+        fail(str(error) if _expected(error) else fault.told(error))
 
 
 def _expected(error: Exception) -> bool:
     """Whether an exception is a message for the caller."""
+    from grader.feedback import BadFeedback
     from grader.inference import NoTarget
     from grader.points import BadPoints
     from grader.run import NoDevice
@@ -306,6 +368,7 @@ def _expected(error: Exception) -> bool:
         NoTarget,
         NoDevice,
         BadPoints,
+        BadFeedback,
         SandboxError,
         NotFound,
         CohortError,

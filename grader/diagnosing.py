@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from grader.report import DiagnosisRecord
 from grader.sandbox.worker.landmarks import Landmark
 from grader.session import Session
+from grader.subject import placed
 from properties.diagnosis import Finding, diagnose
 from properties.property import Verdict
 from properties.trial import Bench
@@ -48,8 +49,8 @@ def record(finding: Finding, landmarks: Sequence[Landmark]) -> DiagnosisRecord:
     return DiagnosisRecord(
         name=meant.name,
         sentence=" Or: ".join([meant.sentence, *(other.sentence for other in others)]),
-        cell=at.cell if at else None,
-        line=at.line if at else None,
+        cell=placed(at.cell) if at else None,
+        line=placed(at.line) if at else None,
         cases_matched=finding.matched,
         cases_tried=finding.tried,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exercises import Exercise
-from grader import counterexample, diagnosing, evidence, inference, points, submission
+from grader import counterexample, diagnosing, evidence, fault, inference, points, submission
 from grader.excerpts import Place, excerpts
 from grader.inference import NoTarget, Target
 from grader.points import Points
@@ -22,14 +22,16 @@ from grader.report import (
     shortened,
 )
 from grader.sandbox.limits import Limits
+from grader.sandbox.process import SandboxError
 from grader.script import Watch, unwatched, verdicts_on
 from grader.session import TRIES, Server, Session
 from grader.subject import ChannelSubject
 from grader.submission import Submission, Unopened
 from properties.case import Case
 from properties.contract import Contract, Trait
+from properties.invariants.values import it_equals_the_equation
 from properties.property import Property, Verdict, check
-from properties.trial import Bench
+from properties.trial import FLOAT32, Bench
 from properties.violation import Note, Status, SubmissionFailed
 
 
@@ -59,6 +61,20 @@ class Settings:
         return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Trait.FUSED)
 
 
+def graded(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+    """The records of one file, whatever happens: a class goes on where one file shows our fault.
+
+    Nothing is said of that file but that; it has no verdict. Raises SandboxError.
+    """
+    try:
+        return grade(server, handed_in, settings)
+    except SandboxError:
+        raise
+    except Exception as error:
+        problem = ErrorRecord(fault.KIND, fault.told(error))
+        return [_unjudged(handed_in, settings, time.monotonic(), problem)]
+
+
 def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
     """The records of one file: one for every definition in it that answers an exercise.
 
@@ -67,8 +83,8 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
     began = time.monotonic()
     try:
         data = submission.read(handed_in, settings.limits_for(settings.exercise).source)
-    except Unopened as unopened:
-        return [_unjudged(handed_in, settings, began, ErrorRecord("unreadable", str(unopened)))]
+    except Unopened as problem:
+        return [unopened(handed_in, settings, str(problem))]
     session = Session(server, data, handed_in.kind, settings.limits_for(settings.exercise))
     with contextlib.closing(session):
         try:
@@ -130,7 +146,7 @@ def judged(
         return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
     finally:
         session.close()
-    said = [*([target.note] if target.note else []), *bench.notes.values()]
+    said = [*([target.note] if target.note else []), *certain(bench, verdicts)]
     notes = [*map(_note, remarks), *map(as_note, said)]
     return SubmissionRecord(
         file=handed_in.shown,
@@ -146,6 +162,15 @@ def judged(
         diagnosis=tuple(named),
         source=shown,
     )
+
+
+def certain(bench: Bench, verdicts: Sequence[Verdict]) -> list[Note]:
+    """The notes of a bench that hold whatever else is wrong.
+
+    Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
+    """
+    right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
+    return [note for note in bench.notes.values() if right or note != FLOAT32]
 
 
 def places(verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]) -> list[Place]:
@@ -232,8 +257,11 @@ def _records(
             points=got,
             max_points=worth[verdict.property],
             message=shortened(verdict.message),
-            case=None if verdict.case is None else str(verdict.case),
+            case=verdict.on or None,
             counterexample=_counterexample(verdict, bench),
+            words=shortened(verdict.words),
+            cell=verdict.failure.cell if verdict.failure else None,
+            line=verdict.failure.line if verdict.failure else None,
         )
         for verdict, got in zip(verdicts, earned, strict=True)
     ]
@@ -275,6 +303,12 @@ def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
         return ErrorRecord("import", text, failed.cell, failed.line)
     text = f"`{name}` could not be loaded: {failed.message}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+
+
+def unopened(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+    """The record of a file that cannot be taken."""
+    error = ErrorRecord("unreadable", problem)
+    return _unjudged(handed_in, settings, time.monotonic(), error)
 
 
 def _unjudged(

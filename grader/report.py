@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from grader import fault
 from grader.sandbox.jail.rung import Rung
 
 LONGEST = 4000
@@ -118,6 +119,9 @@ class PropertyRecord:
     case: str | None = None
     counterexample: Counterexample | None = None
     evidence: Evidence | None = None
+    words: str = ""
+    cell: int | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,7 @@ class SubmissionRecord:
     error: ErrorRecord | None = None
     diagnosis: tuple[DiagnosisRecord, ...] = ()
     source: tuple[Excerpt, ...] = ()
+    hidden: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,5 +222,7 @@ def without_seconds(report: Report) -> Report:
 
 
 def exit_code(report: Report) -> int:
-    """0 when everything passed, 1 when it was graded and not everything did."""
+    """0 if everything passed, 1 if not everything did, 2 if headcheck itself went wrong."""
+    if any(s.error is not None and s.error.kind == fault.KIND for s in report.submissions):
+        return 2
     return 0 if all(s.status == "passed" for s in report.submissions) else 1

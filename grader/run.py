@@ -18,7 +18,10 @@ from rich.progress import (
 from rich.text import Text
 
 from grader import devices, inference, points, render, submission, workers
+from grader.feedback import Feedback, told
 from grader.grading import Settings
+from grader.notebook import line_in_file
+from grader.render.harmless import plain_json
 from grader.report import (
     ErrorRecord,
     Report,
@@ -31,8 +34,9 @@ from grader.sandbox.jail.rung import Rung
 from grader.sandbox.launch import Started
 from grader.sandbox.limits import Limits
 from grader.script import script_of
-from grader.submission import NotFound, Submission
-from grader.workers import Graded, Place, sandbox
+from grader.submission import NotFound, Submission, Unopened
+from grader.watch import saved, stamp
+from grader.workers import Elsewhere, Graded, Place, sandbox
 
 __all__ = [
     "examined",
@@ -45,6 +49,7 @@ __all__ = [
     "settings",
     "show",
     "shown",
+    "watched",
     "write",
 ]
 
@@ -107,13 +112,60 @@ def grade(
     return report_of(records, server.rung)
 
 
-def judged(place: Place, found: Sequence[Submission], chosen: Settings) -> Iterator[Graded]:
+def judged(
+    place: Place | Elsewhere, found: Sequence[Submission], chosen: Settings
+) -> Iterator[Graded]:
     """Every file with its records, in order, as soon as it is judged."""
     with _progress() as progress:
         task = progress.add_task("grading", total=len(found))
         for handed_in, records in workers.judged(place, found, chosen):
             progress.update(task, description=handed_in.shown[-40:], advance=1)
             yield handed_in, records
+
+
+def watched(
+    path: str,
+    chosen: Settings,
+    form: str,
+    telling: Feedback | None,
+    *,
+    trusted: bool = False,
+    ahead: Started | None = None,
+) -> int:
+    """Check a file now and whenever it is saved, until Ctrl-C: the exit code of the last check.
+
+    The fork server stays warm between checks. Raises NotFound, SandboxError, and KeyboardInterrupt
+    where nothing was checked.
+    """
+    if Path(path).is_dir():
+        raise NotFound(f"{path}: a folder cannot be watched; name one file")
+    [handed_in] = submission.find([path])
+    code = None
+    try:
+        with sandbox(trusted=trusted, device=chosen.device, ahead=ahead) as server:
+            for _ in saved(handed_in.path):
+                records = [r for _, found in judged(server, [handed_in], chosen) for r in found]
+                if stamp(handed_in.path) is None:
+                    continue  # it was taken away in the middle, and will be back
+                report = told(report_of(records, server.rung), telling)
+                _show_next(report, form, first=code is None)
+                code = exit_code(report)
+                click.echo("watching: save it to check it again, Ctrl-C ends", err=True)
+    except KeyboardInterrupt:
+        if code is None:
+            raise
+    assert code is not None, "a watch ends by an interrupt only"
+    return code
+
+
+def _show_next(report: Report, form: str, *, first: bool) -> None:
+    """Show a report instead of the last one on a terminal, and below it elsewhere."""
+    console = Console()
+    if console.is_terminal:
+        console.clear()
+    elif not first and form != "json":
+        click.echo()
+    show(report, form)
 
 
 def _found(paths: Sequence[str]) -> tuple[list[Submission], list[tuple[str, NotFound]]]:
@@ -166,14 +218,26 @@ def _progress() -> Progress:
 
 
 def rendered(report: Report, form: str) -> str:
-    """The report as text, JSON or one HTML page."""
+    """The report as text, JSON, one HTML page or commands of a GitHub workflow."""
     match form:
         case "json":
-            return to_json(report)
+            return plain_json(to_json(report))
         case "html":
             return render.html.whole(report)
+        case "github":
+            return render.github.render(report, _line_in_file)
         case _:
             return render.text.render(report)
+
+
+def _line_in_file(record: SubmissionRecord, cell: int, line: int) -> int | None:
+    """The line of a notebook's file that holds a line of a cell, if the file is still there."""
+    limit = Limits().source
+    try:
+        [handed_in] = submission.find([record.file])
+        return line_in_file(submission.read(handed_in, limit), cell, line)
+    except (NotFound, Unopened, ValueError):
+        return None
 
 
 def show(report: Report, form: str) -> None:
@@ -183,14 +247,14 @@ def show(report: Report, form: str) -> None:
         render.text.print_to(console, report)
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
-        encoding = sys.stdout.encoding if form == "text" else "utf-8"
+        encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
         click.echo(rendered(report, form).encode(encoding, "replace"), nl=False)
 
 
 def write(report: Report, out: Path) -> Path:
     """Write report.json, index.html and a page for every submission; where the index is."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "report.json").write_text(to_json(report), encoding="utf-8")
+    (out / "report.json").write_text(plain_json(to_json(report)), encoding="utf-8")
     for i, record in enumerate(report.submissions):
         page = out / render.html.page_name(record, i)
         page.write_text(render.html.page(record, report), encoding="utf-8")

@@ -14,6 +14,7 @@ from grader.sandbox.process import NotConfined
 from grader.sandbox.wire import Message
 from grader.sandbox.worker.excerpts import Lines
 from grader.sandbox.worker.landmarks import Landmark
+from grader.sandbox.worker.syntax import Unit
 from grader.subject import failure, out_of_memory, said, taken
 from properties.violation import Status, SubmissionFailed
 
@@ -58,6 +59,11 @@ class _Marked:
 
 
 @dataclass(frozen=True)
+class _Spelled:
+    units: list[Unit]
+
+
+@dataclass(frozen=True)
 class _Shown:
     excerpts: list[Lines]
 
@@ -96,6 +102,10 @@ class Session:
     def landmarks(self) -> list[Landmark]:
         """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
         return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
+
+    def units(self) -> list[Unit]:
+        """What was read, as words that can be compared. Raises SubmissionFailed."""
+        return taken(self._ask("units", {}), _Spelled).units
 
     def excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[Lines]:
         """The lines around places of the source: cells, and lines of them. Raises SubmissionFailed.

@@ -188,6 +188,8 @@ class _Seen:
     called: tuple[str, ...]
 
 
+PLACES = 100_000
+"""no cell and no line has such a number"""
 Said = TypeVar("Said")
 
 
@@ -211,13 +213,12 @@ def handle_of(reply: Message) -> int:
 def failure(meta: Mapping[str, Any]) -> SubmissionFailed:
     """What the submission raised, as the examiner's record of it."""
     status = Status.OUT_OF_MEMORY if out_of_memory(meta) else Status.CRASHED
-    cell, line = meta.get("cell"), meta.get("line")
-    return SubmissionFailed(
-        status,
-        said(meta),
-        cell if isinstance(cell, int) else None,
-        line if isinstance(line, int) else None,
-    )
+    return SubmissionFailed(status, said(meta), placed(meta.get("cell")), placed(meta.get("line")))
+
+
+def placed(number: object) -> int | None:
+    """A cell's or line's number, if it can be one: a submission may say any, and so a message."""
+    return number if isinstance(number, int) and 0 < number < PLACES else None
 
 
 def said(meta: Mapping[str, Any]) -> str:

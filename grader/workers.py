@@ -3,6 +3,8 @@
 A worker is an examiner like the one in this process: submissions run in children of its fork
 server, never in it. Submissions are handed out one by one, and their records come back in order.
 A worker that dies is replaced and its submission judged again, so nothing is lost.
+
+`grader.cluster` does the same on several machines.
 """
 
 import gc
@@ -16,13 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 
 from exercises import BY_SLUG
 from grader import devices
-from grader.grading import Settings, grade
+from grader.grading import Settings, graded
 from grader.report import SubmissionRecord
+from grader.sandbox.jail.rung import Rung
 from grader.sandbox.launch import Started
 from grader.sandbox.process import SandboxError, Server
 from grader.submission import Submission
@@ -43,6 +48,27 @@ else:
 
 Place = Server | Unconfined
 Graded = tuple[Submission, list[SubmissionRecord]]
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Other machines, which judge by themselves."""
+
+    rung: Rung
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def judged(
+        self, found: Sequence[Submission], settings: Settings
+    ) -> Generator[Graded, None, None]:
+        """As the function of this name."""
 
 
 def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Started | None = None) -> Place:
@@ -70,18 +96,21 @@ def fitting(submissions: int) -> int:
 
 
 def judged(
-    place: Place, found: Sequence[Submission], settings: Settings
+    place: Place | Elsewhere, found: Sequence[Submission], settings: Settings
 ) -> Generator[Graded, None, None]:
     """Every submission with its records, in order, each as soon as those before it are judged.
 
-    With one job it is done here, in this place; with more, in as many workers beside this process.
-    Raises SandboxError, and whatever else is our own fault.
+    With one job it is done here, in this place; with more, in as many workers beside this process;
+    or elsewhere. Raises SandboxError, and whatever else is our own fault.
     """
+    if isinstance(place, Elsewhere):
+        yield from place.judged(found, settings)
+        return
     jobs = settings.jobs or fitting(len(found))
     if jobs == 1:
         gc.freeze()
         for handed_in in found:
-            yield handed_in, grade(place, handed_in, settings)
+            yield handed_in, graded(place, handed_in, settings)
         return
     trusted = isinstance(place, Unconfined) or place.trusted
     crew = Crew([Worker(settings, trusted) for _ in range(jobs)])
@@ -183,7 +212,10 @@ def work(line: Connection, settings: Settings, slug: str | None, trusted: bool) 
             except EOFError:
                 return
             try:
-                answer: object = grade(place, handed_in, settings)
-            except Exception as error:
+                answer: object = graded(place, handed_in, settings)
+            except SandboxError as error:
                 answer = error
-            line.send(answer)
+            try:
+                line.send(answer)
+            except BrokenPipeError:  # who asked was killed, and nobody wants to know
+                return

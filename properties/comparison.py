@@ -4,6 +4,8 @@ An element of a wrong value says its expected value and tolerance, what came ins
 elements are off, and where the worst one is.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -65,7 +67,13 @@ def differs(changed: Tensor, allowed: Allowed, expected: str, what: str = "outpu
     """Raises Violation where a difference that must be there is lost in the rounding."""
     if not bool((changed.abs() > allowed.float32).any()):
         largest = float(changed.abs().max()) if changed.numel() else 0.0
-        raise Violation(Kind.VALUE, expected, f"it changed by at most {largest:.3g}", what)
+        raise Violation(Kind.VALUE, expected, _movement(largest), what)
+
+
+def _movement(largest: float) -> str:
+    if math.isnan(largest):
+        return "it became nan"
+    return f"it changed by at most {largest:.3g}" if largest else "nothing changed"
 
 
 def _limit(allowed: Allowed, where: tuple[int, ...]) -> float:

@@ -182,6 +182,21 @@ class Contract:
             return replace(case, context_length=case.tokens)
         return replace(case, tokens=min(case.tokens, case.context_length))
 
+    def told(self, case: Case) -> str:
+        """A case in one line, without sizes that the exercise does not have."""
+        shown = str(case)
+        for size, trait in (("batch", Trait.BATCH), ("context_length", Trait.CONTEXT)):
+            if not self.has(trait):
+                shown = shown.replace(f"{size}={getattr(case, size)} ", "")
+        if not self.has(Trait.HEADS) or (self.slots and not self.has(Trait.ATTENTION)):
+            shown = shown.replace(f" heads={case.heads}", "")
+        return shown
+
+    def called(self, name: str) -> str:
+        """A canonical parameter and where the exercise keeps it: "W_q (in `W_query.weight`)"."""
+        paths = [slot.path.format(head="<i>") for slot in self.slots if name in slot.holds]
+        return f"{name} (in `{paths[0]}`)" if paths else name
+
     def arguments_for(self, case: Case) -> dict[str, Value]:
         """What the constructor is called with, in order."""
         values = ((argument, argument.value(case)) for argument in self.arguments)

@@ -63,7 +63,9 @@ class Weights:
     def factor(self) -> float | None:
         """The one number that all kept weights are multiplied by, if there is one."""
         ratio = (self.used[:, self.visible] / self.exact[self.visible])[self.kept]
-        spread = ratio.max() - ratio.min() if ratio.numel() else torch.tensor(torch.nan)
+        if not ratio.numel():
+            return None
+        spread = ratio.max() - ratio.min()
         return float(ratio[0]) if bool(spread <= NEAR * ratio.abs().max()) else None
 
 

@@ -114,6 +114,8 @@ class Verdict:
     violation: Violation | None = None
     failure: SubmissionFailed | None = None
     because: Property | None = None
+    on: str = ""
+    """the case in one line, in the words of the exercise"""
     hint: str = ""
     """a better one than the property's own, if something is known of this submission"""
 
@@ -123,15 +125,27 @@ class Verdict:
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.failure is not None:
-            rows = (
-                ("got", str(self.failure)),
-                ("on", self.case),
-                ("hint", self.hint or self.property.hint),
-            )
+            rows = (("got", str(self.failure)), ("on", self.on), ("hint", self._hint))
             shown = [f"  {name:<9} {text}" for name, text in rows if text]
             return "\n".join([self.property.claim, *shown])
         if self.because is not None:
             return f"Not tried, because this did not hold: {self.because.claim}"
+        return ""
+
+    @cached_property
+    def _hint(self) -> str:
+        """The property's own hint is about what it computes, not about how long that takes."""
+        return self.hint or (self.property.hint if self.status is Status.CRASHED else "")
+
+    @cached_property
+    def words(self) -> str:
+        """The message as it may be told where the cases are kept back: no number, no input."""
+        if self.violation is not None:
+            return replace(self.violation, hint=self.hint or self.violation.hint).words
+        if self.failure is not None:
+            hint = [f"  hint      {self._hint}"] if self._hint else []
+            rows = [f"  got       {self.failure.words}", *hint]
+            return "\n".join([self.property.claim, *rows])
         return ""
 
 
@@ -162,8 +176,9 @@ def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
     smallest, found = _shown_before(wanted, bench, verdict.case, verdict.violation) or simplest(
         wanted, bench, verdict.case, verdict.violation
     )
-    told = found.on(wanted.claim, str(smallest), wanted.hint)
-    return replace(verdict, case=smallest, violation=told)
+    on = bench.contract.told(smallest)
+    told = found.on(wanted.claim, on, wanted.hint)
+    return replace(verdict, case=smallest, violation=told, on=on)
 
 
 def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
@@ -172,9 +187,11 @@ def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verd
         try:
             wanted.judge(bench.trial(case))
         except Violation as violation:
-            return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation))
+            on = bench.contract.told(case)
+            return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation), on=on)
         except SubmissionFailed as failure:
-            return Verdict(wanted, failure.status, tried, case, failure=_bare(failure))
+            on = bench.contract.told(case)
+            return Verdict(wanted, failure.status, tried, case, failure=_bare(failure), on=on)
     return Verdict(wanted, Status.PASSED, len(cases))
 
 

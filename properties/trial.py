@@ -174,9 +174,9 @@ class Trial:
     def check_form(self, returned: Returned, x: Tensor) -> None:
         """Raises Violation unless as many tensors came back as are asked for, of their shapes."""
         shapes = self.shapes(x)
-        asked = f"{self.contract.returns} ({len(shapes)} tensor{'s' * (len(shapes) > 1)})"
+        asked = f"{self.contract.returns} ({len(shapes)} tensor{'s' * (len(shapes) > 1)}) returned"
         if len(returned.outputs) != len(shapes):
-            raise Violation(Kind.TYPE, asked, returned.form, "the returned value")
+            raise Violation(Kind.TYPE, asked, returned.form)
         for output, shape, name in zip(returned.outputs, shapes, self.names, strict=True):
             comparison.same_shape(output, shape, name)
 
@@ -214,10 +214,10 @@ class Trial:
         """Raises Violation unless `got` is the earlier answer of the same submission.
 
         Both may be off by what a right answer may be off; a wrong one obeys no bound of ours, so
-        it may also be off by half a thousand roundings of its own size, and be NaN where it was.
+        it may also be off by half a thousand roundings of its own size, and stay NaN or infinite.
         """
         comparison.same_shape(got, tuple(before.shape), what)
-        lost = before.isnan() & got.isnan()
+        lost = before.isnan() & got.isnan() | (got == before) & got.isinf()
         got, before = got.masked_fill(lost, 0.0), before.masked_fill(lost, 0.0)
         finite = before[before.isfinite()].abs()
         size = float(finite.max()) if finite.numel() else 0.0

@@ -1,5 +1,7 @@
 """What a failed property says, and the ways in which judging a submission can end."""
 
+import builtins
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -25,6 +27,21 @@ class Kind(StrEnum):
     DEVICE = "device"
     FINITE = "finite"
     VALUE = "value"
+
+
+IN_WORDS = {
+    Kind.CONSTRUCTION: "it is not built as the statement asks",
+    Kind.TYPE: "something else than the statement asks for",
+    Kind.SHAPE: "another shape than expected",
+    Kind.DTYPE: "another dtype than expected",
+    Kind.DEVICE: "another device than expected",
+    Kind.FINITE: "a NaN or an infinity",
+    Kind.VALUE: "another value than expected",
+}
+ENDINGS = {
+    Status.TIMED_OUT: "it took too long",
+    Status.OUT_OF_MEMORY: "it asked for too much memory",
+}
 
 
 @dataclass(eq=False)
@@ -54,7 +71,14 @@ class Violation(Exception):
             ("on", self.case),
             ("hint", self.hint),
         )
-        return "\n".join([self.claim, *(f"  {name:<9} {text}" for name, text in rows if text)])
+        return _table(self.claim, rows)
+
+    @property
+    def words(self) -> str:
+        """The same without a number: what differs, where, hint; nothing of the case."""
+        noun = re.sub(r"\[[^\]]*\]", "", self.where)
+        at = f" at {noun}" if noun else ""
+        return _table(self.claim, (("got", IN_WORDS[self.kind] + at), ("hint", self.hint)))
 
 
 @dataclass(eq=False)
@@ -72,6 +96,16 @@ class SubmissionFailed(Exception):
     def __str__(self) -> str:
         return f"{self.message}{place(self.cell, self.line)}"
 
+    @property
+    def words(self) -> str:
+        """The same without what the submission says itself, which may be what it was given."""
+        if self.status in ENDINGS:
+            return ENDINGS[self.status]
+        name = self.message.partition(":")[0]
+        known = getattr(builtins, name, None)
+        raised = isinstance(known, type) and issubclass(known, BaseException)
+        return (f"{name} was raised" if raised else "it crashed") + place(self.cell, self.line)
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -81,6 +115,10 @@ class Note:
     message: str
     cell: int | None = None
     line: int | None = None
+
+
+def _table(claim: str, rows: tuple[tuple[str, str], ...]) -> str:
+    return "\n".join([claim, *(f"  {name:<9} {text}" for name, text in rows if text)])
 
 
 def place(cell: int | None, line: int | None) -> str:

@@ -4,7 +4,7 @@ import getpass
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,40 +12,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cohort import CohortError
+from grader.cohort.options import missing, opened, remark, roster_of, roster_option, store_option
+from grader.cohort.similar.command import similar
+from grader.options import feedback_option, telling
 
 if TYPE_CHECKING:
-    from grader.cohort.standing import Change
-    from grader.cohort.store import Store
+    from grader.feedback import Feedback
     from grader.grading import Settings
     from grader.report import Report
 
 LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
 FORMATS = (
     "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
-    "nbgrader", "parquet", "prairielearn",
+    "nbgrader", "nbgrader-db", "parquet", "prairielearn",
 )  # fmt: skip
-NEEDED = {"sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet"}
-"""what a plain installation has not, and the extra that brings it"""
-SHOWN = 50
-"""how many changes, or names, are listed"""
-
-
-def _store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
-    return click.option("--store", "place", metavar="FILE|URL", help=text, **more)
-
-
-def _roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    text = "CSV file of the students: the export of any of these systems."
-    return click.option("--roster", type=click.Path(path_type=Path), help=text)(command)
+DATABASES = ("nbgrader-db",)
+"""formats that fill in a database, and no sheet"""
 
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What `grade` is told about a course; all of it takes effect with --store only."""
     options = (
-        _store_option(),
+        store_option(),
         click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
-        _roster_option,
+        roster_option,
         click.option(
             "--layout", type=click.Choice(LAYOUTS), help="Whose download [default: auto]."
         ),
@@ -58,6 +48,9 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Which of several attempts counts [default: latest].",
         ),
         click.option("--due", type=click.DateTime(), help="UTC; what comes later is late."),
+        click.option(
+            "--cluster", metavar="URL", help="Judge on the workers of this Dask scheduler."
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -69,7 +62,7 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
 
     Raises click.UsageError where something is said about a course and there is no store.
     """
-    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due")
+    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
     told = {name: options.pop(name) for name in names}
     if told["place"] is not None:
         return told
@@ -79,61 +72,51 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def graded(
-    paths: tuple[str, ...], chosen: "Settings", told: dict[str, Any], *, trusted: bool
+    paths: tuple[str, ...],
+    chosen: "Settings",
+    feedback: "Feedback | None",
+    told: dict[str, Any],
+    *,
+    trusted: bool,
 ) -> "Report":
-    """Grade a course into its store, and say on standard error what is odd about it."""
+    """Grade a course into its store, and say on standard error what is odd about it.
+
+    The report says what may be told; the store holds everything.
+    """
     name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
-    with _opened(told["place"], create=True) as store:
+    with opened(told["place"], create=True) as store:
         from grader.cohort import course
         from grader.cohort.intake import Wanted, gathered
+        from grader.feedback import told as told_at
 
         attempts = told["attempts"] or "latest"
         due = told["due"]
         wanted = Wanted(
-            roster=_roster(told["roster"]),
+            roster=roster_of(told["roster"]),
             layout=told["layout"] or "auto",
             assignment=told["assignment"] or "",
             attempts=attempts,
             due=None if due is None else due.replace(tzinfo=UTC),
         )
         with gathered(paths, wanted) as intake:
-            _remark("not on the roster", intake.strangers)
-            _remark("nobody's, by their names", intake.unclaimed)
-            return course.grade(store, intake, chosen, name, attempts=attempts, trusted=trusted)
-
-
-def _opened(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
-    """The store. Raises CohortError where the packages are missing."""
-    try:
-        from grader.cohort import store
-    except ImportError as error:
-        raise missing(error) from None
-    return store.opened(place, create=create)
-
-
-def missing(error: ImportError) -> Exception:
-    """What to install, if that is what an import failed for."""
-    package = (error.name or "").partition(".")[0]
-    if package not in NEEDED:
-        return error
-    return CohortError(f"needs {package}: pip install 'headcheck[{NEEDED[package]}]'")
-
-
-def _roster(path: Path | None) -> Any:
-    from grader.cohort import roster
-
-    return roster.Roster() if path is None else roster.read(path)
-
-
-def _remark(what: str, names: tuple[str, ...]) -> None:
-    from grader.render.harmless import one_line
-
-    if names:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        listed = ", ".join(one_line(name) for name in names[:SHOWN])
-        click.echo(f"headcheck: {what}: {listed}{more}", err=True)
+            remark("not on the roster", intake.strangers)
+            remark("nobody's, by their names", intake.unclaimed)
+            try:
+                report = course.grade(
+                    store,
+                    intake,
+                    chosen,
+                    name,
+                    attempts=attempts,
+                    trusted=trusted,
+                    feedback=feedback,
+                    cluster=told["cluster"],
+                )
+            except ImportError as error:
+                raise missing(error) from None
+            return told_at(report, store.newest(name).manifest.feedback)
 
 
 def _who(text: str) -> tuple[str, str]:
@@ -147,10 +130,10 @@ def _who(text: str) -> tuple[str, str]:
 
 
 @click.command()
-@_store_option(required=True)
+@store_option(required=True)
 def runs(place: str) -> None:
     """List the runs of a store, the oldest first."""
-    with _opened(place) as store:
+    with opened(place) as store:
         for each in store.runs():
             about = each.manifest
             exercise = about.exercise or "any exercise"
@@ -159,7 +142,7 @@ def runs(place: str) -> None:
 
 @click.command()
 @click.argument("run")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--seed", type=int, help="Chooses other cases.")
@@ -172,11 +155,10 @@ def regrade(
     Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
     decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
     """
-    with _opened(place) as store:
-        from dataclasses import replace
-
+    with opened(place) as store:
         from grader import points as points_
         from grader.cohort import course
+        from grader.cohort.regraded import shown
 
         chosen = store.newest(run).manifest.settings
         if points is not None:
@@ -186,42 +168,14 @@ def regrade(
         again = course.regrade(store, run, chosen, trusted=trusted)
         if not diff:
             course.adopt(store, run, again)
-        click.echo(_told(again.changes, len(again.before), diff), nl=False)
+        click.echo(shown(again.changes, len(again.before), would=diff), nl=False)
     sys.exit(1 if again.changes else 0)
-
-
-def _told(changed: list["Change"], count: int, diff: bool) -> str:
-    """Who gains and who loses, as text."""
-    from grader.render.harmless import one_line
-    from grader.render.text import aligned
-
-    def number(value: float | None) -> str:
-        return "–" if value is None else f"{value:g}"
-
-    head = ("student", "exercise", "before", "after", "change", "")
-    rows = [
-        (
-            one_line(each.student),
-            one_line(each.exercise),
-            number(each.before),
-            number(each.after),
-            f"{each.gain:+g}",
-            "overridden" if each.overridden else "",
-        )
-        for each in changed
-    ]
-    counting = [each.gain for each in changed if not each.overridden]
-    gain = sum(each > 0 for each in counting)
-    would = "would " if diff else ""
-    lose, stay = len(counting) - gain, count - len(counting)
-    tally = f"{gain} {would}gain, {lose} {would}lose, {stay} stay"
-    return "\n".join([*(aligned([head, *rows]) if rows else []), tally, ""])
 
 
 @click.command()
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("score", type=click.FloatRange(min=0), required=False)
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--exercise", metavar="SLUG", help="Where the run has several.")
 @click.option("--reason", default="", help="Why; kept with it.")
 @click.option("--clear", is_flag=True, help="Take an earlier one back.")
@@ -232,7 +186,7 @@ def override(
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = _who(who)
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort.decisions import exercise_of
         from grader.cohort.records import Override
 
@@ -250,12 +204,12 @@ def override(
 @click.command()
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("text")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--exercise", metavar="SLUG", help="About this exercise only.")
 def comment(who: str, text: str, place: str, exercise: str | None) -> None:
     """Write a comment that gradebooks take along as feedback."""
     run, student = _who(who)
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort.decisions import exercise_of
         from grader.cohort.records import Comment
 
@@ -267,7 +221,7 @@ def comment(who: str, text: str, place: str, exercise: str | None) -> None:
 @click.command()
 @click.argument("run")
 @click.option("--student", required=True, metavar="ID", help="Whose files.")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
 def replay(run: str, student: str, place: str, trusted: bool) -> None:
     """Judge a student's files again with the settings of then, and compare. Writes nothing.
@@ -276,7 +230,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
     """
     from grader import run as runner
 
-    with _opened(place) as store:
+    with opened(place) as store:
         from grader.cohort import course
 
         again = course.replay(store, run, student, trusted=trusted)
@@ -289,16 +243,17 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 
 @click.command()
 @click.argument("run")
-@_store_option(required=True)
+@store_option(required=True)
 @click.option("--format", "form", type=click.Choice(FORMATS), required=True)
-@_roster_option
+@roster_option
 @click.option(
     "--into",
     type=click.Path(path_type=Path),
-    help="The sheet that the gradebook handed out, to be filled in.",
+    help="The sheet, or the database, that the gradebook handed out, to be filled in.",
 )
 @click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
 @click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+@feedback_option
 def export(
     run: str,
     place: str,
@@ -307,53 +262,65 @@ def export(
     into: Path | None,
     column: str,
     out: Path | None,
+    feedback: str | None,
 ) -> None:
     """Write the results of a run for a gradebook, or for whoever reads them.
 
+    It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
-    with _opened(place) as store:
-        from grader.cohort.decisions import results
+    with opened(place) as store:
+        from grader.cohort.decisions import told_results
 
-        standings = results(store, run)
+        standings = told_results(store, run, telling(feedback))
     from grader.cohort.export import Gradebook, export, sheet
 
-    filled = None if into is None else sheet.read(into)
-    book = Gradebook(run, tuple(standings), _roster(roster), filled, column)
+    book = Gradebook(run, tuple(standings), roster_of(roster), column=column)
+    if into is not None and form in DATABASES:
+        book = replace(book, database=into.read_bytes())
+    elif into is not None:
+        book = replace(book, sheet=sheet.read(into))
     try:
         exported = export(book, form)
     except ImportError as error:
         raise missing(error) from None
     _write(exported.files, out)
-    _remark("not in the sheet", exported.left_out)
+    remark("not in the sheet", exported.left_out)
     sys.exit(1 if exported.left_out else 0)
 
 
 @click.command()
 @click.argument("run")
-@_store_option(required=True)
-@_roster_option
+@store_option(required=True)
+@roster_option
 @click.option("--anonymous", is_flag=True, help="Numbers for names, and no pages of students.")
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
 )
-def dashboard(run: str, place: str, roster: Path | None, anonymous: bool, out: Path) -> None:
-    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody."""
-    with _opened(place) as store:
-        from grader.cohort.decisions import results
+@feedback_option
+def dashboard(
+    run: str, place: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
+) -> None:
+    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody.
 
-        standings = results(store, run)
+    It tells what the run was graded to tell, unless --feedback says otherwise.
+    """
+    with opened(place) as store:
+        from grader.cohort.decisions import told_results
+
+        standings = told_results(store, run, telling(feedback))
         version = store.newest(run).manifest.headcheck
     from grader.cohort import dashboard as shown
     from grader.cohort.export import Gradebook
 
-    book = Gradebook(run, tuple(standings), _roster(roster))
+    book = Gradebook(run, tuple(standings), roster_of(roster))
     pages = {}
     if anonymous:
         book = shown.anonymous(book, secrets.token_hex())
     else:
         pages = shown.pages(book, version)
-    pages["index.html"] = shown.render(book, version, tuple(pages))
+    similar = not anonymous and (out / "similar.html").is_file()
+    pages["index.html"] = shown.render(book, version, tuple(pages), similar=similar)
     out.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         (out / name).write_text(text, encoding="utf-8")
@@ -383,4 +350,4 @@ def _author() -> str:
         return "unknown"
 
 
-COMMANDS = (runs, regrade, override, comment, replay, export, dashboard)
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard, similar)

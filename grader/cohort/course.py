@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader import points, run, submission
-from grader.cohort import manifest, scratch
+from grader import fault, points, run, submission
+from grader.cohort import CohortError, manifest, scratch
 from grader.cohort.intake import HandIn, Intake
 from grader.cohort.manifest import Manifest
 from grader.cohort.records import Content, Run, Stored, content_of, no_content
 from grader.cohort.roster import Student
 from grader.cohort.standing import Change, Standing, changes, standings
 from grader.cohort.store import Store
+from grader.feedback import EVERYTHING, Feedback
 from grader.grading import Settings
 from grader.report import (
     FORMAT,
@@ -28,6 +29,7 @@ from grader.report import (
     own_version,
 )
 from grader.submission import Submission, Unopened
+from grader.workers import Elsewhere, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +46,47 @@ class Batch:
 
 
 def grade(
-    store: Store, intake: Intake, chosen: Settings, name: str, *, attempts: str, trusted: bool
+    store: Store,
+    intake: Intake,
+    chosen: Settings,
+    name: str,
+    *,
+    attempts: str,
+    trusted: bool,
+    feedback: Feedback | None = None,
+    cluster: str | None = None,
 ) -> Report:
-    """Judge what is not known, and report on all that was taken in.
+    """Judge what is not known, here or on a cluster, and report on all that was taken in.
 
+    How much of it students are told is kept with the run, from the last command that said so.
     Raises SandboxError where submissions cannot be confined and are not trusted.
     """
-    begun = store.begin(name, manifest.of(chosen, attempts))
+    begun = store.begin(name, manifest.of(chosen, attempts, feedback or EVERYTHING))
+    if feedback is not None and feedback != begun.manifest.feedback:
+        begun = store.describe(begun, replace(begun.manifest, feedback=feedback))
     key = begun.manifest.key
     known = store.known(key)
     batches = batched(intake.hand_ins, chosen)
     old = [(h, known[_which(b)]) for b in batches if _which(b) in known for h in b.hand_ins]
     store.link(begun, old)
+    faults: list[SubmissionRecord] = []
     for batch, records, sandbox in _judged(
-        [b for b in batches if _which(b) not in known], chosen, trusted
+        [b for b in batches if _which(b) not in known], chosen, trusted, cluster
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
             begun = store.describe(begun, replace(begun.manifest, sandbox=sandbox))
-        store.finish(begun, key, batch.content, batch.hand_ins, records)
+        faults += [record for record in records if _is_ours(record)]
+        if not any(map(_is_ours, records)):
+            store.finish(begun, key, batch.content, batch.hand_ins, records)
     store.settle(begun, intake.hand_ins)
     students = {each.student.id for each in intake.hand_ins}
-    return report(begun, [each for each in store.standing(name) if each.student in students])
+    told = report(begun, [each for each in store.standing(name) if each.student in students])
+    return replace(told, submissions=(*told.submissions, *faults))
+
+
+def _is_ours(record: SubmissionRecord) -> bool:
+    """Whether it says that headcheck went wrong: no verdict, so the next command tries again."""
+    return record.error is not None and record.error.kind == fault.KIND
 
 
 def report(begun: Run, stored: Iterable[Stored]) -> Report:
@@ -98,7 +120,7 @@ def _which(batch: Batch) -> tuple[str, str]:
 
 
 def _judged(
-    batches: Sequence[Batch], chosen: Settings, trusted: bool
+    batches: Sequence[Batch], chosen: Settings, trusted: bool, cluster: str | None = None
 ) -> Iterator[tuple[Batch, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Each batch with its bytes and its records, as soon as it is judged.
 
@@ -114,13 +136,22 @@ def _judged(
             there[batch.submission] = batch
     if not there:
         return
-    with run.sandbox(trusted=trusted, device=chosen.device) as server:
+    with _place(chosen, trusted, cluster) as server:
         sandbox = SandboxRecord(server.rung.name, server.rung.layers, server.rung.summary)
         for handed_in, records in run.judged(server, list(there), chosen):
             batch = there[handed_in]
             content = _content(batch.hand_ins[0], limit)
             if content.digest == batch.content.digest:
                 yield replace(batch, content=content), records, sandbox
+
+
+def _place(chosen: Settings, trusted: bool, cluster: str | None) -> Place | Elsewhere:
+    """Where submissions are judged. Raises SandboxError, and ImportError without Dask."""
+    if cluster is None:
+        return run.sandbox(trusted=trusted, device=chosen.device)
+    from grader.cluster import Cluster
+
+    return Cluster(cluster, trusted=trusted)
 
 
 def _unread(hand_in: HandIn, limit: int, chosen: Settings) -> SubmissionRecord:
@@ -168,9 +199,10 @@ class Regrade:
 def regrade(store: Store, name: str, chosen: Settings, *, trusted: bool) -> Regrade:
     """Judge again what stands under a name. Nobody's grade changes; verdicts are kept as known.
 
-    Raises SandboxError, NoStore.
+    Raises SandboxError, NoStore, and CohortError where headcheck itself goes wrong.
     """
-    wanted = manifest.of(chosen, store.newest(name).manifest.attempts)
+    last = store.newest(name).manifest
+    wanted = manifest.of(chosen, last.attempts, last.feedback)
     standing = store.standing(name)
     with _unpacked(store, standing) as hand_ins:
         known = store.known(wanted.key)
@@ -178,6 +210,8 @@ def regrade(store: Store, name: str, chosen: Settings, *, trusted: bool) -> Regr
         for batch, records, sandbox in _judged(todo, chosen, trusted):
             if sandbox is not None:
                 wanted = replace(wanted, sandbox=sandbox)
+            for record in filter(_is_ours, records):
+                raise CohortError(f"{record.file}: {record.error and record.error.message}")
             store.finish(None, wanted.key, batch.content, (), records)
     judged = store.judged(wanted.key)
     again = [_with(each, judged) for each in standing]

@@ -81,8 +81,13 @@ class Bin:
     """of the fullest bin"""
 
 
-def render(book: Gradebook, version: str, links: Sequence[str] = ()) -> str:
-    """The page; links lead to the report of each standing, in order, if there are any."""
+def render(
+    book: Gradebook, version: str, links: Sequence[str] = (), *, similar: bool = False
+) -> str:
+    """The page; links lead to the report of each standing, in order, if there are any.
+
+    `similar` says that there is a page on who wrote alike beside it.
+    """
     rows = _rows(book, links or [""] * len(book.standings))
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -93,6 +98,7 @@ def render(book: Gradebook, version: str, links: Sequence[str] = ()) -> str:
             version=one_line(version),
             sandbox="",
             run=one_line(book.run),
+            similar=similar,
             tally=tally([each.status for each in book.standings]),
             students=len(book.students),
             mean=_mean(book),

@@ -1,14 +1,24 @@
-"""What a decision is about: one student's result in one exercise of a run."""
+"""What a decision is about: one student's result in one exercise of a run. And who is told what."""
 
 from grader.cohort.database import NoStore
-from grader.cohort.standing import Standing, standings
+from grader.cohort.standing import Standing, standings, told_standing
 from grader.cohort.store import Store
+from grader.feedback import Feedback
 
 
 def results(store: Store, name: str) -> list[Standing]:
     """Everybody's results under a run's name, with what people decided. Raises NoStore."""
     store.newest(name)
     return standings(store.standing(name), store.overrides(name), store.comments(name))
+
+
+def told_results(store: Store, name: str, feedback: Feedback | None) -> list[Standing]:
+    """What may be told of everybody's results; as the run was graded, if nobody says otherwise.
+
+    Raises NoStore.
+    """
+    telling = store.newest(name).manifest.feedback if feedback is None else feedback
+    return [told_standing(each, telling) for each in results(store, name)]
 
 
 def exercise_of(store: Store, name: str, student: str, exercise: str | None) -> Standing:

@@ -18,6 +18,7 @@ import reference
 from exercises import ALL, BY_SLUG, Exercise
 from grader import points
 from grader.cohort import CohortError
+from grader.feedback import EVERYTHING, Feedback
 from grader.grading import Settings
 from grader.report import SandboxRecord, own_version
 
@@ -48,13 +49,17 @@ class Manifest:
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
+    feedback: Feedback = EVERYTHING
+    """what students are told of the verdicts; the store holds all of them"""
     sandbox: SandboxRecord | None = None
     """how well submissions were confined; null while nothing had to be judged"""
 
     @property
     def key(self) -> str:
         """A digest of all that a verdict depends on: with the same key and bytes it is the same."""
-        decides = replace(self, python="", platform="", attempts="", sandbox=None)
+        decides = replace(
+            self, python="", platform="", attempts="", feedback=EVERYTHING, sandbox=None
+        )
         return _digest(msgspec.json.encode(decides, order="deterministic"))
 
     @property
@@ -74,7 +79,7 @@ class Manifest:
         )
 
 
-def of(settings: Settings, attempts: str = "latest") -> Manifest:
+def of(settings: Settings, attempts: str = "latest", feedback: Feedback = EVERYTHING) -> Manifest:
     """The manifest of a run with these settings, by this version on this machine."""
     given = settings.points
     return Manifest(
@@ -91,6 +96,7 @@ def of(settings: Settings, attempts: str = "latest") -> Manifest:
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         attempts=attempts,
+        feedback=feedback,
     )
 
 

@@ -4,9 +4,10 @@ Pure functions of what a store holds under a run's name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.cohort.records import Comment, Override, Stored
+from grader.feedback import Feedback, told_of
 from grader.report import SubmissionRecord
 
 EXACT = 6
@@ -121,6 +122,12 @@ def _standing(
             c.text for c in said if c.student == student and c.exercise in ("", exercise)
         ),
     )
+
+
+def told_standing(standing: Standing, feedback: Feedback) -> Standing:
+    """What a student may be told of a result."""
+    record = told_of(standing.record, feedback)
+    return replace(standing, record=record, status=record.status)
 
 
 def changes(before: Sequence[Standing], after: Sequence[Standing]) -> list[Change]:

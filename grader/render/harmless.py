@@ -1,5 +1,10 @@
-"""Text that a submission wrote, made fit to be shown: no control characters, and not too long."""
+"""Text that a submission wrote, made fit to be shown: nothing that controls, and not too long.
 
+A terminal is controlled by characters, and a log of continuous integration by what lines look like:
+GitHub's runner obeys a line that begins with `::`, after any blanks, or has `##[` in it.
+"""
+
+import json
 import re
 
 LINE = 200
@@ -13,11 +18,12 @@ UNFIT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+COMMAND = re.compile(r"^([^\S\n]*):(?=:)|##(?=\[)", re.MULTILINE)
 UNFIT_IN_A_LINE = re.compile(f"[\t\n]|{UNFIT.pattern}")
 
 
 def harmless(text: str, limit: int = 4000) -> str:
-    """The text with its control characters as visible escapes, at most `limit` characters of it.
+    """The text with what controls as visible escapes, at most `limit` characters of it.
 
     Newlines and tabs stay. Of a long text the beginning and the end are kept, and a note between
     them says how long it was.
@@ -30,10 +36,20 @@ def one_line(text: str, limit: int = LINE) -> str:
     return _shown(text, limit, UNFIT_IN_A_LINE)
 
 
+def plain_json(text: str) -> str:
+    """The same JSON, with whatever controls a terminal or a log as escapes inside its strings."""
+    escaped = UNFIT.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return escaped.replace("##[", "#\\u0023[")
+
+
+def _disarm(match: re.Match[str]) -> str:
+    return "#\\x23" if match[0] == "##" else f"{match[1]}\\x3a"
+
+
 def _shown(text: str, limit: int, unfit: re.Pattern[str]) -> str:
     # An escape is longer than what it stands for, so what lies further in could not be shown.
     ends = text if len(text) <= 2 * limit else text[:limit] + text[-limit:]
-    escaped = unfit.sub(_escape, ends)
+    escaped = COMMAND.sub(_disarm, unfit.sub(_escape, ends))
     if len(escaped) <= limit:
         return escaped
     gap = f" [… shortened: {len(text)} characters in all …] "

@@ -1,7 +1,7 @@
 """A report as plain text, for a terminal, a log or a mail."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -13,6 +13,8 @@ from grader.render.view import Diagnosis, Group, Remark, Trouble, View, tally, v
 from grader.report import Report
 from properties.violation import Status
 
+STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
+"""of the lines of a message, by how they begin"""
 FILE = 48
 """how wide the column of files in the last table may become; of longer ones the end is shown"""
 
@@ -99,7 +101,8 @@ def _by_group(groups: Sequence[Group]) -> Iterator[Line]:
 
 def _trouble(trouble: Trouble) -> Iterator[Line]:
     yield Line(f"  {trouble.claim}", "bold")
-    yield from _indented(4, trouble.details or trouble.status)
+    for line in _indented(4, trouble.details or trouble.status):
+        yield replace(line, style=STYLES.get(line.text[4:12], ""))
     if trouble.case:
         yield from _indented(4, f"on        {trouble.case}")
     for sentence in sentences(trouble.evidence)[:1] if trouble.evidence else ():

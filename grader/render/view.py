@@ -229,10 +229,23 @@ def _notes(notes: Sequence[NoteRecord]) -> tuple[Remark, ...]:
 
 def _summary(record: SubmissionRecord) -> tuple[str, ...]:
     """Sentences about all claims together."""
+    return (*_about_claims(record), *about_hidden(record.hidden))
+
+
+def about_hidden(count: int) -> tuple[str, ...]:
+    """A sentence on claims that are counted and not shown, if there are any."""
+    if not count:
+        return ()
+    checks, them = ("checks are", "them") if count > 1 else ("check is", "it")
+    return (f"{count} hidden {checks} not shown; the score counts {them}.",)
+
+
+def _about_claims(record: SubmissionRecord) -> tuple[str, ...]:
     claims = record.properties
     kept = sum(p.status == Status.PASSED for p in claims)
     if claims and kept == len(claims):
-        return (f"All {kept} claims hold." if kept > 1 else "The claim holds.",)
+        shown = " that are shown" if record.hidden else ""
+        return (f"All {kept} claims{shown} hold." if kept > 1 else "The claim holds.",)
     if not record.score and any(p.max_points for p in claims if p.status == Status.PASSED):
         verbs = "hold, but give" if kept > 1 else "holds, but gives"
         nothing = (
@@ -286,7 +299,8 @@ def _first_of_each_end(claims: Sequence[PropertyRecord]) -> Ends:
     """The claims on which the submission itself went wrong, by how it did."""
     ends: Ends = {}
     for claim in claims:
-        if claim.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
+        known = _details(claim)  # else nothing says that they ended the same way
+        if known and claim.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
             ends.setdefault(_end(claim), []).append(claim)
     return ends
 

@@ -21,7 +21,7 @@ T = Trait
 @claims(
     limit=1,
     on=at_least(tokens=3),
-    hint="compare the names and the order of the arguments with the statement",
+    hint="compare the names and the order of the arguments with the statement, and what it returns",
 )
 def it_can_be_constructed(trial: Trial) -> None:
     """It can be constructed with the arguments that the exercise names."""
@@ -39,11 +39,13 @@ def it_can_be_constructed(trial: Trial) -> None:
 def the_weights_are_where_the_exercise_says(trial: Trial) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
     wanted = trial.contract.paths(trial.case)
+    plain = trial.contract.paths(replace(trial.case, bias=False))
     found = trial.instance.holder.read(list(wanted))
     for path, shape in wanted.items():
         if path not in found:
             has = ", ".join(f"{n} {i.shape}" for n, i in _parameters(trial).items()) or "none"
-            expected = f"a weight `{path}` of shape {shape}"
+            asked = "" if path in plain else " with qkv_bias=True"
+            expected = f"a weight `{path}` of shape {shape}{asked}"
             raise Violation(Kind.CONSTRUCTION, expected, f"there is none; its parameters: {has}")
         comparison.same_shape(found[path], shape, path)
 
@@ -94,7 +96,7 @@ def there_are_no_other_parameters(trial: Trial) -> None:
     extra = [name for name in _parameters(trial, module=True) if name not in asked]
     if extra and trial.contract.transfer is None:
         listed = ", ".join(f"`{name}`" for name in extra)
-        raise Violation(Kind.CONSTRUCTION, f"{len(asked)} parameters", f"also {listed}")
+        raise Violation(Kind.CONSTRUCTION, f"the {len(asked)} asked for", f"also {listed}")
 
 
 @claims(
@@ -173,7 +175,7 @@ def the_device_is_kept(trial: Trial) -> None:
             raise Violation(Kind.DEVICE, trial.case.device, device, name)
 
 
-@claims(after=FORM, hint="a row of nothing but -inf has no softmax: is the diagonal visible?")
+@claims(after=FORM, hint="does an exponential overflow, or has a row of scores nothing but -inf?")
 def the_output_is_finite(trial: Trial) -> None:
     """Every number of the output is finite."""
     for output, name in zip(trial.answer, trial.names, strict=True):

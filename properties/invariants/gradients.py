@@ -19,7 +19,10 @@ from properties.violation import Kind, Violation
 claims = Claims(Group.GRADIENTS, FORM)
 RIGHT = (it_equals_the_equation,)
 T = Trait
-CUT = "is there a detach(), .data, .item(), torch.no_grad() or a new tensor made of old numbers?"
+CUT = (
+    "is there a detach(), .data, .item(), torch.no_grad(), a new tensor made of old numbers, or a "
+    "change in place?"
+)
 
 
 def exact_gradients(trial: Trial) -> ExactGradients:
@@ -36,12 +39,14 @@ def _must_agree(trial: Trial, names: list[str]) -> None:
     own, exact = trial.once(own_gradients), trial.once(exact_gradients)
     for name in names:
         got = own.get(name)
-        shown = f"gradient of {name}"
+        where = name if name == "x" else trial.contract.called(name)
         if got is None and not bool(exact.values[name].any()):
             continue  # one token has a weight of one, whatever its query and key are
         if got is None:
-            raise Violation(Kind.VALUE, "a gradient", "none reaches it", shown)
-        trial.must_equal(got.to(torch.float64), exact.values[name], exact.allowed(name), shown)
+            raise Violation(Kind.VALUE, "a gradient", "none reaches it", where)
+        trial.must_equal(
+            got.to(torch.float64), exact.values[name], exact.allowed(name), f"gradient of {where}"
+        )
 
 
 @claims(T.TOKENS, after=RIGHT, limit=6, hint=CUT)
@@ -68,7 +73,8 @@ def every_weight_gets_a_gradient(trial: Trial) -> None:
         if bool((wanted.abs() > 1e-6 * exact.scales[name]).any()) and (
             got is None or not bool((got != 0).any())
         ):
-            raise Violation(Kind.VALUE, "a gradient other than zero", "none", f"gradient of {name}")
+            expected, where = "a gradient other than zero", trial.contract.called(name)
+            raise Violation(Kind.VALUE, expected, "none", where)
 
 
 @claims(
@@ -88,7 +94,7 @@ def the_gradient_predicts_a_small_step(trial: Trial) -> None:
     slope = ((ahead - behind) / (2 * step) * trial.cotangent).sum().reshape(1)
     gradient = trial.once(own_gradients).get("x")
     if gradient is None:
-        raise Violation(Kind.VALUE, "a gradient", "none reaches the input", "gradient of x")
+        raise Violation(Kind.VALUE, "a gradient", "none reaches it", "x")
     predicted = (gradient.double() * direction).sum().reshape(1)
     size = (exact_gradients(trial).scales["x"] * direction.abs()).sum().reshape(1)
     # The third derivative contributes step² times a moderate multiple of the natural size.

@@ -28,6 +28,10 @@ def initial(trial: Trial, seed: int) -> dict[str, Tensor]:
     return trial.contract.canonical(stored, trial.case)
 
 
+def _at(trial: Trial, name: str) -> str:
+    return f"the initial {trial.contract.called(name)}"
+
+
 @claims(T.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
 def the_projections_start_different(trial: Trial) -> None:
     """Queries, keys and values start from different weights, none of them constant."""
@@ -35,7 +39,7 @@ def the_projections_start_different(trial: Trial) -> None:
     for name, tensor in weights.items():
         if bool((tensor == tensor.flatten()[0]).all()):
             value = float(tensor.flatten()[0])
-            raise Violation(Kind.VALUE, "random numbers", f"all are {value:g}", name)
+            raise Violation(Kind.VALUE, "random numbers", f"all are {value:g}", _at(trial, name))
     for one, other in (("W_q", "W_k"), ("W_q", "W_v"), ("W_k", "W_v")):
         if weights[one].shape == weights[other].shape and torch.equal(weights[one], weights[other]):
             raise Violation(Kind.VALUE, "different weights", "the same", f"{one} and {other}")
@@ -73,10 +77,10 @@ def the_weights_start_between_zero_and_one(trial: Trial) -> None:
         low, high, mean = float(tensor.min()), float(tensor.max()), float(tensor.mean())
         if low < 0 or high > 1:
             got = f"from {low:.3g} to {high:.3g}"
-            raise Violation(Kind.VALUE, "numbers from 0 to 1", got, f"initial {name}")
+            raise Violation(Kind.VALUE, "numbers from 0 to 1", got, _at(trial, name))
         # 1,600 numbers: the mean is within 0.05 of 1/2 but for one module in 10¹¹.
         if abs(mean - 0.5) > 0.05:
-            raise Violation(Kind.VALUE, "a mean of 0.5", f"{mean:.3g}", f"initial {name}")
+            raise Violation(Kind.VALUE, "a mean of 0.5", f"{mean:.3g}", _at(trial, name))
 
 
 ALL = (

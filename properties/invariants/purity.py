@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.contract import Trait
+from properties.contract import Entry, Trait
 from properties.instance import construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.materials import tokens_of
@@ -52,9 +52,10 @@ def the_input_is_left_unchanged(trial: Trial) -> None:
     trial.instance.set(trial.parameters)
     given = trial.instance.inputs(trial.x, trial.mask)
     after = trial.returned().inputs_after
-    for before, now, name in zip(given, after, ("x", "mask", "", ""), strict=False):
+    named = trial.contract.call if trial.contract.entry is Entry.FUNCTION else ("x", "mask")
+    for before, now, name in zip(given, after, named, strict=False):
         now = now if trial.instance.batched or before.dim() == now.dim() else now[0]
-        _identical(now.double(), before.double(), name or "an argument", "it was written over")
+        _identical(now.double(), before.double(), name, "it was written over")
 
 
 @claims(T.CONFIG, limit=2, hint="read from config; assign to self")

@@ -63,7 +63,7 @@ def _with(parameters: Parameters, name: str, value: Tensor) -> Parameters:
     return Parameters(**{**dict(parameters.items()), name: value})
 
 
-@claims(hint="work through the failing case by hand, step by step, beside your own code")
+@claims(hint="work through a small case by hand, step by step, beside your own code")
 def it_equals_the_equation(trial: Trial) -> None:
     """The output equals the equation of the statement, computed in float64."""
     trial.must_match(trial.answer, trial.expected)

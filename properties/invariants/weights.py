@@ -171,7 +171,13 @@ def the_weights_are_never_negative(trial: Trial) -> None:
     trial.must_equal(sums, torch.ones_like(sums), total, "sum of weights")
 
 
-@claims(*tomography.NEEDS, T.CAUSAL, on=tomography.possible, limit=3)
+@claims(
+    *tomography.NEEDS,
+    T.CAUSAL,
+    on=tomography.possible,
+    limit=3,
+    hint="fill what is above the diagonal of the scores with -inf, before the softmax",
+)
 def hidden_tokens_get_no_weight(trial: Trial) -> None:
     """The weight of every later token is zero."""
     seen = trial.once(tomography.recover)

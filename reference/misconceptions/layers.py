@@ -87,7 +87,7 @@ LAYERS: Sequence[Misconception] = (
     )(project=layers.weights_reshaped),
     fault(
         "bias_missing",
-        "Biases of queries, keys or values are not added.",
+        "Biases that are asked for are not added.",
         "projection",
     )(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
@@ -127,7 +127,7 @@ LAYERS: Sequence[Misconception] = (
     )(*({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))),
     fault(
         "input_normalised",
-        "The input goes through a layer norm first, which belongs to the block around.",
+        "The input goes through a layer norm first, which belongs to the block around attention.",
         "norm | mean",
         rare=True,
     )(see=layers.normalised_tokens),

@@ -20,7 +20,7 @@ NOTHING: Sequence[Misconception] = (
     ),
     fault(
         "values_returned",
-        "The values come back as they are: nobody attends to anything.",
+        "The values come back as they are: no token attends to another.",
         "last return",
         rare=True,
     )(
@@ -82,12 +82,12 @@ OUTPUT: Sequence[Misconception] = (
     )({"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}),
     fault(
         "residual_added",
-        "The input is added to the output, which belongs to the block around.",
+        "The input is added to the output, which belongs to the block around attention.",
         "last return",
     )({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
     fault(
         "output_normalised",
-        "The output goes through a layer norm, which belongs to the block around.",
+        "The output goes through a layer norm, which belongs to the block around attention.",
         "norm | return",
         rare=True,
     )(finish=output.finished_by(output.layer_norm)),

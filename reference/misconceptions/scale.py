@@ -34,11 +34,16 @@ SCALE: Sequence[Misconception] = (
         "The scores are multiplied by √d_k instead of divided by it.",
         "scale | kernel:scale | divide | scores",
     )(*_divisors(lambda s: s.given.head_dim**-0.5)),
-    fault(
-        "scale_by_d_out",
-        "The scores are divided by the root of the width of all heads together, not of one head.",
-        "scale | kernel:scale | divide | scores",
-    )(*_divisors(lambda s: s.given.d_out**0.5)),
+    *of_heads(
+        [
+            fault(
+                "scale_by_d_out",
+                "The scores are divided by the root of the width of all heads together, not of "
+                "one head.",
+                "scale | kernel:scale | divide | scores",
+            )(*_divisors(lambda s: s.given.d_out**0.5)),
+        ]
+    ),
     fault(
         "scale_by_d_in",
         "The scores are divided by the root of the input's width, not of a head's.",

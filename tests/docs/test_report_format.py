@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from grader import fault
 from grader.cli import OURS
 from grader.report import (
     FORMAT,
@@ -199,7 +200,7 @@ def test_the_words_are_those_of_the_code() -> None:
     assert words("Statuses") == {status.value for status in Status}
     remarks = set(typing.get_args(typing.get_type_hints(Remark)["kind"]))
     assert words("Notes") == remarks | said(Trial, r"\bNote\(\s*\"(\w+)\"")
-    ended_badly = {"crashed", "timed_out", "out_of_memory"}
+    ended_badly = {"crashed", "timed_out", "out_of_memory", fault.KIND}
     assert words("Errors") == said(Report, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
     assert {row[0].strip("`") for row in table("Rungs")} == set(HOLDS)
     used = {s["error"]["kind"] for s in json.loads(example())["submissions"] if s["error"]}

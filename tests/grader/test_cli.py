@@ -98,6 +98,38 @@ def test_a_report_in_json_is_all_there_is_on_standard_output(headcheck: Command)
     assert [s.status for s in report.submissions] == ["passed", "failed", "not_tried"]
 
 
+def test_less_is_told_by_level_and_claim_in_all_that_is_written(headcheck: Command) -> None:
+    written(bob=WRONG)
+    Path("exam.toml").write_text('level = "message"\nhidden = ["it_equals_the_equation"]\n')
+    ran = headcheck(
+        "grade", "bob.py", "--format", "json", "--out", "told", "--feedback", "exam.toml"
+    )
+    assert ran.code == 1
+    for text in (ran.out, *(path.read_text() for path in Path("told").iterdir())):
+        assert "seed=" not in text and "it_equals_the_equation" not in text
+    [record] = from_json(ran.out).submissions
+    assert (record.hidden, record.seconds, record.status) == (1, 0.0, "failed")
+    shown = headcheck("check", "bob.py", "--feedback", "name")
+    assert shown.code == 1 and "\n    failed\n" in shown.out and "expected" not in shown.out
+
+
+def test_a_level_that_there_is_not_is_one_line(headcheck: Command) -> None:
+    written(bob=WRONG)
+    said = one_line(headcheck("check", "bob.py", "--feedback", "messag"))
+    assert said == (
+        "--feedback: there is no level 'messag'; did you mean message? (or name a .toml file)"
+    )
+
+
+def test_a_workflow_gets_annotations_and_the_text(headcheck: Command) -> None:
+    written(bob=WRONG)
+    ran = headcheck("check", "bob.py", "--format", "github")
+    assert ran.code == 1
+    assert ran.out.startswith("::error file=bob.py,line=4,title=The mistake::The softmax runs")
+    assert "\n::notice title=headcheck::bob.py: " in ran.out
+    assert headcheck("check", "bob.py").out in ran.out
+
+
 def test_out_is_a_folder_with_the_report_and_its_pages(headcheck: Command) -> None:
     written(ada=RIGHT, bob=WRONG)
     ran = headcheck("grade", "ada.py", "bob.py", "--out", "reports/week 1", "--format", "json")

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.grading import Settings, grade
+from exercises import BY_SLUG
+from grader.grading import Settings, certain, grade
 from grader.report import SubmissionRecord, report_of, to_json
 from grader.sandbox.limits import Limits
+from grader.subject import of_namespace
 from grader.submission import find
+from properties.invariants.dropout import EXTRA
+from properties.invariants.values import it_equals_the_equation
+from properties.property import Verdict
+from properties.trial import FLOAT32, Bench
+from properties.violation import Note, Status
 
 if TYPE_CHECKING:
     from tests.grader.conftest import Grade, Sandbox
@@ -38,6 +45,17 @@ def assert_full_marks(record: SubmissionRecord) -> None:
     assert record.error is None
     assert record.status == "passed"
     assert record.score == record.max_score > 0
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(Status.PASSED, [EXTRA, FLOAT32]), (Status.FAILED, [EXTRA])]
+)
+def test_only_a_right_answer_can_be_as_exact_as_float32(status: Status, told: list[Note]) -> None:
+    exercise = BY_SLUG["causal_weights"]
+    bench = Bench(of_namespace({}), exercise.contract)
+    bench.note(EXTRA)
+    bench.note(FLOAT32)
+    assert certain(bench, [Verdict(it_equals_the_equation, status)]) == told
 
 
 # ----------------------------------------------------------------------- what is wrong

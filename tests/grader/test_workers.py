@@ -64,6 +64,19 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(found: list[Submissi
         worker.end()
 
 
+def test_a_worker_whose_examiner_is_gone_ends_without_a_word(found: list[Submission]) -> None:
+    ours, theirs = workers.CONTEXT.Pipe()
+    process = workers.CONTEXT.Process(
+        target=workers.work, args=(theirs, Settings(), EXERCISE.slug, False), daemon=True
+    )
+    process.start()
+    theirs.close()
+    ours.send(found[0])
+    ours.close()  # as when the process is killed, while the worker judges
+    process.join(60)
+    assert process.exitcode == 0
+
+
 def test_what_kills_every_worker_is_said(
     found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:

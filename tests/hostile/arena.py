@@ -273,7 +273,7 @@ class Arena:
 
     def witnesses(self, said: Mapping[str, Any], token: str) -> list[str]:
         """What the witnesses saw; they are put back in their places."""
-        text = json.dumps(said.get("records", said.get("said", "")))
+        text = json.dumps(without_source(said.get("records", said.get("said", ""))))
         won = [f"it announced success: {text[:600]}"] if f"won-{token}" in text else []
         won += ["the secret is in its record"] * (self.secret in text)
         won += [f"its record takes {len(text)} characters"] * (len(text) > LONGEST)
@@ -311,6 +311,13 @@ class Arena:
         if record["status"] == "passed" and record["score"] == record["max_score"]:
             return []
         return [f"the next good submission {record['status']}: {messages(record)[:300]}"]
+
+
+def without_source(records: Any) -> Any:
+    """What is said of a submission, without the lines of its own that are shown beside."""
+    if not isinstance(records, list):
+        return records
+    return [{name: told for name, told in each.items() if name != "source"} for each in records]
 
 
 def messages(record: Mapping[str, Any]) -> str:

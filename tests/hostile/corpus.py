@@ -153,7 +153,7 @@ ATTACKS: tuple[Attack, ...] = (
         returns_a_nested_tensor returns_a_quantised_tensor returns_complex_numbers
         returns_a_rare_dtype returns_a_gigantic_tensor returns_an_expanded_tensor
         returns_thirty_dimensions returns_an_empty_tensor returns_overlapping_memory
-        returns_its_input returns_freed_memory changes_its_answer_later remembers_its_inputs
+        returns_its_input returns_freed_memory remembers_its_inputs
         lying_state_dict lying_attributes lying_deepcopy lying_class
         lying_gradient lying_call lying_length writes_on_its_parameters forges_the_report
         forges_a_note registers_long_names answers_at_length speaks_at_length
@@ -161,6 +161,8 @@ ATTACKS: tuple[Attack, ...] = (
         NOT_PASSED,
         twin="wrong",
     ),
+    # What arrives is judged. If that was before its thread wrote on it, it was right.
+    *_all("changes_its_answer_later", NOT_PASSED | PASSED),
     *_all("lying_parameters returns_a_million_tensors", NOT_PASSED, twin="wrong", limits=HANGING),
 )
 

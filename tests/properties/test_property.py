@@ -88,10 +88,10 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     def judge(trial: Trial) -> None:
         seen.append(trial.case)
         if trial.case == BANK[4]:
-            raise SubmissionFailed(Status.OUT_OF_MEMORY, "it asked for too much", cell=3)
+            raise SubmissionFailed(Status.CRASHED, "it asked for too much", cell=3)
 
     verdict = check(claim(judge), nobody(), BANK)
-    assert (verdict.status, verdict.tried, verdict.case) == (Status.OUT_OF_MEMORY, 5, BANK[4])
+    assert (verdict.status, verdict.tried, verdict.case) == (Status.CRASHED, 5, BANK[4])
     assert tuple(seen) == BANK[:5]
     assert verdict.violation is None
     assert verdict.message == (

@@ -14,10 +14,11 @@ FORMATS: Mapping[str, str] = {
     "moodle-gradebook": "moodle:gradebook",
     "moodle-worksheet": "moodle:worksheet",
     "nbgrader": "nbgrader:render",
+    "nbgrader-db": "nbgrader_db:render",
     "parquet": "parquet:render",
     "prairielearn": "prairielearn:render",
 }
-"""what there is, and the function that makes it; Parquet's needs a package of its own"""
+"""what there is, and the function that makes it; two need a package of their own"""
 
 __all__ = ["FORMATS", "Exported", "Gradebook", "NotExported", "export"]
 

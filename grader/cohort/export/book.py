@@ -12,6 +12,7 @@ from grader.cohort.export.sheet import Sheet
 from grader.cohort.roster import Roster, Student
 from grader.cohort.standing import EXACT, Standing
 from grader.render.harmless import harmless
+from grader.render.view import about_hidden
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """what makes a spreadsheet take text for a formula"""
@@ -31,6 +32,8 @@ class Gradebook:
     standings: tuple[Standing, ...]
     roster: Roster = field(default_factory=Roster)
     sheet: Sheet | None = None
+    database: bytes = b""
+    """the database to be filled in, of formats that are none of sheets"""
     column: str = ""
     """the gradebook's name for the grade; else the run's"""
 
@@ -107,6 +110,7 @@ def feedback(standings: Sequence[Standing]) -> str:
         if each.record.error is not None:
             lines.append(each.record.error.message)
         lines += [found.sentence for found in each.record.diagnosis]
+        lines += about_hidden(each.record.hidden)
     return harmless("\n".join(lines), FEEDBACK)
 
 

@@ -1,8 +1,8 @@
 """The side of the boundary on which the submission runs.
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
-read, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward, answer,
-vjp, move, copy, drop; or a series of them at once.
+read, units, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward,
+answer, vjp, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.subject`). It imports none of the rooms that know what is right.
 """
@@ -46,6 +46,7 @@ from grader.sandbox.worker.surroundings import (
     swallowed,
     watching,
 )
+from grader.sandbox.worker.syntax import units
 
 MESSAGE_LIMIT = 400
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
@@ -88,6 +89,7 @@ class Host:
     def _carry_out(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
             "read": self.read,
+            "units": self.units,
             "load": self.load,
             "landmarks": self.landmarks,
             "excerpts": self.excerpts,
@@ -126,6 +128,10 @@ class Host:
             if cell.error is not None
         ]
         return {"outline": {**asdict(outline(self.source)), "broken": broken}}, ()
+
+    def units(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """What was read as words that stay the same when it is disguised."""
+        return {"units": [asdict(unit) for unit in units(self.source)]}, ()
 
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Run what the definitions of these names need, statement by statement, in order."""

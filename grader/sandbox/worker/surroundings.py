@@ -1,7 +1,6 @@
 """What surrounds a call of a submission: output, random numbers, gradients, what torch is asked."""
 
 import contextlib
-import functools
 import io
 import random
 from collections.abc import Callable, Iterator
@@ -46,11 +45,8 @@ def advance(seeded: int | None) -> None:
 
 @contextlib.contextmanager
 def own_random_numbers() -> Iterator[None]:
-    """The same ones in every process; leaves those of this process as they were."""
+    """Leave the random numbers of the process as they were."""
     state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _on_gpu()
-    first, python_first = _first()
-    torch.set_rng_state(first)
-    random.setstate(python_first)
     try:
         yield
     finally:
@@ -58,12 +54,6 @@ def own_random_numbers() -> Iterator[None]:
         random.setstate(python_state)
         if on_gpu:
             torch.cuda.set_rng_state_all(on_gpu)
-
-
-@functools.cache
-def _first() -> tuple[Tensor, tuple[Any, ...]]:
-    """Where random numbers begin."""
-    return torch.Generator().manual_seed(0).get_state(), random.Random(0).getstate()
 
 
 def random_state() -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from grader import run
+from grader.cohort.export import Gradebook
 from grader.grading import Settings
 from grader.report import (
     Counterexample,
@@ -24,8 +25,7 @@ from grader.report import (
 )
 from grader.sandbox.jail.rung import Rung
 from grader.submission import Submission
-
-Record = Callable[..., SubmissionRecord]
+from tests.grader.cohort.gradebooks import Record, odd_course
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +65,12 @@ def record() -> Record:
         )
 
     return made
+
+
+@pytest.fixture
+def book(record: Record) -> Gradebook:
+    """Right, wrong, decided by a person, unreadable, and known to no roster."""
+    return odd_course(record)
 
 
 class Judge:

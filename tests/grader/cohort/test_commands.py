@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from exercises import BY_SLUG
 from grader.cli import main
 from grader.cohort import commands
 
@@ -129,6 +130,33 @@ def test_a_course_from_the_download_to_the_decision(course: Command) -> None:
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
 
 
+def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
+    answers = BY_SLUG["causal_attention"].folder / "answers" / "right"
+    text = (answers / "online_softmax_in_blocks.py").read_text(encoding="utf-8")
+    Path("class").mkdir()
+    Path("class", "ada.py").write_text(text)
+    Path("class", "bob.py").write_text(text.replace("queries", "q").replace("keys", "k"))
+    added = text.replace("        return", "        done = [x]\n        return")
+    Path("class", "eve.py").write_text(f"# mine, not <b>ada's</b>\n{added}")
+    Path("class", "zoe.py").write_text((answers / "fused.py").read_text(encoding="utf-8"))
+    Path("class", "tom.py").write_text("def broken(:")
+    Path("class", "kim.ipynb").write_text("{")
+    headcheck("grade", "class", "--store", "c.db", "--exercise", "causal_attention")
+    looked = ("similar", "causal_attention", "--store", "c.db")
+    ran = headcheck(*looked, "--out", "pages")
+    assert (ran.code, ran.err) == (1, f"similar: {Path('pages', 'similar.html')}\n")
+    assert "order: ada, bob\n" in ran.out and "not read: kim: kim.ipynb" in ran.out
+    assert [line.split()[3:] for line in ran.out.splitlines() if "%" in line] == [
+        ["ada", "ada.py", "eve", "eve.py"]
+    ]
+    page = Path("pages", "similar.html").read_text(encoding="utf-8")
+    assert page.count("torch.maximum") == 2, "the passage, on both sides"
+    assert headcheck(*looked).out == ran.out
+    known = headcheck(*looked, "--known", str(Path("class", "ada.py")))
+    assert known.code == 0 and "0 pairs alike" in known.out
+    assert "none.py: cannot be opened" in headcheck(*looked, "--known", "none.py").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -142,6 +170,7 @@ def test_a_course_from_the_download_to_the_decision(course: Command) -> None:
         (("override", "w/a", "--store", "d.db"), "give a score, or --clear"),
         (("override", "w/a", "1", "--store", "d.db"), "there is no run 'w'"),
         (("export", "w", "--store", "d.db", "--format", "csv"), "there is no run 'w'"),
+        (("similar", "w", "--store", "d.db"), "there is no run 'w'"),
         (("replay", "w", "--student", "a", "--store", "d.db"), "there is no run 'w'"),
     ],
 )
@@ -166,12 +195,24 @@ def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
     )
 
 
+def test_without_dask_there_is_no_cluster_and_the_extra_is_named(
+    course: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ran = course(*GRADE, "--cluster", "tcp://127.0.0.1:9")
+    told = "headcheck: needs distributed: pip install 'headcheck[cluster]'"
+    assert (ran.code, ran.err.splitlines()[-1]) == (2, told)
+    ran = course("grade", "canvas.zip", "--cluster", "tcp://127.0.0.1:9")
+    assert "--cluster is about a course, which needs --store" in ran.err
+
+
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic"])
 def test_what_is_missing_is_named_with_the_extra_that_brings_it(package: str) -> None:
     program = f"""
 import sys
 sys.modules["{package}"] = None
 sys.argv = ["headcheck", "runs", "--store", "c.db"]
+from exercises import BY_SLUG
 from grader.cli import main
 main()
 """

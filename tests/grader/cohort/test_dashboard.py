@@ -99,6 +99,8 @@ def test_the_page_says_all_of_it_and_no_page_is_no_error(book: Gradebook) -> Non
     assert "on average 46.7 % of the points" in text and "80 / 100*" in text
     assert "* decided by a person" in text
     assert "Nobody made one." in dashboard.render(Gradebook("empty", ()), "1.0")
+    assert "similar.html" not in text
+    assert 'href="similar.html"' in dashboard.render(book, "1.0", similar=True)
 
 
 def test_nothing_on_the_page_is_code_of_a_submission(book: Gradebook, record: Record) -> None:

@@ -1,0 +1,246 @@
+"""Nothing is lost, whatever kills it: `python -m benchmarks.kills [SUBMISSIONS] [KILLS] [SEED]`.
+
+Grades a course of right, wrong, broken and hostile answers with the real judge twice: undisturbed,
+and killed by SIGKILL so many times, each time after another number of submissions and at a random
+moment of the next one, now the command alone, now all of its processes. Compares what comes out:
+the report without its seconds, and the CSV export, byte for byte. Needs a checkout, for the hostile
+answers, and takes as long as two gradings of that course.
+
+Exit code: 0 the same, 1 not, or something finished was lost, or a process was left over.
+"""
+
+import hashlib
+import itertools
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import nbformat
+from nbformat import v4
+
+from exercises import BY_SLUG
+from grader.report import Report, from_json, to_json, without_seconds
+
+SUBMISSIONS, KILLS, SEED = 2000, 20, 0
+EXERCISE = BY_SLUG["multi_head_attention"]
+ATTACKS = Path(__file__).parents[1] / "tests" / "hostile" / "attacks"
+HOSTILE = (
+    "exit_zero", "exit_zero_at_import", "system_exit", "segmentation_fault", "aborts",
+    "imports_the_solution", "forges_the_report", "forges_results_on_every_descriptor",
+    "hunts_through_frames", "hunts_through_modules", "reads_system_files", "rewrites_results",
+    "connects_by_tcp", "runs_programs", "daemon", "fork_bomb", "fills_the_disk",
+    "memory_bomb_at_import", "prints_forty_megabytes", "loops_at_import",
+)  # fmt: skip
+"""attacks whose end does not depend on how busy the machine is"""
+BROKEN = (
+    b"", b"def broken(:\n", b"\x00\x01\x02", b"%PDF-1.7", b"PK\x03\x04", b"import torch\n",
+    b"raise SystemExit\n", b"class MultiHeadAttention: pass\n", "# täst\n".encode("latin-1"),
+)  # fmt: skip
+GONE_S = 20.0
+
+
+def main() -> None:
+    """Grade twice, compare, print."""
+    given = [int(argument) for argument in sys.argv[1:]]
+    count, kills, seed = [*given, *(SUBMISSIONS, KILLS, SEED)[len(given) :]]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        fill(folder / "class", count, seed)
+        began = time.monotonic()
+        finish(folder, "undisturbed")
+        print(f"undisturbed: {count} submissions in {time.monotonic() - began:.0f} s")
+        faults = disturb(folder, count, kills, random.Random(seed))
+        began = time.monotonic()
+        finish(folder, "killed")
+        print(f"the rest after {kills} kills: {time.monotonic() - began:.0f} s")
+        faults += compare(folder)
+    for fault in faults:
+        print(f"FAULT: {fault}")
+    print("byte-identical" if not faults else "not the same")
+    sys.exit(1 if faults else 0)
+
+
+def fill(folder: Path, count: int, seed: int) -> None:
+    """A class of as many different files: half of them right, a fifth broken or hostile."""
+    folder.mkdir()
+    chance = random.Random(seed)
+    right, wrong = (answers(kind, chance) for kind in ("right", "wrong"))
+    broken, hostile = itertools.cycle(BROKEN), itertools.cycle(attacks())
+    for i in range(count):
+        name = f"student{i:04}"
+        mark = f"\n# {i}\n"
+        match i % 10:
+            case 0 | 1 | 2 | 3 | 4:
+                put(folder / name, next(right) + mark, notebook=bool(i % 4 == 1))
+            case 5 | 6 | 7:
+                put(folder / name, next(wrong) + mark, notebook=bool(i % 4 == 3))
+            case 8:
+                (folder / f"{name}.py").write_bytes(next(broken) + mark.encode())
+            case _:
+                put(folder / name, next(hostile) + mark, notebook=False)
+
+
+def answers(kind: str, chance: random.Random) -> Iterator[str]:
+    """The bank's answers of a kind, again and again, in a shuffled order."""
+    paths = sorted((EXERCISE.folder / "answers" / kind).glob("*.py"))
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    chance.shuffle(texts)
+    return itertools.cycle(texts)
+
+
+def attacks() -> list[str]:
+    """Hostile answers, with nothing there that they are after."""
+    texts = [(ATTACKS / f"{name}.py").read_text(encoding="utf-8") for name in HOSTILE]
+    marks = ("won", "token", "arena", "project", "tcp", "udp", "unix", "abstract")
+    for mark in marks:
+        texts = [text.replace(f"@{mark}@", f"/nonexistent/{mark}") for text in texts]
+    return [text.replace("@examiner@", "2").replace("@server@", "2") for text in texts]
+
+
+def put(path: Path, text: str, *, notebook: bool) -> None:
+    """Write an answer as a module or as a notebook."""
+    if not notebook:
+        path.with_suffix(".py").write_text(text, encoding="utf-8")
+        return
+    cell = v4.new_code_cell(text, id="answer")
+    nbformat.write(v4.new_notebook(cells=[cell]), path.with_suffix(".ipynb"))
+
+
+def command(folder: Path, store: str) -> list[str]:
+    """The command that is killed, and given again."""
+    return [
+        *(sys.executable, "-m", "grader", "grade", str(folder / "class"), "--format", "json"),
+        *("--store", str(folder / f"{store}.db"), "--exercise", EXERCISE.slug),
+    ]
+
+
+def finish(folder: Path, store: str) -> None:
+    """Let the command come to its end, and keep what it says."""
+    done = subprocess.run(command(folder, store), check=False, stdout=subprocess.PIPE)
+    if done.returncode != 1:
+        sys.exit(f"exit code {done.returncode} where 1 was due: not everything passes")
+    (folder / f"{store}.json").write_bytes(done.stdout)
+    export = [sys.executable, "-m", "grader", "export", EXERCISE.slug, "--format", "csv"]
+    told = ["--store", str(folder / f"{store}.db"), "--out", str(folder / f"{store}.csv")]
+    subprocess.run([*export, *told], check=True)
+
+
+def disturb(folder: Path, count: int, kills: int, chance: random.Random) -> list[str]:
+    """Kill the command again and again; what went wrong."""
+    faults: list[str] = []
+    finished = 0
+    for target in sorted(chance.sample(range(count), kills)):
+        whole = chance.random() < 0.5
+        before = finished
+        finished = killed(folder, target, chance.uniform(0, 2), whole, faults)
+        what = "all processes" if whole else "the command"
+        print(f"killed {what}: {before} were finished before, {finished} are", flush=True)
+        if finished < before:
+            faults.append(f"{before - finished} finished submissions were lost")
+    return faults
+
+
+def killed(folder: Path, target: int, moment: float, whole: bool, faults: list[str]) -> int:
+    """Start the command and kill it a moment after so many are finished; how many are."""
+    process = subprocess.Popen(
+        command(folder, "killed"), stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    while process.poll() is None and judged(folder / "killed.db") < target:
+        time.sleep(0.05)
+    time.sleep(moment)
+    below = descendants(process.pid)
+    if process.poll() is not None:
+        faults.append("it ended by itself before it could be killed")
+    elif whole:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+    left = gone(below)
+    faults.extend(f"process {pid} was left over" for pid in sorted(left))
+    return judged(folder / "killed.db")
+
+
+def judged(store: Path) -> int:
+    """How many judgements a store holds."""
+    if not store.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM judgements").fetchone()
+    except sqlite3.OperationalError:  # it is being made
+        return 0
+    return int(count)
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below one."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    below, new = {pid}, {pid}
+    while new := {child for child, parent in parents.items() if parent in below} - below:
+        below |= new
+    return below - {pid}
+
+
+def gone(pids: set[int]) -> set[int]:
+    """Those of these processes that are still there after some time."""
+    limit = time.monotonic() + GONE_S
+    while time.monotonic() < limit:
+        pids = {pid for pid in pids if alive(pid)}
+        if not pids:
+            break
+        time.sleep(0.1)
+    return pids
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def compare(folder: Path) -> list[str]:
+    """Where the two gradings differ, if they do."""
+    both = [from_json((folder / f"{s}.json").read_bytes()) for s in ("undisturbed", "killed")]
+    texts = [to_json(without_seconds(report)).encode() for report in both]
+    tables = [(folder / f"{s}.csv").read_bytes() for s in ("undisturbed", "killed")]
+    for what, (one, other) in (("report", texts), ("export", tables)):
+        digests = [hashlib.sha256(data).hexdigest()[:16] for data in (one, other)]
+        print(f"{what}: {len(one)} bytes, SHA-256 {digests[0]}…; after the kills {digests[1]}…")
+    faults = [] if tables[0] == tables[1] else ["the exports differ"]
+    if texts[0] != texts[1]:
+        faults += list(differences(*both))
+    return faults
+
+
+def differences(one: Report, other: Report) -> Iterator[str]:
+    """The first submissions about which two reports say different things."""
+    plain = [without_seconds(report).submissions for report in (one, other)]
+    different = [(a, b) for a, b in zip(*plain, strict=False) if a != b]
+    yield f"{len(different)} records differ, of {len(one.submissions)}; {len(other.submissions)}"
+    for a, b in different[:10]:
+        claims = [
+            f"{x.name}: {x.status}/{y.status} {x.message!r} / {y.message!r}"
+            for x, y in zip(a.properties, b.properties, strict=False)
+            if x != y
+        ]
+        yield f"{a.file}: {a.status}/{b.status} {a.error}/{b.error} {claims[:2]}"
+
+
+if __name__ == "__main__":
+    main()

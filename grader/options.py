@@ -1,0 +1,22 @@
+"""Options that several commands have. Nothing heavy is imported before one of them is used."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from grader.feedback import Feedback
+
+
+def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How much students are told."""
+    text = "What is told: name, message, case, full, or a TOML file that says it claim by claim."
+    return click.option("--feedback", metavar="LEVEL|FILE", help=text)(command)
+
+
+def telling(text: str | None) -> "Feedback | None":
+    """What `--feedback` says; None if it was not given. Raises BadFeedback."""
+    from grader import feedback
+
+    return None if text is None else feedback.read(text)

@@ -1,0 +1,52 @@
+"""A fault of our own: one line on one file, and the rest of a class is judged."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader import diagnosing
+from grader.grading import Settings
+from grader.report import exit_code, report_of
+from grader.submission import find
+from grader.unconfined import Unconfined
+from grader.workers import judged
+
+RIGHT = "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, -1) @ x\n"
+WRONG = RIGHT.replace("-1", "0")
+
+
+def breaks(*_: Any) -> None:
+    raise ZeroDivisionError("a\nfault")
+
+
+@pytest.fixture
+def class_of_three(tmp_path: Path) -> list[str]:
+    for name, text in (("ada", RIGHT), ("bob", WRONG), ("cyd", RIGHT)):
+        (tmp_path / f"{name}.py").write_text(text)
+    return [str(tmp_path)]
+
+
+def test_the_others_are_judged(class_of_three: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosing, "findings", broken_on_wrong(diagnosing.findings))
+    with Unconfined("for a test") as place:
+        found = judged(place, find(class_of_three), Settings(jobs=1))
+        records = [record for _, those in found for record in those]
+    assert [record.status for record in records] == ["passed", "not_tried", "passed"]
+    error = records[1].error
+    assert error is not None and error.kind == "fault"
+    assert error.message.startswith(
+        "a fault of headcheck itself, please report it: ZeroDivisionError: a fault (test_fault.py:"
+    )
+    assert records[1].score == 0 and not records[1].properties
+    assert exit_code(report_of(records)) == 2
+
+
+def broken_on_wrong(findings: Callable[..., Any]) -> Callable[..., Any]:
+    def fails(session: Any, bench: Any, verdicts: Any, device: str) -> Any:
+        if any(verdict.status != "passed" for verdict in verdicts):
+            breaks()
+        return findings(session, bench, verdicts, device)
+
+    return fails

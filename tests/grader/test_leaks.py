@@ -1,0 +1,152 @@
+"""What a level keeps back is in nothing that is written: every form is searched for it."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from exercises import BY_SLUG
+from grader import run
+from grader.cohort import dashboard
+from grader.cohort.export import FORMATS, Gradebook, export
+from grader.cohort.standing import Standing, told_standing
+from grader.feedback import Feedback, Level, told, told_of
+from grader.grading import Settings, grade
+from grader.render import github, html
+from grader.report import PropertyRecord, Report, SubmissionRecord, report_of, to_json
+from grader.sandbox.process import Server
+from grader.submission import find
+
+NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\[[\d, :]+\]")
+
+
+SOME = ("scaled_dot_product", "causal_attention", "multi_head_attention", "masked_multi_head")
+
+
+def spread_answers(slugs: Iterable[str], each: int) -> Iterator[tuple[str, Path]]:
+    """So many wrong answers to each of these exercises, far apart."""
+    for slug in slugs:
+        paths = sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
+        yield from ((slug, path) for path in paths[:: max(1, len(paths) // each)][:each])
+
+
+@pytest.fixture(
+    scope="module", params=[(SOME, 3), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
+)
+def judged(request: pytest.FixtureRequest) -> Sequence[SubmissionRecord]:
+    """All that is known of many wrong answers."""
+    with Server(trusted=True) as server:
+        return [
+            one
+            for slug, path in spread_answers(*request.param)
+            for one in grade(server, find([str(path)])[0], Settings(exercise=BY_SLUG[slug]))
+        ]
+
+
+def secrets(claim: PropertyRecord) -> set[str]:
+    """What of a claim's failure comes from the case or from the oracle."""
+    shown = claim.counterexample
+    case = {f'"seed": {shown.case["seed"]}'} if shown else set()
+    drawn = msgspec.json.encode(claim.evidence).decode()
+    written = f"{claim.message}\n{shown.code if shown else ''}\n{drawn}"
+    numbers = {
+        n for n in NUMBERS.findall(written) if not re.search(r"\.\d0*$", n)
+    }  # 1.000 is nobody's
+    return {*numbers, *filter(None, [claim.case]), *case}
+
+
+def forms(report: Report) -> Iterator[tuple[str, str]]:
+    """Everything that can be made of a report, by name."""
+    for form in ("text", "json", "html", "github"):
+        yield form, run.rendered(report, form)
+    yield "index", html.index(report)
+    for one in report.submissions:
+        yield "page", html.page(one, report)
+
+
+def course_forms(
+    records: Sequence[SubmissionRecord], feedback: Feedback
+) -> Iterator[tuple[str, str]]:
+    """Everything that can be made of a course, by name."""
+    standings = tuple(told_standing(standing(one, i), feedback) for i, one in enumerate(records))
+    book = Gradebook("week 1", standings)
+    # The others fill in what is there, or need a package; what they write is in these.
+    for form in sorted(set(FORMATS) - {"moodle-worksheet", "nbgrader-db", "parquet"}):
+        for content in export(book, form).files.values():
+            yield form, content.decode()
+    yield "dashboard", dashboard.render(book, "0.1.0")
+    for page in dashboard.pages(book, "0.1.0").values():
+        yield "dashboard page", page
+
+
+def standing(one: SubmissionRecord, number: int) -> Standing:
+    return Standing(
+        f"s{number}", "", "", "", one.exercise or "", one.score, one.max_score, one.score,
+        one.status, 1, False, None, one,
+    )  # fmt: skip
+
+
+Forms = Callable[[SubmissionRecord, Feedback], Iterator[tuple[str, str]]]
+
+
+def reported(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str]]:
+    return forms(told(report_of([one]), feedback))
+
+
+def stored(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str]]:
+    return course_forms([one], feedback)
+
+
+@pytest.mark.parametrize("made", [reported, stored])
+@pytest.mark.parametrize("level", [Level.NAME, Level.MESSAGE])
+def test_no_case_no_seed_and_no_number_of_the_oracle_gets_out(
+    judged: Sequence[SubmissionRecord], level: Level, made: Forms
+) -> None:
+    assert sum(bool(secrets(c)) for one in judged for c in one.properties) > 20
+    for one in judged:
+        kept_back = set().union(*(secrets(claim) for claim in one.properties))
+        for form, written in made(one, Feedback(level)):
+            body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
+            points = to_json(report_of([told_of(one, Feedback(Level.NAME))]))
+            leaked = {s for s in kept_back if s in body and s not in points}
+            assert not leaked, f"{one.file} as {form}: {leaked}"
+            assert f"{one.seconds:.3f}" not in body and str(one.seconds) not in body
+
+
+@pytest.mark.parametrize("made", [reported, stored])
+@pytest.mark.parametrize("level", Level)
+def test_nothing_of_a_hidden_claim_gets_out(
+    judged: Sequence[SubmissionRecord], level: Level, made: Forms
+) -> None:
+    for one in judged:
+        broken = [c for c in one.properties if c.status not in ("passed", "not_tried")]
+        hidden = broken[::2]
+        feedback = Feedback(level, hidden=frozenset(claim.name for claim in hidden))
+        # Several claims may fail on one case, whose numbers are then told by those that are not.
+        shown = to_json(report_of([told_of(one, feedback)])) if level.reaches(Level.CASE) else ""
+        for form, written in made(one, feedback):
+            body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
+            for claim in hidden:
+                numbers = {s for s in secrets(claim) if s not in shown}
+                leaked = {s for s in {claim.name, claim.claim, *numbers} if s in body}
+                assert not leaked, f"{one.file} as {form}: {leaked}"
+
+
+def test_the_answers_that_are_tried_break_many_claims(judged: Sequence[SubmissionRecord]) -> None:
+    broken = {c.name for one in judged for c in one.properties if c.status == "failed"}
+    assert len(judged) >= 12 and len(broken) > 10
+
+
+def test_json_that_tells_less_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:
+    whole = report_of(judged)
+    for level in Level:
+        written = json.loads(to_json(told(whole, Feedback(level))))
+        assert len(written["submissions"]) == len(judged)
+
+
+def test_commands_for_github_tell_no_more(judged: Sequence[SubmissionRecord]) -> None:
+    whole = told(report_of(judged), Feedback(Level.NAME))
+    assert "expected" not in github.render(whole, lambda *_: None)

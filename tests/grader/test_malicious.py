@@ -1,0 +1,193 @@
+"""Submissions whose names and messages are attacks are shown, harmlessly, in every format."""
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from exercises import BY_SLUG
+from grader import run
+from grader.cohort import dashboard
+from grader.cohort.export import Gradebook, export
+from grader.cohort.export.book import FORMULA
+from grader.cohort.standing import Standing
+from grader.grading import Settings, grade
+from grader.render import html
+from grader.render.harmless import UNFIT
+from grader.report import SubmissionRecord, from_json, report_of
+from grader.sandbox.process import Server
+from grader.submission import find
+
+ATTACKS: Mapping[str, str] = {
+    "plain": "plain",
+    "script": "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "closes": "</pre></code></style></title></textarea>--></svg>]]>",
+    "terminal": "\x1b]8;;http://evil\x07\x1b[2J\x9b1m\x1b[32m75 / 75  passed",
+    "reading_order": "\u202egnp.exe\u2066\u2069\u200f",
+    "lines": "\nada.py  linear_layer (linear)  75 / 75  passed\n",
+    "commands": "\n::error file=x.py::forged\n  ::stop-commands::x\n##[error]forged ##[add-mask]a",
+    "percent": "%0A::error::forged%0D%25",
+    "markdown": "`x` ![x](http://evil) [y](javascript:alert(1)) |a|b|\n# heading\n```",
+    "formula": "=HYPERLINK(\"http://evil\")\n+1+cmd|' /C calc'!A0",
+    "template": "{{ 7 * 7 }}{% raw %}${7*7}",
+    "surrogate": "\udcff\x00\x7f",
+    "megabyte": "<&::\n" * 200_000,
+}
+SAYS = """
+ATTACK = {attack!a}
+NAME = ATTACK[:200].replace("\\0", "").encode("utf-8", "replace").decode()
+Named = type(NAME, (Exception,), {{}})
+
+def linear(x, weight, bias):
+    print(ATTACK.encode("utf-8", "replace").decode())
+    raise Named(ATTACK)
+"""
+OUTLINE = re.compile(r"<style>.*?</style>|<script>.*?</script>", re.DOTALL)
+
+
+def name_of(attack: str) -> str:
+    """As much of it as a file may be called."""
+    plain = attack.replace("/", "⁄").replace("\0", "")
+    return plain.encode("utf-8", "surrogateescape")[:80].decode("utf-8", "surrogateescape")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, SubmissionRecord]:
+    """The records of submissions that are called, raise and print each of the attacks."""
+    folder = tmp_path_factory.mktemp("malicious")
+    settings = Settings(exercise=BY_SLUG["linear_layer"])
+    found = {}
+    with Server(trusted=True) as server:
+        for name, attack in ATTACKS.items():
+            path = folder / f"{name_of(attack)}.py"
+            path.write_text(SAYS.format(attack=attack), encoding="utf-8")
+            found[name] = grade(server, find([str(path)])[0], settings)[0]
+    return found
+
+
+def standing(record: SubmissionRecord, attack: str) -> Standing:
+    told = attack.encode("utf-8", "backslashreplace").decode()
+    return Standing(
+        told, told, told, told, record.exercise or "", 0.0, 75.0, 0.0, record.status, 1, False,
+        None, record,
+    )  # fmt: skip
+
+
+def book(records: Mapping[str, SubmissionRecord], name: str) -> Gradebook:
+    return Gradebook(ATTACKS[name][:100], (standing(records[name], ATTACKS[name][:2000]),))
+
+
+def written(records: Mapping[str, SubmissionRecord], name: str) -> Iterator[tuple[str, str]]:
+    """Everything that is written about a submission for people or for their tools."""
+    report = report_of([records[name]])
+    for form in ("text", "json", "html", "github"):
+        yield form, run.rendered(report, form)
+    yield "index", html.index(report)
+    for form in ("gradescope", "prairielearn", "github", "junit", "moodle-gradebook", "csv"):
+        for content in export(book(records, name), form).files.values():
+            yield f"export {form}", content.decode()
+    yield "dashboard", dashboard.render(book(records, name), "0.1.0")
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_attack_is_in_the_record(judged: Mapping[str, SubmissionRecord], name: str) -> None:
+    record = judged[name]
+    assert record.status == "crashed"
+    shown = next(claim for claim in record.properties if claim.status == "crashed")
+    assert "(line " in shown.message or name == "megabyte"
+    assert len(shown.message) < 5000
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_nothing_controls_a_terminal_or_a_log(
+    judged: Mapping[str, SubmissionRecord], name: str
+) -> None:
+    for form, text in written(judged, name):
+        body = text.replace("\r\n", "\n") if form.startswith("export") else text
+        assert UNFIT.search(body) is None, form
+        for line in body.split("\n"):
+            commanded = line.lstrip().startswith("::") or "##[" in line
+            ours = form in ("github", "export github") and re.match(
+                r"::(error|notice) [^:]*::", line
+            )
+            assert not commanded or ours, f"{form}: {line[:200]}"
+        text.encode()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_nothing_is_long(judged: Mapping[str, SubmissionRecord], name: str) -> None:
+    for form, text in written(judged, name):
+        assert len(text.encode()) < 300_000, form
+
+
+class Tags(HTMLParser):
+    """The tags of a page with the names of their attributes; not those of single lines."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, ...]] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if (tag, attrs) != ("span", [("dir", "auto")]) and tag != "wbr":
+            self.found.append((tag, *(name for name, _ in attrs)))
+
+
+def pages(records: Mapping[str, SubmissionRecord], name: str) -> Sequence[str]:
+    report = report_of([records[name]])
+    gradebook = book(records, name)
+    standings = dashboard.render(gradebook, "0.1.0", ("001.html",))
+    return [html.whole(report), html.page(records[name], report), html.index(report), standings]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_nothing_becomes_markup(judged: Mapping[str, SubmissionRecord], name: str) -> None:
+    for got, plain in zip(pages(judged, name), pages(judged, "plain"), strict=True):
+        assert Tags(got).found == Tags(plain).found
+        assert "alert(1)</script>" not in OUTLINE.sub("", got)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_json_is_read_back_as_it_was(judged: Mapping[str, SubmissionRecord], name: str) -> None:
+    report = report_of([judged[name]])
+    assert from_json(run.rendered(report, "json")) == report
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_other_readers_read_what_they_are_given(
+    judged: Mapping[str, SubmissionRecord], name: str
+) -> None:
+    for form, text in written(judged, name):
+        if form in ("export gradescope", "export prairielearn"):
+            json.loads(text)
+        elif form == "export junit":
+            ET.fromstring(text)
+        elif form in ("export csv", "export moodle-gradebook"):
+            rows = list(csv.reader(io.StringIO(text, newline="")))
+            assert len(rows) == 2 and len(rows[0]) == len(rows[1])
+            assert not [cell for row in rows for cell in row if cell.startswith(FORMULA)]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_only_our_own_lines_begin_at_the_edge(
+    judged: Mapping[str, SubmissionRecord], name: str
+) -> None:
+    shown = run.rendered(report_of([judged[name]]), "text")
+    assert len([line for line in shown.split("\n") if line and line[0] != " "]) == 1
+
+
+def test_the_names_of_files_stay_where_they_belong(
+    judged: Mapping[str, SubmissionRecord], tmp_path: Path
+) -> None:
+    report = report_of(list(judged.values()))
+    run.write(report, tmp_path / "out")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert len(names) == len(judged) + 2
+    assert all(re.fullmatch(r"[a-z0-9.-]+", name) for name in names)

@@ -1,0 +1,120 @@
+"""What is said of a wrong answer is true of it, and in the words of its exercise."""
+
+import re
+import textwrap
+from typing import Any
+
+import pytest
+import torch
+
+from exercises import BY_SLUG
+from grader.subject import of_namespace
+from properties.case import Case
+from properties.contract import Contract, Slot
+from properties.invariants import contract, dropout, gradients, purity
+from properties.invariants import device as device_claims
+from properties.property import Property, Verdict, check
+from properties.trial import Bench
+from properties.violation import Status
+
+
+def judged(slug: str, claim: Property, source: str) -> Verdict:
+    """The verdict on one claim about a submission."""
+    exercise = BY_SLUG[slug]
+    space: dict[str, Any] = {"torch": torch, "nn": torch.nn}
+    exec(textwrap.dedent(source), space)
+    return check(claim, Bench(of_namespace(space), exercise.contract), exercise.plan()[claim])
+
+
+def test_an_argument_that_is_written_over_has_the_name_that_the_exercise_gives_it() -> None:
+    source = """
+        def linear(x, weight, bias):
+            weight *= 2
+            return x @ weight.T + bias
+    """
+    verdict = judged("linear_layer", purity.the_input_is_left_unchanged, source)
+    assert "exactly the same numbers at weight\n" in verdict.message
+
+
+def test_a_weight_without_gradient_is_told_by_where_the_exercise_keeps_it() -> None:
+    source = """
+        def linear(x, weight, bias):
+            return x @ weight.detach().T + bias
+    """
+    verdict = judged("linear_layer", gradients.the_gradients_of_the_weights_are_right, source)
+    assert "expected  a gradient at W_v (in `weight`)\n" in verdict.message
+    assert "got       none reaches it\n" in verdict.message
+
+
+def test_nothing_returned_is_said_plainly() -> None:
+    source = "def linear(x, weight, bias): pass"
+    verdict = judged("linear_layer", contract.the_output_has_the_right_shape, source)
+    assert "expected  the output (1 tensor) returned\n" in verdict.message
+    assert "got       None (is there a return?)\n" in verdict.message
+
+
+def test_an_answer_that_stays_infinite_stays_the_same() -> None:
+    source = """
+        def linear(x, weight, bias):
+            return x @ weight.T + bias + torch.inf
+    """
+    claim = device_claims.gradients_on_or_off_is_the_same_answer
+    assert judged("linear_layer", claim, source).status is Status.PASSED
+
+
+def test_dropout_that_gives_nan_is_not_called_irreproducible() -> None:
+    source = """
+        class CausalAttention(nn.Module):
+            def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+                super().__init__()
+                self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+                self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+                self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+                self.dropout = nn.Dropout(dropout)
+
+            def forward(self, x):
+                values = self.dropout(self.W_value(x))
+                return values.masked_fill(values == 0, torch.nan)
+    """
+    verdict = judged("causal_attention", dropout.every_call_drops_anew, source)
+    assert verdict.status is Status.PASSED
+
+
+@pytest.mark.parametrize(("layer", "asked"), [("W_key", " with qkv_bias=True"), ("out_proj", "")])
+def test_a_missing_bias_says_when_it_is_asked_for(layer: str, asked: str) -> None:
+    source = BY_SLUG["multi_head_attention"].solution
+    line = next(line for line in source.splitlines() if f"self.{layer} = " in line)
+    without = source.replace(
+        line, line.replace("qkv_bias)", "False)").replace("d_out)", "d_out, bias=False)")
+    )
+    claim = contract.the_weights_are_where_the_exercise_says
+    verdict = judged("multi_head_attention", claim, without)
+    assert re.search(rf"a weight `{layer}.bias` of shape \(\d+,\){asked}\n", verdict.message)
+
+
+@pytest.mark.parametrize(
+    ("path", "holds", "told"),
+    [
+        ("W_query.weight", ("W_q",), "W_q (in `W_query.weight`)"),
+        ("c_attn.weight", ("W_q", "W_k", "W_v"), "W_q (in `c_attn.weight`)"),
+        ("heads.{head}.query.weight", ("W_q",), "W_q (in `heads.<i>.query.weight`)"),
+        ("W_key.weight", ("W_k",), "W_q"),
+    ],
+)
+def test_a_parameter_is_told_by_where_it_is(path: str, holds: tuple[str, ...], told: str) -> None:
+    assert Contract(name="A", slots=(Slot(path, holds),)).called("W_q") == told
+
+
+@pytest.mark.parametrize(
+    ("slug", "sizes"),
+    [
+        ("linear_layer", "batch=1 tokens=2 d_in=3 d_out=4"),
+        ("scaled_dot_product", "tokens=2 d_in=3 d_out=4"),
+        ("causal_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4"),
+        ("multi_head_attention", "batch=1 tokens=2 context_length=5 d_in=3 d_out=4 heads=2"),
+        ("masked_multi_head", "batch=1 tokens=2 d_in=3 d_out=4 heads=2"),
+    ],
+)
+def test_a_case_is_told_by_the_sizes_that_the_exercise_has(slug: str, sizes: str) -> None:
+    case = Case(batch=1, tokens=2, context_length=5, d_in=3, heads=2, head_dim=2, seed=7)
+    assert BY_SLUG[slug].contract.told(case) == f"{sizes} float64 cpu seed=7"
