@@ -2,7 +2,8 @@
 
 Parts: submissions (and jobs, and memory), cases, tokens, size. All are measured as whole processes
 with everything that they start, on one torch thread. A table for each; --quick takes fewer points
-and smaller ones, a few minutes in all, where everything takes hours: a thousand tokens most of one.
+and smaller ones, a few minutes in all, where everything takes well over an hour: a thousand tokens
+half of one, since errors are bounded query by query.
 """
 
 import argparse
