@@ -2,7 +2,8 @@
 
 Parts: submissions (and jobs, and memory), cases, tokens, size. All are measured as whole processes
 with everything that they start, on one torch thread. A table for each; --quick takes fewer points
-and smaller ones, some minutes in all, where everything takes an hour or more.
+and smaller ones, a few minutes in all, where everything takes well over an hour: a thousand tokens
+half of one, since errors are bounded query by query.
 """
 
 import argparse
@@ -19,8 +20,9 @@ from benchmarks.peers.classroom import classroom, write_solutions
 from benchmarks.spending import ROOT, Command, Spent
 from exercises.multi_head_attention import EXERCISE
 
-MORE = 4
-"""so many further right answers tell what each of them costs"""
+MORE = 12
+"""so many further right answers tell what each of them costs; one does where that takes minutes"""
+LONG = 512
 FEW = 3
 """so many cases a claim gets where they are large, as in the exercise of GPT-2's size"""
 LOOK_S = 0.5
@@ -40,6 +42,7 @@ class Point:
     first: Spent
     one: Spent
     many: Spent
+    more: int
     cases: int
 
     def __str__(self) -> str:
@@ -47,8 +50,8 @@ class Point:
             self.cases,
             f"{self.first.cpu:.2f}",
             f"{self.one.cpu:.2f}",
-            f"{(self.many.cpu - self.one.cpu) / MORE:.3f}",
-            f"{(self.many.wall - self.one.wall) / MORE:.3f}",
+            f"{(self.many.cpu - self.one.cpu) / self.more:.3f}",
+            f"{(self.many.wall - self.one.wall) / self.more:.3f}",
             f"{self.many.largest / 1e6:.0f} MB",
         ]
         return " | ".join(map(str, cells))
@@ -131,17 +134,18 @@ def point(cases: int, sizes: Mapping[str, int]) -> Point:
         home, one, many = (Path(scratch, name) for name in ("home", "one", "many"))
         home.mkdir()
         write_solutions(one, 1)
-        write_solutions(many, 1 + MORE)
-        more = (str(cases), *(f"{name}={size}" for name, size in sizes.items()))
-        first, again, all_ = (_sized(folder, more, home) for folder in (one, one, many))
-    return Point(first, again, all_, cases=int(all_.said.split()[1]))
+        more = 1 if sizes.get("tokens", 0) > LONG else MORE
+        write_solutions(many, 1 + more)
+        words = (str(cases), *(f"{name}={size}" for name, size in sizes.items()))
+        first, again, all_ = (_sized(folder, words, home) for folder in (one, one, many))
+    return Point(first, again, all_, more, cases=int(all_.said.split()[1]))
 
 
-def _sized(folder: Path, more: tuple[str, ...], home: Path) -> Spent:
-    command = Command((sys.executable, "-m", "benchmarks.sized", str(folder), *more), ROOT)
+def _sized(folder: Path, words: tuple[str, ...], home: Path) -> Spent:
+    command = Command((sys.executable, "-m", "benchmarks.sized", str(folder), *words), ROOT)
     spent = spending.run(command, home)
     if int(spent.said.split()[0]) != len(list(folder.iterdir())):
-        raise SystemExit(f"a right answer did not pass: benchmarks.sized {' '.join(more)}")
+        raise SystemExit(f"a right answer did not pass: benchmarks.sized {' '.join(words)}")
     return spent
 
 

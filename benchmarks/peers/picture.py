@@ -29,6 +29,7 @@ def draw(names: Sequence[str], seconds: Sequence[float], path: Path) -> None:
         )
     axis.set_yticks(range(len(order)), [names[i] for i in order])
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
     axis.set_xlim(min(seconds) / 2, max(seconds) * 2.5)
     axis.set_xlabel("processor seconds for each submission, logarithmic")
     axis.grid(axis="x", which="both", linewidth=0.4)
