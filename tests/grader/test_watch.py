@@ -1,6 +1,7 @@
 """A file is checked whenever it was saved, however an editor does that, until Ctrl-C."""
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -90,15 +91,22 @@ def test_a_file_that_is_not_there_or_no_file_has_no_stamp(tmp_path: Path) -> Non
 # ---------------------------------------------------------------------- the command
 
 
-def command(*arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+@contextlib.contextmanager
+def command(*arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    """It hears Ctrl-C even where whoever runs the tests in the background does not."""
+    with subprocess.Popen(
         [sys.executable, "-u", "-m", "grader", "check", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def reports(process: "subprocess.Popen[str]") -> Iterator[str]:
