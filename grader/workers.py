@@ -13,6 +13,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -131,6 +132,7 @@ class Worker:
     process: BaseProcess | None = None
     line: Connection | None = None
     dismissed: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
         """Judge one submission. Raises SandboxError if it is the death of every worker."""
@@ -163,13 +165,18 @@ class Worker:
         return self.line
 
     def end(self) -> None:
-        """End the process, and with it its fork server and every child."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-        if self.line is not None:
-            self.line.close()
-        self.process = self.line = None
+        """End the process, and with it its fork server and every child.
+
+        The thread that waits for its answer may do so while another one ends the run.
+        """
+        with self.lock:
+            process, self.process = self.process, None
+            line, self.line = self.line, None
+        if process is not None:
+            process.kill()
+            process.join()
+        if line is not None:
+            line.close()
 
 
 @dataclass(eq=False)

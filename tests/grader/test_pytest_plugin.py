@@ -76,7 +76,7 @@ def test_a_wrong_answer_fails_with_the_violation_and_nothing_of_ours(
             "The output equals the equation of the statement, computed in float64.",
             "  expected  * at output*",
             "  got       *",
-            "  on        batch=* float64 cpu seed=*",
+            "  on        tokens=* float64 cpu seed=*",
             "  hint      *",
         ]
     )

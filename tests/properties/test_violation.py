@@ -103,7 +103,7 @@ def test_a_failed_verdict_says_what_its_violation_says() -> None:
 def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
     failure = SubmissionFailed(Status.CRASHED, "RuntimeError: view size", cell=4, line=12)
     asked = claim("It has a shape.", hint="use reshape()")
-    verdict = Verdict(asked, Status.CRASHED, 1, CASE, failure=failure)
+    verdict = Verdict(asked, Status.CRASHED, 1, CASE, failure=failure, on=SHOWN)
     assert verdict.message == (
         "It has a shape.\n"
         "  got       RuntimeError: view size (cell 4, line 12)\n"
