@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -116,12 +115,7 @@ class Cluster:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(Exception):  # whoever is gone has nothing to end
             self.client.run(leave)
         self.client.close()

@@ -16,6 +16,7 @@ from grader.report import (
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
+    Excerpt,
     NoteRecord,
     PropertyRecord,
     SubmissionRecord,
@@ -128,40 +129,55 @@ def judged(
         settings.limits_for(target.exercise), by_hand=settings.by_hand_in(target.exercise)
     )
     contract = renamed(target.exercise.contract, target.name)
-    try:
-        remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
-        bench = Bench(ChannelSubject(session), contract)
-        verdicts = judge(session, bench, target.exercise, settings, watch)
-        if session.revive():
-            bench.forget()
-        properties = _records(target.exercise, explained(verdicts, remarks), settings.points, bench)
-        found = diagnosing.findings(session, bench, verdicts, settings.device)
-        named = diagnosing.named(session, found)
-        if session.alive:
-            properties = evidence.pictured(properties, verdicts, bench, found)
-        shown = excerpts(session, places(verdicts, named))
-    except SubmissionFailed as failed:
-        error = _load_error(failed, target.name)
-        shown = excerpts(session, [(error.cell, error.line)])
-        return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
-    finally:
-        session.close()
+    with contextlib.closing(session):
+        try:
+            remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
+            bench = Bench(ChannelSubject(session), contract)
+            verdicts = judge(session, bench, target.exercise, settings, watch)
+            told = _told(session, bench, target, settings, explained(verdicts, remarks))
+        except SubmissionFailed as failed:
+            error = _load_error(failed, target.name)
+            shown = excerpts(session, [(error.cell, error.line)])
+            return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
     said = [*([target.note] if target.note else []), *certain(bench, verdicts)]
-    notes = [*map(_note, remarks), *map(as_note, said)]
     return SubmissionRecord(
         file=handed_in.shown,
         student=handed_in.student,
         exercise=target.exercise.slug,
         name=target.name,
-        score=round(sum(p.points for p in properties), 6),
-        max_score=round(sum(p.max_points for p in properties), 6),
+        score=round(sum(p.points for p in told.properties), 6),
+        max_score=round(sum(p.max_points for p in told.properties), 6),
         status=overall(verdicts).value,
         seconds=time.monotonic() - began,
-        properties=tuple(properties),
-        notes=tuple(dict.fromkeys(notes)),
-        diagnosis=tuple(named),
-        source=shown,
+        properties=told.properties,
+        notes=tuple(dict.fromkeys([*map(_note, remarks), *map(as_note, said)])),
+        diagnosis=told.diagnosis,
+        source=told.source,
     )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is said of verdicts, as a record holds it."""
+
+    properties: tuple[PropertyRecord, ...]
+    diagnosis: tuple[DiagnosisRecord, ...]
+    source: tuple[Excerpt, ...]
+
+
+def _told(
+    session: Session, bench: Bench, target: Target, settings: Settings, verdicts: Sequence[Verdict]
+) -> _Told:
+    """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
+    if session.revive():
+        bench.forget()
+    properties = _records(target.exercise, verdicts, settings.points, bench)
+    found = diagnosing.findings(session, bench, verdicts, settings.device)
+    named = diagnosing.named(session, found)
+    if session.alive:
+        properties = evidence.pictured(properties, verdicts, bench, found)
+    shown = excerpts(session, places(verdicts, named))
+    return _Told(tuple(properties), tuple(named), tuple(shown))
 
 
 def certain(bench: Bench, verdicts: Sequence[Verdict]) -> list[Note]:

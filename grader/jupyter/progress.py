@@ -3,7 +3,6 @@
 import html
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -31,12 +30,7 @@ class Progress:
         self._show()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown is not None:
             self._shown.update(_bundle("", ""), raw=True)
         elif _is_terminal():

@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -121,12 +120,7 @@ class Server:
     def __enter__(self) -> "Server":
         return self.ready()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -218,7 +218,8 @@ def test_what_failed_can_be_read_in_either_theme(lab: Lab, page: Page, theme: st
     lab.set("apputils-extension/themes", {"theme": f"JupyterLab {theme}"})
     notebook = nbformat.reads(starter.notebook(EXERCISE), as_version=4)
     [cell] = [cell for cell in notebook.cells if TO_WRITE in cell.source]
-    cell.source = mistaken()
+    noted = "print(x.shape)  # which is noted"
+    cell.source = mistaken().replace("tokens = ", f"{noted}\n        tokens = ")
     (lab.folder / f"{theme}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
     opened(page, lab, f"{theme}.ipynb")
     run_all(page)
