@@ -15,7 +15,7 @@ from grader.grading import Settings
 from grader.report import SubmissionRecord
 from grader.sandbox.process import SandboxError, Server
 from grader.submission import Submission, find
-from grader.workers import Crew, Worker, fitting, judged
+from grader.workers import Crew, Worker, fitting, judged, shared_out
 
 EXERCISE = BY_SLUG["simplified_attention"]
 
@@ -134,6 +134,36 @@ def test_a_crew_that_was_dismissed_starts_nothing_new(found: list[Submission]) -
     crew.end()
     with pytest.raises(SandboxError, match="broken off"):
         crew.grade(found[0])
+
+
+def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
+    found: list[Submission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "processors", lambda: [2, 5])
+    assert shared_out(1) == [None]
+    assert shared_out(3) == [2, 5, 2]
+    monkeypatch.undo()
+    mine = workers.processors()[-1]
+    worker = Worker(settings(2), trusted=False, processor=mine)
+    before = children()
+    try:
+        worker.grade(found[0])
+        assert worker.process is not None and worker.process.pid is not None
+        assert os.sched_getaffinity(worker.process.pid) == {mine}
+        started = {pid for pid in children() - before if "sandbox.server" in command(pid)}
+        assert [os.sched_getaffinity(pid) for pid in started] == [{mine}]
+    finally:
+        worker.end()
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def test_a_processor_that_is_gone_is_no_reason_to_stop() -> None:
+    before = os.sched_getaffinity(0)
+    workers.stay_on(1023)
+    assert os.sched_getaffinity(0) == before
 
 
 def test_few_submissions_are_not_worth_a_worker() -> None:
