@@ -23,7 +23,7 @@ from grader.cohort.decisions import results
 from grader.cohort.export import FORMATS, Gradebook, export
 from grader.cohort.intake import Wanted, gathered
 from grader.cohort.store import Store, opened
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import SubmissionRecord
 
 SUBMISSIONS = 2000

@@ -28,13 +28,13 @@ from torch import Tensor
 
 from benchmarks.peers.classroom import Student, classroom
 from exercises.multi_head_attention import EXERCISE
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
+from grader.judging.session import Session
+from grader.machine.unconfined import Beside
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Child, Server
 from grader.sandbox.worker import calling, host
-from grader.session import Session
 from grader.submission import Submission
-from grader.unconfined import Beside
 
 ANSWERS = 12
 SETTINGS = Settings(exercise=EXERCISE)

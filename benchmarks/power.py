@@ -24,9 +24,9 @@ import torch
 
 from exercises import ALL, BY_SLUG
 from grader.audit import Answer, Kind, answers
-from grader.exchange import Exchange
-from grader.script import script_of
-from grader.subject import ChannelSubject, of_namespace
+from grader.judging.exchange import Exchange
+from grader.judging.script import script_of
+from grader.judging.subject import ChannelSubject, of_namespace
 from properties.trial import Bench
 from properties.violation import SubmissionFailed
 

@@ -13,11 +13,11 @@ from functools import partial
 
 import torch
 
+from grader.judging.session import Session
+from grader.judging.subject import ChannelSubject, of_namespace
 from grader.sandbox.jail.rung import Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Server
-from grader.session import Session
-from grader.subject import ChannelSubject, of_namespace
 from properties.subject import How, Module
 
 CHILDREN, CALLS = 50, 500

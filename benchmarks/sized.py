@@ -16,7 +16,7 @@ from typing import Any
 from exercises import Exercise
 from exercises.multi_head_attention import EXERCISE
 from grader import run
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.sandbox.launch import start
 from properties import strategies
 from properties.case import Case

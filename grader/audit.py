@@ -22,8 +22,8 @@ import torch
 
 from exercises import BY_SLUG, Exercise
 from exercises.mutants import equivalents, mutants
-from grader.script import verdicts_on
-from grader.subject import of_namespace
+from grader.judging.script import verdicts_on
+from grader.judging.subject import of_namespace
 from properties.case import Case
 from properties.property import Property, Verdict, first_trouble
 from properties.trial import Bench

@@ -17,9 +17,12 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from grader import devices, inference, points, render, submission, workers
+from grader import inference, points, render, submission
 from grader.feedback import Feedback, told
-from grader.grading import Settings
+from grader.judging.grading import Settings
+from grader.judging.script import script_of
+from grader.machine import devices, workers
+from grader.machine.workers import Elsewhere, Graded, Place, sandbox
 from grader.notebook import line_in_file
 from grader.render.harmless import plain_json
 from grader.report import (
@@ -33,10 +36,8 @@ from grader.report import (
 from grader.sandbox.jail.rung import Rung
 from grader.sandbox.launch import Started
 from grader.sandbox.limits import Limits
-from grader.script import script_of
 from grader.submission import NotFound, Submission, Unopened
 from grader.watch import saved, stamp
-from grader.workers import Elsewhere, Graded, Place, sandbox
 
 __all__ = [
     "examined",

@@ -18,7 +18,7 @@ from grader.options import feedback_option, telling
 
 if TYPE_CHECKING:
     from grader.feedback import Feedback
-    from grader.grading import Settings
+    from grader.judging.grading import Settings
     from grader.report import Report
 
 LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")

@@ -19,7 +19,8 @@ from grader.cohort.roster import Student
 from grader.cohort.standing import Change, Standing, changes, standings
 from grader.cohort.store import Store
 from grader.feedback import EVERYTHING, Feedback
-from grader.grading import Settings
+from grader.judging.grading import Settings
+from grader.machine.workers import Elsewhere, Place
 from grader.report import (
     FORMAT,
     ErrorRecord,
@@ -29,7 +30,6 @@ from grader.report import (
     own_version,
 )
 from grader.submission import Submission, Unopened
-from grader.workers import Elsewhere, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _place(chosen: Settings, trusted: bool, cluster: str | None) -> Place | Else
     """Where submissions are judged. Raises SandboxError, and ImportError without Dask."""
     if cluster is None:
         return run.sandbox(trusted=trusted, device=chosen.device)
-    from grader.cluster import Cluster
+    from grader.cohort.cluster import Cluster
 
     return Cluster(cluster, trusted=trusted)
 

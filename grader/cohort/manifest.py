@@ -19,7 +19,7 @@ from exercises import ALL, BY_SLUG, Exercise
 from grader import points
 from grader.cohort import CohortError
 from grader.feedback import EVERYTHING, Feedback
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import SandboxRecord, own_version
 
 

@@ -7,7 +7,7 @@
     checking.py    `check`, and what it gives back
     magic.py       `%%headcheck`
 
-The judge is that of the command: `grader.grading.judged`.
+The judge is that of the command: `grader.judging.grading.judged`.
 """
 
 from grader.jupyter.asked import CannotCheck

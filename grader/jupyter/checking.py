@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from grader import render
-from grader.grading import Settings, judged
 from grader.inference import Target
+from grader.judging.grading import Settings, judged
+from grader.judging.session import Session
 from grader.jupyter.asked import CannotCheck, target_of
 from grader.jupyter.live import Live, Text, text_of
 from grader.jupyter.progress import Progress
 from grader.jupyter.untouched import untouched
 from grader.report import SubmissionRecord, report_of
-from grader.session import Session
 from grader.submission import Submission
 
 HARDLY_MORE = 3

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 from torch import Tensor
 
+from grader.machine.unconfined import Beside
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker.host import Host, Refused, Reply
 from grader.sandbox.worker.reading import remarks
 from grader.sandbox.worker.slicing import Position, read_program, where
 from grader.sandbox.worker.source import read_source
-from grader.unconfined import Beside
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

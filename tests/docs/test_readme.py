@@ -25,7 +25,7 @@ FEW = "--headcheck-cases=2"  # enough to show that it runs
 # Without an installation there is no entry point.
 COMMANDS = {
     "headcheck": [sys.executable, "-m", "grader"],
-    "pytest": [sys.executable, "-m", "pytest", "-p", "grader.pytest_plugin", FEW],
+    "pytest": [sys.executable, "-m", "pytest", "-p", "grader.testing.plugin", FEW],
 }
 
 

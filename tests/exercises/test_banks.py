@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties.case import Case
 from properties.property import Property
 from properties.strategies import bank

@@ -15,7 +15,7 @@ import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties.diagnosis import diagnose
 from properties.trial import Bench
 from reference.misconceptions import ALL

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from exercises import ALL, Exercise
+from grader.judging.subject import of_namespace
 from grader.points import earned
-from grader.subject import of_namespace
 from properties.contract import Entry
 from properties.property import first_trouble, in_order
 from properties.trial import Bench

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exercises import BY_SLUG
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
 from grader.render import text
 from grader.report import report_of
 from grader.sandbox.process import Server

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
+from grader.judging.session import Session
+from grader.judging.subject import ChannelSubject
 from grader.report import SubmissionRecord
 from grader.sandbox.jail.rung import Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Server
-from grader.session import Session
-from grader.subject import ChannelSubject
 from grader.submission import find
 from properties.subject import How, Module, Returned
 from properties.violation import SubmissionFailed

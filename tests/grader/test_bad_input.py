@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
 from grader.report import ErrorRecord, SubmissionRecord
 from grader.sandbox.limits import Limits
 from grader.submission import NotFound, Submission, find

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from grader import diagnosing
-from grader.grading import Settings
+from grader.judging import diagnosing
+from grader.judging.grading import Settings
+from grader.machine.unconfined import Unconfined
+from grader.machine.workers import judged
 from grader.report import exit_code, report_of
 from grader.submission import find
-from grader.unconfined import Unconfined
-from grader.workers import judged
 
 RIGHT = "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, -1) @ x\n"
 WRONG = RIGHT.replace("-1", "0")

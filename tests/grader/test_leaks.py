@@ -14,7 +14,7 @@ from grader.cohort import dashboard
 from grader.cohort.export import FORMATS, Gradebook, export
 from grader.cohort.standing import Standing, told_standing
 from grader.feedback import Feedback, Level, told, told_of
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
 from grader.render import github, html
 from grader.report import PropertyRecord, Report, SubmissionRecord, report_of, to_json
 from grader.sandbox.process import Server

@@ -17,7 +17,7 @@ from grader.cohort import dashboard
 from grader.cohort.export import Gradebook, export
 from grader.cohort.export.book import FORMULA
 from grader.cohort.standing import Standing
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
 from grader.render import html
 from grader.render.harmless import UNFIT
 from grader.report import SubmissionRecord, from_json, report_of

@@ -22,12 +22,12 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
+from grader.judging.session import Session
+from grader.judging.subject import ChannelSubject
 from grader.sandbox.jail.rung import Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import SandboxError, Server
-from grader.session import Session
-from grader.subject import ChannelSubject
 from grader.submission import NotFound, find
 from properties.property import Property
 from properties.subject import How

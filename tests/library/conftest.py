@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader.pytest_plugin import devices_of
-from grader.suite import Suite
+from grader.testing.plugin import devices_of
+from grader.testing.suite import Suite
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

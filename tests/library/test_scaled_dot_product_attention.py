@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exercises import fused_causal_self_attention, masked_multi_head
-from grader.pytest_plugin import settle
-from grader.suite import Cell, Suite
+from grader.testing.plugin import settle
+from grader.testing.suite import Cell, Suite
 from properties.contract import Contract, Returns, Trait
 from properties.invariants.gradients import (
     the_gradient_of_the_input_is_right,

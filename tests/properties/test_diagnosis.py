@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties.contract import Contract, Returns, Trait
 from properties.diagnosis import ENOUGH, Finding, diagnose
 from properties.trial import Bench

@@ -12,7 +12,7 @@ import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG, Exercise
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties.case import Case
 from properties.contract import Trait
 from properties.invariants import ALL, for_contract

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties.case import Case
 from properties.contract import Contract, Slot
 from properties.invariants import contract, dropout, gradients, purity

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties import oracle
 from properties.case import Case
 from properties.materials import mask_of, parameters_of, tokens_of

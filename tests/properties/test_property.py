@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties.case import Case, Memory
 from properties.contract import Contract, Trait
 from properties.invariants import masking, values

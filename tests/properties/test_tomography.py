@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.subject import of_namespace
+from grader.judging.subject import of_namespace
 from properties import tomography
 from properties.case import Case, MaskForm
 from properties.contract import Contract, Trait

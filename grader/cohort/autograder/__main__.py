@@ -21,11 +21,11 @@ from grader.cohort.autograder import PLAN, Plan, decoded
 from grader.cohort.export import gradescope
 from grader.cohort.records import Stored
 from grader.cohort.standing import Standing, standings, told_standing
+from grader.machine.workers import judged
 from grader.render.harmless import harmless
 from grader.report import SubmissionRecord
 from grader.sandbox.process import SandboxError
 from grader.submission import NotFound, Submission
-from grader.workers import judged
 
 NOTHING = "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."
 OURS = (

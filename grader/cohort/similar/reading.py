@@ -14,10 +14,10 @@ from grader.cohort import CohortError
 from grader.cohort.records import Stored
 from grader.cohort.similar.pairs import Document, Found, Pair, Passage, Place, found
 from grader.cohort.store import Store
+from grader.judging.session import Server, Session
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker.excerpts import LINES
 from grader.sandbox.worker.syntax import Unit
-from grader.session import Server, Session
 from grader.submission import Submission, Unopened
 from properties.violation import SubmissionFailed
 

@@ -4,7 +4,7 @@ A host holds the submission's namespace and the objects made from it, and answer
 read, units, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward,
 answer, vjp, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
-process (`grader.subject`). It imports none of the rooms that know what is right.
+process (`grader.judging.subject`). It imports none of the rooms that know what is right.
 """
 
 import copy

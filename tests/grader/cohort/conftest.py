@@ -15,7 +15,7 @@ import pytest
 
 from grader import run
 from grader.cohort.export import Gradebook
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import (
     Counterexample,
     DiagnosisRecord,

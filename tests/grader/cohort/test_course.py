@@ -20,7 +20,7 @@ from grader.cohort.decisions import results
 from grader.cohort.intake import Wanted, gathered
 from grader.cohort.records import Override
 from grader.cohort.store import opened
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import Report, own_version, to_json, without_seconds
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])

@@ -18,7 +18,7 @@ from grader.cohort.records import Comment, Override, content_of, no_content
 from grader.cohort.roster import Student
 from grader.cohort.standing import changes, standings
 from grader.cohort.store import Store, opened
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import ErrorRecord, SubmissionRecord
 
 Record = Callable[..., SubmissionRecord]

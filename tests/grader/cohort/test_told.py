@@ -15,7 +15,7 @@ from grader.cohort.intake import Wanted, gathered
 from grader.cohort.standing import standings
 from grader.cohort.store import opened
 from grader.feedback import EVERYTHING, Feedback, Level
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import SubmissionRecord
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader import check
-from grader.grading import Settings, grade
+from grader.judging.grading import Settings, grade
 from grader.jupyter import CannotCheck, Checked, Stopped
 from grader.jupyter.checking import checked
 from grader.jupyter.progress import Progress
+from grader.machine.unconfined import Unconfined
 from grader.report import from_json, report_of, to_json
 from grader.submission import Submission
-from grader.unconfined import Unconfined
 
 ANSWERS = [
     pytest.param(exercise, kind, id=f"{exercise.slug}-{kind}")

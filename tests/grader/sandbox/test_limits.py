@@ -6,7 +6,7 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader import cli
-from grader.grading import Settings
+from grader.judging.grading import Settings
 from grader.report import Report, report_of
 from grader.sandbox.limits import Limits
 

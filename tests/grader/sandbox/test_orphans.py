@@ -20,7 +20,7 @@ EXAMINER = """
     import sys
     from pathlib import Path
     from exercises import BY_SLUG
-    from grader.grading import Settings, grade
+    from grader.judging.grading import Settings, grade
     from grader.sandbox.jail.rung import Layer
     from grader.sandbox.process import SandboxError, Server
     from grader.submission import find

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader import run, workers
-from grader.grading import Settings, grade
+from grader import run
+from grader.judging.grading import Settings, grade
+from grader.machine import workers
+from grader.machine.unconfined import Unconfined
 from grader.report import report_of, to_json, without_seconds
 from grader.sandbox.jail import landlock, probe
 from grader.sandbox.jail.rung import HELP, HOLDS, NEEDED, Layer, nothing, rung_of
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import SandboxError, Server, ended_of
 from grader.submission import find
-from grader.unconfined import Unconfined
 
 if TYPE_CHECKING:
     from tests.grader.conftest import Sandbox

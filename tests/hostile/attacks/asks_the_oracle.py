@@ -21,7 +21,7 @@ def attack():
         "properties.oracle",
         "properties.strategies",
         "exercises",
-        "grader.grading",
+        "grader.judging.grading",
     ):
         try:
             module = importlib.import_module(name)

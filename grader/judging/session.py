@@ -1,0 +1,205 @@
+"""One submission at the other end of a channel, brought back when its process is gone."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from grader.judging.subject import failure, out_of_memory, said, taken
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import NotConfined
+from grader.sandbox.wire import Message
+from grader.sandbox.worker.excerpts import Lines
+from grader.sandbox.worker.landmarks import Landmark
+from grader.sandbox.worker.syntax import Unit
+from properties.violation import Status, SubmissionFailed
+
+TRIES = 3
+"""how often something is tried when its process is killed by others, the first time included"""
+
+
+class Child(Protocol):
+    """A place where one submission runs, until it is closed by us or by what it did."""
+
+    closed: bool
+    killed_by_others: bool
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor time, once it is closed."""
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """One request, one reply. Raises SubmissionFailed."""
+
+    def close(self) -> object:
+        """End it."""
+
+
+class Server(Protocol):
+    """Makes such places."""
+
+    def child(self, limits: Limits, cpu_left: int | None = None) -> Child:
+        """A fresh one, with what is left of the processor time."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    remarks: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Marked:
+    landmarks: list[Landmark]
+
+
+@dataclass(frozen=True)
+class _Spelled:
+    units: list[Unit]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    excerpts: list[Lines]
+
+
+@dataclass(eq=False)
+class Session:
+    """A channel that starts a fresh child when the old one is gone.
+
+    Objects made in the old child are gone with it; whoever holds their handles asks `revive` first.
+    """
+
+    server: Server
+    data: bytes
+    kind: str
+    limits: Limits
+    by_hand: bool = False
+    """whether torch's own attention is out of the submission's reach"""
+    names: tuple[str, ...] = ()
+    waited: float = 0.0
+    """seconds of waiting for replies"""
+    child: Child | None = None
+    cpu: float = 0.0
+    """seconds of processor time that earlier children used"""
+    received: int = 0
+    """bytes of all replies"""
+
+    def read(self) -> Mapping[str, Any]:
+        """The outline of the submission, read without running it. Raises SubmissionFailed."""
+        return dict(self._not_killed(self._begin).meta["outline"])
+
+    def load(self, *names: str) -> list[dict[str, Any]]:
+        """Run what definitions need; the remarks on the first. Raises SubmissionFailed."""
+        self.names = names
+        return taken(self._not_killed(self._loaded), _Loaded).remarks
+
+    def landmarks(self) -> list[Landmark]:
+        """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
+        return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
+
+    def units(self) -> list[Unit]:
+        """What was read, as words that can be compared. Raises SubmissionFailed."""
+        return taken(self._ask("units", {}), _Spelled).units
+
+    def excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[Lines]:
+        """The lines around places of the source: cells, and lines of them. Raises SubmissionFailed.
+
+        Whatever comes is the submission's word.
+        """
+        return taken(self._ask("excerpts", {"places": list(places)}), _Shown).excerpts
+
+    def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
+        """A session for the same submission, in the process of this one if that only read it."""
+        other = Session(self.server, self.data, self.kind, limits, by_hand)
+        if limits == self.limits and not self.names:
+            self.child, other.child = None, self.child
+        return other
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a child to ask."""
+        return self.child is not None and not self.child.closed
+
+    def killed(self) -> bool:
+        """Whether the child was ended from outside: nothing to hold against a submission."""
+        return self.child is not None and self.child.killed_by_others
+
+    def revive(self) -> bool:
+        """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
+        if self.alive:
+            return False
+        self._not_killed(self._loaded if self.names else self._begin)
+        return True
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """One request to the present child. Raises SubmissionFailed."""
+        if self.waited > self.limits.wall_s:
+            text = f"took more than {self.limits.wall_s:g} s in all"
+            raise SubmissionFailed(Status.TIMED_OUT, text)
+        assert self.child is not None, "read or load before asking"
+        began = time.monotonic()
+        try:
+            reply = self.child.request(op, meta, tensors)
+        finally:
+            self.waited += time.monotonic() - began
+        self.received += sum(tensor.nbytes for _, tensor in reply.tensors)
+        if self.received > self.limits.replies:
+            self.child.close()
+            text = f"answered with more than {self.limits.replies >> 20} MiB in all"
+            raise SubmissionFailed(Status.CRASHED, text)
+        if reply.op == "raised" and self.limits.memory and out_of_memory(reply.meta):
+            text = f"asked for more than {self.limits.memory >> 20} MiB of memory"
+            return replace(reply, meta={**reply.meta, "message": f"{text}: {said(reply.meta)}"})
+        return reply
+
+    def close(self) -> None:
+        """End the child."""
+        if self.child is not None:
+            self.child.close()
+            self.cpu, self.child = self.cpu + self.child.cpu, None
+
+    def _not_killed(self, action: Callable[[], Message]) -> Message:
+        """Try again where the child was killed from outside.
+
+        Raises SubmissionFailed, SandboxError.
+        """
+        for _ in range(TRIES - 1):
+            try:
+                return action()
+            except NotConfined:
+                continue
+            except SubmissionFailed:
+                if not self.killed():
+                    raise
+        return action()
+
+    def _loaded(self) -> Message:
+        if self.child is None or self.child.closed:
+            self._begin()
+        return self._ask("load", {"names": self.names, "by_hand": self.by_hand})
+
+    def _begin(self) -> Message:
+        self.close()
+        left = ceil(self.limits.cpu_s - self.cpu)
+        if left <= 0:
+            text = f"used more than {self.limits.cpu_s} s of processor time"
+            raise SubmissionFailed(Status.TIMED_OUT, text)
+        self.child = self.server.child(self.limits, left)
+        source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
+        return self._ask("read", {"kind": self.kind}, (("source", source),))
+
+    def _ask(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        reply = self.request(op, meta, tensors)
+        if reply.op == "raised":
+            raise failure(reply.meta)
+        return reply

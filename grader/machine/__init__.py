@@ -1,0 +1,1 @@
+"""What judging runs on: processes of this machine, its devices, or no sandbox at all."""

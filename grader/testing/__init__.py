@@ -1,0 +1,1 @@
+"""Trusted code judged by pytest: the plugin, the tests that it makes, and how it finds code."""

@@ -1,0 +1,214 @@
+"""The fork server: what a child is born with, and how server, children and examiner end."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from grader.sandbox.limits import Limits
+from grader.sandbox.process import SandboxError, Server
+from properties.subject import How
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+LOOP = "while True: pass"
+
+# ----------------------------------------------------------------- what a child is born with
+
+
+def test_the_environment_holds_nothing_of_ours(sandbox: "Sandbox") -> None:
+    canary = "HEADCHECK_TEST_CANARY"
+    assert canary in os.environ
+    names = sandbox.told("sorted(os.environ)")
+    assert "PATH" in names and "OMP_NUM_THREADS" in names
+    assert not any(other in names for other in (canary, "PYTEST", "PYTHONPATH"))
+    if os.geteuid() != 0:
+        return  # only root can look into the server
+    inherited = Path(f"/proc/{sandbox.server.process.pid}/environ").read_bytes().decode()
+    assert "PATH" in inherited
+    assert canary not in inherited and "PYTEST" not in inherited
+
+
+def test_one_socket_is_open_and_no_other_file(sandbox: "Sandbox") -> None:
+    body = """
+        found = []
+        for fd in range(1000):
+            try:
+                found.append((fd, os.fstat(fd).st_mode >> 12))
+            except OSError:
+                pass
+        raise ValueError(found)
+    """
+    device, socket = 0o2, 0o14
+    found = [(0, device), (1, device), (2, device), (3, socket)]
+    assert sandbox.failed(body).message == f"ValueError: {found}"
+
+
+def test_there_is_one_thread(sandbox: "Sandbox") -> None:
+    tasks = Path(f"/proc/{sandbox.server.process.pid}/task")
+    assert len(list(tasks.iterdir())) == 1
+    assert sandbox.told("torch.get_num_threads()") == "1"
+
+
+def test_files_are_few_and_small(sandbox: "Sandbox") -> None:
+    limits = "[resource.getrlimit(w)[1] for w in (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE)]"
+    assert sandbox.told(limits) == "[0, 64]"
+    assert int(sandbox.told("resource.getrlimit(resource.RLIMIT_FSIZE)[1]")) <= 16 << 20
+
+
+def test_nothing_that_knows_the_answers_is_loaded_or_can_be_imported(sandbox: "Sandbox") -> None:
+    rooms = ("reference", "properties", "exercises")
+    loaded = f"[n for n, m in sys.modules.items() if m and n.split('.')[0] in {rooms}]"
+    assert sandbox.told(loaded) == "[]"
+    for room in rooms:
+        assert sandbox.failed(f"import {room}").message.startswith("ModuleNotFoundError")
+
+
+def test_children_draw_different_random_numbers(sandbox: "Sandbox") -> None:
+    drawn = []
+    for _ in range(2):
+        session, module = sandbox.opened_with(
+            "import random\nreturn torch.rand(4) + random.random()"
+        )
+        drawn.append(sandbox.called(module).outputs[0].tolist())
+        session.close()
+    assert drawn[0] != drawn[1]
+
+
+def test_one_submission_does_not_see_another(sandbox: "Sandbox") -> None:
+    spoil = "import json\njson.dumps = torch.softmax = None\nreturn x"
+    first, spoiler = sandbox.opened_with(spoil)
+    sandbox.called(spoiler)
+    second, other = sandbox.opened_with("return torch.softmax(x, -1)")
+    assert sandbox.called(other).outputs[0].sum() == 1
+    first.close()
+    second.close()
+
+
+def test_several_children_answer_side_by_side(sandbox: "Sandbox") -> None:
+    pairs = [sandbox.opened_with(f"return {n} * x") for n in range(4)]
+    outputs = [sandbox.called(module).outputs[0].tolist() for _, module in pairs]
+    assert outputs == [[n * 1.0, n * 2.0] for n in range(4)]
+    for session, _ in pairs:
+        session.close()
+    assert sandbox.vanish(sandbox.below())
+
+
+def test_requests_are_answered_one_after_the_other(sandbox: "Sandbox") -> None:
+    child = sandbox.server.child(Limits())
+    replies = [child.request("function", {"name": "nothing"}) for _ in range(3)]
+    assert [(reply.id, reply.op) for reply in replies] == [(n, "raised") for n in (1, 2, 3)]
+    child.close()
+    child.close()  # again, for nothing
+
+
+def test_tensors_cross_unchanged(sandbox: "Sandbox") -> None:
+    session, module = sandbox.opened_with("return x")
+    for x in (torch.rand(3, 4).T, torch.rand(2, 5, dtype=torch.float64), torch.tensor(1.5)):
+        assert torch.equal(module.forward([x], How()).outputs[0], x)
+    session.close()
+
+
+def test_a_child_takes_milliseconds(sandbox: "Sandbox") -> None:
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        child = sandbox.server.child(Limits())
+        assert child.request("drop", {"handles": []}).op == "ok"
+        times.append(time.perf_counter() - began)
+        child.close()
+    assert min(times) < 0.25
+
+
+# ------------------------------------------------------------------------- how it ends
+
+
+def test_an_interrupt_from_the_keyboard_is_for_the_examiner(
+    sandbox: "Sandbox", capfd: pytest.CaptureFixture[str]
+) -> None:
+    session, module = sandbox.opened_with("return 3 * x")
+    for pid in {sandbox.server.process.pid} | sandbox.below():
+        os.kill(pid, signal.SIGINT)
+    time.sleep(0.1)
+    assert sandbox.called(module).outputs[0].tolist() == [3.0, 6.0]
+    assert sandbox.is_good()
+    session.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_closed_server_takes_its_children_along(own_sandbox: "Sandbox") -> None:
+    session, _ = own_sandbox.opened_with(LOOP)
+    child = own_sandbox.server.child(Limits())
+    pids = own_sandbox.below() | {own_sandbox.server.process.pid}
+    assert len(pids) == 3
+    own_sandbox.server.close()
+    assert own_sandbox.vanish(pids)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        own_sandbox.server.child(Limits())
+    child.close()
+    session.close()
+
+
+def test_a_server_that_is_killed_is_our_fault_and_never_a_verdict(own_sandbox: "Sandbox") -> None:
+    right, module = own_sandbox.opened_with("return 2 * x")
+    dying, sleeper = own_sandbox.opened_with("time.sleep(60)")
+    children = own_sandbox.below()
+    assert len(children) == 2
+    killer = threading.Timer(0.5, own_sandbox.server.process.kill)
+    killer.start()
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        own_sandbox.called(sleeper)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        own_sandbox.called(module)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        dying.revive()
+    right.close()
+    dying.close()
+    assert own_sandbox.vanish(children)
+
+
+def test_when_the_examiner_dies_everything_ends(sandbox: "Sandbox") -> None:
+    program = """
+        import sys, time
+        from grader.sandbox.limits import Limits
+        from grader.sandbox.process import Server
+        from grader.judging.session import Session
+        server = Server().ready()
+        session = Session(server, b"def wanted(x):\\n    while True: pass", "py", Limits())
+        session.load("wanted")
+        print(server.process.pid, flush=True)
+        time.sleep(60)
+    """
+    root = str(Path(__file__).resolve().parents[3])
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+        text=True,
+    ) as examiner:
+        assert examiner.stdout is not None
+        pid = int(examiner.stdout.readline())
+        pids = {pid} | sandbox.below(pid)
+        assert len(pids) == 2
+        examiner.kill()
+    assert sandbox.vanish(pids)
+
+
+def test_a_server_that_does_not_start_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(SandboxError, match="the fork server did not start"):
+        Server().ready()
