@@ -1,10 +1,6 @@
 """Stores on both databases, and a judge that needs no sandbox."""
 
 import contextlib
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +22,7 @@ from grader.report import (
 from grader.sandbox.jail.rung import Rung
 from grader.submission import Submission
 from tests.grader.cohort.gradebooks import Record, odd_course
+from tests.grader.cohort.postgresql import Missing, started
 
 
 @pytest.fixture(scope="session")
@@ -115,63 +112,14 @@ def judge(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ju
 # ------------------------------------------------------------------------ databases
 
 
-def _programs() -> Path | None:
-    """Where PostgreSQL's programs are: Debian keeps them out of the path."""
-    if found := shutil.which("initdb"):
-        return Path(found).parent
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return debian[-1].parent if debian else None
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The URL of a real PostgreSQL, started for these tests; skipped where there is none."""
-    programs = _programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    folder = Path(tempfile.mkdtemp(prefix="hc-pg-"))  # a socket's path must be short
-    user: str | None = None
-    if os.geteuid() == 0:  # it refuses to run as root
-        try:
-            shutil.chown(folder, user="postgres")
-        except LookupError:
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        user = "postgres"
-
-    def do(program: str, *arguments: str) -> None:
-        told = folder / "log" if program == "pg_ctl" else folder / "initdb"
-        done = subprocess.run(
-            [str(programs / program), *arguments],
-            user=user,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{told}: {done.stderr}"
-
-    data = str(folder / "data")
-    options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-    do(
-        "initdb",
-        "-D",
-        data,
-        "-U",
-        "postgres",
-        "-A",
-        "trust",
-        "-N",
-        "-E",
-        "UTF8",
-        "--locale=C.UTF-8",
-    )
-    do("pg_ctl", "-D", data, "-l", str(folder / "log"), "-w", "-o", options, "start")
     try:
-        yield f"postgresql://postgres@/{{}}?host={folder}"
-    finally:
-        do("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
-        shutil.rmtree(folder)
+        with started() as url:
+            yield url
+    except Missing as why:
+        pytest.skip(str(why))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -59,7 +59,7 @@ def headcheck(
 
 @pytest.fixture
 def course(headcheck: Command) -> Command:
-    """The same, with a course that was graded into c.db."""
+    """The same, with a download of a course, and its roster."""
     with zipfile.ZipFile("canvas.zip", "w") as archive:
         archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
         archive.writestr("turingalan_LATE_18_2_hw.py", WRONG)
@@ -72,7 +72,17 @@ def course(headcheck: Command) -> Command:
 GRADE = ("grade", "canvas.zip", "--store", "c.db", "--exercise", SLUG, "--layout", "canvas")
 
 
-def test_a_course_from_the_download_to_the_decision(course: Command) -> None:
+@pytest.fixture
+def kept(course: Command) -> Command:
+    """The same, graded."""
+    assert course(*GRADE, "--roster", "roster.csv").code == 1
+    return course
+
+
+WHO = f"{SLUG}/18"
+
+
+def test_a_download_is_graded_once_and_what_is_nobodys_is_said(course: Command) -> None:
     ran = course(*GRADE, "--roster", "roster.csv", "--format", "json")
     assert ran.code == 1
     assert ran.err.splitlines() == [
@@ -88,45 +98,47 @@ def test_a_course_from_the_download_to_the_decision(course: Command) -> None:
     assert "leads out of the archive" in told["19"]["error"]["message"]
     again = course(*GRADE, "--roster", "roster.csv", "--format", "json")
     assert again.out == ran.out, "nothing is judged again, so even the seconds are the same"
-
     assert f"{SLUG}  {SLUG}" in course("runs", "--store", "c.db").out
 
-    who = f"{SLUG}/18"
-    ran = course("override", who, "70", "--store", "c.db", "--reason", "oral exam")
-    assert (ran.code, ran.out) == (0, f"{who} {SLUG}: 67.5 before, 70 now\n")
-    assert course("comment", who, "a late night?", "--store", "c.db").code == 0
+
+def test_a_decision_outlives_a_regrade_that_is_shown_before_it_is_made(kept: Command) -> None:
+    ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
+    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 67.5 before, 70 now\n")
+    assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
 
     Path("points.toml").write_text(f"[{SLUG}]\nvalues = 50\n")
     changed = ("regrade", SLUG, "--store", "c.db", "--points", "points.toml")
-    shown = course(*changed, "--diff")
+    shown = kept(*changed, "--diff")
     assert shown.code == 1
     assert "1 would gain, 0 would lose, 2 stay" in shown.out and "overridden" in shown.out
-    assert course(*changed, "--diff").out == shown.out, "nothing was changed"
-    assert "1 gain, 0 lose, 2 stay" in course(*changed).out
-    assert course(*changed).code == 0
-    ran = course("override", who, "--clear", "--store", "c.db")
+    assert kept(*changed, "--diff").out == shown.out, "nothing was changed"
+    assert "1 gain, 0 lose, 2 stay" in kept(*changed).out
+    assert kept(*changed).code == 0
+    ran = kept("override", WHO, "--clear", "--store", "c.db")
     assert "70 before, 70.8333 now" in ran.out
 
-    exported = course(
-        "export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv"
-    )
+
+def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command) -> None:
+    exported = kept("export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv")
     rows = list(csv.DictReader(io.StringIO(exported.out)))
     assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
-        ("18", "turingalan", "70.833333", "yes"),
+        ("18", "turingalan", "67.5", "yes"),
         ("19", "evil", "0", "no"),
-        ("s1", "Ada Lovelace", "120", "no"),
+        ("s1", "Ada Lovelace", "100", "no"),
     ]
     files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
-    assert "these are 3 files: give a folder by --out" in course(*files).err
-    assert course(*files, "--out", "results").code == 0
+    assert "these are 3 files: give a folder by --out" in kept(*files).err
+    assert kept(*files, "--out", "results").code == 0
     assert {p.name for p in Path("results").iterdir()} == {"18.json", "19.json", "s1.json"}
     Path("sheet.csv").write_text('Student,ID,SIS User ID,Section\n"Lovelace, Ada",17,s1,A\n')
     filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
-    ran = course(*filled, "--out", "new.csv")
+    ran = kept(*filled, "--out", "new.csv")
     assert (ran.code, ran.err) == (1, "headcheck: not in the sheet: 18, 19\n")
-    assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,120'
+    assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,100'
 
-    ran = course("replay", SLUG, "--student", "s1", "--store", "c.db")
+
+def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
+    ran = kept("replay", SLUG, "--student", "s1", "--store", "c.db")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
 
 
