@@ -27,6 +27,7 @@ of their bounds.
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -51,6 +52,8 @@ LARGEST = 1 << 18
 """Questions with more scores or larger weights than this are not worth laying out beforehand."""
 EXACT = ("float64", "float32")
 """Of coarser dtypes only finite numbers are demanded."""
+Key = tuple[bytes, int | None]
+"""What tells questions apart: their content, and the seed of one that is asked again."""
 
 
 class Unforeseen(Exception):
@@ -73,12 +76,15 @@ class Question:
     exact: tuple[Tensor, ...]
     """the answer, tensor by tensor, as a submission gives it"""
     allowed: tuple[Allowed, ...]
-    content: bytes
-    """what tells it from other questions"""
+    key: Key
+
+    @property
+    def content(self) -> bytes:
+        """What must have the same answer whenever it is asked."""
+        return self.key[0]
 
 
-Asked = dict[tuple[bytes, int | None], Question]
-"""Questions by what tells them apart: their content, and the seed of one that is asked again."""
+Asked = dict[Key, Question]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,20 +146,8 @@ class Stage(Bench):
         return Rehearsal(self, self.contract, case)
 
 
-class Rehearsal(Trial):
-    """A trial of the equation itself, which writes down what it is asked.
-
-    Answers are not kept: every claim asks for itself.
-    """
-
-    bench: Stage
-
-    @property
-    def answer(self) -> tuple[Tensor, ...]:
-        return self.run()
-
-    def once(self, compute: Callable[[Trial], T]) -> T:
-        return compute(self)
+class Foretold(Trial, ABC):
+    """A trial without a submission: what it may be asked has an answer that is known."""
 
     @property
     def instance(self) -> Instance:
@@ -172,13 +166,56 @@ class Rehearsal(Trial):
         strange = instance is not None or how.training or how.watched or how.grad != "no_grad"
         if strange or self._is_large(x) or self.case.dtype not in EXACT:
             raise Unforeseen
+        mask = self.mask if isinstance(mask, EllipsisType) else mask
+        content = _digest(self._content(x, parameters, mask), repr((self.case, how.memory)))
+        outputs = self.known((content, how.seed), x, parameters or self.parameters, mask, how)
+        dtypes, devices = (self.case.dtype,) * len(outputs), (self.case.device,) * len(outputs)
+        return Foreseen(outputs, "foretold", dtypes, devices)
+
+    @abstractmethod
+    def known(
+        self, key: Key, x: Tensor, parameters: Parameters, mask: Tensor | None, how: How
+    ) -> tuple[Tensor, ...]:
+        """The outputs, with a batch axis, in the dtype of the case. May raise Unforeseen."""
+
+    def _is_large(self, x: Tensor) -> bool:
+        scores = x.shape[0] * self.case.heads * x.shape[1] ** 2
+        return max(scores, self.case.d_in * self.case.d_out) > LARGEST
+
+    def _content(
+        self, x: Tensor | None, parameters: Parameters | None, mask: Tensor | EllipsisType | None
+    ) -> bytes:
+        """What an exact answer depends on."""
+        names, tensors = zip(*(parameters or self.parameters).items(), strict=True)
+        mask = self.mask if isinstance(mask, EllipsisType) else mask
+        sizes = repr((self.case.heads, self.case.head_dim, self.case.dtype, names))
+        return _digest(sizes, digest(self.x if x is None else x, mask, *tensors))
+
+
+class Rehearsal(Foretold):
+    """A trial of the equation itself, which writes down what it is asked.
+
+    Answers are not kept: every claim asks for itself.
+    """
+
+    bench: Stage
+
+    @property
+    def answer(self) -> tuple[Tensor, ...]:
+        return self.run()
+
+    def once(self, compute: Callable[[Trial], T]) -> T:
+        return compute(self)
+
+    def known(
+        self, key: Key, x: Tensor, parameters: Parameters, mask: Tensor | None, how: How
+    ) -> tuple[Tensor, ...]:
         expected = self.expect(x, parameters, mask)
-        known = self._content(x, parameters, mask)
-        question = Question(
+        self.bench.questions[key] = Question(
             self.case,
             x,
-            parameters or self.parameters,
-            self.mask if isinstance(mask, EllipsisType) else mask,
+            parameters,
+            mask,
             how.memory,
             self.bench.alone or x is self.x,
             None,
@@ -187,12 +224,9 @@ class Rehearsal(Trial):
                 Allowed(self._without_axis(limit.exact), self._without_axis(limit.float32))
                 for limit in expected.allowed
             ),
-            _digest(known, repr((self.case, how.memory))),
+            key,
         )
-        self.bench.questions[question.content, how.seed] = question
-        outputs = tuple(map(self.spoken, expected.outputs, expected.allowed))
-        dtypes, devices = (self.case.dtype,) * len(outputs), (self.case.device,) * len(outputs)
-        return Foreseen(outputs, "the equation", dtypes, devices)
+        return tuple(map(self.spoken, expected.outputs, expected.allowed))
 
     def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
         if self.contract.entry is Entry.FUNCTION or self._is_large(self.x):
@@ -207,8 +241,8 @@ class Rehearsal(Trial):
                 {name: limit.float32 for name, limit in limits.items()},
             )
         )
-        content = _digest(self._content(None, None, ...), repr(self.case), digest(cotangent))
-        self.bench.questions[content, None] = Question(
+        key = _digest(self._content(None, None, ...), repr(self.case), digest(cotangent)), None
+        self.bench.questions[key] = Question(
             self.case,
             self.x,
             self.parameters,
@@ -218,7 +252,7 @@ class Rehearsal(Trial):
             cotangent,
             exact,
             tuple(map(Allowed, narrow, wide)),
-            content,
+            key,
         )
         return {name: self.spoken(t, limits[name]) for name, t in found.values.items()}
 
@@ -248,23 +282,10 @@ class Rehearsal(Trial):
             self.bench.exact[content] = super().expect(x, parameters, mask)
         return self.bench.exact[content]
 
-    def _is_large(self, x: Tensor) -> bool:
-        scores = x.shape[0] * self.case.heads * x.shape[1] ** 2
-        return max(scores, self.case.d_in * self.case.d_out) > LARGEST
-
-    def _content(
-        self, x: Tensor | None, parameters: Parameters | None, mask: Tensor | EllipsisType | None
-    ) -> bytes:
-        """What an exact answer depends on."""
-        names, tensors = zip(*(parameters or self.parameters).items(), strict=True)
-        mask = self.mask if isinstance(mask, EllipsisType) else mask
-        sizes = repr((self.case.heads, self.case.head_dim, self.case.dtype, names))
-        return _digest(sizes, digest(self.x if x is None else x, mask, *tensors))
-
 
 @dataclass(frozen=True)
 class Foreseen(Returned):
-    """What comes back from the equation: outputs, and nothing that could be seen besides."""
+    """What comes back where no submission is asked: outputs, and nothing seen besides."""
 
     def __getattribute__(self, name: str) -> object:
         if name in SEEN:

@@ -8,7 +8,7 @@ of them, end to end, are one row of numbers, which is compared with the row of t
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from grader.judging.subject import ChannelSubject, taken
 from grader.sandbox.wire import Message
 from properties.property import Property
+from properties.rehearsal import Key
 from properties.violation import Status, SubmissionFailed
 
 NAMELESS = ""
@@ -32,6 +33,8 @@ class Found:
     """questions that got another answer than the exact one, or two unlike ones"""
     float32: bool = False
     """whether some answers are only as exact as float32 allows"""
+    rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
+    """the answers to each exchange; None where it failed"""
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,11 @@ class Exchange:
         error = (row - self.exact).abs()
         rough = ~(error <= self.allowed)  # so that NaN is, too
         if not bool(rough.any()):
-            return Found(unlike)
+            return Found(unlike, rows=(row,))
         off = ~(error <= self.allowed_float32)
         inexact = frozenset(self.owners[off].tolist())
-        return Found(unlike | inexact, not frozenset(self.owners[rough].tolist()) <= inexact)
+        float32 = not frozenset(self.owners[rough].tolist()) <= inexact
+        return Found(unlike | inexact, float32, (row,))
 
     def row(self, reply: Message) -> Tensor:
         """What came back, end to end; NaN for what did not come, or not in its form.
@@ -111,17 +115,22 @@ class Exchange:
                 yield torch.full((asked.numbers,), math.nan, dtype=torch.float64)
 
     def _unlike(self, row: Tensor, one: int, other: int) -> bool:
-        return not torch.equal(row[self._of[one]], row[self._of[other]])
+        return not torch.equal(self.answer(row, one), self.answer(row, other))
+
+    def answer(self, row: Tensor, number: int) -> Tensor:
+        """The elements of a row that answer a question, output after output."""
+        return row[self._places[number]]
 
     @functools.cached_property
-    def _of(self) -> dict[int, Tensor]:
-        """Where in the row the answers to a question are that has a twin."""
-        with_twins = {number for pair in self.twins for number in pair}
-        return {number: (self.owners == number).nonzero()[:, 0] for number in with_twins}
+    def _places(self) -> dict[int, Tensor]:
+        """Where in the row the answer to each question is."""
+        numbers, counts = self.owners.unique(return_counts=True)
+        places = self.owners.argsort(stable=True).split(counts.tolist())
+        return dict(zip(numbers.tolist(), places, strict=True))
 
     @functools.cached_property
     def questions(self) -> frozenset[int]:
-        return frozenset(self.owners.tolist())
+        return frozenset(self._places)
 
 
 @dataclass(frozen=True)
@@ -158,27 +167,45 @@ def _with_name(request: Mapping[str, Any], name: str) -> dict[str, Any]:
     )
 
 
+@dataclass(frozen=True)
+class Known:
+    """How a question is known again, and what its answer looks like."""
+
+    key: Key
+    shapes: tuple[tuple[int, ...], ...]
+    """of the outputs"""
+    alone: bool
+    """it shares its batch with no other"""
+
+
 @dataclass(frozen=True, eq=False)
 class Script:
     """All exchanges of an exercise, and which claims rest on which questions."""
 
     exchanges: tuple[Exchange, ...]
-    alone: frozenset[int]
-    """questions that are not stacked"""
+    questions: tuple[Known, ...]
+    """by number"""
     asked: Mapping[Property, frozenset[int]]
 
     def put_to(self, subject: ChannelSubject, name: str) -> Found:
         """Put every exchange to a submission; where it fails, its questions count as inexact."""
         inexact: frozenset[int] = frozenset()
         float32 = False
+        rows: list[Tensor | None] = []
         for exchange in self.exchanges:
             try:
                 found = exchange.put_to(subject, name)
             except SubmissionFailed:
-                found = Found(exchange.questions)
+                found = Found(exchange.questions, rows=(None,))
             inexact |= found.inexact
             float32 |= found.float32
-        return Found(inexact, float32)
+            rows.extend(found.rows)
+        return Found(inexact, float32, tuple(rows))
+
+    @functools.cached_property
+    def alone(self) -> frozenset[int]:
+        """Questions that are not stacked."""
+        return frozenset(number for number, known in enumerate(self.questions) if known.alone)
 
     def proves(self, found: Found) -> frozenset[Property]:
         """The claims that follow from the answers."""
@@ -187,3 +214,30 @@ class Script:
             # Stacking rests on answers like these.
             inexact |= frozenset().union(*self.asked.values()) - self.alone
         return frozenset(claim for claim, asked in self.asked.items() if not asked & inexact)
+
+    def recalled(self, found: Found, key: Key, *, alone: bool) -> tuple[Tensor, ...] | None:
+        """The outputs that answered a question; None if nothing usable did.
+
+        With `alone`, what shared its batch with other questions is left out.
+        """
+        number = self._numbers.get(key)
+        if number is None or (alone and not self.questions[number].alone):
+            return None
+        exchange, row = self._exchange_of[number], found.rows[self._exchange_of[number]]
+        if row is None:
+            return None
+        answer = self.exchanges[exchange].answer(row, number)
+        if bool(answer.isnan().any()):  # perhaps it never came
+            return None
+        shapes = self.questions[number].shapes
+        parts = answer.split([math.prod(shape) for shape in shapes])
+        return tuple(part.view(shape) for part, shape in zip(parts, shapes, strict=True))
+
+    @functools.cached_property
+    def _numbers(self) -> dict[Key, int]:
+        return {known.key: number for number, known in enumerate(self.questions)}
+
+    @functools.cached_property
+    def _exchange_of(self) -> dict[int, int]:
+        """Which exchange holds which question."""
+        return {n: i for i, each in enumerate(self.exchanges) for n in each.questions}

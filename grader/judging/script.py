@@ -15,7 +15,7 @@ from torch import Tensor
 
 from exercises import Exercise
 from grader.judging import shelf
-from grader.judging.exchange import NAMELESS, Construction, Exchange, Script
+from grader.judging.exchange import NAMELESS, Construction, Exchange, Found, Known, Script
 from grader.judging.subject import ChannelModule, ChannelSubject
 from grader.sandbox.wire import Message, Ready, positional
 from properties.case import Case
@@ -23,6 +23,7 @@ from properties.contract import Contract, Slot, Trait
 from properties.instance import Instance, construct
 from properties.oracle import digest
 from properties.property import Group, Property, Verdict, in_order
+from properties.recollection import Recollection
 from properties.rehearsal import Question, rehearse
 from properties.trial import FLOAT32, Bench
 from properties.violation import Status
@@ -55,12 +56,15 @@ def verdicts_on(
     `afresh` makes it forget, and every claim is judged by itself. `watch` is told each as it comes.
     """
     plan = exercise.plan(seed, device)
-    known = proved(bench, exercise, seed, device)
-    passed = {claim: Verdict(claim, Status.PASSED, len(plan[claim])) for claim in known}
-    verdicts = _watched(
-        in_order(plan, lambda p: passed[p] if p in passed else one(p, plan[p])), watch
-    )
-    if passed and any(remembers(verdict) for verdict in verdicts):
+    answers = answered(bench, exercise, seed, device)
+
+    def judged(claim: Property) -> Verdict:
+        if answers.keep(claim):
+            return Verdict(claim, Status.PASSED, len(plan[claim]))
+        return one(claim, plan[claim])
+
+    verdicts = _watched(in_order(plan, judged), watch)
+    if answers.believed and any(remembers(verdict) for verdict in verdicts):
         afresh()
         verdicts = _watched(in_order(plan, lambda p: one(p, plan[p])), watch)
     return verdicts
@@ -80,17 +84,51 @@ def remembers(verdict: Verdict) -> bool:
     return troubled and verdict.property.group is Group.PURITY
 
 
-def proved(
-    bench: Bench, exercise: Exercise, seed: int = 0, device: str = "cpu"
-) -> frozenset[Property]:
-    """The claims that need not be judged: every answer that they rest on is the exact one."""
+@dataclass(eq=False)
+class Answers:
+    """What a submission has answered to a script, and what is seen from that alone."""
+
+    bench: Bench
+    script: Script
+    plan: Mapping[Property, Sequence[Case]]
+    found: Found
+    believed: bool = False
+    """whether a claim has been said to hold because of them"""
+
+    def keep(self, claim: Property) -> bool:
+        """Whether they show that a claim holds."""
+        rests = claim in self.script.asked
+        kept = claim in self.proven or (rests and self._seen.keeps(claim, self.plan[claim]))
+        self.believed |= kept
+        return kept
+
+    @functools.cached_property
+    def proven(self) -> frozenset[Property]:
+        """The claims that need no judge: every answer that they rest on is the exact one."""
+        return self.script.proves(self.found)
+
+    @functools.cached_property
+    def _seen(self) -> Recollection:
+        """What judges may see: what was stacked, only where sequences are attended alone."""
+        apart = self._recollection(alone=True)
+        batch = [claim for claim in self.plan if claim.group is Group.BATCH]
+        stacked = all(apart.keeps(claim, self.plan[claim]) for claim in batch)
+        return self._recollection(alone=False) if stacked else apart
+
+    def _recollection(self, *, alone: bool) -> Recollection:
+        recall = functools.partial(self.script.recalled, self.found, alone=alone)
+        return Recollection(self.bench, recall)
+
+
+def answered(bench: Bench, exercise: Exercise, seed: int = 0, device: str = "cpu") -> Answers:
+    """Put the script of an exercise to a submission."""
     contract = bench.contract
     script = script_of(exercise, contract.slots, seed, device)
     assert isinstance(bench.subject, ChannelSubject)
     found = script.put_to(bench.subject, contract.name)
     if found.float32:
         bench.note(FLOAT32)
-    return script.proves(found)
+    return Answers(bench, script, exercise.plan(seed, device), found)
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,8 +150,10 @@ def compiled(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> Sc
     parts = [
         _part(contract, about) for about in _grouped(numbered, functools.partial(_made, contract))
     ]
-    alone = frozenset(number for number, question in numbered if question.alone)
-    return Script(tuple(map(_exchange, _messages(parts))), alone, rehearsed.asked)
+    known = tuple(
+        Known(q.key, tuple(tuple(t.shape) for t in q.exact), q.alone) for q in rehearsed.questions
+    )
+    return Script(tuple(map(_exchange, _messages(parts))), known, rehearsed.asked)
 
 
 Numbered = tuple[int, Question]

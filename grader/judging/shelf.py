@@ -22,10 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judging.exchange import Construction, Exchange, Script
+from grader.judging.exchange import Construction, Exchange, Known, Script
 from grader.sandbox import wire
 from grader.sandbox.wire import BadFrame, Message, Ready, positional
 from properties.property import Property
+from properties.rehearsal import Key
 
 ROOMS = ("reference", "properties", "exercises", "grader")
 KEPT = 64
@@ -88,11 +89,16 @@ ROW = ("exact", "allowed", "allowed_float32", "owners")
 def _encoded(script: Script) -> list[bytes | memoryview]:
     meta = {
         "exchanges": [_described(exchange) for exchange in script.exchanges],
-        "alone": sorted(script.alone),
+        "questions": [(*_name(k.key), k.shapes, k.alone) for k in script.questions],
         "asked": {claim.name: sorted(numbers) for claim, numbers in script.asked.items()},
     }
     tensors = [tensor for exchange in script.exchanges for tensor in _tensors(exchange)]
     return wire.encode(Message(0, "script", meta, positional(tensors)))
+
+
+def _name(key: Key) -> tuple[str, int | None]:
+    content, seed = key
+    return content.hex(), seed
 
 
 def _described(exchange: Exchange) -> dict[str, Any]:
@@ -121,7 +127,11 @@ def _decoded(data: bytes, claims: Mapping[str, Property]) -> Script:
         for told in message.meta["exchanges"]
     ]
     asked = {claims[name]: frozenset(those) for name, those in message.meta["asked"].items()}
-    return Script(tuple(exchanges), frozenset(message.meta["alone"]), asked)
+    questions = (
+        Known((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), alone)
+        for content, seed, shapes, alone in message.meta["questions"]
+    )
+    return Script(tuple(exchanges), tuple(questions), asked)
 
 
 def _exchange(told: Mapping[str, Any], tensors: list[Tensor]) -> Exchange:

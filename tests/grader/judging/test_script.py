@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from exercises import ALL, BY_SLUG, Exercise
+from exercises import ALL, Exercise
 from grader.judging import script
 from grader.judging.exchange import NAMELESS, Found
-from grader.judging.script import compiled, proved, script_of, verdicts_on
-from grader.judging.subject import ChannelSubject, of_namespace
+from grader.judging.script import answered, compiled, verdicts_on
+from grader.judging.subject import ChannelSubject
 from grader.sandbox.wire import Message
 from properties.invariants.batch import each_sequence_is_attended_alone
 from properties.invariants.gradients import the_gradient_of_the_input_is_right
@@ -21,31 +21,15 @@ from properties.invariants.values import it_equals_the_equation
 from properties.property import Verdict, first_trouble, in_order
 from properties.trial import Bench
 from properties.violation import Status, SubmissionFailed
-
-EXERCISE = BY_SLUG["causal_attention"]
-SCRIPT = script_of(EXERCISE, EXERCISE.contract.slots, 0, "cpu")
-NAME = EXERCISE.contract.name
-MIXED = "attn_weights @ values"
-
-
-def loaded(source: str) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__name__": "submission"}
-    exec(source, namespace)
-    return namespace
-
-
-def subject_of(source: str) -> ChannelSubject:
-    return of_namespace(loaded(source))
-
-
-def changed(old: str, new: str) -> str:
-    """The solution with one thing changed."""
-    assert old in EXERCISE.solution
-    return EXERCISE.solution.replace(old, new)
-
-
-def found_in(source: str) -> Found:
-    return SCRIPT.put_to(subject_of(source), NAME)
+from tests.grader.judging.causal import (
+    EXERCISE,
+    MIXED,
+    NAME,
+    SCRIPT,
+    changed,
+    found_in,
+    subject_of,
+)
 
 
 def test_a_solution_answers_every_question_exactly() -> None:
@@ -75,7 +59,7 @@ def test_parameters_are_found_where_a_definition_keeps_them() -> None:
     source = EXERCISE.solution.replace("W_query", "w_q").replace("W_key", "w_k")
     subject = subject_of(source.replace("W_value", "w_v"))
     bench = Bench(subject, EXERCISE.contract)
-    assert it_equals_the_equation in proved(bench, EXERCISE)
+    assert it_equals_the_equation in answered(bench, EXERCISE).proven
     assert [kind for kind, _ in bench.notes] == ["renamed_parameters"]
 
 
@@ -105,7 +89,7 @@ def test_answers_of_float32_are_noted() -> None:
     rough = changed(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
     subject = subject_of(rough)
     bench = Bench(subject, EXERCISE.contract)
-    assert it_equals_the_equation in proved(bench, EXERCISE)
+    assert it_equals_the_equation in answered(bench, EXERCISE).proven
     assert "float32" in [kind for kind, _ in bench.notes]
 
 
