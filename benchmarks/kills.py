@@ -1,10 +1,11 @@
-"""Nothing is lost, whatever kills it: `python -m benchmarks.kills [SUBMISSIONS] [KILLS] [SEED]`.
+"""Nothing is lost, whatever kills it: `python -m benchmarks.kills [SUBMISSIONS] [KILLS] [SEED] [FOLDER]`.
 
 Grades a course of right, wrong, broken and hostile answers with the real judge twice: undisturbed,
 and killed by SIGKILL so many times, each time after another number of submissions and at a random
 moment of the next one, now the command alone, now all of its processes. Compares what comes out:
 the report without its seconds, and the CSV export, byte for byte. Needs a checkout, for the hostile
-answers, and takes as long as two gradings of that course.
+answers, and takes as long as two gradings of that course. What was made is left in FOLDER, if one
+is given that does not exist.
 
 Exit code: 0 the same, 1 not, or something finished was lost, or a process was left over.
 """
@@ -49,10 +50,11 @@ GONE_S = 20.0
 
 def main() -> None:
     """Grade twice, compare, print."""
-    given = [int(argument) for argument in sys.argv[1:]]
+    given = [int(argument) for argument in sys.argv[1:4]]
     count, kills, seed = [*given, *(SUBMISSIONS, KILLS, SEED)[len(given) :]]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+        folder = Path(*sys.argv[4:5] or [scratch])
+        folder.mkdir(exist_ok=folder == Path(scratch))
         fill(folder / "class", count, seed)
         began = time.monotonic()
         finish(folder, "undisturbed")
