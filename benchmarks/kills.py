@@ -1,4 +1,4 @@
-"""Nothing is lost, whatever kills it: `python -m benchmarks.kills [SUBMISSIONS] [KILLS] [SEED] [FOLDER]`.
+"""Nothing is lost, whatever kills it: `python -m benchmarks.kills [COUNT [KILLS [SEED [FOLDER]]]]`.
 
 Grades a course of right, wrong, broken and hostile answers with the real judge twice: undisturbed,
 and killed by SIGKILL so many times, each time after another number of submissions and at a random
