@@ -18,7 +18,7 @@ from exercises.multi_head_attention import EXERCISE
 from grader import run
 from grader.judging.grading import Settings
 from grader.sandbox.launch import start
-from properties import strategies
+from properties.bank import bank
 from properties.case import Case
 from properties.contract import Trait
 from properties.property import Property
@@ -36,8 +36,8 @@ class Sized(Exercise):
 
     @functools.cache  # noqa: B019  # as that of an exercise
     def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
-        bank = strategies.bank(self.contract, self.cases, seed)
-        there = list(dict.fromkeys(replace(case, **self._sizes, device=device) for case in bank))
+        made = bank(self.contract, self.cases, seed)
+        there = list(dict.fromkeys(replace(case, **self._sizes, device=device) for case in made))
         return {claim: claim.choose(self.contract, there) for claim in self.properties}
 
     @property

@@ -68,10 +68,10 @@ class Exercise:
     @functools.cache  # noqa: B019  # exercises live as long as the process
     def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
         """The cases that each claim is tried on: the same for every submission."""
-        from properties import strategies
+        from properties.bank import bank
 
-        bank = strategies.bank(self.contract, self.cases, seed)
-        there = [replace(case, device=device) for case in bank]
+        made = bank(self.contract, self.cases, seed)
+        there = [replace(case, device=device) for case in made]
         return {claim: claim.choose(self.contract, there) for claim in self.properties}
 
     @cached_property

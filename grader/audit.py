@@ -25,7 +25,8 @@ from exercises.mutants import equivalents, mutants
 from grader.judging.script import verdicts_on
 from grader.judging.subject import of_namespace
 from properties.case import Case
-from properties.property import Property, Verdict, first_trouble
+from properties.checking import first_trouble
+from properties.property import Property, Verdict
 from properties.trial import Bench
 from properties.violation import Status
 

@@ -4,30 +4,21 @@ The name of the judging function is the property's name, the first line of its d
 that a student reads.
 """
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
 
-from hypothesis import HealthCheck, Phase, find, settings
-from hypothesis.errors import HypothesisException, NoSuchExample
-
+from properties.bank import spread
 from properties.case import Case
 from properties.contract import Contract, Trait
 from properties.group import Group as Group
-from properties.strategies import Prepare, as_drawn, few_smaller, prepared, rungs, smaller, spread
-from properties.trial import Bench, Trial
-from properties.violation import Kind, Status, SubmissionFailed, Violation
+from properties.preparing import Prepare, as_drawn, prepared
+from properties.trial import Trial
+from properties.violation import Status, SubmissionFailed, Violation
 
-SHRINKING_CALLS = 60
-FEW = 60
-"""So many cases are sooner tried one after the other than searched."""
 ENOUGH = 8
 """So many cases of the bank as they are need no others beside them."""
 
-
-Error = TypeVar("Error", bound=Exception)
 Judge = Callable[[Trial], None]
 
 
@@ -163,139 +154,3 @@ def in_order(
         if verdict.status is not Status.PASSED:
             broken.add(wanted)
         yield verdict
-
-
-def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
-    """Judge one property on cases that it chose; a failing case is made as small as possible.
-
-    Raises only what is our own fault. A dead process is the caller's to replace.
-    """
-    verdict = first_trouble(wanted, bench, cases)
-    if verdict.violation is None or verdict.case is None:
-        return verdict
-    smallest, found = _shown_before(wanted, bench, verdict.case, verdict.violation) or simplest(
-        wanted, bench, verdict.case, verdict.violation
-    )
-    on = bench.contract.told(smallest)
-    told = found.on(wanted.claim, on, wanted.hint)
-    return replace(verdict, case=smallest, violation=told, on=on)
-
-
-def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
-    """Judge one property on cases, small ones first, up to the first on which it does not hold."""
-    for tried, case in enumerate(cases, 1):
-        try:
-            wanted.judge(bench.trial(case))
-        except Violation as violation:
-            on = bench.contract.told(case)
-            return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation), on=on)
-        except SubmissionFailed as failure:
-            on = bench.contract.told(case)
-            return Verdict(wanted, failure.status, tried, case, failure=_bare(failure), on=on)
-    return Verdict(wanted, Status.PASSED, len(cases))
-
-
-def _shown_before(
-    wanted: Property, bench: Bench, case: Case, violation: Violation
-) -> tuple[Case, Violation] | None:
-    """A small case on which another claim failed, if this one fails there in the same way.
-
-    One example for several claims is easier to follow than several, and nothing is searched for.
-    """
-    search = Search(wanted, bench, violation.kind)
-    shown = search.first(bench.shown, case)
-    return None if shown is None else search.failing(shown)
-
-
-def simplest(
-    wanted: Property, bench: Bench, case: Case, violation: Violation
-) -> tuple[Case, Violation]:
-    """Look for the smallest case on which the property fails in the same way.
-
-    The search begins at the first rung of a ladder of examples on which that is so. If there are
-    few cases below, all of them are tried; if there are many, Hypothesis chooses.
-    """
-    search = Search(wanted, bench, violation.kind, {case: violation})
-    start = search.first(rungs(case), case) or case
-    few = few_smaller(start, FEW)
-    if few:
-        search.first(few, start)
-    else:
-        search.shrink(start)
-    smallest = min(search.failed, key=lambda c: (c.size, str(c)))
-    bench.shown.append(smallest)
-    return search.failing(smallest)
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search for cases on which a property fails in the same way; none is judged twice."""
-
-    wanted: Property
-    bench: Bench
-    kind: Kind
-    tried: dict[Case, Violation | None] = field(default_factory=dict)
-
-    @property
-    def failed(self) -> list[Case]:
-        """The cases found."""
-        return [c for c, v in self.tried.items() if v is not None and v.kind is self.kind]
-
-    def failing(self, case: Case) -> tuple[Case, Violation]:
-        """One of them, with what was wrong there."""
-        found = self.tried[case]
-        assert found is not None
-        return case, found
-
-    def first(self, cases: Iterable[Case], largest: Case) -> Case | None:
-        """The first that fails, as the property prepares it, and no larger than one."""
-        there = (case for drawn in cases for case in self._prepared(drawn))
-        with self.bench.quiet():
-            return next((c for c in there if c.size <= largest.size and self._fails(c)), None)
-
-    def shrink(self, start: Case) -> None:
-        """Let Hypothesis make a case smaller, as far as its budget goes."""
-        # If it finds none, or what it finds is not repeatable, the case at hand will do.
-        with self.bench.quiet(), contextlib.suppress(NoSuchExample, HypothesisException):
-            find(smaller(start), self.fails, settings=SHRINKING)
-
-    def fails(self, drawn: Case) -> bool:
-        """Whether the property fails in the same way on this case."""
-        return any(self._fails(chosen) for chosen in self._prepared(drawn))
-
-    def _prepared(self, drawn: Case) -> tuple[Case, ...]:
-        return prepared(self.bench.contract, self.wanted.prepare, [drawn])
-
-    def _fails(self, case: Case) -> bool:
-        if case not in self.tried:
-            self.tried[case] = _violation(self.wanted, self.bench.fresh(case))
-        found = self.tried[case]
-        return found is not None and found.kind is self.kind
-
-
-def _violation(wanted: Property, trial: Trial) -> Violation | None:
-    """How a property fails on a trial, if it does."""
-    try:
-        wanted.judge(trial)
-    except Violation as found:
-        return _bare(found)
-    except SubmissionFailed:
-        return None
-    return None
-
-
-def _bare(error: Error) -> Error:
-    """An exception that keeps nothing alive: its traceback holds every tensor of the judging."""
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)
-
-
-SHRINKING = settings(
-    max_examples=SHRINKING_CALLS,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    phases=(Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)

@@ -22,8 +22,8 @@ from properties import tomography
 from properties.case import Case
 from properties.contract import Contract, Returns, Trait
 from properties.diagnosis import Finding, given_in
+from properties.preparing import prepared
 from properties.property import Group, Verdict
-from properties.strategies import prepared
 from properties.subject import How
 from properties.tolerance import PRECISIONS
 from properties.trial import Bench, Trial

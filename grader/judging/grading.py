@@ -30,9 +30,10 @@ from grader.sandbox.limits import Limits
 from grader.sandbox.process import SandboxError
 from grader.submission import Submission, Unopened
 from properties.case import Case
+from properties.checking import check
 from properties.contract import Contract, Trait
 from properties.invariants.values import it_equals_the_equation
-from properties.property import Property, Verdict, check
+from properties.property import Property, Verdict
 from properties.trial import FLOAT32, Bench
 from properties.violation import Note, Status, SubmissionFailed
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from grader.judging.subject import of_namespace
 from grader.machine import devices
-from properties import invariants, strategies
+from properties import invariants
+from properties.bank import DEFAULT_COUNT, bank
+from properties.checking import check
 from properties.contract import Contract
-from properties.property import Property, Verdict, check
+from properties.property import Property, Verdict
 from properties.trial import Bench
 from properties.violation import Note, Status
 
@@ -54,10 +56,10 @@ class Suite:
         self,
         namespace: Mapping[str, Any],
         contract: Contract,
-        cases: int = strategies.DEFAULT_COUNT,
+        cases: int = DEFAULT_COUNT,
     ) -> None:
         self.bench = Bench(of_namespace(namespace), contract)
-        self.bank = strategies.bank(contract, cases)
+        self.bank = bank(contract, cases)
         self._outcomes: dict[Cell, Outcome] = {}
 
     def cells(self, devices: Sequence[str]) -> list[Cell]:

@@ -4,8 +4,8 @@ import torch
 
 from properties.contract import Trait
 from properties.invariants.contract import FORM
+from properties.preparing import at_least
 from properties.property import Claims, Group
-from properties.strategies import at_least
 from properties.subject import How
 from properties.trial import Trial
 

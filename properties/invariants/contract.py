@@ -8,8 +8,8 @@ from properties import comparison
 from properties.case import MaskForm
 from properties.contract import Trait, config_of
 from properties.instance import Instance, construct
+from properties.preparing import at_least, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, with_values
 from properties.subject import How, TensorInfo
 from properties.trial import Trial
 from properties.violation import Kind, Status, SubmissionFailed, Violation

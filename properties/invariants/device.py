@@ -7,8 +7,8 @@ import torch
 from properties.contract import Entry, Trait
 from properties.instance import construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
+from properties.preparing import at_least, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, with_values
 from properties.subject import How
 from properties.trial import Trial
 from properties.violation import Kind, Status, SubmissionFailed, Violation

@@ -20,8 +20,8 @@ from properties.case import Case, Content, MaskForm, Memory
 from properties.contract import Trait
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
+from properties.preparing import with_values
 from properties.property import Claims, Group
-from properties.strategies import with_values
 from properties.subject import How
 from properties.trial import Trial
 from properties.violation import Kind, Note, Violation

@@ -10,8 +10,8 @@ from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
 from properties.materials import normal, rounded
 from properties.oracle import ExactGradients
+from properties.preparing import at_least, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, with_values
 from properties.tolerance import Allowed
 from properties.trial import Trial
 from properties.violation import Kind, Violation

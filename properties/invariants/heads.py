@@ -14,8 +14,8 @@ from properties.invariants.changes import (
     zeroed,
 )
 from properties.invariants.contract import FORM
+from properties.preparing import at_least, both
 from properties.property import Claims, Group
-from properties.strategies import at_least, both
 from properties.tolerance import Allowed
 from properties.trial import Trial
 

@@ -6,8 +6,8 @@ from torch import Tensor
 from properties.contract import Trait
 from properties.instance import construct
 from properties.invariants.contract import FORM
+from properties.preparing import at_least
 from properties.property import Claims, Group
-from properties.strategies import at_least
 from properties.trial import Trial
 from properties.violation import Kind, Violation
 

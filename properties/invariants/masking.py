@@ -9,8 +9,8 @@ from properties.instance import construct
 from properties.invariants.changes import with_parameters, zeroed
 from properties.invariants.contract import FORM
 from properties.materials import rounded
+from properties.preparing import at_least, both, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, both, with_values
 from properties.subject import How
 from properties.tolerance import Allowed
 from properties.trial import Trial

@@ -5,8 +5,8 @@ from properties.contract import Trait
 from properties.instance import Instance
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
+from properties.preparing import at_least, both, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, both, with_values
 from properties.subject import How
 from properties.trial import Trial
 from properties.violation import Kind, Violation

@@ -9,8 +9,8 @@ from properties.contract import Entry, Trait
 from properties.instance import construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.materials import tokens_of
+from properties.preparing import at_least, both, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, both, with_values
 from properties.subject import How, Module
 from properties.trial import Trial
 from properties.violation import Kind, Violation

@@ -12,8 +12,8 @@ from properties.contract import Trait
 from properties.invariants.changes import turned_in_each_head, with_parameters, zeroed
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
+from properties.preparing import both, with_values
 from properties.property import Claims, Group
-from properties.strategies import both, with_values
 from properties.trial import Trial
 from properties.violation import Kind, Violation
 

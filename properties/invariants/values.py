@@ -10,8 +10,8 @@ from properties.contract import Trait
 from properties.invariants.contract import FORM
 from properties.invariants.purity import evaluation_is_repeatable
 from properties.oracle import scale_of
+from properties.preparing import at_least, both, with_values
 from properties.property import Claims, Group
-from properties.strategies import at_least, both, with_values
 from properties.subject import How
 from properties.trial import Trial
 from reference import Parameters, online_multi_head_attention

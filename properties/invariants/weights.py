@@ -14,8 +14,8 @@ from properties.case import Case, MaskForm
 from properties.contract import Trait
 from properties.invariants.changes import with_parameters, zeroed
 from properties.invariants.contract import FORM
+from properties.preparing import with_values
 from properties.property import Claims, Group
-from properties.strategies import with_values
 from properties.subject import How
 from properties.tolerance import Allowed
 from properties.trial import Trial

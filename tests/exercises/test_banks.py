@@ -19,9 +19,9 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader.judging.subject import of_namespace
+from properties.bank import bank
 from properties.case import Case
 from properties.property import Property
-from properties.strategies import bank
 from properties.trial import Bench
 from properties.violation import SubmissionFailed, Violation
 

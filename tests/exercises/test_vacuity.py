@@ -10,8 +10,9 @@ from torch import Tensor
 from exercises import ALL, Exercise
 from grader.judging.subject import of_namespace
 from grader.points import earned
+from properties.checking import first_trouble
 from properties.contract import Entry
-from properties.property import first_trouble, in_order
+from properties.property import in_order
 from properties.trial import Bench
 
 pytestmark = pytest.mark.filterwarnings("ignore")

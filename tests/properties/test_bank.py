@@ -12,13 +12,10 @@ from hypothesis import find, settings
 from hypothesis.errors import NoSuchExample
 
 from exercises import ALL, Exercise
+from properties.bank import LEVELS, bank
 from properties.case import Case, MaskForm, MaskType
 from properties.contract import Contract, Trait
-from properties.strategies import (
-    LEVELS,
-    bank,
-    cases,
-)
+from properties.strategies import cases
 from tests.properties.contracts import (
     FIND,
     MULTI_HEAD,
@@ -36,7 +33,7 @@ def digest(banks: Iterable[Iterable[Case]]) -> str:
 ELSEWHERE = """
 import hashlib
 from exercises import ALL
-from properties.strategies import bank
+from properties.bank import bank
 banks = [bank(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3))]
 text = "\\n".join(repr(case) for cases in banks for case in cases)
 print(hashlib.sha256(text.encode()).hexdigest())

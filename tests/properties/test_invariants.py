@@ -13,12 +13,12 @@ import pytest
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG, Exercise
 from grader.judging.subject import of_namespace
+from properties.bank import bank
 from properties.case import Case
 from properties.contract import Trait
 from properties.invariants import ALL, for_contract
 from properties.materials import DTYPES
 from properties.property import Group, Property
-from properties.strategies import bank
 from properties.trial import Bench
 from properties.violation import SubmissionFailed, Violation
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from exercises import ALL, BY_SLUG
+from properties.bank import bank
 from properties.case import Case, Content, MaskForm, MaskType, Memory
 from properties.contract import Contract, Trait
 from properties.materials import (
@@ -26,7 +27,7 @@ from properties.materials import (
     rounded,
     tokens_of,
 )
-from properties.strategies import bank, cases
+from properties.strategies import cases
 from reference import multi_head_attention
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
@@ -51,7 +52,7 @@ torch.manual_seed(int(sys.argv[1]))
 torch.set_default_dtype(torch.float32 if sys.argv[1] == "1" else torch.float64)
 from exercises import ALL
 from properties.materials import mask_of, parameters_of, tokens_of
-from properties.strategies import bank
+from properties.bank import bank
 found = hashlib.sha256()
 for contract in (e.contract for e in ALL if e.contract.sizes is None):
     for case in bank(contract, 12):

@@ -10,10 +10,11 @@ import torch
 from exercises import BY_SLUG
 from grader.judging.subject import of_namespace
 from properties.case import Case
+from properties.checking import check
 from properties.contract import Contract, Slot
 from properties.invariants import contract, dropout, gradients, purity
 from properties.invariants import device as device_claims
-from properties.property import Property, Verdict, check
+from properties.property import Property, Verdict
 from properties.trial import Bench
 from properties.violation import Status
 

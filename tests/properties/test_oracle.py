@@ -9,9 +9,9 @@ from exercises import ALL, BY_SLUG, Exercise
 from grader.judging.subject import of_namespace
 from properties import oracle
 from properties.case import Case
+from properties.checking import first_trouble
 from properties.materials import mask_of, parameters_of, tokens_of
 from properties.oracle import Expected, expect
-from properties.property import first_trouble
 from properties.trial import Bench
 from reference import causal
 

@@ -7,18 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exercises import ALL
+from properties.bank import LONGEST, bank
 from properties.case import Case, MaskForm
 from properties.contract import Trait
-from properties.strategies import (
-    LONGEST,
-    as_drawn,
-    at_least,
-    bank,
-    both,
-    cases,
-    prepared,
-    with_values,
-)
+from properties.preparing import as_drawn, at_least, both, prepared, with_values
+from properties.strategies import cases
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,

@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from exercises import BY_SLUG
 from grader.judging.subject import of_namespace
+from properties.bank import bank
 from properties.case import Case, Memory
+from properties.checking import check, simplest
 from properties.contract import Contract, Trait
 from properties.invariants import masking, values
-from properties.property import Claims, Group, Judge, Property, check, simplest
-from properties.strategies import at_least, bank, with_values
+from properties.preparing import at_least, with_values
+from properties.property import Claims, Group, Judge, Property
 from properties.trial import Bench, Trial
 from properties.violation import Kind, Note, Status, SubmissionFailed, Violation
 

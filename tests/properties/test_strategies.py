@@ -11,12 +11,8 @@ from hypothesis.errors import InvalidArgument, NoSuchExample
 
 from properties.case import Case, Content, MaskForm, MaskType, Memory
 from properties.materials import mask_of, parameters_of, tokens_of
-from properties.strategies import (
-    cases,
-    few_smaller,
-    rungs,
-    smaller,
-)
+from properties.smaller import few_smaller, rungs
+from properties.strategies import cases, smaller
 from tests.properties.contracts import (
     FIND,
     MASKED,

@@ -13,8 +13,8 @@ from exercises import BY_SLUG, Exercise
 from grader.judging.subject import Channel, ChannelSubject, InProcess
 from grader.sandbox.wire import Message
 from grader.sandbox.worker.host import Host
-from properties.property import check
-from properties.strategies import bank
+from properties.bank import bank
+from properties.checking import check
 from properties.trial import Bench
 
 Tensors = tuple[tuple[str, Tensor], ...]

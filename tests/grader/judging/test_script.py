@@ -13,12 +13,13 @@ from grader.judging.exchange import NAMELESS, Found
 from grader.judging.script import answered, compiled, verdicts_on
 from grader.judging.subject import ChannelSubject
 from grader.sandbox.wire import Message
+from properties.checking import first_trouble
 from properties.invariants.batch import each_sequence_is_attended_alone
 from properties.invariants.gradients import the_gradient_of_the_input_is_right
 from properties.invariants.masking import the_future_is_invisible
 from properties.invariants.purity import evaluation_is_repeatable
 from properties.invariants.values import it_equals_the_equation
-from properties.property import Verdict, first_trouble, in_order
+from properties.property import Verdict, in_order
 from properties.trial import Bench
 from properties.violation import Status, SubmissionFailed
 from tests.grader.judging.causal import (
