@@ -1,9 +1,9 @@
 """What is done for the first time takes longest: done here once, for all children.
 
-Importing is not enough: torch and Python set much up when it is first called, which takes a fifth of
-the time of the questions that everybody is asked, and every child would do it for itself. So a host
-is asked everything once about a sample. The memory of the server is an open book to its children:
-the sample computes nothing in particular, with what submissions compute with.
+Importing is not enough: torch and Python set much up when it is first called. That takes a fifth of
+the time of the questions which everybody is asked, and every child would do it for itself. So a
+host is asked everything once about a sample. The memory of the server is an open book to its
+children: the sample computes nothing in particular, with what submissions compute with.
 """
 
 import json
