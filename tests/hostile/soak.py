@@ -1,8 +1,8 @@
 """A long run of submissions and attacks: python -m tests.hostile.soak [COUNT [SEED]].
 
 Grades COUNT submissions on one fork server, every fourth of them an attack, and prints what there
-was before and after: processes, file descriptors, files in shared places, memory of examiner and
-server. A verdict that is not the expected one is printed, too, and makes the run fail.
+was before, halfway and after: processes, file descriptors, files in shared places, memory of
+examiner and server. A verdict that is not the expected one is printed, too, and makes the run fail.
 """
 
 import os
@@ -78,8 +78,11 @@ def main(arguments: list[str]) -> int:
     with Arena(Setting("A", AS_IS)) as arena:
         for attack in [None, *ATTACKS[:2], None]:  # whatever is done once
             graded(arena, attack)
-        before, began = counted(arena), time.monotonic()
-        for attack in chosen(count, seed):
+        before = halfway = counted(arena)
+        began = time.monotonic()
+        for number, attack in enumerate(chosen(count, seed)):
+            if number == count // 2:
+                halfway = counted(arena)
             try:
                 problems = graded(arena, attack)
             except (Gone, Broken) as gone:
@@ -90,17 +93,18 @@ def main(arguments: list[str]) -> int:
                 print(f"{attack.name if attack else 'a good one'}: {problem}", flush=True)
         spent, after = time.monotonic() - began, counted(arena)
         rung = arena.state["rung"]
-    print(table(before, after))
+    print(table(before, halfway, after))
     print(f"rung {rung}; {count} submissions, {count // EVERY} of them attacks, {wrong} wrong")
     print(f"{spent:.0f} s, {1000 * spent / count:.0f} ms each")
     print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // KIB} MiB")
     return wrong
 
 
-def table(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Both counts side by side."""
-    rows = [("", "before", "after"), *((name, before[name], after[name]) for name in before)]
-    return "\n".join(f"{name:<36} {old:>8} {new:>8}" for name, old, new in rows)
+def table(*counts: dict[str, Any]) -> str:
+    """What was counted before, halfway and after, side by side."""
+    names = ("before", "halfway", "after")
+    rows = [("", *names), *((what, *(each[what] for each in counts)) for what in counts[0])]
+    return "\n".join(f"{what:<36}" + "".join(f" {n:>8}" for n in found) for what, *found in rows)
 
 
 if __name__ == "__main__":
