@@ -96,5 +96,5 @@ def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
 def notebook() -> str:
     """The sample as one."""
     cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "id": "a"}
-    cells = [{**cell, "metadata": {}, "outputs": [], "source": SAMPLE.splitlines(keepends=True)}]
+    cells = [{**cell, "metadata": {}, "outputs": [], "source": f"%time 1\n{SAMPLE}"}]
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
