@@ -22,7 +22,6 @@ import contextlib
 import gc
 import json
 import os
-import random
 import select
 import signal
 import socket
@@ -173,7 +172,6 @@ def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
     jail.attach(ipc, status)
     try:
         jail.confine(limits)
-        reseed()
         forget_rooms()
         os.write(confine.CONFINED, b"+")
         os.close(confine.CONFINED)
@@ -202,15 +200,6 @@ def forget_rooms() -> None:
     """Make the rooms that know the answers impossible to import: solutions are among them."""
     for room in places.ROOMS:
         sys.modules[room] = None  # type: ignore[assignment]  # how Python spells "not importable"
-
-
-def reseed() -> None:
-    """Children share the server's random state: give each its own."""
-    import torch
-
-    fresh = int.from_bytes(os.urandom(7), "little")
-    random.seed(fresh)
-    torch.default_generator.manual_seed(fresh)
 
 
 if __name__ == "__main__":

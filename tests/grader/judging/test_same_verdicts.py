@@ -1,9 +1,7 @@
 """A sandbox changes no record: every known answer, in a child of the fork server and here.
 
 But for its limits, which there are none of here: claims on which an answer ran into one are left
-out, and of the others what is said may then be less. And but for answers that draw random numbers
-of their own: how their claims end is the same, and what numbers are told is not, in two sandboxes
-either.
+out, and of the others what is said may then be less.
 """
 
 from collections.abc import Iterator
@@ -53,8 +51,7 @@ def test_every_answer_gets_the_same_record(server: Server, exercise: Exercise, p
     for confined, free in pairs:
         limited = {claim.name for claim in confined.properties if claim.status in LIMITS}
         assert ends(confined, limited) == ends(free, limited)
-        if not limited and confined != free:
-            assert confined not in judged(server, exercise, path)
+        assert limited or confined == free
 
 
 def ends(record: SubmissionRecord, without: set[str]) -> list[tuple[str, str, float]]:

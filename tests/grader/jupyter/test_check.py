@@ -181,7 +181,7 @@ def test_an_interrupt_at_once_says_so() -> None:
 
 
 def test_an_interrupt_tells_what_was_known_by_then() -> None:
-    namespace = stopping(after=150)
+    namespace = stopping(after=50)
     with pytest.raises(Stopped) as caught:
         checked(namespace["causal_weights"], None, namespace)
     text = str(caught.value)

@@ -249,6 +249,17 @@ def test_a_seed_repeats_the_random_numbers_and_moving_them_is_then_expected() ->
     assert not first.random_state_moved
 
 
+def test_what_is_drawn_without_a_seed_is_the_same_in_every_process() -> None:
+    drawn = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        module = function(lambda x: x + torch.rand(1) + random.random())
+        drawn.append(module.forward([torch.ones(1)], How()).outputs[0])
+    assert torch.equal(*drawn)
+    assert not torch.equal(drawn[0], torch.ones(1))
+
+
 @pytest.mark.usefixtures("states")
 def test_no_request_touches_the_random_numbers_of_this_process() -> None:
     module = made(nn.Linear, in_features=2, out_features=2)
