@@ -1,0 +1,117 @@
+"""What a second worker is worth: `python -m benchmarks.cluster [SUBMISSIONS [ROUNDS]]`.
+
+Starts two Dask clusters on this machine, one with a single worker and one with two; every worker
+has one thread, a fork server and a jail of its own. Both grade the same class in turn, after they
+have graded a small one to start what is started once, and must say the same. Prints the medians of
+the seconds from handing over the class to its last record. Needs the extra `cluster`.
+"""
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.kills import answers
+from benchmarks.spending import ROOT
+from exercises import BY_SLUG
+from grader.cohort.cluster import Cluster
+from grader.judging.grading import Settings
+from grader.machine.workers import judged
+from grader.report import SubmissionRecord
+from grader.submission import Submission, find
+
+SUBMISSIONS, ROUNDS = 100, 3
+START_S = 120.0
+EXERCISE = BY_SLUG["multi_head_attention"]
+
+
+def main() -> None:
+    """Measure and print."""
+    given = [int(argument) for argument in sys.argv[1:]]
+    count, rounds = [*given, *(SUBMISSIONS, ROUNDS)[len(given) :]]
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        few, many = (a_class(Path(scratch, name), n) for name, n in (("few", 8), ("many", count)))
+        places = [stack.enter_context(a_cluster(Path(scratch), workers)) for workers in (1, 2)]
+        for place in places:
+            graded(place, few)
+        took: list[list[float]] = [[], []]
+        said = []
+        for _ in range(rounds):
+            for place, seconds in zip(places, took, strict=True):
+                began = time.monotonic()
+                said.append(graded(place, many))
+                seconds.append(time.monotonic() - began)
+    one, two = map(statistics.median, took)
+    print(
+        f"{count} submissions: {one:.1f} s by one worker, {two:.1f} s by two: {one / two:.2f} times"
+    )
+    print("the verdicts are the same" if all(each == said[0] for each in said) else "NOT the same")
+
+
+def a_class(folder: Path, count: int) -> list[Submission]:
+    """Right and wrong answers in turn."""
+    folder.mkdir()
+    kinds = [answers(kind, random.Random(0)) for kind in ("right", "wrong")]
+    for i in range(count):
+        (folder / f"student{i:04}.py").write_text(f"{next(kinds[i % 2])}\n# {i}\n", "utf-8")
+    return find([str(folder)])
+
+
+def graded(place: Cluster, found: Sequence[Submission]) -> list[list[SubmissionRecord]]:
+    """What is said of everybody, without the seconds."""
+    run = judged(place, found, Settings(exercise=EXERCISE))
+    return [[replace(record, seconds=0.0) for record in records] for _, records in run]
+
+
+@contextmanager
+def a_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+    """A scheduler with so many workers."""
+    told = folder / f"scheduler{workers}.json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+    def started(role: str, *options: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--no-dashboard", *options]
+        with (folder / f"{role}{workers}.log").open("wb") as log:
+            return subprocess.Popen(
+                [*words, "--scheduler-file", str(told)],
+                env=environment,
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-show")
+    those = started("worker", "--nworkers", str(workers), "--nthreads", "1")
+    try:
+        with Cluster(address(told, workers), trusted=False) as place:
+            yield place
+    finally:
+        for process in (those, scheduler):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(30)
+
+
+def address(told: Path, workers: int) -> str:
+    """Of a scheduler, once its workers are there."""
+    from distributed import Client
+
+    limit = time.monotonic() + START_S
+    while not told.exists() and time.monotonic() < limit:
+        time.sleep(0.1)
+    with Client(scheduler_file=str(told), set_as_default=False) as client:
+        client.wait_for_workers(workers, timeout=START_S)
+        found: str = client.scheduler.address
+        return found
+
+
+if __name__ == "__main__":
+    main()
