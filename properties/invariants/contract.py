@@ -271,9 +271,14 @@ def the_mask_may_be_left_out(trial: Trial) -> None:
     trial.run(how=How())
 
 
+def _built(trial: Trial) -> Instance:
+    """An instance as its constructor left it: what calls do to one has claims of its own."""
+    return construct(trial.bench.subject, trial.contract, trial.case, seed=trial.case.seed)
+
+
 def _parameters(trial: Trial, module: bool = False) -> dict[str, TensorInfo]:
-    holder = trial.instance.module if module else trial.instance.holder
-    found = holder.tensors()
+    built = trial.once(_built)
+    found = (built.module if module else built.holder).tensors()
     return {name: info for name, info in found.items() if info.kind == "parameter"}
 
 
