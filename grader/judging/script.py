@@ -293,12 +293,9 @@ class Noted:
     requests: list[dict[str, Any]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
     made: int = 0
-    held: dict[str, Tensor] = field(default_factory=dict)
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: Tensors = ()) -> Message:
         """Note it. Objects are known by the order in which the series makes them."""
-        if op == "write":
-            tensors = self._changed(tensors)
         names = [name for name, _ in tensors]
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names})
         self.tensors.extend(tensor for _, tensor in tensors)
@@ -306,12 +303,6 @@ class Noted:
             return Message(0, "ok")
         self.made += 1
         return Message(0, "ok", {"handle": self.made - 1})
-
-    def _changed(self, tensors: Tensors) -> Tensors:
-        """Those that the object (a series has one to write to) does not hold already."""
-        new = [(n, t) for n, t in tensors if n not in self.held or not torch.equal(t, self.held[n])]
-        self.held.update(new)
-        return tuple(new)
 
     def ask(self, instance: Instance, questions: Sequence[Question]) -> None:
         """Note one call that answers these questions side by side."""
