@@ -4,57 +4,22 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
-import nbformat
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from grader.judging.subject import ChannelModule, ChannelSubject, InProcess
 from grader.sandbox.wire import Message, named, positional
 from grader.sandbox.worker.host import Host
 from properties.subject import How
 from properties.violation import Status, SubmissionFailed
+from tests.grader.sandbox.hosts import function, loaded, made
 
 
 @pytest.fixture(autouse=True)
 def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "submission", SimpleNamespace())
-
-
-def subject(**namespace: Any) -> ChannelSubject:
-    return ChannelSubject(InProcess(Host({"__name__": "submission", **namespace})))
-
-
-def made(maker: Callable[..., Any], /, **arguments: Any) -> ChannelModule:
-    module = subject(Wanted=maker).construct("Wanted", arguments, None)
-    assert isinstance(module, ChannelModule)
-    return module
-
-
-def function(called: Callable[..., Any]) -> ChannelModule:
-    found = subject(wanted=called).function("wanted")
-    assert isinstance(found, ChannelModule)
-    return found
-
-
-def source(*cells: str) -> bytes:
-    v4 = nbformat.v4
-    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
-    return str(nbformat.writes(written)).encode()
-
-
-def read(host: Host, data: bytes, kind: str = "ipynb") -> Message:
-    sent = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-    return host.answer(Message(1, "read", {"kind": kind}, (("source", sent),)))
-
-
-def loaded(*cells: str, names: tuple[str, ...] = ("Wanted",)) -> tuple[Host, Message]:
-    host = Host()
-    assert read(host, source(*cells)).op == "ok"
-    return host, host.answer(Message(2, "load", {"names": names}))
 
 
 # ---------------------------------------------------------------------------- forward
