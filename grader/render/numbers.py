@@ -24,6 +24,16 @@ def _size(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+def apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers that are not equal, with as many digits as it takes to see that."""
+    shown = cell(one), cell(other)
+    for digits in range(3, 18):
+        if shown[0] != shown[1]:
+            break
+        shown = f"{one:.{digits}g}".replace("-", "−"), f"{other:.{digits}g}".replace("-", "−")
+    return shown
+
+
 def listed(values: tuple[float | None, ...]) -> str:
     """A row of numbers, as a sentence can hold it."""
     return " ".join(map(cell, values))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from grader.render.numbers import cell
+from grader.render.numbers import apart, cell
 from grader.report import (
     Evidence,
     InfluenceEvidence,
@@ -77,7 +77,8 @@ def _wrong(seen: WeightsEvidence) -> str:
     if not far:
         return ""
     other = "itself" if query == key else f"token {key}"
-    return f"token {query} gives weight {cell(got)} to {other}, where {cell(right)} is right."
+    given, wanted = apart(got, right)
+    return f"token {query} gives weight {given} to {other}, where {wanted} is right."
 
 
 def _cells(seen: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:

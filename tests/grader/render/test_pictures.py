@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from grader.render import colours, html, text
 from grader.render.harmless import UNFIT
 from grader.render.heatmaps import LEAK, MOVED
-from grader.render.numbers import cell
+from grader.render.numbers import apart, cell
 from grader.render.pictures import Picture, pictures
 from grader.render.seen import sentences
 from grader.render.view import EXCERPTS, SOURCE, SOURCE_LINE, view
@@ -227,6 +227,25 @@ def test_rows_that_are_not_all_there_are_not_summed() -> None:
 def test_numbers_are_short(value: float | None, shown: str) -> None:
     assert cell(value) == shown
     assert cell(0.3, signed=True) == "+0.30"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        (0.25, 0.5, ("0.25", "0.50")),
+        (0.5219, 0.5207, ("0.522", "0.521")),
+        (0.0, 1e-7, ("0", "1e-7")),
+        (-0.3331, -0.3332, ("−0.3331", "−0.3332")),
+    ],
+)
+def test_numbers_that_differ_are_told_apart(one: float, other: float, shown: object) -> None:
+    assert apart(one, other) == shown
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_whatever_differs_is_told_apart(one: float, other: float) -> None:
+    shown = apart(one, other)
+    assert (shown[0] != shown[1]) or one == other
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
