@@ -53,7 +53,9 @@ def verdicts_on(
     """A verdict on every claim; `one` judges those that do not follow from exact answers.
 
     If the submission remembers what it was asked, the verdicts would depend on all that was: then
-    `afresh` makes it forget, and every claim is judged by itself. `watch` is told each as it comes.
+    `afresh` makes it forget, and every claim is judged by itself, on modules of its own: what
+    disturbs other modules fails the claim that says so, and no other. `watch` is told each as it
+    comes.
     """
     plan = exercise.plan(seed, device)
     answers = answered(bench, exercise, seed, device)
@@ -63,10 +65,14 @@ def verdicts_on(
             return Verdict(claim, Status.PASSED, len(plan[claim]))
         return one(claim, plan[claim])
 
+    def apart(claim: Property) -> Verdict:
+        bench.forget()
+        return one(claim, plan[claim])
+
     verdicts = _watched(in_order(plan, judged), watch)
     if answers.believed and any(remembers(verdict) for verdict in verdicts):
         afresh()
-        verdicts = _watched(in_order(plan, lambda p: one(p, plan[p])), watch)
+        verdicts = _watched(in_order(plan, apart), watch)
     return verdicts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exercises import ALL, Exercise
+from exercises import ALL, BY_SLUG, Exercise
 from grader.judging import script
 from grader.judging.exchange import NAMELESS, Found
 from grader.judging.script import answered, compiled, verdicts_on
@@ -19,7 +19,7 @@ from properties.invariants.gradients import the_gradient_of_the_input_is_right
 from properties.invariants.masking import the_future_is_invisible
 from properties.invariants.purity import evaluation_is_repeatable
 from properties.invariants.values import it_equals_the_equation
-from properties.property import Verdict, in_order
+from properties.property import Property, Verdict, in_order
 from properties.trial import Bench
 from properties.violation import Status, SubmissionFailed
 from tests.grader.judging.causal import (
@@ -162,7 +162,12 @@ def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:
 def one_by_one(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
     bench = Bench(subject_of(source), exercise.contract)
     plan = exercise.plan()
-    return named(in_order(plan, lambda p: first_trouble(p, bench, plan[p])))
+
+    def apart(claim: Property) -> Verdict:
+        bench.forget()
+        return first_trouble(claim, bench, plan[claim])
+
+    return named(in_order(plan, apart))
 
 
 def all_at_once(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
@@ -180,6 +185,16 @@ def test_what_remembers_is_judged_claim_by_claim(stem: str) -> None:
     path = EXERCISE.folder / "answers" / "wrong" / f"{stem}.py"
     source = path.read_text(encoding="utf-8")
     assert all_at_once(source) == one_by_one(source)
+
+
+def test_what_disturbs_other_modules_fails_the_claim_that_says_so() -> None:
+    exercise = BY_SLUG["two_dimensional_output"]
+    path = exercise.folder / "answers" / "wrong" / "shared_module.py"
+    statuses = dict(all_at_once(path.read_text(encoding="utf-8"), exercise))
+    assert statuses["other_instances_do_not_matter"] is Status.FAILED
+    assert Status.FAILED not in {
+        status for name, status in statuses.items() if name != "other_instances_do_not_matter"
+    }
 
 
 ANSWERS = [
