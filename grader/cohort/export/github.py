@@ -57,7 +57,7 @@ def _tests(standing: Standing) -> Iterator[dict[str, Any]]:
         yield {
             "name": one_line(claim.claim),
             "status": STATUSES.get(claim.status, "error"),
-            "score": round(claim.points, EXACT),
+            "score": claim.points,
             "message": harmless(claim.message),
             "test_code": claim.name,
             "filename": one_line(standing.record.file),
