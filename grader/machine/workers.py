@@ -246,7 +246,7 @@ def work(
         while True:
             try:
                 handed_in = line.recv()
-            except EOFError:
+            except (EOFError, ConnectionError):  # reset, if it never read the last answer
                 return
             try:
                 answer: object = graded(place, handed_in, settings)
@@ -254,5 +254,5 @@ def work(
                 answer = error
             try:
                 line.send(answer)
-            except BrokenPipeError:  # who asked was killed, and nobody wants to know
+            except ConnectionError:  # who asked was killed, and nobody wants to know
                 return

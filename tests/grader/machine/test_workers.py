@@ -77,6 +77,23 @@ def test_a_worker_whose_examiner_is_gone_ends_without_a_word(found: list[Submiss
     assert process.exitcode == 0
 
 
+def test_a_worker_whose_last_answer_nobody_reads_ends_without_a_word(
+    found: list[Submission], capfd: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = workers.CONTEXT.Pipe()
+    process = workers.CONTEXT.Process(
+        target=workers.work, args=(theirs, Settings(), EXERCISE.slug, False), daemon=True
+    )
+    process.start()
+    theirs.close()
+    ours.send(found[0])
+    assert ours.poll(60)
+    ours.close()  # as when the process is killed before it has read it
+    process.join(60)
+    assert process.exitcode == 0
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_what_kills_every_worker_is_said(
     found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
