@@ -90,7 +90,7 @@ class Watched:
 
     def used(self) -> float:
         """Seconds: the children that have ended, and the server itself."""
-        stat = Path(f"/proc/{self.server.started.process.pid}/schedstat").read_text()
+        stat = Path(f"/proc/{self.server.process.pid}/schedstat").read_text()
         return int(stat.split()[0]) / 1e9 + sum(child.cpu for child in self.children)
 
 

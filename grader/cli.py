@@ -66,7 +66,7 @@ def _insisted(options: dict[str, Any]) -> dict[str, float]:
 
 
 def _ahead(device: str) -> contextlib.AbstractContextManager[Any]:
-    """A fork server that gets warm while this process imports what it needs, where there is one."""
+    """A zygote that gets warm while this process imports what it needs, where there is one."""
     from grader.sandbox import launch
 
     return launch.ahead(device) or contextlib.nullcontext()

@@ -34,7 +34,7 @@ from grader.report import (
     to_json,
 )
 from grader.sandbox.jail.rung import Rung
-from grader.sandbox.launch import Started
+from grader.sandbox.launch import Zygote
 from grader.sandbox.limits import Limits
 from grader.submission import NotFound, Submission, Unopened
 from grader.watch import saved, stamp
@@ -94,7 +94,7 @@ def grade(
     chosen: Settings,
     *,
     trusted: bool = False,
-    ahead: Started | None = None,
+    ahead: Zygote | None = None,
 ) -> Report:
     """Grade everything that the paths stand for. Raises NotFound if that is nothing at all.
 
@@ -105,7 +105,7 @@ def grade(
     records = [_missing(path, problem) for path, problem in missing]
     place = sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
     if chosen.exercise is not None and (chosen.jobs or workers.fitting(len(found))) == 1:
-        # While the fork server gets warm.
+        # While the zygote gets warm.
         script_of(chosen.exercise, chosen.exercise.contract.slots, chosen.seed, chosen.device)
     with place as server:
         for _, graded in judged(server, found, chosen):
@@ -131,11 +131,11 @@ def watched(
     telling: Feedback | None,
     *,
     trusted: bool = False,
-    ahead: Started | None = None,
+    ahead: Zygote | None = None,
 ) -> int:
     """Check a file now and whenever it is saved, until Ctrl-C: the exit code of the last check.
 
-    The fork server stays warm between checks. Raises NotFound, SandboxError, and KeyboardInterrupt
+    The fork server stays between checks. Raises NotFound, SandboxError, and KeyboardInterrupt
     where nothing was checked.
     """
     if Path(path).is_dir():

@@ -99,10 +99,18 @@ class Search:
         return case, found
 
     def first(self, cases: Iterable[Case], largest: Case) -> Case | None:
-        """The first that fails, as the property prepares it, and no larger than one."""
+        """The first that fails, as the property prepares it: where one is, and no larger."""
         there = (case for drawn in cases for case in self._prepared(drawn))
+        like = [largest.dtype, largest.device]
         with self.bench.quiet():
-            return next((c for c in there if c.size <= largest.size and self._fails(c)), None)
+            return next(
+                (
+                    c
+                    for c in there
+                    if [c.dtype, c.device] == like and c.size <= largest.size and self._fails(c)
+                ),
+                None,
+            )
 
     def shrink(self, start: Case) -> None:
         """Let Hypothesis make a case smaller, as far as its budget goes."""

@@ -70,7 +70,7 @@ def verdicts_on(
         return one(claim, plan[claim])
 
     verdicts = _watched(in_order(plan, judged), watch)
-    if answers.believed and any(remembers(verdict) for verdict in verdicts):
+    if any(remembers(verdict) for verdict in verdicts):
         afresh()
         verdicts = _watched(in_order(plan, apart), watch)
     return verdicts
@@ -98,15 +98,11 @@ class Answers:
     script: Script
     plan: Mapping[Property, Sequence[Case]]
     found: Found
-    believed: bool = False
-    """whether a claim has been said to hold because of them"""
 
     def keep(self, claim: Property) -> bool:
         """Whether they show that a claim holds."""
         rests = claim in self.script.asked
-        kept = claim in self.proven or (rests and self._seen.keeps(claim, self.plan[claim]))
-        self.believed |= kept
-        return kept
+        return claim in self.proven or (rests and self._seen.keeps(claim, self.plan[claim]))
 
     @functools.cached_property
     def proven(self) -> frozenset[Property]:

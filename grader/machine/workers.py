@@ -1,8 +1,10 @@
 """Several workers on one machine: processes that judge, each with a sandbox of its own.
 
 A worker is an examiner like the one in this process: submissions run in children of its fork
-server, never in it. Submissions are handed out one by one, and their records come back in order.
-A worker that dies is replaced and its submission judged again, so nothing is lost.
+server, never in it. Worker and fork server are forked from the zygote, which has torch loaded;
+where there is none, a worker is a new interpreter. Submissions are handed out one by one, and their
+records come back in order. A worker that dies is replaced and its submission judged again, so
+nothing is lost.
 
 `grader.cohort.cluster` does the same on several machines.
 """
@@ -14,13 +16,15 @@ import multiprocessing
 import os
 import queue
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 import torch
@@ -30,23 +34,19 @@ from grader.judging.grading import Settings, graded
 from grader.machine import devices
 from grader.machine.unconfined import Unconfined
 from grader.report import SubmissionRecord
+from grader.sandbox.jail import kernel
 from grader.sandbox.jail.rung import Rung
-from grader.sandbox.launch import Started
+from grader.sandbox.launch import DYING_S, Forked, Zygote, ZygoteGone
 from grader.sandbox.process import SandboxError, Server
 from grader.submission import Submission
 
 TRIES = 3
 """how often a submission is tried whose worker dies"""
-WORTH = 16
+WORTH = 4
 """so many submissions for each worker make up for the time that it takes to start"""
 
-# Not forked from here, where torch may have threads that would be missing in a fork, but from a
-# process that has imported what workers need and does nothing else.
-if sys.platform == "linux":
-    CONTEXT = multiprocessing.get_context("forkserver")
-    CONTEXT.set_forkserver_preload([__name__])
-else:
-    CONTEXT = multiprocessing.get_context("spawn")
+CONTEXT = multiprocessing.get_context("spawn")
+FORKED = "grader.machine.workers:begin"
 
 Place = Server | Unconfined
 Graded = tuple[Submission, list[SubmissionRecord]]
@@ -68,10 +68,10 @@ class Elsewhere(Protocol):
         """As the function of this name."""
 
 
-def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Started | None = None) -> Place:
+def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None) -> Place:
     """Where submissions run, to be entered. Raises SandboxError where only trusted ones could.
 
-    A fork server that was started ahead is taken over.
+    A zygote that was started ahead is taken over.
     """
     if device != "cpu":
         why = f"the driver of {device} is beyond the jail's reach"
@@ -134,13 +134,28 @@ def judged(
             yield handed_in, graded(place, handed_in, settings)
         return
     trusted = isinstance(place, Unconfined) or place.trusted
-    crew = Crew([Worker(settings, trusted, own) for own in shared_out(jobs)])
+    zygote = None if isinstance(place, Unconfined) else place.zygote
+    crew = Crew([Worker(settings, trusted, own, zygote) for own in shared_out(jobs)])
     with ThreadPoolExecutor(jobs) as threads:
         try:
             yield from zip(found, threads.map(crew.grade, found), strict=True)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             crew.end()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is to know before it judges."""
+
+    settings: Settings
+    slug: str | None
+    """of the exercise: there is one object of each, and it is not sent"""
+    trusted: bool
+    processor: int | None
+    environment: Mapping[str, str]
+    folder: str
+    """where paths begin"""
 
 
 @dataclass(eq=False)
@@ -151,7 +166,8 @@ class Worker:
     trusted: bool
     processor: int | None = None
     """where it stays"""
-    process: BaseProcess | None = None
+    zygote: Zygote | None = None
+    process: Forked | BaseProcess | None = None
     line: Connection | None = None
     dismissed: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -163,6 +179,8 @@ class Worker:
                 line = self._started()
                 line.send(handed_in)
                 answer = line.recv()
+            except ZygoteGone as gone:
+                raise SandboxError(str(gone)) from None
             except (EOFError, OSError):
                 self.end()
                 continue
@@ -177,14 +195,22 @@ class Worker:
             raise SandboxError("the run was broken off")
         if self.line is None:
             self.line, theirs = CONTEXT.Pipe()
-            slug = self.settings.exercise and self.settings.exercise.slug
-            sent = replace(self.settings, exercise=None)  # there is one object of each exercise
-            self.process = CONTEXT.Process(
-                target=work, args=(theirs, sent, slug, self.trusted, self.processor), daemon=True
-            )
-            self.process.start()
-            theirs.close()
+            with theirs:
+                self.process = self._process(theirs)
+            slug = None if self.settings.exercise is None else self.settings.exercise.slug
+            sent = replace(self.settings, exercise=None)
+            here = dict(os.environ), str(Path.cwd())
+            self.line.send(Task(sent, slug, self.trusted, self.processor, *here))
         return self.line
+
+    def _process(self, theirs: Connection) -> Forked | BaseProcess:
+        """Raises ZygoteGone."""
+        if self.zygote is not None:
+            line = os.dup(theirs.fileno())
+            return self.zygote.fork(FORKED, [line, self.zygote.branch()])
+        process = CONTEXT.Process(target=work, args=(theirs,), daemon=True)
+        process.start()
+        return process
 
     def end(self) -> None:
         """End the process, and with it its fork server and every child.
@@ -194,7 +220,11 @@ class Worker:
         with self.lock:
             process, self.process = self.process, None
             line, self.line = self.line, None
-        if process is not None:
+        if isinstance(process, Forked):
+            process.kill()
+            process.wait(DYING_S)
+            process.close()
+        elif process is not None:
             process.kill()
             process.join()
         if line is not None:
@@ -227,32 +257,44 @@ class Crew:
             worker.end()
 
 
-def work(
-    line: Connection,
-    settings: Settings,
-    slug: str | None,
-    trusted: bool,
-    processor: int | None = None,
-) -> None:
+def begin(parent: int, line: int, branch: int) -> None:
+    """The life of a worker that was forked from a zygote."""
+    kernel.die_with(parent)
+    with Connection(line) as connection:
+        work(connection, Zygote(socket.socket(fileno=branch)))
+
+
+def work(line: Connection, zygote: Zygote | None = None) -> None:
     """The life of a worker: judge what comes in until the line is closed."""
-    if processor is not None:
-        stay_on(processor)
     # An interrupt is the matter of the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        task: Task = line.recv()
+        _settle(task)
+        settings = replace(task.settings, exercise=BY_SLUG.get(task.slug or ""))
+        with sandbox(trusted=task.trusted, device=settings.device, ahead=zygote) as place:
+            gc.freeze()
+            _answer(line, place, settings)
+    except (EOFError, ConnectionError):  # reset, if it never read the last answer
+        return
+
+
+def _settle(task: Task) -> None:
+    """Be where, and who, the process is that wants this work done."""
+    os.environ.clear()
+    os.environ.update(task.environment)
+    os.chdir(task.folder)
+    if task.processor is not None:
+        stay_on(task.processor)
     torch.set_num_threads(1)
-    settings = replace(settings, exercise=None if slug is None else BY_SLUG[slug])
-    with sandbox(trusted=trusted, device=settings.device) as place:
-        gc.freeze()
-        while True:
-            try:
-                handed_in = line.recv()
-            except (EOFError, ConnectionError):  # reset, if it never read the last answer
-                return
-            try:
-                answer: object = graded(place, handed_in, settings)
-            except SandboxError as error:
-                answer = error
-            try:
-                line.send(answer)
-            except ConnectionError:  # who asked was killed, and nobody wants to know
-                return
+
+
+def _answer(line: Connection, place: Place, settings: Settings) -> None:
+    """Judge what comes in. Raises EOFError, ConnectionError when nobody wants to know any more."""
+    while True:
+        handed_in = line.recv()
+        try:
+            answer: object = graded(place, handed_in, settings)
+        except SandboxError as error:
+            answer = error
+        line.send(answer)

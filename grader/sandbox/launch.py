@@ -1,55 +1,128 @@
-"""Start a fork server. It takes a while to get warm, so a command does this before all else.
+"""Start a zygote, and have it fork. It takes a while to get warm: a command does this before all.
 
 Nothing heavy is imported here: while torch is loaded there, it is loaded here, too.
 """
 
+import contextlib
+import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.sandbox.limits import ONE_THREAD
 
+START_S = 120.0
 DYING_S = 5.0
 
 
-@dataclass(eq=False)
-class Started:
-    """A fork server that is on its way. Use as a context manager if nobody may want it."""
+GONE = "the fork server did not start; its message is above"
 
-    process: subprocess.Popen[bytes]
-    control: socket.socket
-    wanted: bool = False
-    """whether somebody has taken it over"""
+
+class ZygoteGone(Exception):
+    """It ended, or does not answer."""
+
+
+@dataclass(eq=False)
+class Forked:
+    """A process that a zygote forked. It can be ended, and never another one in its place."""
+
+    pid: int
+    pidfd: int
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it has ended, within so many seconds."""
+        ended = select.poll()
+        ended.register(self.pidfd, select.POLLIN)
+        return bool(ended.poll(timeout * 1000))
 
     def close(self) -> None:
-        """End it, and with it every child."""
-        if not self.wanted:
-            self.process.kill()  # it has no child yet, and need not get warm first
+        """Forget it."""
+        os.close(self.pidfd)
+
+
+@dataclass(eq=False)
+class Zygote:
+    """A zygote that is on its way. Use as a context manager; leaving it ends all that it forked."""
+
+    control: socket.socket
+    process: subprocess.Popen[bytes] | None = None
+    """none of ours if another process started it"""
+    warm: bool = False
+    """whether it has answered once"""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fork(self, call: str, given: Sequence[socket.socket | int], *arguments: object) -> Forked:
+        """A new process that calls a function, "module:name", with its parent's pid and these.
+
+        What is given goes over and is closed here. Raises ZygoteGone.
+        """
+        request = json.dumps({"call": call, "arguments": arguments}).encode()
+        fds = [each if isinstance(each, int) else each.detach() for each in given]
+        try:
+            with self.lock:
+                self.control.settimeout(START_S)
+                socket.send_fds(self.control, [request], fds)
+                said, pidfds, *_ = socket.recv_fds(self.control, 64, 1)
+        except OSError:  # which a timeout is
+            said, pidfds = b"", []
+        finally:
+            for fd in fds:
+                os.close(fd)
+        if not pidfds:
+            raise ZygoteGone(GONE)
+        self.warm = True
+        return Forked(int(said), pidfds[0])
+
+    def branch(self) -> socket.socket:
+        """A line to it for another process, which makes a `Zygote` of it. Raises ZygoteGone."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with self.lock, theirs:
+            request = json.dumps({"call": ""}).encode()
+            try:
+                socket.send_fds(self.control, [request], [theirs.fileno()])
+            except OSError:
+                ours.close()
+                raise ZygoteGone(GONE) from None
+        return ours
+
+    def close(self) -> None:
+        """End it, and with it everything that it forked; or only the line to another's."""
         self.control.close()
+        if self.process is None:
+            return
+        if not self.warm:
+            self.process.kill()  # it has forked nothing yet, and need not get warm first
         try:
             self.process.wait(DYING_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
-    def __enter__(self) -> "Started":
+    def __enter__(self) -> "Zygote":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def start(without: Sequence[str] = ()) -> Started:
-    """A fork server that leaves these layers of the jail out."""
+def start() -> Zygote:
+    """A zygote, in an environment that holds nothing of the caller's."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     root = str(Path(__file__).resolve().parents[2])
-    arguments = [str(theirs.fileno()), str(os.getpid()), *without]
     process = subprocess.Popen(
-        [sys.executable, "-m", "grader.sandbox.server", *arguments],
+        [sys.executable, "-m", "grader.sandbox.zygote", str(theirs.fileno()), str(os.getpid())],
         pass_fds=[theirs.fileno()],
         env={
             "PATH": "/usr/bin:/bin",
@@ -67,9 +140,9 @@ def start(without: Sequence[str] = ()) -> Started:
         stdin=subprocess.DEVNULL,
     )
     theirs.close()
-    return Started(process, control)
+    return Zygote(control, process)
 
 
-def ahead(device: str) -> Started | None:
-    """A fork server for what will be graded on this device, where there can be one."""
+def ahead(device: str) -> Zygote | None:
+    """A zygote for what will be graded on this device, where there can be one."""
     return start() if sys.platform == "linux" and device == "cpu" else None

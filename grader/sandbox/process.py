@@ -20,12 +20,12 @@ from torch import Tensor
 
 from grader.sandbox import launch, wire
 from grader.sandbox.jail.rung import Layer, Rung
-from grader.sandbox.launch import DYING_S, Started
+from grader.sandbox.launch import DYING_S, START_S, Forked, Zygote, ZygoteGone
 from grader.sandbox.limits import Limits
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
-START_S = 120.0
+SERVER = "grader.sandbox.server:begin"
 SERIES_SHARE = 4
 """A series may take so small a part of the time that there is for everything."""
 
@@ -41,8 +41,8 @@ class NotConfined(SandboxError):
 class Server:
     """A fork server. Use as a context manager; leaving it ends every child.
 
-    It refuses a machine that cannot confine, unless submissions are trusted. One that was started
-    ahead may be taken over. A test may leave layers of the jail out.
+    It refuses a machine that cannot confine, unless submissions are trusted. A zygote that was
+    started ahead is taken over. A test may leave layers of the jail out.
     """
 
     def __init__(
@@ -50,26 +50,39 @@ class Server:
         *,
         trusted: bool = False,
         without: Collection[Layer] = (),
-        ahead: Started | None = None,
+        ahead: Zygote | None = None,
     ) -> None:
         self.trusted = trusted
+        self.without = without
         self.rung = Rung("C", ())
-        self.started = ahead or launch.start([layer.value for layer in without])
-        self.process, self.control = self.started.process, self.started.control
+        self.zygote = ahead or launch.start()
+        self.control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: Forked | None = None
 
     def ready(self) -> "Server":
-        """Wait until it is warm. Raises SandboxError when it does not start, or cannot confine."""
-        self.started.wanted = True
+        """Wait until it is there. Raises SandboxError when it does not start, or cannot confine."""
         try:
+            left_out = [layer.value for layer in self.without]
+            self._process = self.zygote.fork(SERVER, [self._theirs], os.getpid(), left_out)
             self.rung = self._rung(self._said())
             if not (self.rung.confines or self.trusted):
                 raise SandboxError(self.rung.refusal)
             if self._said() != b"ready":
                 raise SandboxError("the fork server did not start; its message is above")
+        except ZygoteGone as gone:
+            self.close()
+            raise SandboxError(str(gone)) from None
         except SandboxError:
             self.close()
             raise
         return self
+
+    @property
+    def process(self) -> Forked:
+        """Itself, while it is there. Raises SandboxError."""
+        if self._process is None:
+            raise SandboxError("the fork server is gone")
+        return self._process
 
     def _said(self) -> bytes:
         self.control.settimeout(START_S)
@@ -115,7 +128,14 @@ class Server:
 
     def close(self) -> None:
         """End the server and with it every child."""
-        self.started.close()
+        self.control.close()
+        self._theirs.close()
+        process, self._process = self._process, None
+        if process is not None:
+            if not process.wait(DYING_S):
+                process.kill()
+            process.close()
+        self.zygote.close()
 
     def __enter__(self) -> "Server":
         return self.ready()

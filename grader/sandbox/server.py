@@ -2,20 +2,19 @@
 
 Theory of operation
     Starting an interpreter with torch takes 1.5 s; forking one that has it takes milliseconds.
-    This process prepares the jail (`grader/sandbox/jail`), imports and warms up everything a child
-    will need, then waits on a control socket. A request carries limits and two file descriptors:
-    the child's end of a socket pair, over which the examiner will speak with the child alone, and
-    a pipe. On the pipe the child says `+` once it is confined, before the submission's first byte
-    has reached it; then this server tells how it ended. The answer carries the child's pid as a
-    pidfd, so that the examiner can end it and never hit another process.
+    This process is forked from the zygote, which has loaded and warmed up everything that a child
+    will need. It prepares the jail (`grader/sandbox/jail`), then waits on a control socket. A
+    request carries limits and two file descriptors: the child's end of a socket pair, over which
+    the examiner will speak with the child alone, and a pipe. On the pipe the child says `+` once it
+    is confined, before the submission's first byte has reached it; then this server tells how it
+    ended. The answer carries the child's pid as a pidfd, so that the examiner can end it and never
+    hit another process.
 
     The server must have a single thread when it forks: a thread pool alive at that moment leaves
     the child waiting for threads that do not exist there. It holds no secret: whatever is in its
     memory and environment can be read by every submission. It ends when the examiner does: the
-    control socket closes, and a pidfd of the examiner becomes readable; the kernel ends it in the
-    time before it looks at either. Its children end with it in turn.
-
-    Run as: python -m grader.sandbox.server FD EXAMINER [LAYER TO LEAVE OUT ...]
+    control socket closes, and a pidfd of the examiner becomes readable; and the kernel ends it with
+    the zygote. Its children end with it in turn.
 """
 
 import contextlib
@@ -27,90 +26,41 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import NoReturn
 
 from grader.sandbox.jail import cell, confine, kernel, owner, places, probe
 from grader.sandbox.jail.confine import Jail
-from grader.sandbox.jail.rung import Layer, Rung, rung_of
+from grader.sandbox.jail.rung import Layer, rung_of
 from grader.sandbox.limits import ONE_THREAD, Limits
 
 UNCONFINED = 70
 
 
-def main(control_fd: int, examiner: int, left_out: Collection[Layer]) -> None:
-    """Confine itself, warm up, then serve until the examiner is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
+def begin(zygote: int, control_fd: int, examiner: int, left_out: Sequence[str]) -> None:
+    """Confine itself, then serve until the examiner is gone."""
     control = socket.socket(fileno=control_fd)
     needed = places.needed()
     try:
         owner.become_unprivileged(needed)
-        watched = die_with(examiner)
-        rung = rung_of(probe.problems(left_out, needed))
+        kernel.die_with(zygote)
+        watched = os.pidfd_open(examiner)
+        os.sched_setaffinity(0, os.sched_getaffinity(examiner))  # the zygote's may be others
+        rung = rung_of(probe.problems([Layer(name) for name in left_out], needed))
         control.send(json.dumps(asdict(rung)).encode())
         stage = None
         if Layer.NAMESPACES in rung.layers:
             stage = cell.set_up_stage(needed, places.hidden(needed))
+        jail = confine.prepare([Layer(name) for name in rung.layers], stage)
     except (owner.NoOwner, cell.NoStage, OSError) as error:
         control.send(json.dumps({"error": str(error)}).encode())
         sys.exit(1)
-    jail = warm(rung, stage)
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)  # it would end us with the thread that started us
-    control.send(b"ready")
-    serve(control, watched, jail)
-
-
-def die_with(examiner: int) -> int:
-    """End when the examiner does, also while starting; what becomes readable when it has ended."""
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    watched = os.pidfd_open(examiner)
-    if os.getppid() != examiner:
-        sys.exit(1)
-    return watched
-
-
-def warm(rung: Rung, stage: Path | None) -> Jail:
-    """Do all that every child would do first, with one thread."""
-    warm_up()
-    refuse_threads()
-    jail = confine.prepare([Layer(name) for name in rung.layers], stage)
+    kernel.die_with(zygote)  # again: who it is has changed
     gc.collect()
     gc.freeze()  # children then copy fewer pages
-    return jail
-
-
-def warm_up() -> None:
-    """Import what a submission is judged with, and have torch set itself up."""
-    # torch imports dill where there is one, and dill asks for a folder that can be written into:
-    # here is none, and every child gets its own.
-    tempfile.tempdir = "/"
-    import torch
-
-    torch.set_num_threads(1)
-    torch.set_num_interop_threads(1)
-    import grader.sandbox.worker.serve
-    from grader.sandbox.worker import warming
-
-    x = torch.randn(2, 6, 8, requires_grad=True)
-    y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
-    y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
-    # The first gradient with a cotangent imports sympy: hundreds of milliseconds.
-    torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
-    # The first operation on the meta device imports half a second's worth of torch.
-    scores = torch.ones(2, 2, device="meta").tril()
-    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
-    torch.nn.functional.dropout(weights @ scores, 0.5)
-    warming.warm_up()
-    assert grader.sandbox.worker.serve.serve_host is not None
-
-
-def refuse_threads() -> None:
-    """Raises SystemExit when this process has more than one thread."""
-    tasks = Path("/proc/self/task")
-    if tasks.is_dir() and len(list(tasks.iterdir())) > 1:
-        raise SystemExit("the fork server has more than one thread; it cannot fork safely")
+    control.send(b"ready")
+    serve(control, watched, jail)
 
 
 def serve(control: socket.socket, examiner: int, jail: Jail) -> None:
@@ -200,7 +150,3 @@ def forget_rooms() -> None:
     """Make the rooms that know the answers impossible to import: solutions are among them."""
     for room in places.ROOMS:
         sys.modules[room] = None  # type: ignore[assignment]  # how Python spells "not importable"
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), [Layer(name) for name in sys.argv[3:]])

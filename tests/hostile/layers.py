@@ -1,7 +1,7 @@
 """How to run an examiner with one layer of its defence left out, for tests that it matters.
 
 Layers that the jail itself can leave out are left to it. For the others a few lines run before
-the fork server does, or in the examiner, and put something harmless in a function's place.
+the zygote does, or in the examiner, and put something harmless in a function's place.
 """
 
 import subprocess
@@ -13,12 +13,11 @@ from grader.sandbox import wire
 
 RUN = """
 import sys
-from grader.sandbox import server
+from grader.sandbox import server, zygote
 from grader.sandbox.jail import cell, confine, kernel, landlock, owner
-from grader.sandbox.jail.rung import Layer
 mount = kernel.mount
 {patch}
-server.main(int(sys.argv[1]), int(sys.argv[2]), [Layer(name) for name in sys.argv[3:]])
+zygote.main(int(sys.argv[1]), int(sys.argv[2]))
 """
 IN_THE_SERVER: Mapping[str, str] = {
     "closing": "kernel.close_from = lambda first: None",
@@ -32,7 +31,7 @@ IN_THE_SERVER: Mapping[str, str] = {
     ),
 }
 """what is left out, and the line that does it"""
-MODULE = ["-m", "grader.sandbox.server"]
+MODULE = ["-m", "grader.sandbox.zygote"]
 GIANT = 1 << 40
 
 

@@ -220,6 +220,16 @@ def test_a_violation_seen_once_and_never_again_is_told_on_its_case() -> None:
     assert (verdict.status, verdict.tried, verdict.case) == (Status.FAILED, 3, BANK[2])
 
 
+def test_an_example_of_another_dtype_is_none() -> None:
+    broken, bench = claim(wrong_where(lambda case: True)), nobody()
+    for dtype in ("float64", "float32"):
+        case = replace(SMALLEST, tokens=3, context_length=3, dtype=dtype)
+        found = check(broken, bench, [case])
+        assert found.case == replace(SMALLEST, dtype=dtype), (
+            "where it failed, not where another did"
+        )
+
+
 def test_the_search_is_the_same_every_time() -> None:
     def told() -> tuple[str, int]:
         calls: list[Case] = []

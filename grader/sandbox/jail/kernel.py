@@ -51,6 +51,16 @@ def prctl(option: int, *values: int) -> None:
     _checked(f"prctl({option})", _libc().prctl(ctypes.c_int(option), *wide))
 
 
+def die_with(parent: int) -> None:
+    """Be ended by the kernel when the parent ends, or rather its thread that started this process.
+
+    Lost where user, group or capabilities change. Raises SystemExit if it has ended already.
+    """
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
 def unshare(namespaces: int) -> None:
     """Move this process into new namespaces. Raises OSError."""
     _checked("unshare", _libc().unshare(namespaces))

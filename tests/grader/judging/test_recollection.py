@@ -50,14 +50,12 @@ def test_a_claim_that_holds_of_a_wrong_answer_is_seen_without_a_question() -> No
     answers, channel = counted(UNSCALED)
     assert the_future_is_invisible not in answers.proven
     assert answers.keep(the_future_is_invisible)
-    assert answers.believed
     assert channel.asked == 0
 
 
 def test_a_claim_that_breaks_is_left_to_the_submission() -> None:
     answers, channel = counted(UNSCALED)
     assert not answers.keep(it_equals_the_equation)
-    assert not answers.believed
     assert channel.asked == 0
 
 

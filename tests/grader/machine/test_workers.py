@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from grader.judging.grading import Settings
 from grader.machine import workers
 from grader.machine.workers import Crew, Worker, fitting, judged, shared_out
 from grader.report import SubmissionRecord
+from grader.sandbox import launch
+from grader.sandbox.launch import Forked
 from grader.sandbox.process import SandboxError, Server
 from grader.submission import Submission, find
 
@@ -52,64 +55,106 @@ def test_several_workers_give_what_one_gives(server: Server, found: list[Submiss
     assert [r[0].status for _, r in alone][:2] == ["passed", "failed"]
 
 
-def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(found: list[Submission]) -> None:
-    worker = Worker(settings(2), trusted=False)
+def worker_of(server: Server, processor: int | None = None) -> Worker:
+    return Worker(settings(2), False, processor, server.zygote)
+
+
+def forked(worker: Worker) -> Forked:
+    assert isinstance(worker.process, Forked)
+    return worker.process
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
+    server: Server, found: list[Submission]
+) -> None:
+    worker = worker_of(server)
     try:
         before = untimed(worker.grade(found[0]))
-        assert worker.process is not None and worker.process.pid is not None
-        os.kill(worker.process.pid, signal.SIGKILL)
-        worker.process.join()
+        first = forked(worker)
+        os.kill(first.pid, signal.SIGKILL)
+        assert first.wait(10)
         assert untimed(worker.grade(found[0])) == before
     finally:
         worker.end()
 
 
-def test_a_worker_whose_examiner_is_gone_ends_without_a_word(found: list[Submission]) -> None:
-    ours, theirs = workers.CONTEXT.Pipe()
-    process = workers.CONTEXT.Process(
-        target=workers.work, args=(theirs, Settings(), EXERCISE.slug, False), daemon=True
-    )
-    process.start()
-    theirs.close()
-    ours.send(found[0])
-    ours.close()  # as when the process is killed, while the worker judges
-    process.join(60)
-    assert process.exitcode == 0
+def test_where_there_is_no_zygote_a_worker_is_a_new_interpreter(found: list[Submission]) -> None:
+    worker = Worker(settings(2), trusted=False)
+    try:
+        assert worker.grade(found[0])[0].status == "passed"
+        assert isinstance(worker.process, BaseProcess)
+    finally:
+        worker.end()
+
+
+def test_a_worker_is_who_and_where_the_run_was_started(
+    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADCHECK_TEST_CANARY", "a secret")
+    monkeypatch.chdir(found[0].path.parent)
+    worker = worker_of(server)
+    try:
+        [record] = worker.grade(replace(found[0], path=Path("s0.py")))
+        assert record.status == "passed"
+        folder = Path("/proc", str(forked(worker).pid))
+        assert folder.joinpath("cwd").resolve() == found[0].path.parent
+    finally:
+        worker.end()
+    assert server.zygote.process is not None
+    for pid in (server.zygote.process.pid, server.process.pid):
+        assert b"CANARY" not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_no_worker_starts_where_the_zygote_is_gone(found: list[Submission]) -> None:
+    zygote = launch.start()
+    assert zygote.process is not None
+    zygote.process.kill()
+    worker = Worker(settings(2), False, None, zygote)
+    with pytest.raises(SandboxError, match="the fork server did not start"):
+        worker.grade(found[0])
+    worker.end()
+    zygote.close()
+
+
+def test_a_worker_whose_examiner_is_gone_ends_without_a_word(
+    server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
+) -> None:
+    worker = worker_of(server)
+    line = worker._started()
+    line.send(found[0])
+    line.close()  # as when the process is killed, while the worker judges
+    assert forked(worker).wait(60)
+    worker.end()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_worker_whose_last_answer_nobody_reads_ends_without_a_word(
-    found: list[Submission], capfd: pytest.CaptureFixture[str]
+    server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    ours, theirs = workers.CONTEXT.Pipe()
-    process = workers.CONTEXT.Process(
-        target=workers.work, args=(theirs, Settings(), EXERCISE.slug, False), daemon=True
-    )
-    process.start()
-    theirs.close()
-    ours.send(found[0])
-    assert ours.poll(60)
-    ours.close()  # as when the process is killed before it has read it
-    process.join(60)
-    assert process.exitcode == 0
+    worker = worker_of(server)
+    line = worker._started()
+    line.send(found[0])
+    assert line.poll(60)
+    line.close()  # as when the process is killed before it has read it
+    assert forked(worker).wait(60)
+    worker.end()
     assert "Traceback" not in capfd.readouterr().err
 
 
 def test_what_kills_every_worker_is_said(
-    found: list[Submission], monkeypatch: pytest.MonkeyPatch
+    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = Worker(settings(2), trusted=False)
-    monkeypatch.setattr(workers, "work", dies)
+    worker = worker_of(server)
+    monkeypatch.setattr(workers, "FORKED", "builtins:max")  # and that is all it does
     with pytest.raises(SandboxError, match=r"s0\.py: every worker that judged it died"):
         worker.grade(found[0])
     worker.end()
 
 
-def dies(*_: object) -> None:
-    os._exit(1)
-
-
-def test_a_fault_of_ours_is_raised_where_the_run_was_started(found: list[Submission]) -> None:
-    worker = Worker(settings(2), trusted=False)
+def test_a_fault_of_ours_is_raised_where_the_run_was_started(
+    server: Server, found: list[Submission]
+) -> None:
+    worker = worker_of(server)
     try:
         with pytest.raises(AttributeError):
             worker.grade("no submission at all")  # type: ignore[arg-type]
@@ -154,27 +199,22 @@ def test_a_crew_that_was_dismissed_starts_nothing_new(found: list[Submission]) -
 
 
 def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
-    found: list[Submission], monkeypatch: pytest.MonkeyPatch
+    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "processors", lambda: [2, 5])
     assert shared_out(1) == [None]
     assert shared_out(3) == [2, 5, 2]
     monkeypatch.undo()
     mine = workers.processors()[-1]
-    worker = Worker(settings(2), trusted=False, processor=mine)
+    worker = worker_of(server, mine)
     before = children()
     try:
         worker.grade(found[0])
-        assert worker.process is not None and worker.process.pid is not None
-        assert os.sched_getaffinity(worker.process.pid) == {mine}
-        started = {pid for pid in children() - before if "sandbox.server" in command(pid)}
-        assert [os.sched_getaffinity(pid) for pid in started] == [{mine}]
+        new = children() - before
+        assert len(new) == 2, "the worker and its fork server"
+        assert [os.sched_getaffinity(pid) for pid in new] == [{mine}] * 2
     finally:
         worker.end()
-
-
-def command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def test_a_processor_that_is_gone_is_no_reason_to_stop() -> None:

@@ -28,10 +28,10 @@ EXAMINER = """
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
     [answer] = find([sys.argv[1]])
     server = Server(without=[Layer(name) for name in sys.argv[2:]])
-    print("server", server.process.pid, flush=True)
+    print("zygote", server.zygote.process.pid, flush=True)
     try:
         with server:
-            print("ready", flush=True)
+            print("ready", server.process.pid, flush=True)
             while True:
                 [record] = grade(server, answer, settings)
                 print(record.status, record.score == record.max_score, flush=True)
@@ -61,26 +61,28 @@ class Examiner:
         )
         assert self.process.stdout is not None
         self.lines = self.process.stdout
-        self.server = int(self.lines.readline().split()[1])
+        self.zygote = int(self.lines.readline().split()[1])
 
     def begun(self) -> "Examiner":
-        assert self.lines.readline() == "ready\n"
+        said, server = self.lines.readline().split()
+        assert said == "ready"
+        self.server = int(server)
         assert self.lines.readline() == "passed True\n"
         return self
 
     def alive(self) -> set[int]:
-        """The server and its children: their command line names the examiner."""
+        """Zygote, server and its children: their command line names the examiner."""
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
-                if b"grader.sandbox.server" in words and str(self.process.pid).encode() in words:
+                if b"grader.sandbox.zygote" in words and str(self.process.pid).encode() in words:
                     found.add(int(folder.name))
         return found
 
     def child(self) -> int:
         """A process in which a submission runs, as soon as there is one."""
-        while not (children := self.alive() - {self.server}):
+        while not (children := self.alive() - {self.zygote, self.server}):
             time.sleep(0.001)
         return min(children)
 

@@ -1,0 +1,167 @@
+"""The zygote: a process that has torch loaded and warm, and does nothing but fork.
+
+Theory of operation
+    Importing torch and having it set itself up takes one to two seconds of processor time, and
+    everything that judges needs it: a fork server for every worker, and every worker. So one
+    process does it, and they are forked from it. It is started with an environment that holds
+    nothing, imports nothing of the rooms that know the answers, and is told what to run by name,
+    with file descriptors: all that is anybody's secret goes past it.
+
+    It must have a single thread when it forks, as a fork server must. It ends when the process
+    does that started it, and takes along what it forked: the control socket closes, and a pidfd of
+    that process becomes readable; the kernel ends it in the time before it looks at either. What
+    it forked has it for a parent, and is ended by the kernel with it.
+
+    Run as: python -m grader.sandbox.zygote FD EXAMINER
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from grader.sandbox.jail import kernel
+
+MOST = 3
+"""so many file descriptors go with a request"""
+BROKEN = 70
+
+
+def main(control_fd: int, examiner: int) -> None:
+    """Warm up, then serve until the examiner is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
+    control = socket.socket(fileno=control_fd)
+    watched = os.pidfd_open(examiner)
+    kernel.die_with(examiner)
+    warm_up()
+    refuse_threads()
+    gc.collect()
+    gc.freeze()  # what is forked then copies fewer pages
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)  # it would end us with the thread that started us
+    serve(control, watched)
+
+
+def warm_up() -> None:
+    """Import what a submission is judged with, and have torch set itself up."""
+    # torch imports dill where there is one, and dill asks for a folder that can be written into:
+    # here is none, and every child gets its own.
+    tempfile.tempdir = "/"
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    import grader.sandbox.server
+    import grader.sandbox.worker.serve
+    from grader.sandbox.worker import warming
+
+    x = torch.randn(2, 6, 8, requires_grad=True)
+    y = torch.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]
+    y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
+    # The first gradient with a cotangent imports sympy: hundreds of milliseconds.
+    torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
+    # The first operation on the meta device imports half a second's worth of torch.
+    scores = torch.ones(2, 2, device="meta").tril()
+    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
+    torch.nn.functional.dropout(weights @ scores, 0.5)
+    warming.warm_up()
+    assert grader.sandbox.worker.serve.serve_host is not None
+    assert grader.sandbox.server.begin is not None
+
+
+def refuse_threads() -> None:
+    """Raises SystemExit when this process has more than one thread."""
+    tasks = Path("/proc/self/task")
+    if tasks.is_dir() and len(list(tasks.iterdir())) > 1:
+        raise SystemExit("the zygote has more than one thread; it cannot fork safely")
+
+
+def serve(control: socket.socket, examiner: int) -> NoReturn:
+    """Fork for every request, and see off what has ended."""
+    forked: dict[int, int] = {}  # pidfd -> pid
+    branches = {control.fileno(): control}
+    poll = select.poll()
+    for fd in (examiner, *branches):
+        poll.register(fd, select.POLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            if fd in forked:
+                poll.unregister(fd)
+                os.waitpid(forked.pop(fd), 0)
+                os.close(fd)
+            elif fd not in branches or not (new := answered(branches[fd], branches)):
+                if fd in (examiner, control.fileno()):
+                    end(forked)
+                poll.unregister(fd)
+                branches.pop(fd).close()
+            else:
+                poll.register(new[0], select.POLLIN)
+                forked.update([new] if new[1] else [])
+
+
+def answered(line: socket.socket, branches: dict[int, socket.socket]) -> tuple[int, int] | None:
+    """What a request made: a pidfd and a pid, or another line and 0; None when the line is closed.
+
+    A request without a call hands over another line, for requests of another process.
+    """
+    try:
+        data, fds, *_ = socket.recv_fds(line, 65536, MOST)
+    except ConnectionError:
+        return None
+    if not data:
+        return None
+    told = json.loads(data)
+    if told["call"]:
+        return start(line, told, fds, branches)
+    branches[fds[0]] = socket.socket(fileno=fds[0])
+    return fds[0], 0
+
+
+def start(
+    line: socket.socket, told: dict[str, Any], fds: list[int], branches: dict[int, socket.socket]
+) -> tuple[int, int]:
+    """Fork; the parent answers with the new process's pid and pidfd."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        for each in branches.values():
+            each.close()
+        run(told, fds, parent)
+    pidfd = os.pidfd_open(pid)
+    socket.send_fds(line, [str(pid).encode()], [pidfd])
+    for fd in fds:
+        os.close(fd)
+    return pidfd, pid
+
+
+def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
+    """In what was forked: call the function that is named, and end."""
+    try:
+        module, _, name = told["call"].partition(":")
+        getattr(importlib.import_module(module), name)(parent, *fds, *told["arguments"])
+    except SystemExit as ended:
+        os._exit(ended.code if isinstance(ended.code, int) else 0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(BROKEN)
+    os._exit(0)
+
+
+def end(forked: dict[int, int]) -> NoReturn:
+    """The examiner is gone: take along what was forked, and count what it used."""
+    for pid in forked.values():
+        os.kill(pid, signal.SIGKILL)
+    for pid in forked.values():
+        os.waitpid(pid, 0)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
