@@ -28,6 +28,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from grader.sandbox import uncompiled
 from grader.sandbox.jail import kernel
 
 MOST = 3
@@ -58,6 +59,7 @@ def warm_up() -> None:
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
+    uncompiled.leave_the_compiler_out()
     import grader.sandbox.server
     import grader.sandbox.worker.serve
     from grader.sandbox.worker import warming
@@ -67,7 +69,7 @@ def warm_up() -> None:
     y = torch.nn.functional.scaled_dot_product_attention(y, y, y) @ torch.randn(8, 8)
     # The first gradient with a cotangent imports sympy: hundreds of milliseconds.
     torch.autograd.grad(y.softmax(-1), [x], torch.ones_like(y))
-    # The first operation on the meta device imports half a second's worth of torch.
+    # The first operation on the meta device imports more of torch.
     scores = torch.ones(2, 2, device="meta").tril()
     weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
     torch.nn.functional.dropout(weights @ scores, 0.5)

@@ -1,0 +1,41 @@
+"""The compiler is left out: the meta device computes as before, and nothing is imported for it."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from grader.sandbox import uncompiled
+
+ROOT = Path(__file__).resolve().parents[3]
+META = """
+    scores = torch.ones(2, 3, 3, device="meta", dtype=torch.float64).tril()
+    weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1) / 2**0.5
+    out = torch.nn.functional.dropout(weights.transpose(1, 2) @ scores, 0.5) + scores.mean(-1, True)
+    print(out.shape, out.dtype, out.device, "torch._dynamo" in sys.modules)
+"""
+
+
+def said(before: str) -> str:
+    program = f"import sys, torch\n{before}\n{textwrap.dedent(META)}"
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+
+
+def test_shapes_are_computed_as_before_and_the_compiler_stays_away() -> None:
+    there = "from grader.sandbox import uncompiled; uncompiled.leave_the_compiler_out()"
+    before, after = said(""), said(there)
+    assert after == before.replace("True", "False")
+    assert "torch.Size([2, 3, 3]) torch.float64 meta" in after
+
+
+def test_a_torch_that_goes_about_it_otherwise_loses_nothing_but_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from torch import _compile
+
+    monkeypatch.delattr(_compile, "_disable_dynamo")
+    assert uncompiled.leave_the_compiler_out() == 0
