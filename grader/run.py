@@ -106,6 +106,7 @@ def grade(
     place = sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
     if chosen.exercise is not None and (chosen.jobs or workers.fitting(len(found))) == 1:
         # While the zygote gets warm.
+        chosen.exercise.plan(chosen.seed, chosen.device)
         script_of(chosen.exercise, chosen.exercise.contract.slots, chosen.seed, chosen.device)
     with place as server:
         for _, graded in judged(server, found, chosen):

@@ -136,7 +136,7 @@ class Contract:
     scale: float | None = None
 
     def has(self, *traits: Trait) -> bool:
-        return all(trait in self.traits for trait in traits)
+        return self.traits.issuperset(traits)
 
     def biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
@@ -175,12 +175,15 @@ class Contract:
             changes["sharpness"] = min(case.sharpness, 2)
             changes["content"] = _without_outlier(case.content)
         changes.update(self.sizes or {})
-        case = replace(case, **changes)  # type: ignore[arg-type]  # each has its field's type
+        changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
+        if changes:
+            case = replace(case, **changes)  # type: ignore[arg-type]  # each has its field's type
         if self.square:
             case = replace(case, d_in=case.d_out)
         if not self.has(Trait.CONTEXT):
             return replace(case, context_length=case.tokens)
-        return replace(case, tokens=min(case.tokens, case.context_length))
+        fits = case.tokens <= case.context_length
+        return case if fits else replace(case, tokens=case.context_length)
 
     def told(self, case: Case) -> str:
         """A case in one line, without sizes that the exercise does not have."""
