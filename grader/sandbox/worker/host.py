@@ -218,8 +218,9 @@ class Host:
     def write(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Set the numbers at these paths."""
         target = self.objects[meta["handle"]]
+        device = torch.device(meta.get("device") or "cpu")
         for path, tensor in tensors.items():
-            paths.put(target, path, tensor.to(meta.get("device") or "cpu"))
+            paths.put(target, path, tensor.to(device))
         return {}, ()
 
     def forward(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:

@@ -91,19 +91,21 @@ def _walk(root: object, steps: Sequence[str]) -> object:
     return root
 
 
+KEYED = (dict, nn.ModuleDict, nn.ParameterDict, Mapping)
+NUMBERED = (list, tuple, nn.ModuleList, nn.ParameterList, nn.Sequential)
+NOTHING = object()
+
+
 def _step(parent: object, name: str) -> object:
-    if isinstance(parent, Mapping | nn.ModuleDict | nn.ParameterDict) and name in parent:
+    if isinstance(parent, KEYED) and name in parent:
         return parent[name]
-    if name.isdigit() and isinstance(
-        parent, list | tuple | nn.ModuleList | nn.ParameterList | nn.Sequential
-    ):
-        if int(name) < len(parent):
-            found: object = parent[int(name)]
-            return found
-    elif hasattr(parent, name):
-        attribute: object = getattr(parent, name)
-        return attribute
-    raise NoSuchTensor(f"there is no `{name}`")
+    if name.isdigit() and isinstance(parent, NUMBERED):
+        found: object = parent[int(name)] if int(name) < len(parent) else NOTHING
+    else:
+        found = getattr(parent, name, NOTHING)
+    if found is NOTHING:
+        raise NoSuchTensor(f"there is no `{name}`")
+    return found
 
 
 def as_module(value: object) -> nn.Module | None:
