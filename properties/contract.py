@@ -138,6 +138,11 @@ class Contract:
     def has(self, *traits: Trait) -> bool:
         return self.traits.issuperset(traits)
 
+    @property
+    def answering(self) -> Contract:
+        """That of the module which answers: after a transfer, the target's."""
+        return self if self.transfer is None else self.transfer[1]
+
     def biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
         return self.has(Trait.BIAS) and (case.bias or not self.has(Trait.BIAS_OPTION))
@@ -175,15 +180,12 @@ class Contract:
             changes["sharpness"] = min(case.sharpness, 2)
             changes["content"] = _without_outlier(case.content)
         changes.update(self.sizes or {})
-        changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
-        if changes:
-            case = replace(case, **changes)  # type: ignore[arg-type]  # each has its field's type
+        case = _but(case, changes)
         if self.square:
-            case = replace(case, d_in=case.d_out)
+            case = _but(case, {"d_in": case.d_out})
         if not self.has(Trait.CONTEXT):
-            return replace(case, context_length=case.tokens)
-        fits = case.tokens <= case.context_length
-        return case if fits else replace(case, tokens=case.context_length)
+            return _but(case, {"context_length": case.tokens})
+        return _but(case, {"tokens": min(case.tokens, case.context_length)})
 
     def told(self, case: Case) -> str:
         """A case in one line, without sizes that the exercise does not have."""
@@ -248,6 +250,12 @@ class Contract:
                 for name, piece in zip(slot.holds, pieces, strict=True):
                     found.setdefault(name, []).append(piece)
         return {name: torch.cat(pieces) for name, pieces in found.items()}
+
+
+def _but(case: Case, changes: Mapping[str, object]) -> Case:
+    """The same with some fields changed; itself if they are so: a bank fits thousands of cases."""
+    changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
+    return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
 
 
 def _without_outlier(content: Content) -> Content:

@@ -85,33 +85,37 @@ class Instance:
         if self.contract.entry is Entry.FUNCTION:
             found = self.module.vjp(inputs, given, (), None)
             stored = dict(zip(self.contract.call, found.inputs, strict=True))
-            return self._named(stored.pop("x"), stored)
-        paths = list(self.answering.paths(self.case))
-        found = self.module.vjp(inputs, given, paths, mask)
-        return self._named(found.inputs[0], found.parameters)
+            own = self._with_axis(stored.pop("x"))
+            return by_canonical_name(self.contract, self.case, own, stored)
+        answering = self.contract.answering
+        found = self.module.vjp(inputs, given, list(answering.paths(self.case)), mask)
+        own = self._with_axis(found.inputs[0])
+        return by_canonical_name(answering, self.case, own, found.parameters)
 
-    @property
-    def answering(self) -> Contract:
-        """The contract of the module that answers: after a transfer, the target's."""
-        return self.contract if self.contract.transfer is None else self.contract.transfer[1]
+    def _with_axis(self, x: Tensor | None) -> Tensor | None:
+        return x if x is None or self.batched else x.unsqueeze(0)
 
-    def _named(
-        self, x: Tensor | None, stored: Mapping[str, Tensor | None]
-    ) -> dict[str, Tensor | None]:
-        names: dict[str, Tensor | None] = {"x": x if x is None or self.batched else x.unsqueeze(0)}
-        shapes = self.answering.paths(self.case)
-        filled = {
-            path: torch.zeros(shapes.get(path, ())) if grad is None else grad
-            for path, grad in stored.items()
-        }
-        missing = {
-            name: None
-            for slot in self.answering.slots
-            for head in range(self.case.heads)
-            if stored.get(slot.path.format(head=head), slot) is None
-            for name in slot.holds
-        }
-        return {**names, **self.answering.canonical(filled, self.case), **missing}
+
+def by_canonical_name(
+    contract: Contract, case: Case, x: Tensor | None, stored: Mapping[str, Tensor | None]
+) -> dict[str, Tensor | None]:
+    """Gradients of the input and of what lies at these paths, by canonical name; None for none.
+
+    Raises Violation where one has another shape than what it belongs to.
+    """
+    shapes = contract.paths(case)
+    filled = {
+        path: torch.zeros(shapes.get(path, ())) if grad is None else grad
+        for path, grad in stored.items()
+    }
+    missing = {
+        name: None
+        for slot in contract.slots
+        for head in range(case.heads)
+        if stored.get(slot.path.format(head=head), slot) is None
+        for name in slot.holds
+    }
+    return {"x": x, **contract.canonical(filled, case), **missing}
 
 
 def construct(

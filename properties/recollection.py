@@ -20,6 +20,7 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import Contract, Trait
+from properties.instance import by_canonical_name
 from properties.materials import DTYPES
 from properties.property import Property
 from properties.rehearsal import Foretold, Key, Nobody, Unforeseen
@@ -76,4 +77,14 @@ class Recalled(Foretold):
         return tuple((o if batched else o.unsqueeze(0)).to(dtype) for o in outputs)
 
     def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
-        raise Unforeseen
+        found = self.bench.recall(self._key_of_gradients(cotangent))
+        if found is None:
+            raise Unforeseen
+        answering = self.contract.answering
+        x, *stored = (gradient.to(DTYPES[self.case.dtype]) for gradient in found)
+        return by_canonical_name(
+            answering,
+            self.case,
+            x if self.contract.has(Trait.BATCH) else x.unsqueeze(0),
+            dict(zip(answering.paths(self.case), stored, strict=True)),
+        )

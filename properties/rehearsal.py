@@ -178,6 +178,10 @@ class Foretold(Trial, ABC):
     ) -> tuple[Tensor, ...]:
         """The outputs, with a batch axis, in the dtype of the case. May raise Unforeseen."""
 
+    def _key_of_gradients(self, cotangent: Tensor) -> Key:
+        content = self._content(None, None, ...)
+        return _digest(content, repr(self.case), digest(cotangent)), None
+
     def _is_large(self, x: Tensor) -> bool:
         scores = x.shape[0] * self.case.heads * x.shape[1] ** 2
         return max(scores, self.case.d_in * self.case.d_out) > LARGEST
@@ -241,7 +245,7 @@ class Rehearsal(Foretold):
                 {name: limit.float32 for name, limit in limits.items()},
             )
         )
-        key = _digest(self._content(None, None, ...), repr(self.case), digest(cotangent)), None
+        key = self._key_of_gradients(cotangent)
         self.bench.questions[key] = Question(
             self.case,
             self.x,
@@ -262,7 +266,7 @@ class Rehearsal(Foretold):
 
     def _as_stored(self, named: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """A gradient's parts as a submission keeps what they belong to, the input's first."""
-        asked = self.contract if self.contract.transfer is None else self.contract.transfer[1]
+        asked = self.contract.answering
         parameters = Parameters(**{name: named[name] for name, _ in self.parameters.items()})
         stored = (tensor for _, tensor in asked.stored(parameters, self.case))
         return self._without_axis(named["x"]), *stored

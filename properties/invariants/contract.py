@@ -243,7 +243,7 @@ def afterwards_the_two_modules_are_independent(trial: Trial) -> None:
 
 def _target_is_whole(made: Instance, trial: Trial) -> None:
     registered = made.module.tensors()
-    for path, shape in made.answering.paths(trial.case).items():
+    for path, shape in made.contract.answering.paths(trial.case).items():
         if path not in registered or not registered[path].trainable:
             got = "it is not" if path not in registered else "requires_grad=False"
             raise Violation(Kind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)

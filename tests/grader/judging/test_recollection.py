@@ -11,6 +11,10 @@ from grader.judging.script import Answers, answered
 from grader.judging.subject import Channel, ChannelSubject
 from grader.sandbox.wire import Message
 from properties.invariants.batch import each_sequence_is_attended_alone
+from properties.invariants.gradients import (
+    every_weight_gets_a_gradient,
+    the_gradient_predicts_a_small_step,
+)
 from properties.invariants.masking import (
     derivatives_reach_only_the_past,
     the_future_is_invisible,
@@ -23,6 +27,11 @@ from properties.trial import Bench
 from tests.grader.judging.causal import EXERCISE, MIXED, NAME, SCRIPT, changed, subject_of
 
 PLAN = EXERCISE.plan()
+GRADIENTS = (
+    derivatives_reach_only_the_past,
+    every_weight_gets_a_gradient,
+    the_gradient_predicts_a_small_step,
+)
 UNSCALED = changed("/ keys.shape[-1] ** 0.5", "")
 
 
@@ -59,9 +68,22 @@ def test_a_claim_that_breaks_is_left_to_the_submission() -> None:
     assert channel.asked == 0
 
 
-@pytest.mark.parametrize("claim", [the_input_is_left_unchanged, derivatives_reach_only_the_past])
-def test_what_answers_do_not_tell_is_left_to_the_submission(claim: Any) -> None:
+def test_what_answers_do_not_tell_is_left_to_the_submission() -> None:
     answers, _ = counted(UNSCALED)
+    assert not answers.keep(the_input_is_left_unchanged)
+
+
+@pytest.mark.parametrize("claim", GRADIENTS)
+def test_gradients_are_recalled_too(claim: Any) -> None:
+    answers, channel = counted(UNSCALED)
+    assert claim not in answers.proven
+    assert answers.keep(claim)
+    assert channel.asked == 0
+
+
+@pytest.mark.parametrize("claim", GRADIENTS)
+def test_where_a_gradient_is_missing_the_submission_is_asked(claim: Any) -> None:
+    answers, _ = counted(changed(MIXED, "attn_weights @ values.detach()"))
     assert not answers.keep(claim)
 
 
