@@ -15,6 +15,7 @@ Theory of operation
     Run as: python -m grader.sandbox.zygote FD EXAMINER
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -47,7 +48,7 @@ def main(control_fd: int, examiner: int) -> None:
     gc.collect()
     gc.freeze()  # what is forked then copies fewer pages
     kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)  # it would end us with the thread that started us
-    serve(control, watched)
+    Zygote(control, watched).serve()
 
 
 def warm_up() -> None:
@@ -85,62 +86,82 @@ def refuse_threads() -> None:
         raise SystemExit("the zygote has more than one thread; it cannot fork safely")
 
 
-def serve(control: socket.socket, examiner: int) -> NoReturn:
-    """Fork for every request, and see off what has ended."""
-    forked: dict[int, int] = {}  # pidfd -> pid
-    branches = {control.fileno(): control}
-    poll = select.poll()
-    for fd in (examiner, *branches):
-        poll.register(fd, select.POLLIN)
-    while True:
-        for fd, _ in poll.poll():
-            if fd in forked:
-                poll.unregister(fd)
-                os.waitpid(forked.pop(fd), 0)
-                os.close(fd)
-            elif fd not in branches or not (new := answered(branches[fd], branches)):
-                if fd in (examiner, control.fileno()):
-                    end(forked)
-                poll.unregister(fd)
-                branches.pop(fd).close()
-            else:
-                poll.register(new[0], select.POLLIN)
-                forked.update([new] if new[1] else [])
+class Zygote:
+    """Forks for every request that comes over its lines, and sees off what has ended."""
 
+    def __init__(self, control: socket.socket, examiner: int) -> None:
+        self.lasting = (examiner, control.fileno())
+        """when one of them is closed, all is over"""
+        self.lines = {control.fileno(): control}
+        self.forked: dict[int, int] = {}  # pidfd -> pid
+        self.poll = select.poll()
+        for fd in self.lasting:
+            self.poll.register(fd, select.POLLIN)
 
-def answered(line: socket.socket, branches: dict[int, socket.socket]) -> tuple[int, int] | None:
-    """What a request made: a pidfd and a pid, or another line and 0; None when the line is closed.
+    def serve(self) -> NoReturn:
+        """Until the examiner is gone."""
+        while True:
+            for fd, _ in self.poll.poll():
+                if fd in self.forked:
+                    self.see_off(fd)
+                elif fd not in self.lines or not self.answer(self.lines[fd]):
+                    self.hang_up(fd)
 
-    A request without a call hands over another line, for requests of another process.
-    """
-    try:
-        data, fds, *_ = socket.recv_fds(line, 65536, MOST)
-    except ConnectionError:
-        return None
-    if not data:
-        return None
-    told = json.loads(data)
-    if told["call"]:
-        return start(line, told, fds, branches)
-    branches[fds[0]] = socket.socket(fileno=fds[0])
-    return fds[0], 0
+    def see_off(self, pidfd: int) -> None:
+        """Of what has ended nothing is left."""
+        self.poll.unregister(pidfd)
+        os.waitpid(self.forked.pop(pidfd), 0)
+        os.close(pidfd)
 
+    def hang_up(self, fd: int) -> None:
+        """Forget a line at whose other end nobody is any more."""
+        if fd in self.lasting:
+            self.end()
+        self.poll.unregister(fd)
+        self.lines.pop(fd).close()
 
-def start(
-    line: socket.socket, told: dict[str, Any], fds: list[int], branches: dict[int, socket.socket]
-) -> tuple[int, int]:
-    """Fork; the parent answers with the new process's pid and pidfd."""
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        for each in branches.values():
-            each.close()
-        run(told, fds, parent)
-    pidfd = os.pidfd_open(pid)
-    socket.send_fds(line, [str(pid).encode()], [pidfd])
-    for fd in fds:
-        os.close(fd)
-    return pidfd, pid
+    def answer(self, line: socket.socket) -> bool:
+        """Do what is asked for; False if nobody asks any more.
+
+        A request without a call hands over another line, for requests of another process.
+        """
+        data, fds = b"", list[int]()
+        with contextlib.suppress(ConnectionError):
+            data, fds, *_ = socket.recv_fds(line, 65536, MOST)
+        if not data:
+            return False
+        told = json.loads(data)
+        if told["call"]:
+            self.fork(line, told, fds)
+        else:
+            [fd] = fds
+            self.lines[fd] = socket.socket(fileno=fd)
+            self.poll.register(fd, select.POLLIN)
+        return True
+
+    def fork(self, line: socket.socket, told: dict[str, Any], fds: list[int]) -> None:
+        """Fork; the answer is the new process's pid and pidfd."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            for each in self.lines.values():
+                each.close()
+            run(told, fds, parent)
+        pidfd = os.pidfd_open(pid)
+        self.forked[pidfd] = pid
+        self.poll.register(pidfd, select.POLLIN)
+        with contextlib.suppress(ConnectionError):  # who asked has ended, and so will what is new
+            socket.send_fds(line, [str(pid).encode()], [pidfd])
+        for fd in fds:
+            os.close(fd)
+
+    def end(self) -> NoReturn:
+        """Take along what was forked, and count what it used."""
+        for pid in self.forked.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in self.forked.values():
+            os.waitpid(pid, 0)
+        os._exit(0)
 
 
 def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
@@ -153,15 +174,6 @@ def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
     except BaseException:
         traceback.print_exc()
         os._exit(BROKEN)
-    os._exit(0)
-
-
-def end(forked: dict[int, int]) -> NoReturn:
-    """The examiner is gone: take along what was forked, and count what it used."""
-    for pid in forked.values():
-        os.kill(pid, signal.SIGKILL)
-    for pid in forked.values():
-        os.waitpid(pid, 0)
     os._exit(0)
 
 

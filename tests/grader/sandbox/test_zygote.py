@@ -1,0 +1,82 @@
+"""The zygote: what it forks knows what it is told and nothing else, and ends with it."""
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.sandbox import launch
+from grader.sandbox.launch import Zygote, ZygoteGone
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's")
+TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the examiner's"
+    with launch.start() as there:
+        del os.environ["HEADCHECK_TEST_CANARY"]
+        yield there
+
+
+def said(zygote: Zygote, call: str, *arguments: object) -> bytes:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        process = zygote.fork(call, [writing], *arguments)
+        text = pipe.read()
+    assert process.wait(10)
+    process.close()
+    return text
+
+
+def test_what_is_forked_has_torch_and_what_it_was_given(zygote: Zygote) -> None:
+    assert zygote.process is not None
+    told = json.loads(said(zygote, TELL, "one", [2, None]))
+    assert told["given"] == [zygote.process.pid, "one", [2, None]]
+    assert told["parent"] == zygote.process.pid
+    assert told["torch"] and told["rooms"] == []
+    assert "OMP_NUM_THREADS" in told["environment"]
+    assert not any(name.startswith(("HEADCHECK", "PYTEST")) for name in told["environment"])
+
+
+def test_what_goes_wrong_there_is_told_and_harms_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+    with launch.start() as zygote:  # its messages go where ours went when it was started
+        assert said(zygote, "tests.grader.sandbox.forks:nothing") == b""
+        assert "AttributeError" in capfd.readouterr().err
+        assert json.loads(said(zygote, TELL))["torch"]
+
+
+def test_another_process_has_a_line_of_its_own(zygote: Zygote) -> None:
+    with Zygote(zygote.branch()) as other:
+        assert json.loads(said(other, TELL, 1))["given"][1:] == [1]
+    assert json.loads(said(zygote, TELL))["torch"], "who hangs up takes nobody along"
+
+
+def test_whoever_asks_and_is_gone_harms_nobody(zygote: Zygote) -> None:
+    line = zygote.branch()
+    request = json.dumps({"call": "builtins:max", "arguments": [1]}).encode()
+    with Path(os.devnull).open("wb") as nothing:
+        socket.send_fds(line, [request], [nothing.fileno()])
+    line.close()  # before the answer
+    assert json.loads(said(zygote, TELL))["torch"]
+
+
+def test_with_the_zygote_ends_what_it_forked() -> None:
+    with launch.start() as zygote:
+        reading, writing = os.pipe()
+        sleeper = zygote.fork(SLEEP, [writing])
+        assert os.read(reading, 4) == b"here"
+        assert not sleeper.wait(0)
+    assert sleeper.wait(10)
+    sleeper.kill()  # for nothing
+    sleeper.close()
+    os.close(reading)
+    with pytest.raises(ZygoteGone):
+        zygote.branch()
+    with pytest.raises(ZygoteGone):
+        zygote.fork(SLEEP, [])
