@@ -1,8 +1,8 @@
 """What one more submission costs: `python -m benchmarks [SUBMISSIONS] [ROUNDS]`.
 
-Grades a folder with one right answer and a folder with many, in turn, as whole processes, and
-prints the median of the differences: the start of the interpreter and of the fork server cancels.
-The first run of all is not measured; it leaves behind what later ones find on the disk.
+Grades a folder with one right answer and a folder with many, in turn, as whole processes in one
+job, and prints the median of the differences: the start of the interpreter and of the fork server
+cancels. The first run of all is not measured; it leaves behind what later ones find on the disk.
 """
 
 import statistics
@@ -37,8 +37,8 @@ def main() -> None:
 
 def grade(folder: Path, home: Path) -> Spent:
     """Grade a folder of right answers."""
-    words = (sys.executable, "-m", "grader", "grade", str(folder), "--format", "json")
-    return spending.run(Command(words, ROOT), home)
+    words = ("-m", "grader", "grade", str(folder), "--format", "json", "--jobs", "1")
+    return spending.run(Command((sys.executable, *words), ROOT), home)
 
 
 if __name__ == "__main__":
