@@ -3,9 +3,12 @@
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -16,10 +19,24 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc
 TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"
 
 
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def started() -> Zygote:
+    """A zygote that also finds the functions of the tests, where headcheck is installed."""
+    popen = subprocess.Popen
+
+    def with_tests(command: list[str], *, env: dict[str, str], **given: Any) -> Any:
+        return popen(command, env={**env, "PYTHONPATH": f"{env['PYTHONPATH']}:{ROOT}"}, **given)
+
+    with mock.patch.object(subprocess, "Popen", with_tests):
+        return launch.start()
+
+
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
     os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the examiner's"
-    with launch.start() as there:
+    with started() as there:
         del os.environ["HEADCHECK_TEST_CANARY"]
         yield there
 
@@ -45,7 +62,7 @@ def test_what_is_forked_has_torch_and_what_it_was_given(zygote: Zygote) -> None:
 
 
 def test_what_goes_wrong_there_is_told_and_harms_nobody(capfd: pytest.CaptureFixture[str]) -> None:
-    with launch.start() as zygote:  # its messages go where ours went when it was started
+    with started() as zygote:  # its messages go where ours went when it was started
         assert said(zygote, "tests.grader.sandbox.forks:nothing") == b""
         assert "AttributeError" in capfd.readouterr().err
         assert json.loads(said(zygote, TELL))["torch"]
@@ -67,7 +84,7 @@ def test_whoever_asks_and_is_gone_harms_nobody(zygote: Zygote) -> None:
 
 
 def test_with_the_zygote_ends_what_it_forked() -> None:
-    with launch.start() as zygote:
+    with started() as zygote:
         reading, writing = os.pipe()
         sleeper = zygote.fork(SLEEP, [writing])
         assert os.read(reading, 4) == b"here"
