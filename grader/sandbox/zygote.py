@@ -48,7 +48,7 @@ def main(control_fd: int, examiner: int) -> None:
     gc.collect()
     gc.freeze()  # what is forked then copies fewer pages
     kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)  # it would end us with the thread that started us
-    Zygote(control, watched).serve()
+    Service(control, watched).serve()
 
 
 def warm_up() -> None:
@@ -86,7 +86,7 @@ def refuse_threads() -> None:
         raise SystemExit("the zygote has more than one thread; it cannot fork safely")
 
 
-class Zygote:
+class Service:
     """Forks for every request that comes over its lines, and sees off what has ended."""
 
     def __init__(self, control: socket.socket, examiner: int) -> None:

@@ -116,29 +116,29 @@ def test_no_worker_starts_where_the_zygote_is_gone(found: list[Submission]) -> N
     zygote.close()
 
 
+@pytest.mark.parametrize("answered", [False, True])
 def test_a_worker_whose_examiner_is_gone_ends_without_a_word(
-    server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
+    answered: bool, server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker = worker_of(server)
     line = worker._started()
     line.send(found[0])
-    line.close()  # as when the process is killed, while the worker judges
+    # As when the process is killed while the worker judges, or before it has read the answer.
+    assert line.poll(60 if answered else 0) is answered
+    line.close()
     assert forked(worker).wait(60)
     worker.end()
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_worker_whose_last_answer_nobody_reads_ends_without_a_word(
-    server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
+def test_a_worker_that_has_no_place_to_judge_in_says_why(
+    server: Server, found: list[Submission]
 ) -> None:
-    worker = worker_of(server)
-    line = worker._started()
-    line.send(found[0])
-    assert line.poll(60)
-    line.close()  # as when the process is killed before it has read it
-    assert forked(worker).wait(60)
+    on_a_gpu = replace(settings(2), device="cuda")
+    worker = Worker(on_a_gpu, False, None, server.zygote)
+    with pytest.raises(SandboxError, match="the driver of cuda is beyond the jail's reach"):
+        worker.grade(found[0])
     worker.end()
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_what_kills_every_worker_is_said(
