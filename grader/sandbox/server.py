@@ -75,14 +75,23 @@ def serve(control: socket.socket, examiner: int, jail: Jail) -> None:
                 poll.unregister(fd)
                 report_end(fd, *children.pop(fd))
                 continue
-            if fd == examiner:
+            asked = None if fd == examiner else request(control)
+            if asked is None:
                 end(children)
-            data, fds, *_ = socket.recv_fds(control, 65536, 2)
-            if not data:
-                end(children)
-            pidfd, pid = start(control, jail, Limits(**json.loads(data)), *fds)
-            children[pidfd] = pid, fds[1]
-            poll.register(pidfd, select.POLLIN)
+            data, fds = asked
+            with contextlib.suppress(ConnectionError):  # who asked has ended, which is heard next
+                pidfd, pid = start(control, jail, Limits(**json.loads(data)), *fds)
+                children[pidfd] = pid, fds[1]
+                poll.register(pidfd, select.POLLIN)
+
+
+def request(control: socket.socket) -> tuple[bytes, list[int]] | None:
+    """What is asked for, and the file descriptors that came with it; None if nobody asks."""
+    try:
+        data, fds, *_ = socket.recv_fds(control, 65536, 2)
+    except ConnectionError:  # the examiner was killed with something unread
+        return None
+    return (data, fds) if data else None
 
 
 def start(
