@@ -11,8 +11,6 @@ float64: the bound of `properties.tolerance` for the scores that a wrong scale m
 number. No two misconceptions of the catalogue come that near to each other.
 """
 
-import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +22,7 @@ from properties import dropped, tomography
 from properties.case import Case, Content, MaskForm
 from properties.contract import Returns, Trait
 from properties.instance import Instance
+from properties.menu import Candidate, Names, is_finite, menu, order, with_habits
 from properties.oracle import scale_of
 from properties.subject import How
 from properties.tolerance import PRECISIONS
@@ -31,7 +30,6 @@ from properties.trial import Bench, Trial
 from properties.violation import Status, SubmissionFailed, Violation
 from reference import Parameters
 from reference.misconceptions import CATALOGUE, Misconception
-from reference.missteps.scores import lowest, no_nan, raised_by
 from reference.recipe import LINEAR, RIGHT, Change, Given, Kitchen, Recipe, Steps
 
 CASES = (
@@ -100,16 +98,6 @@ EXTREME = tuple(
 
 ENOUGH = 3
 """how many answers there must be to explain"""
-
-WAYS = 4
-"""how many ways to make a mistake are tried beside another one"""
-
-HABITS: tuple[Change, ...] = (
-    {"hide": lowest},
-    {"hide": raised_by(-1e9)},
-    {"use": no_nan},
-)
-"""What else people do where a row with nothing but −∞ gives NaN."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +195,11 @@ class Sample:
                 answer, other, self._tolerances, self._finite, strict=True
             )
         )
+
+    def near(self, known: Sequence[Misconception], *, pairs: bool) -> Iterator[Candidate]:
+        """The mistakes, or pairs of them, that may explain this answer."""
+        wanted = order(self.given, self.base, known, pairs=pairs)
+        return menu(wanted).near(self.answer or (), self._tolerances)
 
     def explained_by(self, recipe: Recipe) -> bool:
         """Whether a recipe gives this answer, as far as there is one."""
@@ -312,18 +305,16 @@ def _explanation(
         return ()
     others = [sample for sample in samples if sample is not first]
     with torch.no_grad():
-        for candidates in (_singles(first, known), _pairs(first, known) if pairs else ()):
+        for together in (False, True) if pairs else (False,):
             found = [
                 (names, recipe)
-                for names, recipe in candidates
+                for names, change in first.near(known, pairs=together)
+                for recipe in _fitting(first, change)
                 if all(sample.explained_by(recipe) for sample in others)
             ]
             if found:
                 return _findings(found, samples)
     return ()
-
-
-Names = tuple[Misconception, ...]
 
 
 def _findings(
@@ -336,35 +327,6 @@ def _findings(
     return tuple(Finding(each, matched, len(samples), tuple(alike), recipe) for each in best)
 
 
-def _singles(sample: Sample, known: Sequence[Misconception]) -> Iterator[tuple[Names, Recipe]]:
-    """The mistakes that explain a sample."""
-    for each in known:
-        for change in each.changes:
-            for recipe in _fitting(sample, change):
-                yield (each,), recipe
-
-
-def _pairs(sample: Sample, known: Sequence[Misconception]) -> Iterator[tuple[Names, Recipe]]:
-    """Two mistakes in different steps that explain a sample together."""
-    common = [
-        (each, change)
-        for each in known
-        for change in each.changes[:WAYS]
-        if not each.rare and _matters(sample, change)
-    ]
-    for (one, change), (other, another) in itertools.combinations(common, 2):
-        if one is not other and not change.keys() & another.keys():
-            for recipe in _fitting(sample, {**change, **another}):
-                yield (one, other), recipe
-
-
-def _matters(sample: Sample, change: Change) -> bool:
-    """Whether a change is seen on a sample."""
-    steps = sample.kitchen.follow(sample.base.with_(change))
-    right = sample.right.answer
-    return steps is None or not all(map(torch.equal, steps.answer, right))
-
-
 def _fitting(sample: Sample, change: Change) -> Iterator[Recipe]:
     """A recipe with a change if it explains a sample; and with what people do about NaN."""
     recipe = sample.base.with_(change)
@@ -375,7 +337,5 @@ def _fitting(sample: Sample, change: Change) -> Iterator[Recipe]:
     if explains:
         yield recipe
     # Where there is no NaN here, there may be one on other samples.
-    if explains or not all(math.isfinite(t.sum()) for t in steps.answer):
-        for habit in HABITS:
-            if not habit.keys() & change.keys() and sample.explained_by(recipe.with_(habit)):
-                yield recipe.with_(habit)
+    if explains or not is_finite(steps.answer):
+        yield from filter(sample.explained_by, with_habits(sample.base, change))

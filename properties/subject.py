@@ -74,8 +74,11 @@ class Module(Protocol):
     def tensors(self) -> Mapping[str, TensorInfo]:
         """The registered parameters and buffers, by state-dict name."""
 
-    def read(self, paths: Sequence[str]) -> Mapping[str, Tensor]:
-        """Tensors by attribute path, registered or not; those that do not exist are left out."""
+    def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
+        """Tensors by attribute path, registered or not; those that do not exist are left out.
+
+        Without paths all that are registered.
+        """
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         """Set tensors by attribute path; an unregistered tensor is replaced."""

@@ -85,6 +85,10 @@ class Trial:
     def output(self) -> Tensor:
         return self.answer[0]
 
+    def undisturbed(self) -> None:
+        """Get the answer to the case itself before anything is done that might change it."""
+        self.answer  # noqa: B018  # it is kept
+
     @property
     def allowed(self) -> Allowed:
         """How far the output may be from the exact one."""

@@ -101,8 +101,9 @@ class ChannelModule:
     def tensors(self) -> Mapping[str, TensorInfo]:
         return taken(self._ask("tensors"), _Described).tensors
 
-    def read(self, paths: Sequence[str]) -> Mapping[str, Tensor]:
-        return dict(self._ask("fetch", paths=list(paths)).tensors)
+    def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
+        wanted = None if paths is None else list(paths)
+        return dict(self._ask("fetch", paths=wanted).tensors)
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("write", named(tensors), device=self.device)

@@ -210,9 +210,12 @@ class Host:
         return {"tensors": {} if module is None else paths.registered(module)}, ()
 
     def fetch(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """The numbers at these paths; those that do not exist are left out."""
+        """The numbers at these paths, or of all that is registered; what does not exist is not."""
         target = self.objects[meta["handle"]]
-        found = {path: paths.find(target, path) for path in meta["paths"]}
+        wanted = meta["paths"]
+        if wanted is None:
+            wanted = self.tensors(meta, {})[0]["tensors"]
+        found = {path: paths.find(target, path) for path in wanted}
         return {}, named({p: sendable(t) for p, t in found.items() if t is not None})
 
     def write(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
