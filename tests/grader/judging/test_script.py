@@ -187,6 +187,16 @@ def test_what_remembers_is_judged_claim_by_claim(stem: str) -> None:
     assert all_at_once(source) == one_by_one(source)
 
 
+def test_a_claim_about_disturbance_asks_first_what_is_answered_without() -> None:
+    path = EXERCISE.folder / "answers" / "wrong" / "mask_shared_by_instances.py"
+    bench = Bench(subject_of(path.read_text(encoding="utf-8")), EXERCISE.contract)
+    claim = next(c for c in EXERCISE.properties if c.name == "other_instances_do_not_matter")
+    [case] = EXERCISE.plan()[claim]
+    # A module that has been made already, and has not answered yet, is disturbed like the other.
+    assert bench.trial(case).instance is not None
+    assert first_trouble(claim, bench, [case]).status is Status.FAILED
+
+
 def test_what_disturbs_other_modules_fails_the_claim_that_says_so() -> None:
     exercise = BY_SLUG["two_dimensional_output"]
     path = exercise.folder / "answers" / "wrong" / "shared_module.py"

@@ -289,8 +289,14 @@ def test_paths_that_lead_nowhere_are_left_out_when_read_and_refused_when_written
         module.write({"heads": torch.ones(1)})
 
 
+def test_without_paths_all_that_is_registered_is_read() -> None:
+    module = made(Tree)
+    assert list(module.read(None)) == list(module.tensors())
+
+
 def test_a_function_and_a_plain_object_register_nothing() -> None:
     assert function(lambda x: x).tensors() == {}
+    assert function(lambda x: x).read(None) == {}
 
 
 # ------------------------------------------------------------------- move, copy, drop
