@@ -33,7 +33,7 @@ HABITS: tuple[Change, ...] = (
 """What else people do where a row with nothing but −∞ gives NaN."""
 
 KEPT = 16
-"""so many menus, the ones used last: a few megabytes each at most"""
+"""so many menus, the ones used last: a few megabytes each, 25 for a layer of GPT-2"""
 
 Names = tuple[Misconception, ...]
 Candidate = tuple[Names, Change]
