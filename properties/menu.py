@@ -2,7 +2,7 @@
 
 Theory
 ------
-A submission is compared with a thousand recipes on the first case that it got wrong. What they give
+A submission is compared with thousands of recipes on the first case that it got wrong. What they give
 there does not depend on the submission, and the cases are always the same. So it is kept, as rows
 of numbers, and an answer is compared with all rows at once. What comes near is then looked at as if
 it had been followed alone (`properties.diagnosis`): a menu only spares what cannot explain it.
@@ -75,9 +75,8 @@ class Menu:
         if not len(owners):
             return
         numbers = _flat(answer)
-        allowed = torch.cat(
-            [torch.full((t.numel(),), limit) for t, limit in zip(answer, tolerances, strict=True)]
-        )
+        sizes = torch.tensor([t.numel() for t in answer])
+        allowed = torch.tensor(tolerances, dtype=torch.float64).repeat_interleave(sizes)
         finite = numbers.isfinite()
         close = ((rows - numbers).abs() <= allowed) | ~finite
         alike = (rows.isfinite() == finite).all(1) & close.all(1)

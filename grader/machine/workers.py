@@ -272,12 +272,13 @@ def work(line: Connection, zygote: Zygote | None = None) -> None:
         task: Task = line.recv()
         _settle(task)
         settings = replace(task.settings, exercise=BY_SLUG.get(task.slug or ""))
-        with sandbox(trusted=task.trusted, device=settings.device, ahead=zygote) as place:
-            gc.freeze()
-            _answer(line, place, settings)
-    except SandboxError as error:  # there is no place to judge in: whoever asks is told why
-        line.recv()
-        line.send(error)
+        try:
+            with sandbox(trusted=task.trusted, device=settings.device, ahead=zygote) as place:
+                gc.freeze()
+                _answer(line, place, settings)
+        except SandboxError as error:  # there is no place to judge in: whoever asks is told why
+            line.recv()
+            line.send(error)
     except (EOFError, ConnectionError):  # reset, if it never read the last answer
         return
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from properties.contract import Contract
 from properties.diagnosis import CASES, Sample, given_in
-from properties.menu import Candidate, Order, menu, order, with_habits
+from properties.menu import Candidate, Menu, Order, menu, order, with_habits
 from properties.rehearsal import Nobody
 from properties.trial import Bench, Trial
 from reference.misconceptions import CATALOGUE
@@ -15,9 +16,8 @@ from tests.properties.contracts import MASKED, MULTI_HEAD
 KNOWN = [each for each in CATALOGUE if not each.rare][::3]
 
 
-def given(contract: object = MULTI_HEAD, case: int = 0) -> Given:
-    asked = MASKED if contract is MASKED else MULTI_HEAD
-    trial = Trial(Bench(Nobody(), asked), asked, asked.fit(CASES[case]))
+def given(contract: Contract = MULTI_HEAD, case: int = 0) -> Given:
+    trial = Trial(Bench(Nobody(), contract), contract, contract.fit(CASES[case]))
     return given_in(trial, trial.x, trial.parameters)
 
 
@@ -87,6 +87,15 @@ def test_what_has_another_shape_or_is_off_comes_near_nothing() -> None:
     right = sample(()).right.answer
     for answer in ((right[0][:, :-1],), (right[0], right[0]), (right[0] + 1e3,)):
         assert list(sample(answer).near(KNOWN, pairs=True)) == []
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1 - 1e-9, 1), (1 + 1e-9, 0)])
+def test_what_is_near_ends_where_the_tolerance_does(share: float, expected: int) -> None:
+    row = torch.zeros(1, 2, dtype=torch.float64)
+    one = Menu((((), {}),), {((2,),): (torch.tensor([0]), row)})
+    limit = 1e-13 / 3  # no number of float32
+    off = (torch.tensor([0.0, limit * share], dtype=torch.float64),)
+    assert len(list(one.near(off, [limit]))) == expected
 
 
 def test_a_menu_is_made_once_for_what_is_given() -> None:
