@@ -2,10 +2,11 @@
 
 Theory
 ------
-A submission is compared with thousands of recipes on the first case that it got wrong. What they give
-there does not depend on the submission, and the cases are always the same. So it is kept, as rows
-of numbers, and an answer is compared with all rows at once. What comes near is then looked at as if
-it had been followed alone (`properties.diagnosis`): a menu only spares what cannot explain it.
+A submission is compared with thousands of recipes on the first case that it got wrong. What these
+give there does not depend on the submission, and the cases are always the same. So it is kept, as
+rows of numbers, and an answer is compared with all rows at once. What comes near is then looked at
+as if it had been followed alone (`properties.diagnosis`): a menu only spares what cannot explain
+it.
 """
 
 import functools
