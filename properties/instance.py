@@ -42,6 +42,32 @@ class Instance:
             self.subject.call(self.contract.name, [self.holder, self.module])
         self.current = parameters
 
+    def load(self, parameters: Parameters) -> None:
+        """Give it these parameters by way of its state dict."""
+        dtype = DTYPES[self.case.dtype]
+        stored = self.contract.stored(parameters, self.case)
+        self.holder.load({path: tensor.to(dtype) for path, tensor in stored})
+        self.current = parameters
+
+    def read(self) -> Parameters:
+        """The parameters that it has now, in float64. Raises Violation where one is missing."""
+        found = self.holder.read(list(self.contract.paths(self.case)))
+        doubles = {path: tensor.double() for path, tensor in found.items()}
+        return Parameters(**self.contract.canonical(doubles, self.case))
+
+    def descend(self, x: Tensor, cotangent: Tensor, mask: Tensor | None, rate: float) -> None:
+        """Take a step of gradient descent on sum(output * cotangent)."""
+        given = cotangent.to(DTYPES[self.case.dtype])
+        given = given if self.batched else given[0]
+        self.module.descend(self.inputs(x, None), given, mask, rate)
+        self.current = None
+
+    def copy(self, way: str) -> "Instance":
+        """Another one with the same state: by "deepcopy", or through "state_dict"."""
+        module = self.module.copy(way)
+        holder = module if self.holder is self.module else self.holder
+        return replace(self, module=module, holder=holder)
+
     def inputs(self, x: Tensor, mask: Tensor | None) -> list[Tensor]:
         """The arguments of the call, in order."""
         own = x if self.batched else x[0]

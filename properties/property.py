@@ -116,7 +116,12 @@ class Verdict:
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.failure is not None:
-            rows = (("got", str(self.failure)), ("on", self.on), ("hint", self._hint))
+            rows = (
+                ("got", str(self.failure)),
+                ("after", self.failure.after),
+                ("on", self.on),
+                ("hint", self._hint),
+            )
             shown = [f"  {name:<9} {text}" for name, text in rows if text]
             return "\n".join([self.property.claim, *shown])
         if self.because is not None:

@@ -29,11 +29,12 @@ class TensorInfo:
 class How:
     """How `forward` is to be called.
 
-    `seed` seeds the random number generators before the call. `watched` asks which attention
+    `training` is None where the module stays in the mode that it is in. `seed` seeds the random
+    number generators before the call. `watched` asks which attention
     functions of torch the call went through.
     """
 
-    training: bool = False
+    training: bool | None = False
     seed: int | None = None
     memory: str = "contiguous"
     grad: str = "no_grad"  # "no_grad", "inference" or "grad"
@@ -82,6 +83,17 @@ class Module(Protocol):
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         """Set tensors by attribute path; an unregistered tensor is replaced."""
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """`load_state_dict` with its own state, but for these entries."""
+
+    def descend(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
+    ) -> None:
+        """One step of gradient descent on sum(output * cotangent), for all that an optimizer sees.
+
+        In evaluation mode. Each of `parameters()` moves by `rate` times its gradient.
+        """
 
     def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
         """Call it once."""

@@ -59,6 +59,8 @@ class Violation(Exception):
     claim: str = ""
     case: str = ""
     hint: str = ""
+    after: str = ""
+    """what was done before, where it takes that to fail"""
 
     def on(self, claim: str, case: str, hint: str) -> "Violation":
         return replace(self, claim=claim, case=case, hint=self.hint or hint)
@@ -68,6 +70,7 @@ class Violation(Exception):
         rows = (
             ("expected", f"{self.expected}{at}"),
             ("got", self.got),
+            ("after", self.after),
             ("on", self.case),
             ("hint", self.hint),
         )
@@ -92,6 +95,8 @@ class SubmissionFailed(Exception):
     message: str
     cell: int | None = None
     line: int | None = None
+    after: str = ""
+    """what was done before, where it takes that to fail"""
 
     def __str__(self) -> str:
         return f"{self.message}{place(self.cell, self.line)}"

@@ -108,6 +108,15 @@ class ChannelModule:
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("write", named(tensors), device=self.device)
 
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self._ask("restore", named(tensors), device=self.device)
+
+    def descend(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
+    ) -> None:
+        sent = _with_cotangent(inputs, cotangent, mask)
+        self._ask("descend", named(sent), device=self.device, rate=rate)
+
     def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
         given = [tensor for tensor in inputs if tensor is not None]
         reply = self._ask(
@@ -147,9 +156,7 @@ class ChannelModule:
     def vjp(
         self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
     ) -> Gradients:
-        sent = {**{str(i): tensor for i, tensor in enumerate(inputs)}, "cotangent": cotangent}
-        if mask is not None:
-            sent["mask"] = mask
+        sent = _with_cotangent(inputs, cotangent, mask)
         reply = self._ask("vjp", named(sent), paths=list(paths), device=self.device)
         found = dict(reply.tensors)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
@@ -164,6 +171,13 @@ class ChannelModule:
     def copy(self, way: str) -> "ChannelModule":
         reply = self._ask("copy", way=way)
         return ChannelModule(self.subject, handle_of(reply), self.device)
+
+
+def _with_cotangent(
+    inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None
+) -> dict[str, Tensor]:
+    sent = {**{str(i): tensor for i, tensor in enumerate(inputs)}, "cotangent": cotangent}
+    return sent if mask is None else {**sent, "mask": mask}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from properties.invariants import (
     dropout,
     gradients,
     heads,
+    history,
     initialisation,
     masking,
     precision,
@@ -25,6 +26,7 @@ from properties.property import Property
 ALL: tuple[Property, ...] = (
     *contract.ALL,
     *purity.ALL,
+    *history.ALL,
     *batch.ALL,
     *values.ALL,
     *masking.ALL,

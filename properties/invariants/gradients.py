@@ -1,24 +1,31 @@
 """Training works: the gradients are those of the equation, and none is cut off."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from properties import comparison
 from properties.case import Content
 from properties.contract import Trait
+from properties.instance import construct
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
-from properties.materials import normal, rounded
+from properties.materials import normal, parameters_of, rounded
 from properties.oracle import ExactGradients
 from properties.preparing import at_least, with_values
 from properties.property import Claims, Group
-from properties.tolerance import Allowed
+from properties.subject import How
+from properties.tolerance import PRECISIONS, Allowed
 from properties.trial import Trial
 from properties.violation import Kind, Violation
+from reference import Parameters
 
 claims = Claims(Group.GRADIENTS, FORM)
 RIGHT = (it_equals_the_equation,)
 T = Trait
+STEP = 1e-5
 CUT = (
     "is there a detach(), .data, .item(), torch.no_grad(), a new tensor made of old numbers, or a "
     "change in place?"
@@ -89,17 +96,80 @@ def the_gradient_predicts_a_small_step(trial: Trial) -> None:
     if _only_as_exact_as_float32(trial):
         return  # its rounding, divided by the step, would hide the slope
     direction = rounded(normal(trial.case, "x2", *trial.x.shape), trial.case)
-    step = 1e-5
-    ahead, behind = trial.outputs(trial.x + step * direction, trial.x - step * direction)
-    slope = ((ahead - behind) / (2 * step) * trial.cotangent).sum().reshape(1)
-    gradient = trial.once(own_gradients).get("x")
-    if gradient is None:
-        raise Violation(Kind.VALUE, "a gradient", "none reaches it", "x")
-    predicted = (gradient.double() * direction).sum().reshape(1)
-    size = (exact_gradients(trial).scales["x"] * direction.abs()).sum().reshape(1)
-    # The third derivative contributes step² times a moderate multiple of the natural size.
+    ahead, behind = trial.outputs(trial.x + STEP * direction, trial.x - STEP * direction)
+    _must_predict(trial, {"x": direction}, ahead - behind)
+
+
+@claims(
+    T.TOKENS,
+    T.PROJECTED,
+    T.MODULE,
+    on=with_values(dtype="float64", sharpness=1, content=Content.NORMAL),
+    dtypes=("float64",),
+    limit=1,
+    hint=CUT,
+)
+def the_gradients_predict_a_small_step_of_the_weights(trial: Trial) -> None:
+    """A small step of all weights changes the output by as much as their gradients say."""
+    if _only_as_exact_as_float32(trial):
+        return  # its rounding, divided by the step, would hide the slope
+    here = dict(trial.parameters.items())
+    other = parameters_of(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
+    directions = dict(other.items())
+    ahead, behind = (
+        trial.run(parameters=Parameters(**{n: here[n] + step * directions[n] for n in here}))[0]
+        for step in (STEP, -STEP)
+    )
+    _must_predict(trial, directions, ahead - behind)
+
+
+def _must_predict(trial: Trial, directions: Mapping[str, Tensor], change: Tensor) -> None:
+    """Raises Violation unless the gradients say how the output changes over two small steps."""
+    own, exact = trial.once(own_gradients), trial.once(exact_gradients)
+    slope = (change / (2 * STEP) * trial.cotangent).sum().reshape(1)
+    predicted, size = torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    for name, direction in directions.items():
+        gradient = own.get(name)
+        if gradient is None and bool(exact.values[name].any()):
+            where = name if name == "x" else trial.contract.called(name)
+            raise Violation(Kind.VALUE, "a gradient", "none reaches it", where)
+        if gradient is not None:
+            predicted += (gradient.double() * direction).sum()
+        size += (exact.scales[name] * direction.abs()).sum()
+    # The third derivative contributes STEP² times a moderate multiple of the natural size.
     allowed = Allowed(1e-6 * size, 1e-6 * size)
     comparison.agree(predicted, slope, allowed, "change predicted by the gradient")
+
+
+@claims(
+    T.TOKENS,
+    T.PROJECTED,
+    T.MODULE,
+    T.INITIALISED,
+    after=(*RIGHT, the_gradients_of_the_weights_are_right),
+    on=at_least(tokens=3),
+    limit=1,
+    hint="every weight must be a parameter of the module: nn.Parameter, nn.Linear, nn.ModuleList",
+)
+def a_training_step_moves_every_weight(trial: Trial) -> None:
+    """A step of gradient descent moves every weight by its gradient, and the output follows."""
+    instance = construct(trial.bench.subject, trial.contract, trial.case)
+    instance.set(trial.parameters)
+    exact = trial.once(exact_gradients)
+    rate = 0.25 / max(float(gradient.abs().max()) for gradient in exact.values.values())
+    instance.descend(trial.x, trial.cotangent, trial.mask, rate)
+    moved = instance.read()
+    for name, before in trial.parameters.items():
+        limit = exact.allowed(name)
+        own = 2 * PRECISIONS[trial.case.dtype].u * before.abs()
+        slack = Allowed(rate * limit.exact + own, rate * limit.float32 + own)
+        where = f"{trial.contract.called(name)} after the step"
+        trial.must_equal(getattr(moved, name), before - rate * exact.values[name], slack, where)
+    # Not by what is read but by what it does: these are the weights that the output is made with.
+    answer = tuple(
+        output.double() for output in instance.forward(trial.x, trial.mask, How()).outputs
+    )
+    trial.must_match(answer, trial.expect(parameters=moved))
 
 
 def _only_as_exact_as_float32(trial: Trial) -> bool:
@@ -113,4 +183,6 @@ ALL = (
     the_gradients_of_the_weights_are_right,
     every_weight_gets_a_gradient,
     the_gradient_predicts_a_small_step,
+    the_gradients_predict_a_small_step_of_the_weights,
+    a_training_step_moves_every_weight,
 )

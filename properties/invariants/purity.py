@@ -8,7 +8,7 @@ from torch import Tensor
 from properties.contract import Entry, Trait
 from properties.instance import construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
-from properties.materials import tokens_of
+from properties.materials import MASK_DTYPES, parameters_of, tokens_of
 from properties.preparing import at_least, both, with_values
 from properties.property import Claims, Group
 from properties.subject import How, Module
@@ -45,13 +45,22 @@ def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
 
 
 @claims(
-    limit=2, hint="operations ending in _ and x[...] = ... write into their input; work on a copy"
+    limit=3, hint="operations ending in _ and x[...] = ... write into their input; work on a copy"
 )
 def the_input_is_left_unchanged(trial: Trial) -> None:
-    """The input is the same after the call as before."""
+    """The input and the mask, of whatever type, are the same after the call as before."""
     trial.instance.set(trial.parameters)
-    given = trial.instance.inputs(trial.x, trial.mask)
-    after = trial.returned().inputs_after
+    mask = trial.mask
+    masks = [None] if mask is None else [mask.to(dtype) for dtype in MASK_DTYPES.values()]
+    for training in (False, True) if trial.contract.has(Trait.MODULE) else (False,):
+        for each in masks:
+            how = How(training=training, seed=1, memory=trial.case.memory.value)
+            _inputs_stay(trial, each, how)
+
+
+def _inputs_stay(trial: Trial, mask: Tensor | None, how: How) -> None:
+    given = trial.instance.inputs(trial.x, mask)
+    after = trial.returned(mask=mask, how=how).inputs_after
     named = trial.contract.call if trial.contract.entry is Entry.FUNCTION else ("x", "mask")
     for before, now, name in zip(given, after, named, strict=False):
         now = now if trial.instance.batched or before.dim() == now.dim() else now[0]
@@ -78,38 +87,6 @@ def parameters_and_buffers_are_left_unchanged(trial: Trial) -> None:
         _identical(after[name].double(), tensor.double(), name, "the call changed it")
 
 
-@claims(
-    T.TOKENS,
-    limit=1,
-    on=USUAL,
-    hint="is something kept in `self` (or outside) from one call to the next?",
-)
-def earlier_calls_do_not_matter(trial: Trial) -> None:
-    """What it was called with before, of any length, in training or not, changes no answer."""
-    trial.undisturbed()
-    instance = construct(trial.bench.subject, trial.contract, trial.case)
-    other = tokens_of(trial.case, trial.contract, "x2")
-    trial.run(other[:1, :1], mask=None, how=How(), instance=instance)
-    trial.run(other, how=How(training=True, seed=1), instance=instance)
-    trial.must_be_as_before(trial.run(instance=instance))
-
-
-@claims(
-    T.TOKENS, T.MODULE, limit=1, on=USUAL, hint="keep state in `self`, not in the class or a global"
-)
-def other_instances_do_not_matter(trial: Trial) -> None:
-    """Two instances alive at the same time do not disturb each other."""
-    trial.undisturbed()
-    mine = construct(trial.bench.subject, trial.contract, trial.case)
-    mine.set(trial.parameters)
-    wide = replace(trial.case, heads=trial.case.heads + 1, context_length=trial.case.tokens + 2)
-    # Of the same size, too: a module may be kept by its arguments and given out again.
-    for size in (trial.case, wide, replace(wide, tokens=1, context_length=1)):
-        other = trial.contract.fit(replace(size, seed=trial.case.seed + 1))
-        trial.bench.fresh(other).run()
-    trial.must_be_as_before(trial.run(instance=mine))
-
-
 @claims(limit=1, on=USUAL, hint="return a new tensor, not one that the module keeps and reuses")
 def earlier_results_are_left_unchanged(trial: Trial) -> None:
     """A result handed out earlier is not changed by a later call."""
@@ -123,10 +100,16 @@ def earlier_results_are_left_unchanged(trial: Trial) -> None:
 @claims(T.MODULE, limit=1, on=USUAL, hint="leave self.training to train() and eval()")
 def the_training_flag_is_left_alone(trial: Trial) -> None:
     """Calling it does not switch between training and evaluation."""
+    drops = trial.contract.has(Trait.DROPOUT)
     for training in (False, True):
-        after = trial.returned(how=How(training=training, seed=1)).training_after
-        if after is not training:
-            raise Violation(Kind.VALUE, f"training={training} after the call", f"it is {after}")
+        first = trial.returned(how=How(training=training, seed=1))
+        if first.training_after is not training:
+            got = f"it is {first.training_after}"
+            raise Violation(Kind.VALUE, f"training={training} after the call", got)
+        # What the flag does is seen: left in its mode, it drops the same weights, or none, again.
+        again = trial.returned(how=How(training=None if drops else training, seed=1))
+        what = f"output of a second call with training={training}"
+        _identical(again.outputs[0], first.outputs[0], what, "it changed its mode")
 
 
 @claims(
@@ -138,13 +121,13 @@ def the_training_flag_is_left_alone(trial: Trial) -> None:
     hint="what forward needs must be a parameter or a buffer",
 )
 def its_state_dict_carries_everything(trial: Trial) -> None:
-    """Another instance that loads its state_dict gives the same output."""
+    """Another instance that loads its state_dict gives the same output, and is another one."""
     _copy_agrees(trial, "state_dict")
 
 
 @claims(T.MODULE, limit=1, on=USUAL, hint="is something outside the module part of its state?")
 def a_deep_copy_gives_the_same_output(trial: Trial) -> None:
-    """A deep copy of it gives the same output."""
+    """A deep copy of it gives the same output, and is trained without changing the original."""
     _copy_agrees(trial, "deepcopy")
 
 
@@ -152,8 +135,18 @@ def _copy_agrees(trial: Trial, way: str) -> None:
     # A fresh one: results that a module keeps for show cannot be copied with their gradients.
     instance = construct(trial.bench.subject, trial.contract, trial.case)
     instance.set(trial.parameters)
-    copy = replace(instance, module=instance.module.copy(way))
+    copy = instance.copy(way)
     trial.must_be_as_before(trial.run(instance=copy))
+    if not trial.contract.has(Trait.INITIALISED):
+        return
+    # As if it were trained further: it must use its own weights, and the other one its own.
+    other = parameters_of(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
+    changed = trial.run(parameters=other, instance=copy)[0]
+    trial.must_be_as_before(trial.run(instance=instance))
+    fresh = construct(trial.bench.subject, trial.contract, trial.case)
+    wanted = trial.run(parameters=other, instance=fresh)[0]
+    allowed = trial.expect(parameters=other).allowed[0]
+    trial.must_stay(changed, wanted, allowed, "output of the copy with other weights")
 
 
 def _state(module: Module) -> dict[str, Tensor]:
@@ -179,8 +172,6 @@ ALL = (
     the_input_is_left_unchanged,
     the_config_is_left_unchanged,
     parameters_and_buffers_are_left_unchanged,
-    earlier_calls_do_not_matter,
-    other_instances_do_not_matter,
     earlier_results_are_left_unchanged,
     the_training_flag_is_left_alone,
     its_state_dict_carries_everything,

@@ -27,8 +27,10 @@ def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) 
     return maker(*(arguments[name] for name in nameless), **rest)
 
 
-def set_training(target: object, training: bool) -> None:
-    """train() or eval(), for what knows the difference."""
+def set_training(target: object, training: bool | None) -> None:
+    """train() or eval(), for what knows the difference; None leaves it in its mode."""
+    if training is None:
+        return
     if isinstance(target, nn.Module) and target.training is not training:
         target.train(training)
 

@@ -2,7 +2,7 @@
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
 read, units, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward,
-answer, vjp, move, copy, drop; or a series of them at once.
+answer, vjp, descend, restore, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.judging.subject`). It imports none of the rooms that know what is right.
 """
@@ -18,14 +18,12 @@ import torch
 from torch import Tensor
 
 from grader.sandbox.wire import Message, named, positional
-from grader.sandbox.worker import paths
+from grader.sandbox.worker import learning, paths
 from grader.sandbox.worker.calling import (
     call_by_name_or_place,
     changed,
     form_of,
-    gradients,
     laid_out,
-    leaves_without_gradient,
     sendable,
     set_training,
     tensors_of,
@@ -103,6 +101,8 @@ class Host:
             "answer": self.answers,
             "series": self.series,
             "vjp": self.vjp,
+            "descend": self.descend,
+            "restore": self.restore,
             "move": self.move,
             "copy": self.copy,
             "drop": self.drop,
@@ -310,24 +310,19 @@ class Host:
     def vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
         target = self.objects[meta["handle"]]
-        device = meta["device"]
-        cotangent = tensors.pop("cotangent").to(device)
-        mask = tensors.pop("mask", None)
-        inputs = [tensor.to(device).requires_grad_() for tensor in tensors.values()]
-        set_training(target, False)
-        plain = list(leaves_without_gradient(target, meta["paths"]))
-        leaves = paths.leaves(target, meta["paths"])
-        try:
-            with torch.enable_grad():
-                result = target(*inputs, *(() if mask is None else (mask.to(device),)))
-                output = tensors_of(result)[0]
-                found = gradients(output, [*inputs, *leaves.values()], cotangent)
-        finally:
-            for tensor in plain:
-                tensor.requires_grad_(False)
-        names = [*(f"input {i}" for i in range(len(inputs))), *leaves]
-        given = {n: sendable(g) for n, g in zip(names, found, strict=True) if g is not None}
-        return {}, named(given)
+        found = learning.vector_jacobian(target, meta["paths"], tensors, meta["device"])
+        return {}, named(found)
+
+    def descend(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """One step of gradient descent."""
+        learning.descend(self.objects[meta["handle"]], tensors, meta["device"], meta["rate"])
+        return {}, ()
+
+    def restore(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Load weights by way of the state dict."""
+        there = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
+        learning.load(self.objects[meta["handle"]], there)
+        return {}, ()
 
     def move(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """`.to(dtype)` and `.to(device)`."""

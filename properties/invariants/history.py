@@ -1,0 +1,115 @@
+"""What happened before changes no answer: earlier calls, other modules, training, copies, loading.
+
+`properties/histories.py` explains how. These are claims about memory, each with the kind of step
+that its name says; the last one mixes them all.
+"""
+
+from properties.contract import Trait
+from properties.histories import (
+    GRADIENTS,
+    IN_TRAINING,
+    ONE_TOKEN,
+    WHOLE,
+    in_some_order,
+    must_change_nothing,
+)
+from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
+from properties.property import Claims, Group
+from properties.steps import (
+    Rebuild,
+    calls,
+    evaluations,
+    for_histories,
+    others,
+    transfers,
+)
+from properties.trial import Trial
+
+claims = Claims(Group.PURITY, FORM)
+T = Trait
+SEVERAL = 14
+"""So many steps of all kinds are mixed."""
+
+
+@claims(
+    T.TOKENS,
+    limit=1,
+    on=for_histories,
+    dtypes=("float64",),
+    hint="is something kept in `self` (or outside) from one call to the next?",
+)
+def earlier_calls_do_not_matter(trial: Trial) -> None:
+    """What it was called with before, of any length, in training or not, changes no answer."""
+    steps = in_some_order(trial, calls(trial))
+    must_change_nothing(trial, steps, (WHOLE, ONE_TOKEN, GRADIENTS))
+
+
+@claims(
+    T.TOKENS,
+    T.MODULE,
+    limit=1,
+    on=for_histories,
+    dtypes=("float64",),
+    hint="keep sizes and state in `self`, not in the class or a global",
+)
+def other_instances_do_not_matter(trial: Trial) -> None:
+    """Other modules alive at the same time, of other sizes, change no answer."""
+    built = in_some_order(trial, others(trial))
+    steps = [step for other in built for step in (other, Rebuild())]
+    must_change_nothing(trial, steps, (WHOLE, IN_TRAINING))
+
+
+@claims(
+    T.DROPOUT,
+    limit=1,
+    on=for_histories,
+    dtypes=("float64",),
+    hint="leave the rate and self.training to nn.Dropout, train() and eval()",
+)
+def training_drops_again_after_an_evaluation(trial: Trial) -> None:
+    """After evaluations, and whatever else came between, training drops as it did at first."""
+    must_change_nothing(trial, in_some_order(trial, evaluations(trial)), (IN_TRAINING,))
+
+
+@claims(
+    T.MODULE,
+    T.INITIALISED,
+    after=(the_weights_are_registered_and_trainable,),
+    limit=1,
+    on=for_histories,
+    dtypes=("float64",),
+    hint="is something computed from the weights kept, or shared with copies?",
+)
+def loading_moving_and_copying_leave_no_trace(trial: Trial) -> None:
+    """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
+    must_change_nothing(trial, in_some_order(trial, transfers(trial)), (WHOLE, GRADIENTS))
+
+
+@claims(
+    T.MODULE,
+    T.TOKENS,
+    T.INITIALISED,
+    after=(
+        earlier_calls_do_not_matter,
+        other_instances_do_not_matter,
+        loading_moving_and_copying_leave_no_trace,
+    ),
+    limit=1,
+    on=for_histories,
+    dtypes=("float64",),
+    hint="is something kept that only some order of calls brings to light?",
+)
+def no_order_of_events_matters(trial: Trial) -> None:
+    """Calls, other modules, training, loading and copies, in any order, change no answer."""
+    steps = [*calls(trial), *others(trial), *evaluations(trial), *transfers(trial)]
+    mixed = in_some_order(trial, steps, min(SEVERAL, len(steps)))
+    must_change_nothing(trial, mixed, (WHOLE, IN_TRAINING, ONE_TOKEN, GRADIENTS))
+
+
+ALL = (
+    earlier_calls_do_not_matter,
+    other_instances_do_not_matter,
+    training_drops_again_after_an_evaluation,
+    loading_moving_and_copying_leave_no_trace,
+    no_order_of_events_matters,
+)
