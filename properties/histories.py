@@ -37,6 +37,8 @@ from properties.violation import Status, SubmissionFailed, Violation
 
 ATTEMPTS = 60
 """So many shorter histories are tried when one goes wrong."""
+LARGE = 8
+"""times the tokens: the scores, 64 times as large, show what is clamped or shifted"""
 Trouble = Violation | SubmissionFailed
 
 
@@ -88,6 +90,15 @@ def _first_token(trial: Trial) -> tuple[Tensor, Tensor | None]:
     return trial.x[:, :1], mask
 
 
+def _large(trial: Trial, instance: Instance) -> dict[str, Tensor]:
+    x = trial.x * LARGE
+    return {"output for large tokens": trial.run(x, how=How(), instance=instance)[0]}
+
+
+def _large_limits(trial: Trial) -> dict[str, Allowed]:
+    return {"output for large tokens": trial.expect(trial.x * LARGE).allowed[0]}
+
+
 def _in_training(trial: Trial, instance: Instance) -> dict[str, Tensor]:
     how = How(training=True, seed=SEED)
     return {"output in training": trial.run(how=how, instance=instance)[0]}
@@ -122,6 +133,7 @@ def _gradient_limits(trial: Trial) -> dict[str, Allowed]:
 
 WHOLE = Probe("a call", _outputs, _output_limits)
 ONE_TOKEN = Probe("a call with one token", _one_token, _one_token_limits)
+LARGE_TOKENS = Probe("a call with large tokens", _large, _large_limits)
 IN_TRAINING = Probe("a call in training", _in_training, _training_limits)
 GRADIENTS = Probe("a backward pass", _gradients, _gradient_limits)
 

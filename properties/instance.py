@@ -103,6 +103,12 @@ class Instance:
             inputs_after=tuple(t.unsqueeze(0) for t in returned.inputs_after),
         )
 
+    def refill(self, first: Tensor, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+        """The outputs for these, in tensors that held `first` and no blocks in a call before."""
+        ones = None if mask is None else torch.ones_like(mask)
+        outputs = self.module.refill(self.inputs(first, ones), self.inputs(x, mask))
+        return outputs if self.batched else tuple(output.unsqueeze(0) for output in outputs)
+
     def vjp(self, x: Tensor, cotangent: Tensor, mask: Tensor | None) -> dict[str, Tensor | None]:
         """The gradients of sum(output * cotangent), by canonical name; None where there is none."""
         inputs = self.inputs(x, None)

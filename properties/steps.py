@@ -23,6 +23,8 @@ SEED = 1
 """of the random numbers of a call in training: the same weights are dropped each time"""
 TRAINING = How(training=True, seed=SEED)
 RECORDING = How(grad="grad")
+MANY = 32
+"""So many calls are many: a counter or a running statistic shows by then."""
 
 
 def for_histories(case: Case) -> Case:
@@ -94,6 +96,8 @@ class Call:
 
     def __str__(self) -> str:
         mode = " in training" if self.how.training else ""
+        if self.how.times > 1:
+            return f"{self.how.times} calls{mode} with {_sizes(self.tokens, self.batch)}"
         more = ", no mask" * (not self.masked) + ", recording gradients" * (self.how == RECORDING)
         return f"a call{mode} with {_sizes(self.tokens, self.batch)}{more}"
 
@@ -176,10 +180,12 @@ class Load:
 
 @dataclass(frozen=True)
 class Move:
-    """The module is moved to float64, called there, and moved back."""
+    """A new module is first called in float64, and moved to its dtype then."""
 
     def take(self, scene: Scene) -> None:
-        trial, instance = scene.trial, scene.instance
+        trial = scene.trial
+        scene.others.append(scene.instance)
+        scene.instance = instance = unharmed(trial)
         instance.module.move("float64", None)
         try:
             moved = replace(instance, case=replace(trial.case, dtype="float64"))
@@ -188,7 +194,7 @@ class Move:
             instance.module.move(trial.case.dtype, None)
 
     def __str__(self) -> str:
-        return "moved to float64, called there, and moved back"
+        return "the module is built, called in float64 first, and moved to float32 then"
 
 
 @dataclass(frozen=True)
@@ -220,6 +226,7 @@ def calls(trial: Trial) -> list[Step]:
         Call(t - 1, b, TRAINING),
         Call(t, b, RECORDING),
         Backward(t - 1, b),
+        Call(1, 1, How(times=MANY)),
     ]
     if trial.contract.has(Trait.MODULE):
         steps.append(RefusedCall())
@@ -231,7 +238,14 @@ def calls(trial: Trial) -> list[Step]:
 def evaluations(trial: Trial) -> list[Step]:
     """What happens between two calls in training."""
     t, b = trial.case.tokens, trial.case.batch
-    return [Call(t, b), Call(1, b), Call(t - 1, b, TRAINING), Backward(t, b), RefusedCall(TRAINING)]
+    return [
+        Call(t, b),
+        Call(1, b),
+        Call(t - 1, b, TRAINING),
+        Backward(t, b),
+        RefusedCall(TRAINING),
+        Call(1, 1, replace(TRAINING, times=MANY)),
+    ]
 
 
 def others(trial: Trial) -> list[Step]:

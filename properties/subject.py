@@ -31,7 +31,8 @@ class How:
 
     `training` is None where the module stays in the mode that it is in. `seed` seeds the random
     number generators before the call. `watched` asks which attention
-    functions of torch the call went through.
+    functions of torch the call went through. It is called `times` over; the last call is the one
+    that is answered.
     """
 
     training: bool | None = False
@@ -39,6 +40,7 @@ class How:
     memory: str = "contiguous"
     grad: str = "no_grad"  # "no_grad", "inference" or "grad"
     watched: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Returned:
     random_state_moved: bool = False
     training_after: bool = False
     called: tuple[str, ...] = ()
+    altered: tuple[str, ...] = ()
+    """what the inputs have otherwise than before, besides their numbers"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,9 @@ class Module(Protocol):
 
     def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
         """Call it once."""
+
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The outputs for `inputs`, given in the tensor objects of a call for `first`."""
 
     def vjp(
         self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None

@@ -128,6 +128,7 @@ class ChannelModule:
             seed=how.seed,
             grad=how.grad,
             watched=how.watched,
+            times=how.times,
         )
         tensors = tuple(tensor for _, tensor in reply.tensors)
         seen = taken(reply, _Seen)
@@ -146,7 +147,12 @@ class ChannelModule:
             earlier_result_changed=seen.earlier_result_changed,
             config_changed=seen.config_changed,
             called=seen.called,
+            altered=seen.altered,
         )
+
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        reply = self._ask("refill", positional([*first, *inputs]), device=self.device)
+        return tuple(tensor for _, tensor in reply.tensors)
 
     def answer(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
         """Call it once in evaluation mode, for its outputs alone."""
@@ -201,6 +207,7 @@ class _Seen:
     earlier_result_changed: bool
     config_changed: bool
     called: tuple[str, ...]
+    altered: tuple[str, ...]
 
 
 PLACES = 100_000

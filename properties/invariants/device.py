@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from properties.contract import Entry, Trait
-from properties.instance import construct
+from properties.instance import Instance, construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.preparing import at_least, with_values
 from properties.property import Claims, Group
@@ -31,8 +31,15 @@ TAKES_NUMBERS = ("expected `value` to be on same device",)
 )
 def it_moves_to_another_dtype(trial: Trial) -> None:
     """module.to(torch.float64) moves everything that forward needs."""
-    instance = construct(trial.bench.subject, trial.contract, trial.case)
-    instance.set(trial.parameters)
+    for called in (False, True):
+        instance = construct(trial.bench.subject, trial.contract, trial.case)
+        instance.set(trial.parameters)
+        if called:  # what the first call makes and keeps must move along, too
+            instance.forward(trial.x, trial.mask, How())
+        _moves_to_float64(trial, instance)
+
+
+def _moves_to_float64(trial: Trial, instance: Instance) -> None:
     for module in {id(m): m for m in (instance.module, instance.holder)}.values():
         module.move("float64", None)
     wide = trial.bench.fresh(replace(trial.case, dtype="float64"))

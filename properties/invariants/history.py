@@ -8,12 +8,14 @@ from properties.contract import Trait
 from properties.histories import (
     GRADIENTS,
     IN_TRAINING,
+    LARGE_TOKENS,
     ONE_TOKEN,
     WHOLE,
     in_some_order,
     must_change_nothing,
 )
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
+from properties.materials import tokens_of
 from properties.property import Claims, Group
 from properties.steps import (
     Rebuild,
@@ -22,6 +24,7 @@ from properties.steps import (
     for_histories,
     others,
     transfers,
+    unharmed,
 )
 from properties.trial import Trial
 
@@ -41,7 +44,22 @@ SEVERAL = 14
 def earlier_calls_do_not_matter(trial: Trial) -> None:
     """What it was called with before, of any length, in training or not, changes no answer."""
     steps = in_some_order(trial, calls(trial))
-    must_change_nothing(trial, steps, (WHOLE, ONE_TOKEN, GRADIENTS))
+    must_change_nothing(trial, steps, (WHOLE, ONE_TOKEN, GRADIENTS, LARGE_TOKENS))
+
+
+@claims(
+    T.TOKENS,
+    limit=1,
+    on=for_histories,
+    dtypes=("float64",),
+    hint="what is remembered of a tensor must not be found again by its id() or data_ptr()",
+)
+def new_numbers_in_the_same_tensor_are_a_new_input(trial: Trial) -> None:
+    """A tensor that is written over and given again is answered by its new numbers."""
+    instance = unharmed(trial)
+    first = tokens_of(trial.case, trial.contract, "x2")
+    answer = instance.refill(first, trial.x, trial.mask)
+    trial.must_be_as_before(tuple(output.double() for output in answer))
 
 
 @claims(
@@ -89,6 +107,7 @@ def loading_moving_and_copying_leave_no_trace(trial: Trial) -> None:
     T.MODULE,
     T.TOKENS,
     T.INITIALISED,
+    T.WIDTHS,  # where sizes are fixed they are large, and a mixture costs as much as all else
     after=(
         earlier_calls_do_not_matter,
         other_instances_do_not_matter,
@@ -108,6 +127,7 @@ def no_order_of_events_matters(trial: Trial) -> None:
 
 ALL = (
     earlier_calls_do_not_matter,
+    new_numbers_in_the_same_tensor_are_a_new_input,
     other_instances_do_not_matter,
     training_drops_again_after_an_evaluation,
     loading_moving_and_copying_leave_no_trace,

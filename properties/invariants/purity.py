@@ -1,14 +1,17 @@
 """Calling the module has no effect but its answer, and nothing but its input decides the answer."""
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from properties.case import MaskForm
 from properties.contract import Entry, Trait
 from properties.instance import construct
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
-from properties.materials import MASK_DTYPES, parameters_of, tokens_of
+from properties.materials import MASK_DTYPES, mask_of, parameters_of, tokens_of
 from properties.preparing import at_least, both, with_values
 from properties.property import Claims, Group
 from properties.subject import How, Module
@@ -45,26 +48,42 @@ def evaluation_leaves_the_random_numbers_alone(trial: Trial) -> None:
 
 
 @claims(
-    limit=3, hint="operations ending in _ and x[...] = ... write into their input; work on a copy"
+    limit=3,
+    on=at_least(tokens=3, head_dim=3),
+    hint="operations ending in _ and x[...] = ... write into their input; work on a copy",
 )
 def the_input_is_left_unchanged(trial: Trial) -> None:
     """The input and the mask, of whatever type, are the same after the call as before."""
     trial.instance.set(trial.parameters)
-    mask = trial.mask
-    masks = [None] if mask is None else [mask.to(dtype) for dtype in MASK_DTYPES.values()]
-    for training in (False, True) if trial.contract.has(Trait.MODULE) else (False,):
-        for each in masks:
-            how = How(training=training, seed=1, memory=trial.case.memory.value)
-            _inputs_stay(trial, each, how)
+    for x, mask in ((trial.x, trial.mask), (trial.x[:1], None), (trial.x[:1, :1], None)):
+        _inputs_stay(trial, x, mask, How(memory=trial.memory(x)))
+    if trial.contract.has(Trait.MODULE):
+        _inputs_stay(trial, trial.x, trial.mask, How(training=True, seed=1, grad="grad"))
+    if trial.contract.has(Trait.MASK):
+        for mask in _masks_of_all_kinds(trial):
+            _inputs_stay(trial, trial.x, mask, How())
 
 
-def _inputs_stay(trial: Trial, mask: Tensor | None, how: How) -> None:
-    given = trial.instance.inputs(trial.x, mask)
-    after = trial.returned(mask=mask, how=how).inputs_after
+def _masks_of_all_kinds(trial: Trial) -> Iterator[Tensor]:
+    """A mask of every form, and of every type; in each of them a row that is blocked whole."""
+    forms = [form for form in MaskForm if form is not MaskForm.NONE]
+    for form, dtype in itertools.zip_longest(forms, [*MASK_DTYPES.values(), torch.float64]):
+        mask = mask_of(replace(trial.case, mask_form=form))
+        assert mask is not None
+        mask[..., :1, :] = 0
+        yield mask.to(dtype or torch.bool)
+
+
+def _inputs_stay(trial: Trial, x: Tensor, mask: Tensor | None, how: How) -> None:
+    given = trial.instance.inputs(x, mask)
+    returned = trial.returned(x, mask=mask, how=how)
     named = trial.contract.call if trial.contract.entry is Entry.FUNCTION else ("x", "mask")
-    for before, now, name in zip(given, after, named, strict=False):
+    for before, now, name in zip(given, returned.inputs_after, named, strict=False):
         now = now if trial.instance.batched or before.dim() == now.dim() else now[0]
         _identical(now.double(), before.double(), name, "it was written over")
+    if returned.altered:
+        what = ", ".join(returned.altered)
+        raise Violation(Kind.VALUE, f"{what} as before the call", "changed", "the input")
 
 
 @claims(T.CONFIG, limit=2, hint="read from config; assign to self")
@@ -139,14 +158,13 @@ def _copy_agrees(trial: Trial, way: str) -> None:
     trial.must_be_as_before(trial.run(instance=copy))
     if not trial.contract.has(Trait.INITIALISED):
         return
-    # As if it were trained further: it must use its own weights, and the other one its own.
+    # As if it were trained further: the copy keeps its weights, and another copy gets the new ones.
     other = parameters_of(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
-    changed = trial.run(parameters=other, instance=copy)[0]
-    trial.must_be_as_before(trial.run(instance=instance))
-    fresh = construct(trial.bench.subject, trial.contract, trial.case)
-    wanted = trial.run(parameters=other, instance=fresh)[0]
+    wanted = trial.run(parameters=other, instance=instance)[0]
+    trial.must_be_as_before(trial.run(instance=copy))
+    second = trial.run(parameters=other, instance=instance.copy(way))[0]
     allowed = trial.expect(parameters=other).allowed[0]
-    trial.must_stay(changed, wanted, allowed, "output of the copy with other weights")
+    trial.must_stay(second, wanted, allowed, "output of a copy made after training")
 
 
 def _state(module: Module) -> dict[str, Tensor]:

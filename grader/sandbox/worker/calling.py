@@ -28,11 +28,21 @@ def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) 
 
 
 def set_training(target: object, training: bool | None) -> None:
-    """train() or eval(), for what knows the difference; None leaves it in its mode."""
-    if training is None:
-        return
-    if isinstance(target, nn.Module) and target.training is not training:
-        target.train(training)
+    """Call train() or eval(), as its user would before every call; None leaves it in its mode."""
+    if training is not None and isinstance(target, nn.Module):
+        target.train() if training else target.eval()
+
+
+def call_refilled(target: Any, tensors: list[Tensor]) -> list[Tensor]:
+    """What comes back for the second half of these, written into the first half after a call."""
+    half = len(tensors) // 2
+    inputs = tensors[:half]
+    set_training(target, False)
+    with torch.no_grad():
+        target(*inputs)
+        for tensor, numbers in zip(inputs, tensors[half:], strict=True):
+            tensor.copy_(numbers)
+        return tensors_of(target(*inputs))
 
 
 def laid_out(x: Tensor, memory: str) -> Tensor:
@@ -68,6 +78,14 @@ def tensors_of(result: object) -> list[Tensor]:
     return []
 
 
+def kinds_of(outputs: list[Tensor]) -> dict[str, Any]:
+    """The dtypes and devices of tensors, in words."""
+    return {
+        "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
+        "devices": [str(t.device) for t in outputs],
+    }
+
+
 def form_of(result: object) -> str:
     """What came back, in words."""
     if isinstance(result, tuple | list):
@@ -85,6 +103,22 @@ def sendable(tensor: Tensor) -> Tensor:
     if plain.device.type == "meta":
         return torch.zeros(plain.shape, dtype=plain.dtype)
     return plain.resolve_conj().resolve_neg().cpu()
+
+
+def state_of(tensor: Tensor) -> dict[str, object]:
+    """What a tensor is besides its numbers: whoever only reads it changes none of this."""
+    meta = tensor.device.type == "meta"
+    return {
+        "shape": tuple(tensor.shape),
+        "memory": None if meta else (tensor.data_ptr(), tensor.stride()),
+        "requires_grad": tensor.requires_grad,
+    }
+
+
+def alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> list[str]:
+    """What of this is not as it was, for any of the tensors."""
+    pairs = [(was, state_of(tensor)) for was, tensor in zip(before, tensors, strict=True)]
+    return sorted({name for was, now in pairs for name in was if was[name] != now[name]})
 
 
 def changed(result: Tensor, copied: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 A host holds the submission's namespace and the objects made from it, and answers requests:
 read, units, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward,
-answer, vjp, descend, restore, move, copy, drop; or a series of them at once.
+answer, refill, vjp, descend, restore, move, copy, drop; or a series of them at once.
 It decides nothing. In a sandbox it stands behind a socket; for code that is trusted, in the same
 process (`grader.judging.subject`). It imports none of the rooms that know what is right.
 """
@@ -20,12 +20,16 @@ from torch import Tensor
 from grader.sandbox.wire import Message, named, positional
 from grader.sandbox.worker import learning, paths
 from grader.sandbox.worker.calling import (
+    alterations,
     call_by_name_or_place,
+    call_refilled,
     changed,
     form_of,
+    kinds_of,
     laid_out,
     sendable,
     set_training,
+    state_of,
     tensors_of,
 )
 from grader.sandbox.worker.excerpts import excerpts
@@ -99,6 +103,7 @@ class Host:
             "write": self.write,
             "forward": self.forward,
             "answer": self.answers,
+            "refill": self.refill,
             "series": self.series,
             "vjp": self.vjp,
             "descend": self.descend,
@@ -236,16 +241,17 @@ class Host:
         earlier = self.handed_out.get(meta["handle"])
         advance(meta["seed"])
         before = random_state()
+        given = [state_of(tensor) for tensor in inputs]
         sink = sys.stdout
         with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called:
-            result = target(*inputs)
+            for _ in range(meta["times"]):
+                result = target(*inputs)
         outputs = tensors_of(result)
         if outputs:
             self.handed_out[meta["handle"]] = outputs[0], outputs[0].clone()
         seen = {
             "form": form_of(result),
-            "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
-            "devices": [str(t.device) for t in outputs],
+            **kinds_of(outputs),
             "printed": getattr(sink, "written", 0),
             "random_state_moved": meta["seed"] is None and before != random_state(),
             "training_after": bool(getattr(target, "training", meta["training"])),
@@ -254,6 +260,7 @@ class Host:
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
             "called": sorted(called),
+            "altered": alterations(given, inputs),
         }
         return seen, positional(sendable(t) for t in (*outputs, *inputs))
 
@@ -265,11 +272,13 @@ class Host:
         set_training(target, False)
         with torch.no_grad():
             outputs = tensors_of(target(*inputs))
-        seen = {
-            "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
-            "devices": [str(t.device) for t in outputs],
-        }
-        return seen, positional(sendable(t) for t in outputs)
+        return kinds_of(outputs), positional(sendable(t) for t in outputs)
+
+    def refill(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+        """Call it twice with the same tensor objects, which hold other numbers the second time."""
+        target = self.objects[meta["handle"]]
+        outputs = call_refilled(target, [t.to(meta["device"]) for t in tensors.values()])
+        return {}, positional(sendable(t) for t in outputs)
 
     def series(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Several requests about each of several objects; the answers among the replies, joined.

@@ -65,12 +65,12 @@ def leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
 
 
 def registered(module: nn.Module) -> dict[str, dict[str, Any]]:
-    """What the module says of its parameters and buffers."""
+    """Its parameters and buffers, by torch's own account: a method of its own may hide some."""
     described = {
         name: _describe("parameter", tensor)
-        for name, tensor in module.named_parameters(remove_duplicate=False)
+        for name, tensor in nn.Module.named_parameters(module, remove_duplicate=False)
     }
-    buffers = module.named_buffers(remove_duplicate=False)
+    buffers = nn.Module.named_buffers(module, remove_duplicate=False)
     described.update((name, _describe("buffer", tensor)) for name, tensor in buffers)
     return described
 
