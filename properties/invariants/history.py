@@ -111,6 +111,7 @@ def loading_moving_and_copying_leave_no_trace(trial: Trial) -> None:
     after=(
         earlier_calls_do_not_matter,
         other_instances_do_not_matter,
+        training_drops_again_after_an_evaluation,
         loading_moving_and_copying_leave_no_trace,
     ),
     limit=1,

@@ -50,6 +50,14 @@ WITNESSES = {
     "parameters_and_buffers_are_left_unchanged": "multi_head_attention/drifts",
     "earlier_calls_do_not_matter": "multi_head_attention/remembers_first_length",
     "other_instances_do_not_matter": "multi_head_attention/heads_counted_in_the_class",
+    "new_numbers_in_the_same_tensor_are_a_new_input": (
+        "multi_head_attention/keys_remembered_by_identity"
+    ),
+    "training_drops_again_after_an_evaluation": "multi_head_attention/an_evaluation_ends_dropout",
+    "loading_moving_and_copying_leave_no_trace": (
+        "multi_head_attention/additive_mask_of_the_first_dtype"
+    ),
+    "no_order_of_events_matters": "multi_head_attention/wrong_for_one_token_after_loading",
     "earlier_results_are_left_unchanged": "causal_attention/result_buffer_reused",
     "the_training_flag_is_left_alone": "multi_head_attention/calls_self_eval",
     "its_state_dict_carries_everything": "weight_transfer/forward_borrowed",
@@ -104,6 +112,12 @@ WITNESSES = {
     "the_gradients_of_the_weights_are_right": "multi_head_attention/values_detached",
     "every_weight_gets_a_gradient": "multi_head_attention/forward_in_no_grad",
     "the_gradient_predicts_a_small_step": "multi_head_attention/input_detached",
+    "the_gradients_predict_a_small_step_of_the_weights": (
+        "multi_head_attention/value_gradient_halved"
+    ),
+    "a_training_step_moves_every_weight": (
+        "multi_head_attention/output_layer_kept_from_the_optimizer"
+    ),
     "dropout_drops_the_stated_share": "multi_head_attention/dropout_keeps_with_p",
     "dropout_scales_up_what_it_keeps": "multi_head_attention/dropout_not_rescaled",
     "every_weight_is_dropped_for_itself": "multi_head_attention/dropout_drops_whole_keys",

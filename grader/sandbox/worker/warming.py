@@ -71,7 +71,7 @@ def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     made = {"name": "Sample", "arguments": {"size": 4}, "seed": 1}
     where = {"handle": 1, "device": "cpu"}
     laid = {**where, "memory": "contiguous"}
-    how = {**laid, "seed": 1, "watched": False}
+    how = {**laid, "seed": 1, "watched": False, "times": 1}
     for kind, source in (("ipynb", notebook()), ("py", SAMPLE)):
         yield "read", {"kind": kind}, {"source": torch.tensor(list(source.encode())).byte()}
     yield "load", {"names": ["Sample"], "by_hand": True}, {}

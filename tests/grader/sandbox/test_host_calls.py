@@ -4,6 +4,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -281,6 +282,108 @@ def test_the_first_of_several_outputs_is_differentiated_and_the_mask_is_passed()
     assert found.inputs[0].tolist() == [1, 0]
 
 
+# ------------------------------------------------------------------- training, loading, modes
+
+
+def test_a_step_of_descent_moves_what_an_optimizer_sees_and_nothing_else() -> None:
+    module = made(Product, kind="parameter")
+    module.descend([torch.tensor([[1.0, 5.0]])], torch.tensor([[10.0]]), None, 0.1)
+    numbers = module.read(["w", "unused"])
+    assert numbers["w"].tolist() == [[1.0], [-2.0]]
+    assert numbers["unused"].tolist() == [1.0]
+    module.descend([torch.zeros(1, 2)], torch.tensor([[10.0]]), None, 0.1)
+    assert module.read(["w"])["w"].tolist() == [[1.0], [-2.0]], "gradients are not added up"
+
+
+def test_what_is_not_registered_does_not_descend() -> None:
+    module = made(Product, kind="plain")
+    with pytest.raises(SubmissionFailed, match="does not require grad"):
+        module.descend([torch.tensor([[1.0, 5.0]])], torch.tensor([[10.0]]), None, 0.1)
+
+
+def test_weights_are_loaded_by_the_module_s_own_state_dict() -> None:
+    module = made(Product, kind="parameter")
+    module.load({"w": torch.tensor([[7.0], [8.0]])})
+    assert module.read(["w"])["w"].tolist() == [[7.0], [8.0]]
+    with pytest.raises(SubmissionFailed, match="nowhere"):
+        module.load({"nowhere": torch.ones(1)})
+
+
+def test_the_same_tensor_is_given_again_with_other_numbers() -> None:
+    seen = []
+
+    def call(x: Tensor) -> Tensor:
+        seen.append((id(x), x.tolist()))
+        return x + 1
+
+    outputs = function(call).refill([torch.zeros(2)], [torch.ones(2)])
+    assert [output.tolist() for output in outputs] == [[2.0, 2.0]]
+    assert [numbers for _, numbers in seen] == [[0.0, 0.0], [1.0, 1.0]]
+    assert seen[0][0] == seen[1][0]
+
+
+def test_a_module_stays_in_its_mode_if_nobody_says_otherwise() -> None:
+    module = made(nn.Dropout, p=0.5)
+    ones = torch.ones(64)
+    for training in (True, False, True):
+        first = module.forward([ones], How(training=training, seed=1)).outputs[0]
+        again = module.forward([ones], How(training=None, seed=1)).outputs[0]
+        assert torch.equal(first, again)
+        assert bool((first == 0).any()) is training
+
+
+def test_train_and_eval_are_called_as_a_user_calls_them() -> None:
+    called = []
+
+    class Telling(nn.Linear):
+        def train(self, mode: bool = True) -> "Telling":
+            called.append(mode)
+            return super().train(mode)
+
+        def eval(self) -> "Telling":
+            called.append("eval")
+            return super().eval()
+
+    module = made(Telling, in_features=1, out_features=1)
+    for training in (False, False, True):
+        module.forward([torch.ones(1, 1)], How(training=training))
+    assert called == ["eval", False, "eval", False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "altered"),
+    [
+        (lambda x: x.unsqueeze_(0), ("memory", "shape")),
+        (lambda x: x.requires_grad_(), ("requires_grad",)),
+        (lambda x: setattr(x, "data", x.data.clone()), ("memory",)),
+        (lambda x: x.add_(1), ()),
+        (lambda x: x.T.contiguous(), ()),
+    ],
+)
+def test_what_is_changed_about_an_input_besides_its_numbers_is_seen(
+    change: Callable[[Tensor], object], altered: tuple[str, ...]
+) -> None:
+    def call(x: Tensor) -> Tensor:
+        change(x)
+        return torch.ones(1)
+
+    assert function(call).forward([torch.ones(2, 3)], How()).altered == altered
+
+
+def test_a_module_is_called_as_often_as_is_asked() -> None:
+    calls = []
+    function(lambda x: calls.append(1) or x).forward([torch.ones(1)], How(times=5))
+    assert len(calls) == 5
+
+
+def test_what_a_module_says_of_its_parameters_hides_none() -> None:
+    class Hiding(nn.Linear):
+        def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+            return iter(())
+
+    assert set(made(Hiding, in_features=1, out_features=1).tensors()) == {"weight", "bias"}
+
+
 # ------------------------------------------------------------------------------ errors
 
 
@@ -292,7 +395,7 @@ def test_an_error_is_told_in_one_line_with_the_authors_own_place() -> None:
     assert reply.op == "ok"
     handle = host.answer(Message(1, "function", {"name": "Wanted"})).meta["handle"]
     how = {"device": "cpu", "memory": "contiguous", "training": False, "seed": None}
-    meta = {"handle": handle, **how, "grad": "grad", "watched": False}
+    meta = {"handle": handle, **how, "grad": "grad", "watched": False, "times": 1}
     reply = host.answer(Message(2, "forward", meta, positional([torch.ones(2, 3)])))
     assert reply.op == "raised"
     assert reply.meta["type"] == "RuntimeError"

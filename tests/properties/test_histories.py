@@ -1,0 +1,309 @@
+"""Histories: what happened before is noticed, told in a few words, and costs a bounded search."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+from torch import Tensor, nn
+
+from exercises import BY_SLUG
+from grader.judging.subject import of_namespace
+from properties import histories
+from properties.case import Case
+from properties.histories import (
+    ATTEMPTS,
+    GRADIENTS,
+    IN_TRAINING,
+    LARGE_TOKENS,
+    ONE_TOKEN,
+    WHOLE,
+    in_some_order,
+    must_change_nothing,
+)
+from properties.invariants.history import ALL
+from properties.steps import (
+    Build,
+    Call,
+    Rebuild,
+    RefusedCall,
+    Scene,
+    attempt,
+    calls,
+    evaluations,
+    for_histories,
+    others,
+    transfers,
+    unharmed,
+)
+from properties.trial import Bench, Trial
+from properties.violation import Status, SubmissionFailed, Violation
+
+EXERCISE = BY_SLUG["causal_attention"]
+PROBES = (WHOLE, ONE_TOKEN, GRADIENTS, LARGE_TOKENS, IN_TRAINING)
+
+
+class CausalAttention(nn.Module):
+    """Right; the tests below make it remember."""
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
+    ) -> None:
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = (queries @ keys.mT / keys.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
+        output: Tensor = self.dropout(scores.softmax(-1)) @ values
+        return output
+
+
+def trial_of(made: type[nn.Module], seed: int = 1) -> Trial:
+    bench = Bench(of_namespace({"CausalAttention": made}), EXERCISE.contract)
+    case = for_histories(Case(seed=seed))
+    return bench.trial(EXERCISE.contract.fit(case))
+
+
+def all_steps(trial: Trial) -> list[Any]:
+    return [*calls(trial), *others(trial), Rebuild(), *evaluations(trial), *transfers(trial)]
+
+
+def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = WHOLE) -> Violation:
+    with pytest.raises(Violation) as found:
+        must_change_nothing(trial_of(made), steps, (probe,))
+    return found.value
+
+
+# ------------------------------------------------------------------------- what is right stays
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_module_without_memory_answers_the_same_whatever_happened(seed: int) -> None:
+    trial = trial_of(CausalAttention, seed)
+    steps = in_some_order(trial, all_steps(trial))
+    must_change_nothing(trial, [*steps, *steps], PROBES)
+
+
+def test_a_mask_that_is_kept_and_grown_is_no_memory() -> None:
+    class Keeping(CausalAttention):
+        kept: Tensor = torch.zeros(0, 0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            if len(self.kept) < x.shape[1] or self.kept.device != x.device:
+                self.kept = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1) > 0
+            assert self.kept.dtype is torch.bool
+            return super().forward(x)
+
+    trial = trial_of(Keeping)
+    must_change_nothing(trial, all_steps(trial), PROBES)
+
+
+# ----------------------------------------------------------------------------- what is noticed
+
+
+class ShorterKept(CausalAttention):
+    """Without gradients, a longer call sees what a shorter one brought."""
+
+    seen: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            if self.seen is not None and 1 < self.seen.shape[1] < x.shape[1]:
+                x = torch.cat([self.seen, x[:, self.seen.shape[1] :]], dim=1)
+            self.seen = x
+        return super().forward(x)
+
+
+def test_the_shortest_history_is_told() -> None:
+    trial = trial_of(ShorterKept)
+    found = trouble_with(ShorterKept, calls(trial))
+    assert found.after == "a call with 3 tokens, batch 2"
+    assert "after     a call with 3 tokens, batch 2" in str(found)
+
+
+def test_two_steps_are_told_where_it_takes_two() -> None:
+    class Both(CausalAttention):
+        events: frozenset[object] = frozenset()
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.events = self.events | {x.shape[1]}
+            return super().forward(x) * (2 if self.events >= {1, 3} else 1)
+
+    steps: list[Any] = [Call(1, 2), Call(2, 2), Call(3, 2), Call(4, 2)]
+    found = trouble_with(Both, steps)
+    assert found.after == "a call with 1 token, batch 2; a call with 3 tokens, batch 2"
+
+
+def test_what_is_kept_outside_of_modules_is_told_whole() -> None:
+    seen: set[int] = set()
+
+    class Outside(CausalAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.add(x.shape[1])
+            return super().forward(x) * (2 if seen >= {2, 3} else 1)
+
+    found = trouble_with(Outside, [Call(2, 2), Call(1, 1), Call(3, 2)])
+    assert found.after.split("; ")[0] == "a call with 2 tokens, batch 2"
+    assert found.after.split("; ")[-1] == "a call with 3 tokens, batch 2"
+
+
+def test_another_module_is_told_by_its_arguments() -> None:
+    class Latest(CausalAttention):
+        width = 1
+
+        def __init__(self, d_in: int, d_out: int, *rest: Any, **more: Any) -> None:
+            super().__init__(d_in, d_out, *rest, **more)
+            Latest.width = d_out
+
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * Latest.width
+
+    trial = trial_of(Latest)
+    found = trouble_with(Latest, others(trial))
+    assert found.after == "another module, with d_out=4, is built and called"
+
+
+def test_what_raises_afterwards_says_after_what() -> None:
+    class Broken(CausalAttention):
+        broken = False
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.broken:
+                raise RuntimeError("still broken")
+            self.broken = True
+            output = super().forward(x)
+            self.broken = False
+            return output
+
+    with pytest.raises(SubmissionFailed) as found:
+        must_change_nothing(trial_of(Broken), [Call(2, 2), RefusedCall()], (WHOLE,))
+    assert "still broken" in found.value.message
+    assert found.value.after == "a call with tokens that are too wide, which raises"
+
+
+@pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.name)
+def test_a_claim_accepts_what_has_no_memory(claim: Any) -> None:
+    if claim.applies_to(EXERCISE.contract):
+        claim.judge(trial_of(CausalAttention))
+
+
+# -------------------------------------------------------------------------------- how it is done
+
+
+def test_the_order_depends_on_the_seed_alone() -> None:
+    one, again, other = (trial_of(CausalAttention, seed) for seed in (1, 1, 2))
+    orders = [list(map(str, in_some_order(t, all_steps(t)))) for t in (one, again, other)]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+    assert len(in_some_order(one, all_steps(one), 5)) == 5
+
+
+def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    after = histories._after
+
+    def counting(trial: Trial, history: Any, probe: Any) -> Any:
+        tried.append(history)
+        return after(trial, history, probe)
+
+    monkeypatch.setattr(histories, "_after", counting)
+
+    class Tired(CausalAttention):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return super().forward(x) * (2 if self.calls > 30 else 1)
+
+    found = trouble_with(Tired, [Call(2, 2)] * 40)
+    assert len(found.after.split("; ")) > 20
+    assert len(tried) == ATTEMPTS + 1
+
+
+def test_a_call_that_takes_too_long_ends_a_history() -> None:
+    trial = trial_of(CausalAttention)
+    scene = Scene(trial, unharmed(trial))
+
+    class Slow:
+        def take(self, scene: Scene) -> None:
+            raise SubmissionFailed(Status.TIMED_OUT, "it took too long")
+
+    with pytest.raises(SubmissionFailed, match="too long"):
+        attempt(Slow(), scene)
+
+
+def test_others_differ_in_every_argument() -> None:
+    contract = BY_SLUG["multi_head_attention"].contract
+    solution: dict[str, Any] = {"__name__": "solution"}
+    exec(BY_SLUG["multi_head_attention"].solution, solution)
+    bench = Bench(of_namespace(solution), contract)
+    trial = bench.trial(contract.fit(for_histories(Case(seed=1))))
+    told = " ".join(str(step) for step in others(trial))
+    for argument in contract.arguments:
+        assert f"{argument.name}=" in told
+    assert "with the same arguments" in told
+    assert all(isinstance(step, Build) for step in others(trial))
+
+
+# --------------------------------------------------------- the same as a state machine, searched
+
+
+def machine(made: type[nn.Module]) -> type[RuleBasedStateMachine]:
+    """Steps and probes in whatever order Hypothesis likes."""
+
+    class Histories(RuleBasedStateMachine):
+        @initialize()
+        def build(self) -> None:
+            self.trial = trial_of(made)
+            for probe in PROBES:
+                self.trial.once(probe.before)
+            self.scene = Scene(self.trial, unharmed(self.trial))
+            self.steps = all_steps(self.trial)
+
+        @rule(number=st.integers(0, 63))
+        def step(self, number: int) -> None:
+            attempt(self.steps[number % len(self.steps)], self.scene)
+
+        @rule(probe=st.sampled_from(PROBES))
+        def probe(self, probe: Any) -> None:
+            self.scene.instance.set(self.trial.parameters)
+            probe.check(self.trial, self.scene.instance)
+
+    return Histories
+
+
+def search(made: type[nn.Module], examples: int) -> None:
+    run_state_machine_as_test(
+        machine(made),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=12,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_a_search_finds_no_history_that_matters_to_what_is_right() -> None:
+    search(CausalAttention, examples=10)
+
+
+def test_a_search_finds_what_the_fixed_histories_find() -> None:
+    with pytest.raises(Violation):
+        search(ShorterKept, examples=60)
