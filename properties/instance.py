@@ -94,7 +94,9 @@ class Instance:
 
     def forward(self, x: Tensor, mask: Tensor | None, how: How) -> Returned:
         """Call it; every output comes back with a batch axis."""
-        returned = self.module.forward(self.inputs(x, mask), how)
+        return self._with_batch(self.module.forward(self.inputs(x, mask), how))
+
+    def _with_batch(self, returned: Returned) -> Returned:
         if self.batched:
             return returned
         return replace(
@@ -103,11 +105,10 @@ class Instance:
             inputs_after=tuple(t.unsqueeze(0) for t in returned.inputs_after),
         )
 
-    def refill(self, first: Tensor, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+    def refill(self, first: Tensor, x: Tensor, mask: Tensor | None) -> Returned:
         """The outputs for these, in tensors that held `first` and no blocks in a call before."""
         ones = None if mask is None else torch.ones_like(mask)
-        outputs = self.module.refill(self.inputs(first, ones), self.inputs(x, mask))
-        return outputs if self.batched else tuple(output.unsqueeze(0) for output in outputs)
+        return self._with_batch(self.module.refill(self.inputs(first, ones), self.inputs(x, mask)))
 
     def vjp(self, x: Tensor, cotangent: Tensor, mask: Tensor | None) -> dict[str, Tensor | None]:
         """The gradients of sum(output * cotangent), by canonical name; None where there is none."""

@@ -102,8 +102,8 @@ class Module(Protocol):
     def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
         """Call it once."""
 
-    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The outputs for `inputs`, given in the tensor objects of a call for `first`."""
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> Returned:
+        """What comes back for `inputs`, given in the tensor objects of a call for `first`."""
 
     def vjp(
         self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None

@@ -150,9 +150,10 @@ class ChannelModule:
             altered=seen.altered,
         )
 
-    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> Returned:
         reply = self._ask("refill", positional([*first, *inputs]), device=self.device)
-        return tuple(tensor for _, tensor in reply.tensors)
+        outputs = tuple(tensor for _, tensor in reply.tensors)
+        return Returned(outputs, f"{len(outputs)} tensors")
 
     def answer(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
         """Call it once in evaluation mode, for its outputs alone."""

@@ -166,9 +166,9 @@ def a_training_step_moves_every_weight(trial: Trial) -> None:
         where = f"{trial.contract.called(name)} after the step"
         trial.must_equal(getattr(moved, name), before - rate * exact.values[name], slack, where)
     # Not by what is read but by what it does: these are the weights that the output is made with.
-    answer = tuple(
-        output.double() for output in instance.forward(trial.x, trial.mask, How()).outputs
-    )
+    returned = instance.forward(trial.x, trial.mask, How())
+    trial.check_form(returned, trial.x)
+    answer = tuple(output.double() for output in returned.outputs)
     trial.must_match(answer, trial.expect(parameters=moved))
 
 

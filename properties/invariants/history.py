@@ -59,7 +59,8 @@ def new_numbers_in_the_same_tensor_are_a_new_input(trial: Trial) -> None:
     instance = unharmed(trial)
     first = tokens_of(trial.case, trial.contract, "x2")
     answer = instance.refill(first, trial.x, trial.mask)
-    trial.must_be_as_before(tuple(output.double() for output in answer))
+    trial.check_form(answer, trial.x)
+    trial.must_be_as_before(tuple(output.double() for output in answer.outputs))
 
 
 @claims(

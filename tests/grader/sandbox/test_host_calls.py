@@ -316,8 +316,8 @@ def test_the_same_tensor_is_given_again_with_other_numbers() -> None:
         seen.append((id(x), x.tolist()))
         return x + 1
 
-    outputs = function(call).refill([torch.zeros(2)], [torch.ones(2)])
-    assert [output.tolist() for output in outputs] == [[2.0, 2.0]]
+    returned = function(call).refill([torch.zeros(2)], [torch.ones(2)])
+    assert [output.tolist() for output in returned.outputs] == [[2.0, 2.0]]
     assert [numbers for _, numbers in seen] == [[0.0, 0.0], [1.0, 1.0]]
     assert seen[0][0] == seen[1][0]
 
