@@ -103,6 +103,7 @@ def graded(
         with gathered(paths, wanted) as intake:
             remark("not on the roster", intake.strangers)
             remark("nobody's, by their names", intake.unclaimed)
+            remark("in doubt", intake.doubts)
             try:
                 report = course.grade(
                     store,

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-SUBMISSION = re.compile(r"(?P<folder>submission_\d+):\s*")
+FOLDER = re.compile(r"submission_[0-9]+")
+SUBMISSION = re.compile(rf"(?P<folder>{FOLDER.pattern}):\s*")
 KEY = re.compile(r"  :(?P<key>[a-z_]+):(?: (?P<value>.*))?")
 PERSON = re.compile(r"  (?:(?P<new>- )|  ):(?P<key>name|sid|email):(?: (?P<value>.*))?")
 TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)? ?(Z|[+-]\d\d:\d\d)")
@@ -54,7 +55,8 @@ def read(text: str) -> dict[str, Handed]:
 def _wanted(text: str) -> Iterator[tuple[str, str, str]]:
     """Folder, key and value of each line that matters; a key `new` begins another person."""
     folder, section = "", ""
-    for line in text.splitlines():
+    # Not splitlines(): it also ends lines at characters that may be in what a program printed.
+    for line in text.replace("\r\n", "\n").split("\n"):
         if begins := SUBMISSION.fullmatch(line):
             folder, section = begins["folder"], ""
             yield folder, "", ""

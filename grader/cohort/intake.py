@@ -1,18 +1,22 @@
 """From what a course downloaded to frozen records: who handed in which file, when, how often.
 
-Nothing is run and hardly anything is read here: archives are taken apart (`unpack`), names are
-understood (`layouts`), people are looked up (`roster`). A file that cannot be taken is a record
-with a problem, so that one bad archive stops nobody else's grading.
+Nothing is run and hardly anything is read here. A download is listed (`unpack`), its system
+recognised (`recognition`), its names are understood (`layouts`), people are looked up
+(`identity`); only then students' archives are taken apart, as what they are known to belong to. A
+file that cannot be taken is a record with a problem, so that one bad archive stops nobody else's
+grading.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from grader.cohort import scratch
-from grader.cohort.layouts import LAYOUTS, Claimed, handed_in, recognised, rooted
+from grader.cohort.identity import identified
+from grader.cohort.layouts import LAYOUTS, TIMESTAMP, Claimed, handed_in, rooted, speaks_of
+from grader.cohort.recognition import recognised
 from grader.cohort.roster import Roster, Student
 from grader.cohort.unpack import ARCHIVE, Caps, Item, Unpacker
 from grader.submission import KINDS, NotFound, Submission, shown
@@ -45,6 +49,8 @@ class Intake:
     """ids of those who are not on the roster, if there is one"""
     unclaimed: tuple[str, ...] = ()
     """files whose names do not say whose they are, in the layout of their path"""
+    doubts: tuple[str, ...] = ()
+    """what contradicts whose a file is taken to be; nothing was replaced for it"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,34 +68,41 @@ class Wanted:
     caps: Caps = field(default_factory=Caps)
 
 
+@dataclass(frozen=True, slots=True)
+class _Download:
+    """What one path holds."""
+
+    hand_ins: tuple[HandIn, ...]
+    layout: str
+    unclaimed: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
 @contextmanager
 def gathered(paths: Sequence[str], wanted: Wanted) -> Iterator[Intake]:
     """What the paths hold; what was unpacked is there until the context is left.
 
-    Raises NotFound for a path that does not exist, or when there is nothing handed in.
+    Raises NotFound for a path that does not exist, or when there is nothing handed in, and
+    Undecided where it is not clear which system a path comes from.
     """
     with scratch.folder() as folder:
         unpacker = Unpacker(folder, wanted.caps)
-        found: list[HandIn] = []
-        layouts: list[str] = []
-        unclaimed: list[str] = []
-        for order, path in enumerate(map(Path, paths)):
-            items = _items(path, unpacker)
-            name, claimed = _claimed(items, wanted)
-            layouts.append(name)
-            found += [_hand_in(each, order, wanted) for each in claimed]
-            known = {each.item.path for each in claimed}
-            unclaimed += [
-                shown(Path(i.path)) for i in items if handed_in(i) and i.path not in known
-            ]
+        downloads = [_download(Path(p), n, unpacker, wanted) for n, p in enumerate(paths)]
+        found = [each for download in downloads for each in download.hand_ins]
         if not found:
             raise NotFound(f"{', '.join(paths)}: no submissions; they are .ipynb and .py files")
         kept = _counted(_once(found))
         if wanted.attempts == "latest":
             kept = latest(kept)
-        strangers = [h.student.id for h in kept if wanted.roster and not _listed(h, wanted)]
-        once = tuple(dict.fromkeys(strangers))
-        yield Intake(tuple(kept), tuple(layouts), once, tuple(unclaimed))
+        listed = frozenset(wanted.roster.students)
+        strangers = [h.student.id for h in kept if listed and h.student not in listed]
+        yield Intake(
+            tuple(kept),
+            tuple(each.layout for each in downloads),
+            tuple(dict.fromkeys(strangers)),
+            tuple(text for each in downloads for text in each.unclaimed),
+            tuple(dict.fromkeys(text for each in downloads for text in each.doubts)),
+        )
 
 
 def latest(hand_ins: Iterable[HandIn]) -> list[HandIn]:
@@ -101,35 +114,70 @@ def latest(hand_ins: Iterable[HandIn]) -> list[HandIn]:
     return [each for each in listed if each.attempt == last[each.student.id]]
 
 
-def _items(path: Path, unpacker: Unpacker) -> list[Item]:
-    """What one path holds. Raises NotFound."""
+def _download(path: Path, order: int, unpacker: Unpacker, wanted: Wanted) -> _Download:
+    """What one path holds. Raises NotFound and Undecided."""
     if not path.exists():
         raise NotFound(f"{path}: no such file or folder")
     if not path.is_dir() and path.suffix.lower() not in (*KINDS, ARCHIVE):
         raise NotFound(f"{path}: what is handed in is a folder, a .zip, a .ipynb or a .py file")
-    return rooted(list(unpacker.items(path)), path)
+    layout = recognised(path) if wanted.layout == "auto" else wanted.layout
+    items = rooted(list(unpacker.items(path)), path)
+    outside = list(LAYOUTS[layout](items, wanted.assignment))
+    people = identified((each.who for each in outside), wanted.roster)
+    claimed = list(_opened(outside, unpacker))
+    known = {each.item.path for each in outside}
+    return _Download(
+        tuple(
+            _hand_in(each, people.students[each.who], order, wanted)
+            for each in claimed
+            if handed_in(each.item)
+        ),
+        layout,
+        tuple(shown(Path(i.path)) for i in items if handed_in(i) and i.path not in known),
+        (*people.doubts, *_disbelieved(claimed, wanted), *_untimed(layout, claimed)),
+    )
 
 
-def _claimed(items: Sequence[Item], wanted: Wanted) -> tuple[str, list[Claimed]]:
-    """The layout of one path, and whose its files are."""
-    auto = wanted.layout == "auto"
-    layout = recognised(items, wanted.assignment) if auto else LAYOUTS[wanted.layout]
-    name = next(name for name, each in LAYOUTS.items() if each is layout)
-    return name, [each for each in layout(items, wanted.assignment) if handed_in(each.item)]
+def _opened(claimed: Iterable[Claimed], unpacker: Unpacker) -> Iterator[Claimed]:
+    """The same with what is in archives instead of these: whose that is, is known by now."""
+    contents: dict[Item, list[Item]] = {}  # a group's archive is claimed by every member
+    for each in claimed:
+        if each.item not in contents:
+            contents[each.item] = list(unpacker.opened(each.item))
+        for item in contents[each.item]:
+            inside = item.path.parts[len(each.item.path.parts) :]
+            yield replace(each, item=item, own=each.own / PurePosixPath(*inside))
 
 
-def _hand_in(claimed: Claimed, order: int, wanted: Wanted) -> HandIn:
+def _disbelieved(claimed: Iterable[Claimed], wanted: Wanted) -> Iterator[str]:
+    """What in somebody's submission says that somebody else handed it in."""
+    listed = list(claimed)
+    handles = {each.who.handle for each in listed}
+    for each in listed:
+        me = each.who.handle
+
+        def known(handle: str, me: str = me) -> bool:
+            return handle != me and (handle in handles or bool(wanted.roster.match(handle)))
+
+        if speaks_of(each.own, known):
+            yield f"{shown(Path(each.item.path))} is {me}'s, whatever it says"
+
+
+def _untimed(layout: str, claimed: Iterable[Claimed]) -> Iterator[str]:
+    """Files as nbgrader puts them, where students may have put them, too."""
+    for each in claimed:
+        if layout == "plain" and each.own.name == TIMESTAMP and len(each.own.parts) == 2:
+            yield f"{shown(Path(each.item.path))} says no time without --layout nbgrader"
+
+
+def _hand_in(claimed: Claimed, student: Student, order: int, wanted: Wanted) -> HandIn:
     """The record; its attempt is a number for sorting until all are known."""
-    others = (claimed.email, *claimed.also, claimed.name)
-    student = wanted.roster.match(claimed.handle, *others)
-    if student is None:
-        student = Student(claimed.handle, claimed.name, email=claimed.email)
     called = shown(Path(claimed.item.path))
     file = claimed.item.file
     after_due = bool(wanted.due and claimed.submitted and claimed.submitted > wanted.due)
     return HandIn(
         student=student,
-        handle=claimed.handle,
+        handle=claimed.who.handle,
         file=called,
         attempt=order * 10_000 + claimed.order,
         late=claimed.late or after_due,
@@ -168,7 +216,3 @@ def _counted(hand_ins: Sequence[HandIn]) -> list[HandIn]:
         numbered = [replace(e, attempt=numbers[k]) for e, k in zip(theirs, keys, strict=True)]
         counted += sorted(numbered, key=lambda e: (e.attempt, e.file))
     return counted
-
-
-def _listed(hand_in: HandIn, wanted: Wanted) -> bool:
-    return wanted.roster.match(hand_in.student.id) is not None

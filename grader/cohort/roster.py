@@ -60,18 +60,22 @@ class Roster:
     """The students of a course, and who is meant by an id or a name."""
 
     students: tuple[Student, ...] = ()
-    _by_key: Mapping[str, tuple[Student, ...]] = field(default_factory=dict, repr=False)
+    _by_id: Mapping[str, tuple[Student, ...]] = field(default_factory=dict, repr=False)
+    _by_name: Mapping[str, tuple[Student, ...]] = field(default_factory=dict, repr=False)
 
-    def match(self, handle: str, *others: str) -> Student | None:
-        """The one student with this id, else with one of these addresses or names.
+    def match(self, *ids: str, name: str = "") -> Student | None:
+        """The one student with one of these ids or addresses, else with this name.
 
-        None if there is no such student or more than one: nobody is graded by guessing.
+        None if there is no such student or more than one: nobody is graded by guessing. A name
+        is never compared with ids: people choose their names themselves.
         """
-        for key in filter(None, (handle, *others)):
-            found = self._by_key.get(normal(key), ())
-            if len(found) == 1:
-                return found[0]
-        return None
+        return next(iter(self.meant(*ids, name=name)), None)
+
+    def meant(self, *ids: str, name: str = "") -> tuple[Student, ...]:
+        """All whom these ids and this name stand for; more than one is a contradiction."""
+        found = [self._by_id.get(same_id(each), ()) for each in ids]
+        found.append(self._by_name.get(normal(name), ()))
+        return tuple(dict.fromkeys(each[0] for each in found if len(each) == 1))
 
     def __bool__(self) -> bool:
         return bool(self.students)
@@ -80,18 +84,30 @@ class Roster:
 def roster(students: Iterable[Student]) -> Roster:
     """A roster of these students."""
     listed = tuple(students)
-    by_key: dict[str, dict[Student, None]] = {}
+    by_id: dict[str, dict[Student, None]] = {}
+    by_name: dict[str, dict[Student, None]] = {}
     for student in listed:
+        for id_ in (student.id, student.email, student.login, *student.handles):
+            by_id.setdefault(same_id(id_), {})[student] = None
         reversed_name = f"{student.last} {student.first}"
-        names = (student.name, reversed_name, f"{student.first} {student.last}")
-        for key in (student.id, student.email, student.login, *student.handles, *names):
-            if normal(key):
-                by_key.setdefault(normal(key), {})[student] = None
-    return Roster(listed, {key: tuple(found) for key, found in by_key.items()})
+        for name in (student.name, reversed_name, f"{student.first} {student.last}"):
+            by_name.setdefault(normal(name), {})[student] = None
+    by_id.pop("", None)
+    by_name.pop("", None)
+    return Roster(
+        listed,
+        {key: tuple(found) for key, found in by_id.items()},
+        {key: tuple(found) for key, found in by_name.items()},
+    )
+
+
+def same_id(text: str) -> str:
+    """What two ways of writing the same id have in common; `ada-l` and `adal` are two people."""
+    return unicodedata.normalize("NFC", text.strip().casefold())
 
 
 def normal(text: str) -> str:
-    """What two ways of writing the same id or name have in common: letters and digits.
+    """What two ways of writing the same name have in common: letters and digits.
 
     Canvas names files `lovelaceada` after "Lovelace, Ada"; accents are lost on some ways.
     """

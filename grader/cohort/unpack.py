@@ -5,12 +5,16 @@ a private folder, and what it was called is remembered as text. So it cannot lea
 a link, replace another member, or have a name that a file system refuses. Sizes are counted while
 reading, because the sizes that an archive states are its author's. Only what can be a
 submission is written at all.
+
+A download is listed first, down to the archives in it: these names the course system wrote. A
+student's archive is opened afterwards, when it is known whose it is, so that nothing in it can say
+so.
 """
 
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -34,10 +38,10 @@ class Caps:
     """one member; a submission has a limit of its own, below this"""
     total: int = 8 << 30
     """all members of all archives of a run"""
+    archive: int = 256 << 20
+    """all members of one archive that a student handed in, so that nobody uses up the total"""
     members: int = 100_000
     """how many members one archive may list"""
-    depth: int = 2
-    """archives in archives: a student's in the download of a class"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,86 +63,104 @@ class Unpacker:
     count: int = 0
 
     def items(self, path: Path) -> Iterator[Item]:
-        """What lies in a folder, in an archive, or at a path; archives are taken apart."""
+        """What a folder or an archive lists, or the file itself; archives in it stay closed."""
         if path.is_dir():
-            yield from self._in_folder(path, PurePosixPath())
+            yield from self._in_folder(path)
         elif path.suffix.lower() == ARCHIVE:
-            yield from self._in_file(path, PurePosixPath(), depth=1)
+            called = Item(PurePosixPath(path.name), path)
+            yield from self._in_archive(called, PurePosixPath(), self._room(self.caps.total))
         else:
             yield Item(PurePosixPath(path.name), path)
 
-    def _in_folder(self, folder: Path, at: PurePosixPath) -> Iterator[Item]:
-        for entry in sorted(folder.iterdir(), key=lambda p: p.name):
-            name = at / entry.name
-            if entry.is_dir() and not entry.is_symlink():
-                if entry.name not in SKIPPED:
-                    yield from self._in_folder(entry, name)
-            elif entry.suffix.lower() == ARCHIVE:
-                try:
-                    copied = self._copied(entry)
-                except Unopened as unopened:
-                    yield Item(name, None, str(unopened))
-                else:
-                    yield from self._in_file(copied, name.with_suffix(""), depth=2, shown=name)
-            elif _wanted(name):
-                yield Item(name, entry)
+    def opened(self, item: Item) -> Iterator[Item]:
+        """What somebody handed in: a file as it is; an archive as the folder that it holds."""
+        if item.file is None or not is_archive(item):
+            yield item
+            return
+        try:
+            place = self._copied(item.file)
+        except Unopened as unopened:
+            yield Item(item.path, None, str(unopened))
+            return
+        room = self._room(self.caps.archive)
+        yield from self._in_archive(Item(item.path, place), _folder(item.path), room)
+
+    def _room(self, archive: int) -> "_Room":
+        """For the next archive, which may unpack to so many bytes."""
+        total = self.caps.total
+        if self.written + archive < total:
+            text = f"all in its archive unpacks to over {archive >> 20} MiB"
+            return _Room(self.written + archive, text)
+        return _Room(total, f"all that was unpacked is over {total >> 20} MiB")
+
+    def _in_folder(self, folder: Path) -> Iterator[Item]:
+        """A list of folders to do, no recursion: a student may nest them as deep as paths go."""
+        todo = [(folder, PurePosixPath())]
+        while todo:
+            place, at = todo.pop()
+            try:
+                listed = sorted(place.iterdir(), key=lambda p: p.name)
+                folders = [e for e in listed if e.is_dir() and not e.is_symlink()]
+            except OSError as error:
+                if place == folder:
+                    raise
+                yield Item(at, None, f"is a folder that cannot be read: {error.strerror}")
+                continue
+            below = {entry.name for entry in folders}
+            todo += [(e, at / e.name) for e in reversed(folders) if e.name not in SKIPPED]
+            for entry in listed:
+                if entry.name not in below and _wanted(at / entry.name):
+                    yield Item(at / entry.name, entry)
 
     def _copied(self, archive: Path) -> Path:
         """A student's archive, opened with the care for submissions. Raises Unopened."""
+        if archive.parent == self.folder:
+            return archive
         data = read_carefully(Submission(archive, archive.name), self.caps.member)
         copy = self._place(ARCHIVE)
         copy.write_bytes(data)
         return copy
 
-    def _in_file(
-        self, path: Path, at: PurePosixPath, depth: int, shown: PurePosixPath | None = None
-    ) -> Iterator[Item]:
-        called = PurePosixPath(path.name) if shown is None else shown
+    def _in_archive(self, called: Item, at: PurePosixPath, room: "_Room") -> Iterator[Item]:
+        assert called.file is not None
         try:
-            with zipfile.ZipFile(path) as archive:
-                yield from self._members(archive, at, called, depth)
+            with zipfile.ZipFile(called.file) as archive:
+                listed = archive.infolist()
+                if len(listed) > self.caps.members:
+                    over = f"{len(listed)} members, over the limit of {self.caps.members}"
+                    yield Item(called.path, None, f"lists {over}")
+                    return
+                yield from self._members(archive, listed, at, room)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            yield Item(called, None, f"is no zip archive that can be read: {error}")
+            yield Item(called.path, None, f"is no zip archive that can be read: {error}")
 
     def _members(
-        self, archive: zipfile.ZipFile, at: PurePosixPath, called: PurePosixPath, depth: int
+        self,
+        archive: zipfile.ZipFile,
+        listed: Iterable[zipfile.ZipInfo],
+        at: PurePosixPath,
+        room: "_Room",
     ) -> Iterator[Item]:
-        listed = archive.infolist()
-        if len(listed) > self.caps.members:
-            text = f"lists {len(listed)} members, over the limit of {self.caps.members}"
-            yield Item(called, None, text)
-            return
         seen: set[PurePosixPath] = set()
         for member in listed:
-            if member.is_dir():
-                continue
-            path = PurePosixPath(member.filename.replace("\\", "/"))
-            if not _wanted(path) or SKIPPED & set(path.parts) or _litter(path):
+            path = _path(member)
+            if member.is_dir() or not _wanted(path) or SKIPPED & set(path.parts) or _litter(path):
                 continue
             name = at / _inside(path)
             problem = "is in the archive twice" if path in seen else _refused(member, path)
+            if at.parts and path.suffix.lower() == ARCHIVE:
+                problem = "is an archive in an archive that was handed in; unpack it"
             seen.add(path)
-            if problem:
-                yield Item(name, None, problem)
-            elif path.suffix.lower() != ARCHIVE:
-                yield self._taken(archive, member, name)
-            elif depth >= self.caps.depth:
-                yield Item(name, None, "is an archive in an archive in an archive; unpack it")
-            else:
-                item = self._taken(archive, member, name)
-                if item.file is None:
-                    yield item
-                else:
-                    yield from self._in_file(item.file, name.with_suffix(""), depth + 1, name)
+            yield Item(name, None, problem) if problem else self._taken(archive, member, name, room)
 
     def _taken(
-        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: PurePosixPath
+        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: PurePosixPath, room: "_Room"
     ) -> Item:
         """One member, copied as far as the caps allow."""
         place = self._place(name.suffix.lower())
         try:
             with archive.open(member) as source, place.open("xb") as target:
-                self._copy(source, target)
+                self._copy(source, target, room)
         except Unopened as unopened:
             place.unlink()
             return Item(name, None, str(unopened))
@@ -148,20 +170,76 @@ class Unpacker:
             return Item(name, None, f"cannot be unpacked: {e}")
         return Item(name, place)
 
-    def _copy(self, source: IO[bytes], target: IO[bytes]) -> None:
+    def _copy(self, source: IO[bytes], target: IO[bytes], room: "_Room") -> None:
         size = 0
         while chunk := source.read(CHUNK):
             size += len(chunk)
             self.written += len(chunk)
             if size > self.caps.member:
                 raise Unopened(f"unpacks to more than {self.caps.member >> 20} MiB")
-            if self.written > self.caps.total:
-                raise Unopened(f"all that was unpacked is over {self.caps.total >> 20} MiB")
+            if self.written > room.ends:
+                raise Unopened(room.full)
             target.write(chunk)
 
     def _place(self, suffix: str) -> Path:
         self.count += 1
         return self.folder / f"{self.count:06d}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How many bytes may have been written when an archive ends, and what is said beyond."""
+
+    ends: int
+    full: str
+
+
+def tops(path: Path) -> dict[str, bool]:
+    """The names in the outermost folder of a download, and which of them are folders.
+
+    Also of what is no submission: who handed in something else is there, too.
+    """
+    if path.is_dir():
+        found = {entry.name: entry.is_dir() for entry in path.iterdir()}
+    elif path.suffix.lower() == ARCHIVE:
+        found = _listed(path)
+    else:
+        found = {path.name: False}
+    litter = {"__MACOSX", *SKIPPED}
+    return {
+        name: is_folder
+        for name, is_folder in found.items()
+        if name[0] != "." and name not in litter
+    }
+
+
+def _listed(archive: Path) -> dict[str, bool]:
+    """The same of an archive; nothing of one that cannot be read, which `items` says."""
+    found: dict[str, bool] = {}
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            for member in opened.infolist():
+                first, *below = _inside(_path(member)).parts or ("",)
+                found[first] = found.get(first, False) or bool(below) or member.is_dir()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return {}
+    found.pop("", None)
+    return found
+
+
+def is_archive(item: Item) -> bool:
+    """Whether it is somebody's archive, which is opened once it is known whose."""
+    return item.path.suffix.lower() == ARCHIVE
+
+
+def _folder(archive: PurePosixPath) -> PurePosixPath:
+    """What an archive is shown as, `ada` for `ada.zip`; of `..zip` nothing would be left."""
+    name = archive.name[: -len(ARCHIVE)]
+    return archive.parent / (name if name.strip(".") else archive.name)
+
+
+def _path(member: zipfile.ZipInfo) -> PurePosixPath:
+    return PurePosixPath(member.filename.replace("\\", "/"))
 
 
 def _wanted(path: PurePosixPath) -> bool:
@@ -170,7 +248,7 @@ def _wanted(path: PurePosixPath) -> bool:
 
 def _inside(path: PurePosixPath) -> PurePosixPath:
     """A member's name without what would lead out: it is only text, but it is shown and parsed."""
-    return PurePosixPath(*(part for part in path.parts if part not in ("/", "..", ".")))
+    return PurePosixPath(*(part for part in path.parts if part not in ("/", "//", "..")))
 
 
 def _litter(path: PurePosixPath) -> bool:

@@ -62,7 +62,7 @@ class Gradebook:
 
     def person(self, standing: Standing) -> Student:
         """Who it is, as the roster knows; else as the hand-in says."""
-        listed = self.roster.match(standing.student)
+        listed = self.roster.match(standing.student, name=standing.student)
         return listed or Student(standing.student, standing.name, email=standing.email)
 
 

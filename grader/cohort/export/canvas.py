@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from grader.cohort.export.book import Exported, Gradebook, cell, csv_of, number
-from grader.cohort.export.sheet import Sheet, student_of
-from grader.cohort.roster import roster
+from grader.cohort.export.sheet import Sheet, roster_for, student_of
 from grader.cohort.standing import Standing
 
 IDENTITY = (
@@ -50,14 +49,14 @@ def _filled(book: Gradebook, sheet: Sheet) -> Exported:
     Grades that are not ours are left out, so that importing changes none of them.
     """
     kept = [i for i, name in enumerate(sheet.header) if name in IDENTITY]
-    who = [i for i in kept if sheet.header[i] not in ("Section", "Root Account")]
+    who = [i for i in kept if sheet.header[i] not in ("Student", "Section", "Root Account")]
     titles = [book.title(exercise) for exercise in book.exercises]
     places = [_place(title, sheet.header) for title in titles]
     named = [
         cell(title) if place is None else sheet.header[place]
         for title, place in zip(titles, places, strict=True)
     ]
-    known = roster(book.person(each[0]) for each in book.students.values())
+    known = roster_for(book.person(each[0]) for each in book.students.values())
     handles = {each.handle: each.student for each in book.standings}
     rows = [[sheet.header[i] for i in kept] + named]
     found: set[str] = set()
@@ -68,7 +67,7 @@ def _filled(book: Gradebook, sheet: Sheet) -> Exported:
             points_row = True
             grades = [old or new for old, new in zip(before, _possible(book), strict=True)]
         else:
-            student = student_of([row[i] for i in who], known, handles)
+            student = student_of([row[i] for i in who], row[0], known, handles)
             found |= {student} if student else set()
             grades = _grades(book, book.students.get(student or "", []), before)
         rows.append([row[i] for i in kept] + grades)

@@ -20,8 +20,7 @@ from grader.cohort.export.book import (
     number,
     points,
 )
-from grader.cohort.export.sheet import Sheet, student_of
-from grader.cohort.roster import roster
+from grader.cohort.export.sheet import Sheet, roster_for, student_of
 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 COMMENTS = re.compile(r"feedback|comment|coment|komment|commenti|retro|opmerk", re.I)
@@ -39,12 +38,14 @@ def worksheet(book: Gradebook) -> Exported:
     sheet = book.sheet
     grade = _grade_column(sheet, book.column)
     comments = _comment_column(sheet, grade)
-    known = roster(book.person(each[0]) for each in book.students.values())
+    known = roster_for(book.person(each[0]) for each in book.students.values())
     handles = {each.handle: each.student for each in book.standings}
     rows: list[Sequence[str]] = [sheet.header]
     found: set[str] = set()
     for row in sheet.rows:
-        student = student_of(row[: min(IDENTITY, grade)], known, handles)
+        number, name, address, *_ = (*row[: min(IDENTITY, grade)], "", "", "")
+        digits = number.rpartition(" ")[2]  # "Participant 123", in any language
+        student = student_of((number, digits, address), name, known, handles)
         filled = list(row)
         if student is not None:
             found.add(student)

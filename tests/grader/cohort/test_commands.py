@@ -101,6 +101,29 @@ def test_a_download_is_graded_once_and_what_is_nobodys_is_said(course: Command) 
     assert f"{SLUG}  {SLUG}" in course("runs", "--store", "c.db").out
 
 
+def test_what_speaks_of_somebody_else_is_said_and_not_believed(headcheck: Command) -> None:
+    with zipfile.ZipFile("canvas.zip", "w") as archive:
+        archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
+        archive.writestr("passwdeve_20_2_lovelaceada_17_1_hw-1.py", WRONG)
+    ran = headcheck(*GRADE[:-2], "--format", "json")
+    told = "passwdeve_20_2_lovelaceada_17_1_hw-1.py is 20's, whatever it says"
+    assert ran.err.splitlines() == [f"headcheck: in doubt: {told}"]
+    status = {s["student"]: s["status"] for s in json.loads(ran.out)["submissions"]}
+    assert status == {"17": "passed", "20": "failed"}
+
+
+def test_a_download_that_may_be_two_systems_is_asked_about(headcheck: Command) -> None:
+    with zipfile.ZipFile("canvas.zip", "w") as archive:
+        archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
+        archive.writestr("eve\x1b[2J.py", WRONG)
+    ran = headcheck(*GRADE[:-2])
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "headcheck: canvas.zip: lovelaceada_17_1_hw.py is as Canvas names it, but eve\\x1b[2J.py "
+        "is not. Take it out, or say whose download it is by --layout\n"
+    )
+
+
 def test_a_decision_outlives_a_regrade_that_is_shown_before_it_is_made(kept: Command) -> None:
     ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
     assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 67.5 before, 70 now\n")

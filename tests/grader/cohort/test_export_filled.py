@@ -68,6 +68,15 @@ def test_a_new_column_of_canvas_has_no_number(book: Gradebook, tmp_path: Path) -
     assert table(export(given, "canvas"))[0][-1] == "new"
 
 
+def test_nobody_gets_what_a_number_has_by_being_called_so(book: Gradebook, tmp_path: Path) -> None:
+    text = CANVAS.replace('"Absent, Nobody",22,', "17,22,")
+    rows = table(export(replace(book, sheet=sheet_of(tmp_path, text)), "canvas"))
+    assert [row[-1] for row in rows if row[0] in ("17", "Lovelace, Ada")] == ["100", "7"]
+    text = MOODLE.replace('"Nobody Absent"', '"Nobody 17"')
+    rows = table(export(replace(book, sheet=sheet_of(tmp_path, text)), "moodle-worksheet"))
+    assert column(rows, "Bewertung")[-1] == "12,5"
+
+
 def test_several_exercises_are_several_columns(book: Gradebook, record: Record) -> None:
     other = standing("s1", record("s1", 50, "linear_layer"), "17")
     rows = table(export(replace(book, standings=(*book.standings, other)), "canvas"))

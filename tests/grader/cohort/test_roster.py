@@ -52,7 +52,7 @@ def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None
         ("18", 'Conway O"Neil'),
     ]
     assert found.match("17") == found.match("s1") == found.match("ADA@x.org") == found.students[0]
-    assert found.match("", "oneilconway") == found.students[1]
+    assert found.match(name="oneilconway") == found.students[1]
     assert found.match("nobody") is None
 
 

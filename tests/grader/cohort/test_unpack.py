@@ -5,7 +5,7 @@ import os
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -27,6 +27,11 @@ def packed(members: Members, method: int = zipfile.ZIP_DEFLATED) -> bytes:
 Unpack = Callable[..., dict[str, Item]]
 
 
+def everything(unpacker: Unpacker, path: Path) -> list[Item]:
+    """What is listed, with students' archives opened."""
+    return [each for item in unpacker.items(path) for each in unpacker.opened(item)]
+
+
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Unpack:
     """What an archive of these bytes gives, by name; checks that all of it lies in the folder."""
@@ -36,7 +41,7 @@ def unpacked(tmp_path: Path) -> Unpack:
         archive = tmp_path / "class.zip"
         archive.write_bytes(data)
         before = {*tmp_path.rglob("*")}
-        items = list(Unpacker(private, Caps(**caps)).items(archive))
+        items = everything(Unpacker(private, Caps(**caps)), archive)
         new = {*tmp_path.rglob("*")} - before
         assert all(path.parent == private and path.is_file() for path in new)
         assert all(item.file is None or item.file.parent == private for item in items)
@@ -146,11 +151,74 @@ def test_damage_stops_only_what_is_damaged(unpacked: Unpack) -> None:
     assert only.path == PurePosixPath("class.zip")
 
 
+def test_a_download_is_listed_before_any_archive_in_it_is_opened(tmp_path: Path) -> None:
+    archive = tmp_path / "class.zip"
+    archive.write_bytes(packed({"ada.zip": packed({"a.py": CODE}), "..zip": packed({"b.py": ""})}))
+    unpacker = Unpacker(tmp_path, Caps())
+    listed = list(unpacker.items(archive))
+    assert [str(item.path) for item in listed] == ["ada.zip", "..zip"]
+    opened = [str(each.path) for item in listed for each in unpacker.opened(item)]
+    assert opened == ["ada/a.py", "..zip/b.py"]
+
+
+def test_a_student_s_archive_uses_up_nobody_else_s_room(unpacked: Unpack) -> None:
+    greedy = packed({f"{i}.py": b"\0" * (1 << 20) for i in range(9)})
+    found = unpacked(packed({"ada.zip": greedy, "bob.py": CODE}), archive=3 << 20, total=8 << 20)
+    assert [bool(item.file) for item in found.values()] == [True] * 3 + [False] * 6 + [True]
+    assert found["ada/3.py"].problem == "all in its archive unpacks to over 3 MiB"
+
+
+@pytest.mark.parametrize(
+    "name", ["/x/a.py", "//x/a.py", "../../x/a.py", "..\\x\\a.py", "\\x\\a.py"]
+)
+def test_what_is_in_an_archive_is_shown_inside_it(unpacked: Unpack, name: str) -> None:
+    (only,) = unpacked(packed({"ada.zip": packed({name: CODE})}))
+    assert only == "ada/x/a.py"
+
+
+@pytest.fixture
+def nested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
+    """Makes folders in folders, and removes them: what comes after a test cannot."""
+    top = tmp_path / "class"
+    top.mkdir()
+    monkeypatch.chdir(top)
+    step, made = Path("d"), [0]
+
+    def nest(levels: int) -> Path:
+        for _ in range(levels):
+            step.mkdir()
+            os.chdir(step)
+            made[0] += 1
+        Path("a.py").write_text(CODE)
+        return top
+
+    yield nest
+    Path("a.py").unlink()
+    for _ in range(made[0]):
+        os.chdir("..")
+        step.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("levels", "problem"),
+    [(1500, ""), (2500, "is a folder that cannot be read: File name too long")],
+)
+def test_folders_are_listed_as_deep_as_paths_go(
+    nested: Callable[[int], Path], tmp_path: Path, levels: int, problem: str
+) -> None:
+    top = nested(levels)
+    (top / "bob.py").write_text(CODE)
+    bob, deep = Unpacker(tmp_path, Caps()).items(top)
+    assert (str(bob.path), bob.problem) == ("bob.py", "")
+    assert deep.problem == problem and set(deep.path.parts) <= {"d", "a.py"}
+
+
 def test_a_student_s_archive_is_a_folder_and_no_deeper_one_is_opened(unpacked: Unpack) -> None:
     inner = packed({"src/attention.py": CODE, "deeper.zip": packed({"a.py": CODE})})
     found = unpacked(packed({"ada.zip": inner, "bob.zip": b"no zip"}))
     assert found["ada/src/attention.py"].file
-    assert found["ada/deeper.zip"].problem == "is an archive in an archive in an archive; unpack it"
+    told = "is an archive in an archive that was handed in; unpack it"
+    assert found["ada/deeper.zip"].problem == told
     assert found["bob.zip"].problem.startswith("is no zip archive")
 
 
@@ -162,7 +230,7 @@ def test_archives_in_a_folder_are_opened_with_care(tmp_path: Path) -> None:
     (folder / "bob.zip").symlink_to(folder / "ada.zip")
     os.mkfifo(folder / "eve.zip")
     (folder / "large.zip").write_bytes(b"\0" * (2 << 20))
-    items = list(Unpacker(private, Caps(member=1 << 20)).items(folder))
+    items = everything(Unpacker(private, Caps(member=1 << 20)), folder)
     told = {str(item.path): item.problem for item in items}
     assert told["ada/attention.py"] == ""
     assert "symbolic link" in told["bob.zip"] and "no regular file" in told["eve.zip"]

@@ -1,0 +1,107 @@
+"""Whatever students pack, nobody's file is anybody else's: every system, as Hypothesis draws it."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.cohort.intake import HandIn, Wanted, gathered
+from grader.cohort.recognition import Undecided
+from grader.cohort.roster import Roster
+from tests.grader.cohort.downloads import SYSTEMS, File, Sent, System, downloads, packed, written
+
+Fact = tuple[str, int, bool, str, str]
+"""who handed in, which attempt it is, whether it is late, when, and whose the file says it is"""
+
+
+def taken(files: Sequence[File], wanted: Wanted, *, folder: bool) -> tuple[object, set[Fact]]:
+    """The layout and the facts; or that whoever grades is asked."""
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "class.zip"
+        if folder:
+            path = written(files, Path(temporary) / "class")
+        else:
+            path.write_bytes(packed(files))
+        try:
+            with gathered([str(path)], wanted) as found:
+                return found.layouts, _checked(found.hand_ins)
+        except Undecided:
+            return "asked", set()
+
+
+def _checked(hand_ins: Sequence[HandIn]) -> set[Fact]:
+    """The facts; what could not be read is nobody's who handed in nothing else."""
+    told: set[Fact] = set()
+    for each in hand_ins:
+        if each.submission is not None:
+            told.add((*_place(each), each.submission.path.read_text()))
+    assert {_place(each) for each in hand_ins} == {fact[:4] for fact in told}
+    return told
+
+
+def _place(hand_in: HandIn) -> tuple[str, int, bool, str]:
+    return hand_in.student.id, hand_in.attempt, hand_in.late, str(hand_in.submitted)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_memory() -> Iterator[None]:
+    """Thousands of small folders: where there is a file system in memory, they go there."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.access("/dev/shm", os.W_OK):
+            patch.setattr("tempfile.tempdir", "/dev/shm")
+        yield
+
+
+every_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=list(SYSTEMS))
+
+
+@every_system
+@settings(max_examples=max(25, settings().max_examples // 4))
+@given(data=st.data())
+def test_what_is_packed_never_says_whose_it_is(system: System, data: st.DataObject) -> None:
+    nothing_packed_matters(system, data)
+
+
+@pytest.mark.deep
+@every_system
+@given(data=st.data())
+def test_what_is_packed_never_says_whose_it_is_however_long_one_tries(
+    system: System, data: st.DataObject
+) -> None:
+    nothing_packed_matters(system, data)
+
+
+def nothing_packed_matters(system: System, data: st.DataObject) -> None:
+    """Layout, people, attempts and times are as when everybody hands in one harmless file."""
+    sent = data.draw(downloads(system))
+    folder = data.draw(st.booleans(), label="in a folder, not in an archive")
+    named = not system.known or data.draw(st.booleans(), label="layout is named")
+    wanted = Wanted(
+        layout=system.layout if named else "auto",
+        roster=system.people if data.draw(st.booleans(), label="roster") else Roster(),
+        attempts=data.draw(st.sampled_from(("latest", "best")), label="attempts"),
+    )
+    packed_so = taken(system.laid_out(sent), wanted, folder=folder)
+    harmless = taken(system.laid_out([each.harmless for each in sent]), wanted, folder=folder)
+    assert packed_so == harmless
+    if packed_so[0] != "asked":
+        assert packed_so == ((system.layout,), expected(system, sent, wanted))
+
+
+def expected(system: System, sent: Sequence[Sent], wanted: Wanted) -> set[Fact]:
+    """What is held of these, said once more and otherwise."""
+    held: set[Fact] = set()
+    for student in {each.student for each in sent}:
+        theirs = [each for each in sent if each.student == student]
+        who = f"s{student}" if wanted.roster else system.handle(student)
+        for attempt, each in enumerate(theirs, start=1):
+            if wanted.attempts == "best" or each is theirs[-1]:
+                late = each.late and system.layout == "canvas"
+                timed = system.layout in ("gradescope", "nbgrader")
+                time = f"2026-02-01 10:00:{each.number:02d}+00:00" if timed else "None"
+                held.add((who, attempt, late, time, each.code.decode()))
+    return held
