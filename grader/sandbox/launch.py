@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader import terminal
 from grader.sandbox.limits import ONE_THREAD
 
 START_S = 120.0
@@ -132,6 +133,7 @@ class Zygote:
 
 def start() -> Zygote:
     """A zygote, in an environment that holds nothing of the caller's."""
+    terminal.open_closed()  # else a line to it would take the number, and what is printed
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     root = str(Path(__file__).resolve().parents[2])
     told = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
