@@ -10,13 +10,23 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from exercises import BY_SLUG
+from grader.judging import diagnosing
+from grader.judging.grading import Settings, grade
 from grader.report import Report
-from tests.grader.kills import KINDS, WITHIN_S, End, Run, a_class, report_of
+from grader.submission import find
+from properties.diagnosis import Finding, diagnose
+from properties.trial import Bench
+from tests.grader.kills import ANSWER, KINDS, SLUG, WITHIN_S, End, Run, a_class, report_of
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 SEED = int(os.environ.get("HEADCHECK_KILLS", "0"))
@@ -52,18 +62,26 @@ def chances(count: int) -> Iterator[tuple[str, random.Random]]:
             yield kind, random.Random(f"{SEED} {kind} {i}")
 
 
-def killed(run: Run, kind: str, chance: random.Random, seconds: float) -> bool:
-    """Kill a process of this kind at a random moment; False if the run ended before it was there.
+def signalled(
+    run: Run, kind: str, chance: random.Random, seconds: float, number: signal.Signals
+) -> int | None:
+    """Signal a process of this kind at a random moment; None if the run ended before it was there.
 
-    The moment is one of those that an undisturbed run takes, and later if there is none by then.
+    The moment is one of all that an undisturbed run takes, or else, as most of these go by before
+    anything is judged, one of those after the first submission has a process.
     """
-    time.sleep(chance.uniform(0, seconds))
+    if chance.random() < 0.5:
+        time.sleep(chance.uniform(0, seconds))
+    else:
+        while run.process.poll() is None and not run.of_kind("child"):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, seconds / 4))
     while run.process.poll() is None:
-        there = run.of_kind(kind)
-        if there and run.send(chance.choice(there), signal.SIGKILL):
-            return True
+        for pid in chance.sample(there := run.of_kind(kind), len(there)):
+            if run.send(pid, number):
+                return pid
         time.sleep(chance.uniform(0, 0.02))
-    return False
+    return None
 
 
 def judge(run: Run, kind: str, course: Course) -> str:
@@ -96,7 +114,7 @@ def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) ->
     """Until one is there to be killed."""
     while True:
         with closing(Run(folder, course.answers)) as run:
-            if killed(run, kind, chance, course.seconds):
+            if signalled(run, kind, chance, course.seconds, signal.SIGKILL) is not None:
                 return judge(run, kind, course)
 
 
@@ -104,13 +122,67 @@ def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) ->
 def test_a_killed_process_costs_no_verdict_and_no_patience(
     kind: str, course: Course, tmp_path: Path
 ) -> None:
-    print(f"{kind}: {kill_once(course, kind, random.Random(f'{SEED} {kind}'), tmp_path)}")
+    how = kill_once(course, kind, random.Random(f"{SEED} {kind}"), tmp_path)
+    sys.stdout.write(f"{kind}, seed {SEED}: {how}\n")
+
+
+def test_child_killed_while_its_mistake_is_looked_for_costs_no_diagnosis(
+    sandbox: "Sandbox", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "alan.py"
+    path.write_text(ANSWER.replace("dim=-1", "dim=0"))
+    settings, [handed_in] = Settings(exercise=BY_SLUG[SLUG]), find([str(path)])
+    [before] = grade(sandbox.server, handed_in, settings)
+    assert before.diagnosis
+    look, pending = diagnose, [signal.SIGKILL]
+
+    def disturbed(bench: Bench, device: str) -> tuple[Finding, ...]:
+        for pid in sandbox.below():
+            while pending:
+                os.kill(pid, pending.pop())
+        return look(bench, device)
+
+    monkeypatch.setattr(diagnosing, "diagnose", disturbed)
+    [after] = grade(sandbox.server, handed_in, settings)
+    assert not pending
+    assert replace(after, seconds=0.0) == replace(before, seconds=0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stopped_process_is_waited_for(kind: str, course: Course, tmp_path: Path) -> None:
+    """Whoever is stopped for a moment costs no verdict: the run goes on when it does."""
+    chance = random.Random(f"{SEED} stop {kind}")
+    while True:
+        with closing(Run(tmp_path, course.answers)) as run:
+            pid = signalled(run, kind, chance, course.seconds, signal.SIGSTOP)
+            if pid is None:
+                continue
+            time.sleep(2)
+            run.send(pid, signal.SIGCONT)
+            end = run.end(2 * course.seconds + WITHIN_S)
+            assert end is not None and run.left() == {}
+            assert (end.code, end.err) == (course.code, "")
+            assert report_of(end) == course.report
+            return
+
+
+def test_examiner_takes_along_what_is_stopped(course: Course, tmp_path: Path) -> None:
+    """A process that is stopped hears of nothing: the kernel ends it."""
+    for kind in KINDS[1:]:
+        chance = random.Random(f"{SEED} stopped {kind}")
+        with closing(Run(tmp_path, course.answers)) as run:
+            if signalled(run, kind, chance, course.seconds, signal.SIGSTOP) is not None:
+                run.process.kill()
+                assert run.end(WITHIN_S) is not None
+                left = run.left()
+                assert left == {}, f"left over: {left}"
 
 
 @pytest.mark.deep
 def test_at_two_hundred_moments(course: Course, tmp_path: Path) -> None:
-    print(f"seed {SEED}; an undisturbed run took {course.seconds:.1f} s")
+    sys.stdout.write(f"seed {SEED}; an undisturbed run took {course.seconds:.1f} s\n")
     for kind, chance in chances(EACH):
         began = time.monotonic()
         how = kill_once(course, kind, chance, tmp_path)
-        print(f"{kind}: {how.strip()} ({time.monotonic() - began:.1f} s)", flush=True)
+        sys.stdout.write(f"{kind}: {how.strip()} ({time.monotonic() - began:.1f} s)\n")
+        sys.stdout.flush()

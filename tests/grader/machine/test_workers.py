@@ -128,7 +128,7 @@ def test_no_worker_starts_where_the_zygote_is_gone(found: list[Submission]) -> N
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_worker_never_waits_for_a_process_that_was_not_started(found: list[Submission]) -> None:
