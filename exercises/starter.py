@@ -177,9 +177,16 @@ def _written(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
                 "Move or rename it, or choose another directory."
             )
     directory.mkdir(parents=True, exist_ok=True)
-    for path, text in wanted.items():
-        with path.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+    begun: list[Path] = []
+    try:
+        for path, text in wanted.items():
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                begun.append(path)
+                file.write(text)
+    except OSError as error:  # half a notebook would be in the way of the next attempt
+        for path in begun:
+            path.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from None
     return list(wanted)
 
 

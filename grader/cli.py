@@ -1,7 +1,6 @@
 """The `headcheck` command. Nothing heavy is imported before a command needs it."""
 
 import contextlib
-import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from grader import fault
+from grader import fault, files, terminal
 from grader.cohort import CohortError, commands
 from grader.options import feedback_option, telling
 
@@ -128,7 +127,7 @@ def grade(
     every submission. With --store it is kept, archives and downloads of course systems are taken,
     and the same command goes on where it was interrupted.
 
-    Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded.
+    Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, or --out not written.
     """
     course = commands.taken(options)
     with contextlib.nullcontext() if course else _ahead(options["device"]) as server:
@@ -138,15 +137,16 @@ def grade(
         chosen = run.settings(exercise, points, limits=_insisted(options), **options)
         tell = telling(feedback)
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
+            files.ready(out)  # rather than find out after an hour
         if course is None:
             report = told(run.grade(paths, chosen, trusted=trusted, ahead=server), tell)
         else:
             report = commands.graded(paths, chosen, tell, course, trusted=trusted)
-    if out is not None:
-        index = run.write(report, out)
-        click.echo(f"report: {index}", err=True)
+    problem = "" if out is None else run.put(report, out)
     run.show(report, form)
+    if problem:
+        kept = "" if course is None else ", and the store keeps it"
+        fail(f"{problem}. The report is what is printed{kept}.")
     sys.exit(run.exit_code(report))
 
 
@@ -330,7 +330,7 @@ def gradescope(
     tell = telling(feedback) or EVERYTHING
     plan = autograder.Plan(manifest.of(chosen, feedback=tell), trusted)
     made = wheels.own() if wheel is None else wheels.read(wheel)
-    out.write_bytes(pack.archive(plan, made, minutes))
+    files.write(out, pack.archive(plan, made, minutes))
     most = sum(worth(inference.by_slug(slug), chosen.points).values())
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
@@ -341,18 +341,18 @@ for command in commands.COMMANDS:
 
 def main() -> None:
     """Run the command; every fault is one line, and never a traceback of ours."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may not know every character
-    try:
-        cli(standalone_mode=False)
-    except click.exceptions.Abort:
-        fail("interrupted")
-    except click.ClickException as error:
-        error.show()
-        sys.exit(OURS)
-    except Exception as error:
-        fail(str(error) if _expected(error) else fault.told(error))
+    with terminal.guarded():
+        try:
+            cli(standalone_mode=False)
+        except click.exceptions.Abort:
+            fail("interrupted")
+        except click.ClickException as error:
+            error.show()
+            sys.exit(OURS)
+        except OSError as error:
+            fail(files.said(error))
+        except Exception as error:
+            fail(str(error) if _expected(error) else fault.told(error))
 
 
 def _expected(error: Exception) -> bool:
@@ -372,7 +372,7 @@ def _expected(error: Exception) -> bool:
         SandboxError,
         NotFound,
         CohortError,
-        OSError,
+        files.NotWritten,
     )
     return isinstance(error, kinds)
 

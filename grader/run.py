@@ -17,8 +17,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from grader import inference, points, render, submission
+from grader import files, inference, points, render, submission, terminal
 from grader.feedback import Feedback, told
+from grader.files import NotWritten
 from grader.judging.grading import Settings
 from grader.judging.script import script_of
 from grader.machine import devices, workers
@@ -45,6 +46,7 @@ __all__ = [
     "grade",
     "hinted",
     "judged",
+    "put",
     "rendered",
     "sandbox",
     "settings",
@@ -134,7 +136,9 @@ def watched(
     trusted: bool = False,
     ahead: Zygote | None = None,
 ) -> int:
-    """Check a file now and whenever it is saved, until Ctrl-C: the exit code of the last check.
+    """Check a file now and whenever it is saved, until Ctrl-C, or until nobody reads what is shown.
+
+    The exit code is that of the last check.
 
     The fork server stays between checks. Raises NotFound, SandboxError, and KeyboardInterrupt
     where nothing was checked.
@@ -152,11 +156,13 @@ def watched(
                 report = told(report_of(records, server.rung), telling)
                 _show_next(report, form, first=code is None)
                 code = exit_code(report)
+                if terminal.unread():
+                    break
                 click.echo("watching: save it to check it again, Ctrl-C ends", err=True)
     except KeyboardInterrupt:
         if code is None:
             raise
-    assert code is not None, "a watch ends by an interrupt only"
+    assert code is not None, "a watch ends after a check, or by an interrupt"
     return code
 
 
@@ -254,15 +260,28 @@ def show(report: Report, form: str) -> None:
 
 
 def write(report: Report, out: Path) -> Path:
-    """Write report.json, index.html and a page for every submission; where the index is."""
+    """Write report.json, index.html and a page for every submission; where the index is.
+
+    Raises NotWritten.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    (out / "report.json").write_text(plain_json(to_json(report)), encoding="utf-8")
+    files.write(out / "report.json", plain_json(to_json(report)).encode())
     for i, record in enumerate(report.submissions):
         page = out / render.html.page_name(record, i)
-        page.write_text(render.html.page(record, report), encoding="utf-8")
+        files.write(page, render.html.page(record, report).encode())
     index = out / "index.html"
-    index.write_text(render.html.index(report), encoding="utf-8")
+    files.write(index, render.html.index(report).encode())
     return index
+
+
+def put(report: Report, out: Path) -> str:
+    """Write a report into a folder, and say where it is; why not, if that does not work."""
+    try:
+        index = write(report, out)
+    except NotWritten as problem:
+        return str(problem)
+    click.echo(f"report: {index}", err=True)
+    return ""
 
 
 def examined() -> tuple[str, bool]:

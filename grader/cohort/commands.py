@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from grader import files
 from grader.cohort import CohortError
 from grader.cohort.options import missing, opened, remark, roster_of, roster_option, store_option
 from grader.cohort.similar.command import similar
@@ -306,6 +307,7 @@ def dashboard(
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     """
+    files.ready(out)
     with opened(place) as store:
         from grader.cohort.decisions import told_results
 
@@ -322,26 +324,25 @@ def dashboard(
         pages = shown.pages(book, version)
     similar = not anonymous and (out / "similar.html").is_file()
     pages["index.html"] = shown.render(book, version, tuple(pages), similar=similar)
-    out.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
-        (out / name).write_text(text, encoding="utf-8")
+        files.write(out / name, text.encode())
     click.echo(f"dashboard: {out / 'index.html'}", err=True)
 
 
-def _write(files: Mapping[str, bytes], out: Path | None) -> None:
+def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
     """One file as it is said, several into a folder; without a place to standard output."""
-    if len(files) == 1 and (out is None or not out.is_dir()):
-        (data,) = files.values()
+    if len(exported) == 1 and (out is None or not out.is_dir()):
+        (data,) = exported.values()
         if out is None:
             click.echo(data, nl=False)
         else:
-            out.write_bytes(data)
+            files.write(out, data)
         return
     if out is None:
-        raise click.UsageError(f"these are {len(files)} files: give a folder by --out")
-    out.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        (out / name).write_bytes(data)
+        raise click.UsageError(f"these are {len(exported)} files: give a folder by --out")
+    files.ready(out)
+    for name, data in exported.items():
+        files.write(out / name, data)
 
 
 def _author() -> str:

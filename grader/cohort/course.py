@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader import fault, points, run, submission
+from grader import fault, files, points, run, submission
 from grader.cohort import CohortError, manifest, scratch
 from grader.cohort.intake import HandIn, Intake
 from grader.cohort.manifest import Manifest
@@ -244,7 +244,7 @@ def _unpacked(store: Store, stored: Sequence[Stored]) -> Iterator[list[HandIn]]:
             data = store.content(each.content)
             places[which] = None if data is None else folder / f"{each.content}.{each.kind}"
             if data is not None:
-                (folder / f"{each.content}.{each.kind}").write_bytes(data)
+                files.write(folder / f"{each.content}.{each.kind}", data)
         yield [_hand_in(each, places[each.content, each.kind]) for each in stored]
 
 

@@ -15,9 +15,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from grader.cohort import CohortError
@@ -74,6 +74,7 @@ def opened(place: str, *, create: bool = False) -> Iterator[Engine]:
     except SQLAlchemyError as error:
         engine.dispose()
         raise NoStore(f"{shown}: cannot be opened: {_reason(error)}") from None
+    event.listen(engine, "handle_error", lambda context: _trouble(context, shown), retval=True)
     try:
         yield engine
     finally:
@@ -134,6 +135,18 @@ def configuration(**attributes: Any) -> Config:
     config.set_main_option("script_location", folder)
     config.set_main_option("path_separator", "os")
     return config
+
+
+def _trouble(context: ExceptionContext, shown: str) -> NoStore | None:
+    """What to raise where the database, or the disk below it, gives up in the middle of the work.
+
+    None for what is no matter of theirs: it is a fault of ours.
+    """
+    error = context.sqlalchemy_exception
+    if error is None or type(error) not in (OperationalError, DatabaseError):
+        return None
+    text = "what was finished is kept: mend that, and give the same command again"
+    return NoStore(f"{shown}: {_reason(error)}; {text}")
 
 
 def _reason(error: SQLAlchemyError) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from grader import files
 from grader.submission import KINDS, SKIPPED, Submission, Unopened
 from grader.submission import read as read_carefully
 
@@ -118,7 +119,7 @@ class Unpacker:
             return archive
         data = read_carefully(Submission(archive, archive.name), self.caps.member)
         copy = self._place(ARCHIVE)
-        copy.write_bytes(data)
+        files.write(copy, data)
         return copy
 
     def _in_archive(self, called: Item, at: PurePosixPath, room: "_Room") -> Iterator[Item]:
@@ -167,6 +168,10 @@ class Unpacker:
         # What a damaged or forged archive makes zipfile and zlib raise.
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as e:
             place.unlink(missing_ok=True)
+            if (
+                isinstance(e, OSError) and e.errno in files.FULL
+            ):  # ours, and nobody's archive is bad
+                raise files.not_written(self.folder, e) from None
             return Item(name, None, f"cannot be unpacked: {e}")
         return Item(name, place)
 

@@ -13,7 +13,7 @@ from grader.inference import NoTarget, Target
 from grader.judging import counterexample, diagnosing, evidence
 from grader.judging.excerpts import Place, excerpts
 from grader.judging.script import Watch, unwatched, verdicts_on
-from grader.judging.session import TRIES, Server, Session
+from grader.judging.session import Server, Session
 from grader.judging.subject import ChannelSubject
 from grader.points import Points
 from grader.report import (
@@ -136,7 +136,8 @@ def judged(
             remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
             bench = Bench(ChannelSubject(session), contract)
             verdicts = judge(session, bench, target.exercise, settings, watch)
-            told = _told(session, bench, target, settings, explained(verdicts, remarks))
+            named = explained(verdicts, remarks)
+            told = session.undisturbed(lambda: _told(session, bench, target, settings, named))
         except SubmissionFailed as failed:
             error = _load_error(failed, target.name)
             shown = excerpts(session, [(error.cell, error.line)])
@@ -212,7 +213,7 @@ def judge(
     """Judge every claim in order."""
 
     def one(wanted: Property, cases: Sequence[Case]) -> Verdict:
-        return _verdict(wanted, session, bench, cases)
+        return session.undisturbed(lambda: _tried(wanted, session, bench, cases))
 
     def afresh() -> None:
         session.close()
@@ -221,19 +222,8 @@ def judge(
     return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device, watch)
 
 
-def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
-    """Judge one claim, in a fresh process if the last one is gone.
-
-    Again where the process was killed from outside: that is not the submission's fault.
-    """
-    for _ in range(TRIES):
-        verdict = _tried(wanted, session, bench, cases)
-        if not session.killed():
-            break
-    return verdict
-
-
 def _tried(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
+    """Judge one claim, in a fresh process if the last one is gone."""
     try:
         if session.revive():
             bench.forget()

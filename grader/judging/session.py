@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from grader.sandbox.worker.landmarks import Landmark
 from grader.sandbox.worker.syntax import Unit
 from properties.violation import Status, SubmissionFailed
 
+T = TypeVar("T")
 TRIES = 3
 """how often something is tried when its process is killed by others, the first time included"""
 
@@ -89,6 +90,8 @@ class Session:
     """seconds of processor time that earlier children used"""
     received: int = 0
     """bytes of all replies"""
+    lost: int = 0
+    """earlier children that were ended from outside"""
 
     def read(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
@@ -126,9 +129,21 @@ class Session:
         """Whether there is a child to ask."""
         return self.child is not None and not self.child.closed
 
-    def killed(self) -> bool:
-        """Whether the child was ended from outside: nothing to hold against a submission."""
-        return self.child is not None and self.child.killed_by_others
+    def undisturbed(self, action: Callable[[], T]) -> T:
+        """What an action gives; again if a child was ended from outside meanwhile.
+
+        That is nothing to hold against a submission: the kernel was short of memory, say.
+        """
+        for _ in range(TRIES - 1):
+            before = self._killed()
+            done = action()
+            if self._killed() == before:
+                return done
+        return action()
+
+    def _killed(self) -> int:
+        """How many children were ended from outside."""
+        return self.lost + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
@@ -164,6 +179,7 @@ class Session:
         """End the child."""
         if self.child is not None:
             self.child.close()
+            self.lost += self.child.killed_by_others
             self.cpu, self.child = self.cpu + self.child.cpu, None
 
     def _not_killed(self, action: Callable[[], Message]) -> Message:
@@ -172,12 +188,13 @@ class Session:
         Raises SubmissionFailed, SandboxError.
         """
         for _ in range(TRIES - 1):
+            before = self._killed()
             try:
                 return action()
             except NotConfined:
                 continue
             except SubmissionFailed:
-                if not self.killed():
+                if self._killed() == before:
                     raise
         return action()
 

@@ -3,8 +3,9 @@
 A worker is an examiner like the one in this process: submissions run in children of its fork
 server, never in it. Worker and fork server are forked from the zygote, which has torch loaded;
 where there is none, a worker is a new interpreter. Submissions are handed out one by one, and their
-records come back in order. A worker that dies is replaced and its submission judged again, so
-nothing is lost.
+records come back in order. A worker that dies, or whose fork server does, is replaced and its
+submission judged again, so nothing is lost. Where that is of no use, the first who finds out ends
+all the others: nobody waits for a report that there will not be.
 
 `grader.cohort.cluster` does the same on several machines.
 """
@@ -34,7 +35,6 @@ from grader.judging.grading import Settings, graded
 from grader.machine import devices
 from grader.machine.unconfined import Unconfined
 from grader.report import SubmissionRecord
-from grader.sandbox.jail import kernel
 from grader.sandbox.jail.rung import Rung
 from grader.sandbox.launch import DYING_S, Forked, Zygote, ZygoteGone
 from grader.sandbox.process import SandboxError, Server
@@ -136,12 +136,12 @@ def judged(
     trusted = isinstance(place, Unconfined) or place.trusted
     zygote = None if isinstance(place, Unconfined) else place.zygote
     crew = Crew([Worker(settings, trusted, own, zygote) for own in shared_out(jobs)])
-    with ThreadPoolExecutor(jobs) as threads:
+    with contextlib.closing(crew), ThreadPoolExecutor(jobs) as threads:
         try:
             yield from zip(found, threads.map(crew.grade, found), strict=True)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-            crew.end()
+            crew.dismiss("the run was broken off")
 
 
 @dataclass(frozen=True)
@@ -158,77 +158,113 @@ class Task:
     """where paths begin"""
 
 
+@dataclass(frozen=True)
+class Running:
+    """A process that judges, and the line on which it is asked: there is never one alone."""
+
+    process: Forked | BaseProcess
+    line: Connection
+
+    def kill(self) -> None:
+        """End it, with its fork server and every child: who waits for its answer hears of it."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """The same, and let go of it: for whoever alone uses it by then."""
+        self.kill()
+        if isinstance(self.process, Forked):
+            self.process.wait(DYING_S)
+            self.process.close()
+        else:
+            self.process.join()
+        self.line.close()
+
+
 @dataclass(eq=False)
 class Worker:
-    """One process, started when it is first needed."""
+    """One process, started when it is first needed; one thread at a time asks it."""
 
     settings: Settings
     trusted: bool
     processor: int | None = None
     """where it stays"""
     zygote: Zygote | None = None
-    process: Forked | BaseProcess | None = None
-    line: Connection | None = None
-    dismissed: bool = False
+    running: Running | None = None
+    dismissed: str = ""
+    """why nothing is to be judged any more"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
         """Judge one submission. Raises SandboxError if it is the death of every worker."""
+        why = SandboxError(f"{handed_in.shown}: every worker that judged it died; out of memory?")
         for _ in range(TRIES):
             try:
-                line = self._started()
-                line.send(handed_in)
-                answer = line.recv()
+                answer = self._asked(handed_in)
             except ZygoteGone as gone:
                 raise SandboxError(str(gone)) from None
             except (EOFError, OSError):
-                self.end()
+                self.close()
                 continue
-            if isinstance(answer, BaseException):
+            if isinstance(answer, list):
+                return answer
+            self.close()
+            if not isinstance(answer, SandboxError):
                 raise answer
-            records: list[SubmissionRecord] = answer
-            return records
-        raise SandboxError(f"{handed_in.shown}: every worker that judged it died; out of memory?")
+            why = answer
+        raise why
 
-    def _started(self) -> Connection:
+    def _asked(self, handed_in: Submission) -> list[SubmissionRecord] | Exception:
+        """Raises SandboxError, ZygoteGone, and EOFError or OSError if the process dies."""
+        running = self.running or self._started()
+        running.line.send(handed_in)
+        answer: list[SubmissionRecord] | Exception = running.line.recv()
+        return answer
+
+    def _started(self) -> Running:
+        """Raises SandboxError when nothing is to be judged any more, ZygoteGone, OSError."""
+        self._refuse()
+        line, theirs = CONTEXT.Pipe()
+        with theirs:
+            try:
+                running = Running(self._process(theirs), line)
+            except BaseException:
+                line.close()
+                raise
+        with self.lock:
+            self.running = running
+        self._refuse()  # it was dismissed while it started
+        slug = None if self.settings.exercise is None else self.settings.exercise.slug
+        sent = replace(self.settings, exercise=None)
+        here = dict(os.environ), str(Path.cwd())
+        line.send(Task(sent, slug, self.trusted, self.processor, *here))
+        return running
+
+    def _refuse(self) -> None:
         if self.dismissed:
-            raise SandboxError("the run was broken off")
-        if self.line is None:
-            self.line, theirs = CONTEXT.Pipe()
-            with theirs:
-                self.process = self._process(theirs)
-            slug = None if self.settings.exercise is None else self.settings.exercise.slug
-            sent = replace(self.settings, exercise=None)
-            here = dict(os.environ), str(Path.cwd())
-            self.line.send(Task(sent, slug, self.trusted, self.processor, *here))
-        return self.line
+            raise SandboxError(self.dismissed)
 
     def _process(self, theirs: Connection) -> Forked | BaseProcess:
         """Raises ZygoteGone."""
         if self.zygote is not None:
-            line = os.dup(theirs.fileno())
-            return self.zygote.fork(FORKED, [line, self.zygote.branch()])
+            branch = self.zygote.branch()
+            return self.zygote.fork(FORKED, [os.dup(theirs.fileno()), branch])
         process = CONTEXT.Process(target=work, args=(theirs,), daemon=True)
         process.start()
         return process
 
-    def end(self) -> None:
-        """End the process, and with it its fork server and every child.
-
-        The thread that waits for its answer may do so while another one ends the run.
-        """
+    def dismiss(self, why: str) -> None:
+        """Judge no more: whoever waits for an answer gets an error that says why."""
         with self.lock:
-            process, self.process = self.process, None
-            line, self.line = self.line, None
-        if isinstance(process, Forked):
-            process.kill()
-            process.wait(DYING_S)
-            process.close()
-        elif process is not None:
-            process.kill()
-            process.join()
-        if line is not None:
-            line.close()
+            self.dismissed = self.dismissed or why
+            if self.running is not None:
+                self.running.kill()
+
+    def close(self) -> None:
+        """End the process. No thread may wait for it any more but the one that calls this."""
+        with self.lock:
+            running, self.running = self.running, None
+        if running is not None:
+            running.close()
 
 
 @dataclass(eq=False)
@@ -243,29 +279,35 @@ class Crew:
             self.idle.put(worker)
 
     def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
-        """Let whoever is idle judge a submission."""
+        """Let whoever is idle judge a submission. Raises SandboxError, then and from then on."""
         worker = self.idle.get()
         try:
             return worker.grade(handed_in)
+        except Exception as error:
+            self.dismiss(str(error))
+            raise
         finally:
             self.idle.put(worker)
 
-    def end(self) -> None:
-        """End all of them."""
+    def dismiss(self, why: str) -> None:
+        """Let nobody judge any more; who is judging gets an error that says why."""
         for worker in self.workers:
-            worker.dismissed = True
-            worker.end()
+            worker.dismiss(why)
+
+    def close(self) -> None:
+        """End all of them, once no thread asks them any more."""
+        for worker in self.workers:
+            worker.close()
 
 
 def begin(parent: int, line: int, branch: int) -> None:
-    """The life of a worker that was forked from a zygote."""
-    kernel.die_with(parent)
+    """The life of a worker that was forked from a zygote, with which it ends."""
     with Connection(line) as connection:
         work(connection, Zygote(socket.socket(fileno=branch)))
 
 
 def work(line: Connection, zygote: Zygote | None = None) -> None:
-    """The life of a worker: judge what comes in until the line is closed."""
+    """The life of a worker: judge what comes in until the line is closed, or something breaks."""
     # An interrupt is the matter of the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -294,11 +336,15 @@ def _settle(task: Task) -> None:
 
 
 def _answer(line: Connection, place: Place, settings: Settings) -> None:
-    """Judge what comes in. Raises EOFError, ConnectionError when nobody wants to know any more."""
+    """Judge what comes in, until something is broken here: that is the last answer.
+
+    Raises EOFError, ConnectionError when nobody wants to know any more.
+    """
     while True:
         handed_in = line.recv()
         try:
-            answer: object = graded(place, handed_in, settings)
-        except SandboxError as error:
-            answer = error
-        line.send(answer)
+            records = graded(place, handed_in, settings)
+        except Exception as error:
+            line.send(error)
+            return
+        line.send(records)

@@ -16,17 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader import terminal
 from grader.sandbox.limits import ONE_THREAD
 
 START_S = 120.0
 DYING_S = 5.0
-
-
-GONE = "the fork server did not start; its message is above"
+NOT_STARTED = (
+    "the fork server did not start: its message is above, or it was killed; give the command again"
+)
+GONE = "the fork server is gone: it was killed, or memory ran out; give the command again"
 
 
 class ZygoteGone(Exception):
-    """It ended, or does not answer."""
+    """It ended, does not answer, or cannot fork; the message says which, and what to do."""
 
 
 @dataclass(eq=False)
@@ -71,19 +73,31 @@ class Zygote:
         request = json.dumps({"call": call, "arguments": arguments}).encode()
         fds = [each if isinstance(each, int) else each.detach() for each in given]
         try:
-            with self.lock:
-                self.control.settimeout(START_S)
-                socket.send_fds(self.control, [request], fds)
-                said, pidfds, *_ = socket.recv_fds(self.control, 64, 1)
-        except OSError:  # which a timeout is
-            said, pidfds = b"", []
+            said, pidfds = self._answer(request, fds)
         finally:
             for fd in fds:
                 os.close(fd)
-        if not pidfds:
-            raise ZygoteGone(GONE)
+        if said and not pidfds:
+            raise ZygoteGone(f"no process can be started: {said}; give the command again")
+        if not said:
+            raise ZygoteGone(GONE if self.warm else NOT_STARTED)
         self.warm = True
         return Forked(int(said), pidfds[0])
+
+    def _answer(self, request: bytes, fds: Sequence[int]) -> tuple[str, list[int]]:
+        """What it says to a request, and the descriptor that comes with it; nothing if it is gone.
+
+        Who does not answer is asked no more: its answer would be taken for that to the next one.
+        """
+        with self.lock:
+            try:
+                self.control.settimeout(START_S)
+                socket.send_fds(self.control, [request], fds)
+                said, pidfds, *_ = socket.recv_fds(self.control, 1024, 1)
+            except OSError:  # which a timeout is
+                self.control.close()
+                return "", []
+        return said.decode(errors="replace"), pidfds
 
     def branch(self) -> socket.socket:
         """A line to it for another process, which makes a `Zygote` of it. Raises ZygoteGone."""
@@ -94,7 +108,7 @@ class Zygote:
                 socket.send_fds(self.control, [request], [theirs.fileno()])
             except OSError:
                 ours.close()
-                raise ZygoteGone(GONE) from None
+                raise ZygoteGone(GONE if self.warm else NOT_STARTED) from None
         return ours
 
     def close(self) -> None:
@@ -119,10 +133,12 @@ class Zygote:
 
 def start() -> Zygote:
     """A zygote, in an environment that holds nothing of the caller's."""
+    terminal.open_closed()  # else a line to it would take the number, and what is printed
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     root = str(Path(__file__).resolve().parents[2])
+    told = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
     process = subprocess.Popen(
-        [sys.executable, "-m", "grader.sandbox.zygote", str(theirs.fileno()), str(os.getpid())],
+        [sys.executable, "-m", "grader.sandbox.zygote", *told],
         pass_fds=[theirs.fileno()],
         env={
             "PATH": "/usr/bin:/bin",

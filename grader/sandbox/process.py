@@ -20,7 +20,15 @@ from torch import Tensor
 
 from grader.sandbox import launch, wire
 from grader.sandbox.jail.rung import Layer, Rung
-from grader.sandbox.launch import DYING_S, START_S, Forked, Zygote, ZygoteGone
+from grader.sandbox.launch import (
+    DYING_S,
+    GONE,
+    NOT_STARTED,
+    START_S,
+    Forked,
+    Zygote,
+    ZygoteGone,
+)
 from grader.sandbox.limits import Limits
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
@@ -68,7 +76,7 @@ class Server:
             if not (self.rung.confines or self.trusted):
                 raise SandboxError(self.rung.refusal)
             if self._said() != b"ready":
-                raise SandboxError("the fork server did not start; its message is above")
+                raise SandboxError(NOT_STARTED)
         except ZygoteGone as gone:
             self.close()
             raise SandboxError(str(gone)) from None
@@ -81,7 +89,7 @@ class Server:
     def process(self) -> Forked:
         """Itself, while it is there. Raises SandboxError."""
         if self._process is None:
-            raise SandboxError("the fork server is gone")
+            raise SandboxError(GONE)
         return self._process
 
     def _said(self) -> bytes:
@@ -96,13 +104,13 @@ class Server:
         if "error" in told:
             raise SandboxError(told["error"])
         if not told:
-            raise SandboxError("the fork server did not start; its message is above")
+            raise SandboxError(NOT_STARTED)
         return msgspec.convert(told, Rung)
 
     def child(self, limits: Limits, cpu_left: int | None = None) -> "Child":
         """A new process for one submission, with what is left of its processor time.
 
-        Raises SandboxError when the server is gone.
+        Raises SandboxError when the server is gone, NotConfined when it cannot start one.
         """
         left = limits.cpu_s if cpu_left is None else cpu_left
         ours, theirs = socket.socketpair()
@@ -113,16 +121,18 @@ class Server:
                 [json.dumps(asdict(replace(limits, cpu_s=left))).encode()],
                 [theirs.fileno(), status_theirs],
             )
-            _, fds, *_ = socket.recv_fds(self.control, 64, 1)
-        except OSError:
-            fds = []
+            said, fds, *_ = socket.recv_fds(self.control, 1024, 1)
+        except OSError:  # which a timeout is
+            self.control.close()  # an answer that came late would be taken for the next one
+            said, fds = b"", []
         finally:
             theirs.close()
             os.close(status_theirs)
         if not fds:
             ours.close()
             os.close(status)
-            raise SandboxError("the fork server is gone")
+            why = said.decode(errors="replace")
+            raise NotConfined(f"no process for a submission: {why}") if why else SandboxError(GONE)
         ours.setblocking(False)
         return Child(ours, fds[0], status, limits, left)
 
@@ -205,10 +215,16 @@ class Child:
         return 0.0 if self.ended is None else self.ended.cpu
 
     def _believe(self, reply: Message) -> None:
-        unasked = readable(self.socket.fileno(), 0)
-        if reply.id != self.count or reply.op not in ("ok", "raised") or unasked:
+        if reply.id != self.count or reply.op not in ("ok", "raised") or self._unasked():
             self.close()
             raise SubmissionFailed(Status.CRASHED, "answered what was not asked")
+
+    def _unasked(self) -> bool:
+        """Whether it says more than it was asked. That it has ended since says nothing of that."""
+        try:
+            return bool(self.socket.recv(1, socket.MSG_PEEK))
+        except (BlockingIOError, ConnectionError):
+            return False
 
     def _died(self) -> SubmissionFailed:
         """The child ended in the middle of a call: say how.
@@ -217,7 +233,7 @@ class Child:
         """
         killed = not self.close(moment=1.0)
         if self.ended is None:
-            raise SandboxError("the fork server is gone")
+            raise SandboxError(GONE)
         if not self.ended.confined and not killed:
             raise NotConfined(f"a child could not be confined: {self.ended.problem}")
         by_others = self.ended.signal == signal.SIGKILL and not killed
@@ -239,12 +255,11 @@ class Child:
             return True
         self.closed = True
         self.socket.close()
-        self._listen(moment)
-        by_itself = self.ended is not None
+        by_itself = readable(self.pidfd, moment)  # the server may be late to tell
         if not by_itself:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-            self._listen(DYING_S)
+        self._listen(DYING_S)
         os.close(self.pidfd)
         os.close(self.status)
         return by_itself

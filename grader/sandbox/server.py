@@ -53,13 +53,17 @@ def begin(zygote: int, control_fd: int, examiner: int, left_out: Sequence[str]) 
         if Layer.NAMESPACES in rung.layers:
             stage = cell.set_up_stage(needed, places.hidden(needed))
         jail = confine.prepare([Layer(name) for name in rung.layers], stage)
+    except (ConnectionError, ProcessLookupError):  # the examiner has ended
+        sys.exit(1)
     except (owner.NoOwner, cell.NoStage, OSError) as error:
-        control.send(json.dumps({"error": str(error)}).encode())
+        with contextlib.suppress(ConnectionError):
+            control.send(json.dumps({"error": str(error)}).encode())
         sys.exit(1)
     kernel.die_with(zygote)  # again: who it is has changed
     gc.collect()
     gc.freeze()  # children then copy fewer pages
-    control.send(b"ready")
+    with contextlib.suppress(ConnectionError):  # the examiner has ended, which is heard next
+        control.send(b"ready")
     serve(control, watched, jail)
 
 
@@ -79,8 +83,9 @@ def serve(control: socket.socket, examiner: int, jail: Jail) -> None:
             if asked is None:
                 end(children)
             data, fds = asked
-            with contextlib.suppress(ConnectionError):  # who asked has ended, which is heard next
-                pidfd, pid = start(control, jail, Limits(**json.loads(data)), *fds)
+            started = start(control, jail, Limits(**json.loads(data)), *fds)
+            if started is not None:
+                pidfd, pid = started
                 children[pidfd] = pid, fds[1]
                 poll.register(pidfd, select.POLLIN)
 
@@ -96,15 +101,27 @@ def request(control: socket.socket) -> tuple[bytes, list[int]] | None:
 
 def start(
     control: socket.socket, jail: Jail, limits: Limits, ipc: int, status: int
-) -> tuple[int, int]:
-    """Fork; the parent answers with the child's pidfd."""
-    pid = jail.fork()
+) -> tuple[int, int] | None:
+    """Fork; the parent answers with the child's pidfd, or with why there is no child."""
+    try:
+        pid = jail.fork()
+    except OSError as error:
+        answer(control, str(error.strerror), [])
+        os.close(ipc)
+        os.close(status)
+        return None
     if pid == 0:
         run_child(jail, limits, ipc, status)
     pidfd = os.pidfd_open(pid)
-    socket.send_fds(control, [str(pid).encode()], [pidfd])
+    answer(control, str(pid), [pidfd])
     os.close(ipc)
     return pidfd, pid
+
+
+def answer(control: socket.socket, said: str, fds: list[int]) -> None:
+    """Answer a request; if who asked has ended, that is heard next."""
+    with contextlib.suppress(ConnectionError):
+        socket.send_fds(control, [said.encode()], fds)
 
 
 def report_end(pidfd: int, pid: int, status: int) -> None:

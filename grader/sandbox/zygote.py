@@ -8,11 +8,13 @@ Theory of operation
     with file descriptors: all that is anybody's secret goes past it.
 
     It must have a single thread when it forks, as a fork server must. It ends when the process
-    does that started it, and takes along what it forked: the control socket closes, and a pidfd of
-    that process becomes readable; the kernel ends it in the time before it looks at either. What
-    it forked has it for a parent, and is ended by the kernel with it.
+    does that started it, and takes along what it forked. The kernel sees to that, so that it also
+    holds for a process that is stopped: it ends the zygote with the thread that started it, and
+    what was forked with the zygote, its parent. A thread may end before its process does; only a
+    main thread does not, so a zygote that another one started does without once it is warm. It
+    then sees the control socket close, and a pidfd of the process become readable.
 
-    Run as: python -m grader.sandbox.zygote FD EXAMINER
+    Run as: python -m grader.sandbox.zygote FD EXAMINER THREAD
 """
 
 import contextlib
@@ -37,17 +39,18 @@ MOST = 3
 BROKEN = 70
 
 
-def main(control_fd: int, examiner: int) -> None:
+def main(control_fd: int, examiner: int, thread: int) -> None:
     """Warm up, then serve until the examiner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
+    kernel.die_with(examiner)
     control = socket.socket(fileno=control_fd)
     watched = os.pidfd_open(examiner)
-    kernel.die_with(examiner)
     warm_up()
     refuse_threads()
     gc.collect()
     gc.freeze()  # what is forked then copies fewer pages
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)  # it would end us with the thread that started us
+    if thread != examiner:  # it may end any time, and the kernel would end us with it
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)
     Service(control, watched).serve()
 
 
@@ -90,6 +93,7 @@ class Service:
     """Forks for every request that comes over its lines, and sees off what has ended."""
 
     def __init__(self, control: socket.socket, examiner: int) -> None:
+        self.examiner = examiner
         self.lasting = (examiner, control.fileno())
         """when one of them is closed, all is over"""
         self.lines = {control.fileno(): control}
@@ -140,19 +144,34 @@ class Service:
         return True
 
     def fork(self, line: socket.socket, told: dict[str, Any], fds: list[int]) -> None:
-        """Fork; the answer is the new process's pid and pidfd."""
+        """Fork; the answer is the new process's pid and pidfd, or why there is none."""
+        try:
+            pid, pidfds = self.start(told, fds)
+            said = str(pid)
+        except OSError as error:
+            said, pidfds = str(error.strerror), []
+        with contextlib.suppress(ConnectionError):  # who asked has ended, and so will what is new
+            socket.send_fds(line, [said.encode()], pidfds)
+        for fd in fds:
+            os.close(fd)
+
+    def start(self, told: dict[str, Any], fds: list[int]) -> tuple[int, list[int]]:
+        """A new process that does what it is told, and its pidfd. Raises OSError."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            for each in self.lines.values():
-                each.close()
+            self.forget()
             run(told, fds, parent)
         pidfd = os.pidfd_open(pid)
         self.forked[pidfd] = pid
         self.poll.register(pidfd, select.POLLIN)
-        with contextlib.suppress(ConnectionError):  # who asked has ended, and so will what is new
-            socket.send_fds(line, [str(pid).encode()], [pidfd])
-        for fd in fds:
+        return pid, [pidfd]
+
+    def forget(self) -> None:
+        """In what was forked: let go of everything that is the zygote's alone."""
+        for each in self.lines.values():
+            each.close()
+        for fd in (self.examiner, *self.forked):
             os.close(fd)
 
     def end(self) -> NoReturn:
@@ -165,8 +184,12 @@ class Service:
 
 
 def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
-    """In what was forked: call the function that is named, and end."""
+    """In what was forked: call the function that is named, and end, with the parent at the latest.
+
+    The kernel is told so before anything is imported, which takes a while.
+    """
     try:
+        kernel.die_with(parent)
         module, _, name = told["call"].partition(":")
         getattr(importlib.import_module(module), name)(parent, *fds, *told["arguments"])
     except SystemExit as ended:
@@ -178,4 +201,4 @@ def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:4]))

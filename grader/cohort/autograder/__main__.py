@@ -15,12 +15,13 @@ from typing import Any
 import click
 import msgspec
 
-from grader import run, submission
+from grader import files, run, submission
 from grader.cohort import CohortError
 from grader.cohort.autograder import PLAN, Plan, decoded
 from grader.cohort.export import gradescope
 from grader.cohort.records import Stored
 from grader.cohort.standing import Standing, standings, told_standing
+from grader.files import NotWritten
 from grader.machine.workers import judged
 from grader.render.harmless import harmless
 from grader.report import SubmissionRecord
@@ -46,7 +47,7 @@ def main(root: Path) -> int:
     except NotFound:
         _write(root, {"score": 0, "output": NOTHING})
         return 1
-    except (CohortError, SandboxError, OSError, msgspec.MsgspecError) as error:
+    except (CohortError, SandboxError, NotWritten, OSError, msgspec.MsgspecError) as error:
         return _broken_off(root, str(error))
     except Exception as error:  # whatever it is, there must be results
         return _broken_off(root, f"a fault of headcheck itself: {type(error).__name__}: {error}")
@@ -98,7 +99,10 @@ def _results(standing: list[Standing], left: int) -> dict[str, Any]:
 def _broken_off(root: Path, why: str) -> int:
     """Tell the student that it is not their fault, and the log, which students don't see, why."""
     click.echo(f"headcheck: {harmless(why)}")
-    _write(root, {"score": 0, "output": OURS})
+    try:
+        _write(root, {"score": 0, "output": OURS})
+    except (OSError, NotWritten) as error:  # what the script wrote before says the same
+        click.echo(f"headcheck: {error}")
     return 2
 
 
@@ -106,10 +110,9 @@ def _write(root: Path, results: dict[str, Any]) -> None:
     """Put the results there, whole or not at all."""
     folder = root / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    new = folder / "results.json.new"
     told = {"visibility": "visible", "stdout_visibility": "hidden", **results}
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2))
-    new.replace(folder / "results.json")
+    data = msgspec.json.format(msgspec.json.encode(told), indent=2)
+    files.write(folder / "results.json", data)
 
 
 if __name__ == "__main__":

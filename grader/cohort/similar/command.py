@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from grader import files
 from grader.cohort.options import opened, store_option
 
 
@@ -27,6 +28,8 @@ def similar(run: str, place: str, known: tuple[Path, ...], out: Path | None, tru
     Likeness is no proof of anything: read both. Nothing of a submission is run.
     Exit code: 0 no two are alike, 1 some are.
     """
+    if out is not None:
+        files.ready(out)
     with opened(place) as store:
         from grader.cohort.similar import show
         from grader.cohort.similar.reading import compared
@@ -34,8 +37,7 @@ def similar(run: str, place: str, known: tuple[Path, ...], out: Path | None, tru
         found = compared(store, run, known, trusted=trusted)
         version = store.newest(run).manifest.headcheck
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "similar.html").write_text(show.page(found, version), encoding="utf-8")
+        files.write(out / "similar.html", show.page(found, version).encode())
         click.echo(f"similar: {out / 'similar.html'}", err=True)
     click.echo(show.text(found), nl=False)
     sys.exit(1 if found.found.groups or found.found.pairs else 0)

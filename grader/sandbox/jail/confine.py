@@ -87,10 +87,10 @@ def _keep_only(socket: int, confined: int, ruleset: int | None) -> None:
     """Close every file descriptor but these; what would read or write the terminal does not."""
     nothing = os.open(os.devnull, os.O_RDWR)
     kept = [socket, confined, nothing if ruleset is None else ruleset]
-    # First out of the way of one another.
-    for target, fd in enumerate([os.dup(nothing) for _ in range(3)]):
-        os.dup2(fd, target)
+    # First out of the way of one another: where standard streams were closed, numbers are low.
     out_of_the_way = [_high(fd) for fd in kept]
+    for target, fd in enumerate([_high(nothing) for _ in range(3)]):
+        os.dup2(fd, target)
     for target, fd in zip((SOCKET, CONFINED, RULESET), out_of_the_way, strict=True):
         os.dup2(fd, target)
     kernel.close_from(RULESET + 1)

@@ -1,5 +1,6 @@
 """Which layers work on this machine: found by trying each in a process that is thrown away."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -41,7 +42,8 @@ def attempt(action: Callable[[], None]) -> str | None:
             action()
             os._exit(0)
         except BaseException as error:
-            os.write(writing, _told(error).encode()[:4096])
+            with contextlib.suppress(BrokenPipeError):  # whoever wants to know was killed
+                os.write(writing, _told(error).encode()[:4096])
             os._exit(1)
     os.close(writing)
     _, status = os.waitpid(pid, 0)

@@ -7,7 +7,9 @@ Theory of operation
     that is on no list returns EPERM; of some calls an argument is looked at. Arguments have 64
     bits, of which only the lower 32 are compared: the kernel itself takes no more of these.
 
-    A filter is for good and is inherited by threads. It needs no_new_privs.
+    A filter is for good and is inherited by threads. It needs no_new_privs. Since Linux 6.14 the
+    kernel asks it about all calls but two, uretprobe and uprobe (335 and 336 on x86-64), which do
+    nothing for anybody but the kernel's own trampolines.
 
 Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
 """

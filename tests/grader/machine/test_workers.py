@@ -2,9 +2,11 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -43,6 +45,13 @@ def settings(jobs: int) -> Settings:
     return Settings(exercise=EXERCISE, jobs=jobs)
 
 
+class Nothing(Submission):
+    """What arrives as no submission at all."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(None), ()
+
+
 def untimed(records: list[SubmissionRecord]) -> list[SubmissionRecord]:
     return [replace(record, seconds=0) for record in records]
 
@@ -60,8 +69,9 @@ def worker_of(server: Server, processor: int | None = None) -> Worker:
 
 
 def forked(worker: Worker) -> Forked:
-    assert isinstance(worker.process, Forked)
-    return worker.process
+    assert worker.running is not None
+    assert isinstance(worker.running.process, Forked)
+    return worker.running.process
 
 
 def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
@@ -75,16 +85,17 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
         assert first.wait(10)
         assert untimed(worker.grade(found[0])) == before
     finally:
-        worker.end()
+        worker.close()
 
 
 def test_where_there_is_no_zygote_a_worker_is_a_new_interpreter(found: list[Submission]) -> None:
     worker = Worker(settings(2), trusted=False)
     try:
         assert worker.grade(found[0])[0].status == "passed"
-        assert isinstance(worker.process, BaseProcess)
+        assert worker.running is not None
+        assert isinstance(worker.running.process, BaseProcess)
     finally:
-        worker.end()
+        worker.close()
 
 
 def test_a_worker_is_who_and_where_the_run_was_started(
@@ -99,7 +110,7 @@ def test_a_worker_is_who_and_where_the_run_was_started(
         folder = Path("/proc", str(forked(worker).pid))
         assert folder.joinpath("cwd").resolve() == found[0].path.parent
     finally:
-        worker.end()
+        worker.close()
     assert server.zygote.process is not None
     for pid in (server.zygote.process.pid, server.process.pid):
         assert b"CANARY" not in Path(f"/proc/{pid}/environ").read_bytes()
@@ -112,8 +123,77 @@ def test_no_worker_starts_where_the_zygote_is_gone(found: list[Submission]) -> N
     worker = Worker(settings(2), False, None, zygote)
     with pytest.raises(SandboxError, match="the fork server did not start"):
         worker.grade(found[0])
-    worker.end()
+    worker.close()
     zygote.close()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_worker_never_waits_for_a_process_that_was_not_started(found: list[Submission]) -> None:
+    zygote = launch.start()
+    assert zygote.process is not None
+    worker = Worker(settings(2), False, None, zygote)
+    zygote.process.kill()
+    zygote.process.wait()
+    before = descriptors()
+    for _ in range(2):  # the second time it must not believe that the first left it a line
+        said: list[BaseException] = []
+        asking = threading.Thread(target=failing, args=(worker, found[0], said), daemon=True)
+        asking.start()
+        asking.join(20)
+        assert not asking.is_alive(), "it waits for an answer that nobody will give"
+        assert isinstance(said[0], SandboxError)
+    assert descriptors() <= before, "what was meant for the worker is closed"
+    zygote.close()
+
+
+def failing(worker: Worker, handed_in: Submission, said: list[BaseException]) -> None:
+    try:
+        worker.grade(handed_in)
+    except BaseException as error:
+        said.append(error)
+
+
+def test_worker_whose_fork_server_dies_is_replaced(server: Server, found: list[Submission]) -> None:
+    worker = worker_of(server)
+    try:
+        before = children()
+        first = untimed(worker.grade(found[0]))
+        mine = forked(worker)
+        [own_server] = children() - before - {mine.pid}
+        os.kill(own_server, signal.SIGKILL)
+        assert untimed(worker.grade(found[0])) == first
+        assert forked(worker) is not mine
+    finally:
+        worker.close()
+
+
+def test_first_failure_ends_all_workers(server: Server, found: list[Submission]) -> None:
+    """Whoever waits for another worker's answer hears at once that there will be no report."""
+    slow, broken = worker_of(server), worker_of(server)
+    crew = Crew([slow, broken])
+    started = slow._started()  # judges nothing, as nobody sends it anything more
+    said: list[BaseException] = []
+    waiting = threading.Thread(target=reading, args=(started.line, said), daemon=True)
+    waiting.start()
+    crew.idle.get()
+    broken.dismiss("memory ran out")
+    with pytest.raises(SandboxError, match="memory ran out"):
+        crew.grade(found[0])
+    waiting.join(20)
+    assert isinstance(said[0], EOFError | ConnectionError)
+    with pytest.raises(SandboxError, match="memory ran out"):
+        slow.grade(found[0])
+    crew.close()
+
+
+def reading(line: Connection, said: list[BaseException]) -> None:
+    try:
+        line.recv()
+    except BaseException as error:
+        said.append(error)
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -121,13 +201,13 @@ def test_a_worker_whose_examiner_is_gone_ends_without_a_word(
     answered: bool, server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker = worker_of(server)
-    line = worker._started()
+    line = worker._started().line
     line.send(found[0])
     # As when the process is killed while the worker judges, or before it has read the answer.
     assert line.poll(60 if answered else 0) is answered
     line.close()
     assert forked(worker).wait(60)
-    worker.end()
+    worker.close()
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -138,7 +218,7 @@ def test_a_worker_that_has_no_place_to_judge_in_says_why(
     worker = Worker(on_a_gpu, False, None, server.zygote)
     with pytest.raises(SandboxError, match="the driver of cuda is beyond the jail's reach"):
         worker.grade(found[0])
-    worker.end()
+    worker.close()
 
 
 def test_what_kills_every_worker_is_said(
@@ -148,7 +228,7 @@ def test_what_kills_every_worker_is_said(
     monkeypatch.setattr(workers, "FORKED", "builtins:max")  # and that is all it does
     with pytest.raises(SandboxError, match=r"s0\.py: every worker that judged it died"):
         worker.grade(found[0])
-    worker.end()
+    worker.close()
 
 
 def test_a_fault_of_ours_is_raised_where_the_run_was_started(
@@ -156,11 +236,11 @@ def test_a_fault_of_ours_is_raised_where_the_run_was_started(
 ) -> None:
     worker = worker_of(server)
     try:
-        with pytest.raises(AttributeError):
-            worker.grade("no submission at all")  # type: ignore[arg-type]
+        with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'shown'"):
+            worker.grade(Nothing(Path(), "nothing"))
         assert worker.grade(found[0])[0].status == "passed"
     finally:
-        worker.end()
+        worker.close()
 
 
 def test_ending_a_run_early_ends_every_process(server: Server, found: list[Submission]) -> None:
@@ -193,7 +273,7 @@ def children() -> set[int]:
 
 def test_a_crew_that_was_dismissed_starts_nothing_new(found: list[Submission]) -> None:
     crew = Crew([Worker(settings(2), trusted=False)])
-    crew.end()
+    crew.dismiss("the run was broken off")
     with pytest.raises(SandboxError, match="broken off"):
         crew.grade(found[0])
 
@@ -214,7 +294,7 @@ def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
         assert len(new) == 2, "the worker and its fork server"
         assert [os.sched_getaffinity(pid) for pid in new] == [{mine}] * 2
     finally:
-        worker.end()
+        worker.close()
 
 
 def test_a_processor_that_is_gone_is_no_reason_to_stop() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.sandbox import launch
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 ROOT = Path(__file__).resolve().parents[3]
 # Grades the same right answer again and again, and says how it went and when it began.
@@ -143,7 +145,7 @@ def kill_server(examiner: Examiner, chance: random.Random) -> None:
     time.sleep(chance.uniform(0, 0.3))
     os.kill(examiner.server, signal.SIGKILL)
     said = examiner.lines.read().splitlines()
-    assert said[-1] == "error the fork server is gone"
+    assert said[-1] == f"error {launch.GONE}"
     assert all(line.startswith("passed True") for line in said[:-1])
     assert gone(examiner)
 

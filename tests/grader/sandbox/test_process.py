@@ -1,12 +1,23 @@
 """Real processes: however a submission ends, its property fails, and the next one is judged."""
 
+import errno
+import json
+import os
+import signal
+import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
 from grader.judging.session import Session
+from grader.sandbox.jail.confine import Jail
 from grader.sandbox.limits import Limits
+from grader.sandbox.process import NotConfined, SandboxError, readable
+from grader.sandbox.server import request, start
 from properties.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
@@ -221,6 +232,72 @@ def test_bytes_that_nobody_asked_for_end_the_conversation(sandbox: "Sandbox") ->
     assert session.revive()
     assert not session.revive()
     session.close()
+
+
+def test_end_after_an_answer_is_not_held_against_it(sandbox: "Sandbox") -> None:
+    """A child that was killed when it had answered said nothing that nobody asked for."""
+    child = sandbox.server.child(Limits())
+    assert child.request("drop", {"handles": []}).op == "ok"
+    signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+    assert readable(child.pidfd, 10) and readable(child.socket.fileno(), 10)
+    assert not child._unasked()
+    with pytest.raises(SubmissionFailed):
+        child.request("drop", {"handles": []})
+    assert child.killed_by_others
+
+
+def test_server_that_is_late_to_tell_accuses_nobody(own_sandbox: "Sandbox") -> None:
+    """Who killed a child is known from the child, not from how soon the server speaks of it."""
+    child = own_sandbox.server.child(Limits())
+    assert child.request("drop", {"handles": []}).op == "ok"
+    server = own_sandbox.server.process.pid
+    os.kill(server, signal.SIGSTOP)
+    signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+    waking = threading.Timer(2.0, os.kill, (server, signal.SIGCONT))
+    waking.start()
+    with pytest.raises(SubmissionFailed):
+        child.request("drop", {"handles": []})
+    waking.join()
+    assert child.killed_by_others
+
+
+def test_process_that_cannot_be_started_is_told_and_the_server_goes_on(
+    own_sandbox: "Sandbox", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's own code for a fork that fails, run here in its place."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    refusing = mock.Mock(spec=Jail)
+    refusing.fork.side_effect = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    def refuse() -> None:
+        asked = request(theirs)
+        assert asked is not None
+        data, fds = asked
+        assert start(theirs, refusing, Limits(**json.loads(data)), *fds) is None
+        for fd in fds:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(fd)
+
+    with ThreadPoolExecutor(1) as thread, ours, theirs, monkeypatch.context() as patched:
+        patched.setattr(own_sandbox.server, "control", ours)
+        refused = thread.submit(refuse)
+        with pytest.raises(NotConfined, match="no process for a submission: Resource temporarily"):
+            own_sandbox.server.child(Limits())
+        refused.result(20)
+    assert own_sandbox.is_good()
+
+
+def test_answer_that_comes_late_is_not_taken_for_the_next_one(
+    own_sandbox: "Sandbox",
+) -> None:
+    server = own_sandbox.server
+    os.kill(server.process.pid, signal.SIGSTOP)
+    server.control.settimeout(0.2)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        server.child(Limits())
+    os.kill(server.process.pid, signal.SIGCONT)
+    with pytest.raises(SandboxError, match="the fork server is gone"):
+        server.child(Limits())
 
 
 def test_a_byte_now_and_then_gains_no_time(sandbox: "Sandbox") -> None:

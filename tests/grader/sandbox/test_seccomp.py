@@ -161,6 +161,28 @@ def test_a_call_that_is_not_listed_is_refused(machine: str, number: int, argumen
         assert found == (seccomp.KILL if machine == "x86_64" and number >= 1 << 30 else EPERM)
 
 
+EDGES = (2**29, 2**30 - 1, 2**30, 2**30 + 1, 2**31 - 1, -1, -(2**31))
+"""numbers where a comparison could wrap around; negative ones are large to the kernel's machine"""
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_number_is_answered_as_the_table_says(machine: str) -> None:
+    """The whole range of a kernel's table, the gaps, what lies above, and x32's numbers."""
+    program, names = seccomp.program(PID, machine), {n: k for k, n in NUMBERS[machine].items()}
+    x32 = range(1 << 30, (1 << 30) + 1024)
+    for number in (*range(-16, 1100), *x32, *EDGES):
+        found = run(program, AUDIT_ARCH[machine], number, (2**64 - 1,) * 6)
+        name = names.get(number)
+        if name in NOT_THERE:
+            assert found == ENOSYS, name
+        elif name is not None and name not in (*CONDITIONAL, OWN):
+            assert found == seccomp.ALLOW, name
+        elif machine == "x86_64" and number % 2**32 >= 1 << 30:
+            assert found == seccomp.KILL, number
+        else:  # on no list, or with arguments that are on none
+            assert found == EPERM, (number, name)
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_calls_of_another_architecture_end_the_process(machine: str) -> None:
     program = seccomp.program(PID, machine)

@@ -1,10 +1,12 @@
 """The zygote: what it forks knows what it is told and nothing else, and ends with it."""
 
+import errno
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 from grader.sandbox import launch
 from grader.sandbox.launch import Zygote, ZygoteGone
+from grader.sandbox.zygote import Service
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's")
 TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"
@@ -81,6 +84,31 @@ def test_whoever_asks_and_is_gone_harms_nobody(zygote: Zygote) -> None:
         socket.send_fds(line, [request], [nothing.fileno()])
     line.close()  # before the answer
     assert json.loads(said(zygote, TELL))["torch"]
+
+
+def test_fork_that_fails_is_told_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The zygote's own code, run here, where its fork can be made to fail."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    reading, writing = os.pipe()
+    service = Service(theirs, os.pidfd_open(os.getpid()))
+
+    def fail() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fail)
+    answering = threading.Thread(target=service.answer, args=(theirs,))
+    answering.start()
+    before = Zygote(ours)
+    with pytest.raises(ZygoteGone, match="no process can be started: Resource temporarily"):
+        before.fork(SLEEP, [writing])
+    answering.join()
+    assert os.read(reading, 1) == b"", "nobody holds the other end any more"
+    for fd in (reading, service.examiner):
+        os.close(fd)
+    ours.close()
+    theirs.close()
 
 
 def test_with_the_zygote_ends_what_it_forked() -> None:

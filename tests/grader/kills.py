@@ -1,0 +1,138 @@
+"""A run of `headcheck grade --jobs 2`, its processes by what they do, and how it may end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.report import Report, from_json, without_seconds
+
+WITHIN_S = 10.0
+"""how soon after a kill a run that cannot go on says so, and how soon nothing of it is left"""
+SLUG = "simplified_attention"
+ANSWER = """
+import torch
+def simplified_attention(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+KINDS = ("examiner", "zygote", "server", "worker", "child")
+
+
+@dataclass(frozen=True)
+class Process:
+    """What the kernel says of a process."""
+
+    pid: int
+    parent: int
+    state: str
+    locked: bool
+    """whether it can never gain rights: fork servers, once they have started, and what they fork"""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended."""
+
+    code: int
+    out: bytes
+    err: str
+    seconds: float
+
+
+class Run:
+    """A command in a session of its own: whatever bears the session's number stems from it."""
+
+    def __init__(self, folder: Path, answers: Path) -> None:
+        self.out, self.err = folder / "out", folder / "err"
+        self.began = time.monotonic()
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "grader", "grade", str(answers), "--jobs", "2"),
+                    *("--exercise", SLUG, "--format", "json"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+
+    def processes(self) -> dict[int, Process]:
+        """Those that there are, the command's own among them, but for what has ended."""
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(words[3]) != self.process.pid or words[0] in "ZX":
+                    continue
+                status = (entry / "status").read_text()
+                locked = "NoNewPrivs:\t1" in status
+                found[int(entry.name)] = Process(int(entry.name), int(words[1]), words[0], locked)
+        return found
+
+    def of_kind(self, kind: str) -> list[int]:
+        """The processes that do this work. A fork server that is starting counts as a worker."""
+        there = self.processes()
+        zygotes = {p.pid for p in there.values() if p.parent == self.process.pid}
+        forked = [p for p in there.values() if p.parent in zygotes]
+        servers = {p.pid for p in forked if p.locked}
+        chosen: dict[str, Callable[[Process], bool]] = {
+            "examiner": lambda p: p.pid == self.process.pid,
+            "zygote": lambda p: p.pid in zygotes,
+            "server": lambda p: p.pid in servers,
+            "worker": lambda p: p in forked and not p.locked,
+            "child": lambda p: p.parent in servers,
+        }
+        return sorted(p.pid for p in there.values() if chosen[kind](p))
+
+    def send(self, pid: int, number: signal.Signals) -> bool:
+        """Whether a process was there to get a signal."""
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def end(self, within: float) -> End | None:
+        """How it ended; None if it has not within some seconds."""
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(within)
+            err = self.err.read_text(errors="replace")
+            return End(code, self.out.read_bytes(), err, time.monotonic() - began)
+        return None
+
+    def left(self, within: float = WITHIN_S) -> dict[int, Process]:
+        """What is still there of it after some seconds."""
+        limit = time.monotonic() + within
+        while (there := self.processes()) and time.monotonic() < limit:
+            time.sleep(0.05)
+        return there
+
+    def close(self) -> None:
+        """End all of it, whatever state it is in."""
+        for pid in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def a_class(folder: Path, size: int) -> Path:
+    """As many answers: right ones, a wrong one, one that is no Python, one that raises."""
+    wrong = ANSWER.replace("softmax", "sigmoid").replace(", dim=-1", "")
+    odd = (wrong, "def broken(:\n", "1 / 0\n")
+    folder.mkdir()
+    for i in range(size):
+        text = odd[i // 2] if i % 2 and i // 2 < len(odd) else ANSWER
+        (folder / f"s{i}.py").write_text(text)
+    return folder
+
+
+def report_of(end: End) -> Report:
+    return without_seconds(from_json(end.out))

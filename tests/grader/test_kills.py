@@ -1,0 +1,188 @@
+"""Any process of a run, killed at any moment: the right report, or one line that says why not.
+
+`pytest -m deep tests/grader/test_kills.py` kills two hundred times; HEADCHECK_KILLS is the seed.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.judging import diagnosing
+from grader.judging.grading import Settings, grade
+from grader.report import Report
+from grader.submission import find
+from properties.diagnosis import Finding, diagnose
+from properties.trial import Bench
+from tests.grader.kills import ANSWER, KINDS, SLUG, WITHIN_S, End, Run, a_class, report_of
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+SEED = int(os.environ.get("HEADCHECK_KILLS", "0"))
+EACH = 40
+"""so often a process of each kind is killed in the deep test"""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Files to grade, what an undisturbed run says of them, and how long it took."""
+
+    answers: Path
+    report: Report
+    code: int
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    answers = a_class(folder / "class", 6)
+    with closing(Run(folder, answers)) as run:
+        end = run.end(120)
+        assert end is not None
+        assert (end.code, end.err) == (1, "")
+        assert run.left() == {}
+        return Course(answers, report_of(end), end.code, end.seconds)
+
+
+def chances(count: int) -> Iterator[tuple[str, random.Random]]:
+    for i in range(count):
+        for kind in KINDS:
+            yield kind, random.Random(f"{SEED} {kind} {i}")
+
+
+def signalled(
+    run: Run, kind: str, chance: random.Random, seconds: float, number: signal.Signals
+) -> int | None:
+    """Signal a process of this kind at a random moment; None if the run ended before it was there.
+
+    The moment is one of all that an undisturbed run takes, or else, as most of these go by before
+    anything is judged, one of those after the first submission has a process.
+    """
+    if chance.random() < 0.5:
+        time.sleep(chance.uniform(0, seconds))
+    else:
+        while run.process.poll() is None and not run.of_kind("child"):
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, seconds / 4))
+    while run.process.poll() is None:
+        for pid in chance.sample(there := run.of_kind(kind), len(there)):
+            if run.send(pid, number):
+                return pid
+        time.sleep(chance.uniform(0, 0.02))
+    return None
+
+
+def judge(run: Run, kind: str, course: Course) -> str:
+    """How a run ended whose process was killed; fails unless it ended as it may."""
+    end = run.end(course.seconds + WITHIN_S)
+    assert end is not None, f"it goes on, with {run.processes()}"
+    left = run.left()
+    assert left == {}, f"left over: {left}"
+    if kind == "examiner":
+        assert end.code == -signal.SIGKILL
+        assert end.err == ""
+        return "killed"
+    if end.code == 2:
+        is_one_line(end)
+        assert end.seconds < WITHIN_S
+        return end.err
+    assert (end.code, end.err) == (course.code, "")
+    assert report_of(end) == course.report
+    return "the right report"
+
+
+def is_one_line(end: End) -> None:
+    assert end.out == b""
+    assert end.err.startswith("headcheck: ") and end.err.count("\n") == 1, end.err
+    assert "a fault of headcheck" not in end.err
+    assert "give the command again" in end.err
+
+
+def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) -> str:
+    """Until one is there to be killed."""
+    while True:
+        with closing(Run(folder, course.answers)) as run:
+            if signalled(run, kind, chance, course.seconds, signal.SIGKILL) is not None:
+                return judge(run, kind, course)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_process_costs_no_verdict_and_no_patience(
+    kind: str, course: Course, tmp_path: Path
+) -> None:
+    how = kill_once(course, kind, random.Random(f"{SEED} {kind}"), tmp_path)
+    sys.stdout.write(f"{kind}, seed {SEED}: {how}\n")
+
+
+def test_child_killed_while_its_mistake_is_looked_for_costs_no_diagnosis(
+    sandbox: "Sandbox", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "alan.py"
+    path.write_text(ANSWER.replace("dim=-1", "dim=0"))
+    settings, [handed_in] = Settings(exercise=BY_SLUG[SLUG]), find([str(path)])
+    [before] = grade(sandbox.server, handed_in, settings)
+    assert before.diagnosis
+    look, pending = diagnose, [signal.SIGKILL]
+
+    def disturbed(bench: Bench, device: str) -> tuple[Finding, ...]:
+        for pid in sandbox.below():
+            while pending:
+                os.kill(pid, pending.pop())
+        return look(bench, device)
+
+    monkeypatch.setattr(diagnosing, "diagnose", disturbed)
+    [after] = grade(sandbox.server, handed_in, settings)
+    assert not pending
+    assert replace(after, seconds=0.0) == replace(before, seconds=0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stopped_process_is_waited_for(kind: str, course: Course, tmp_path: Path) -> None:
+    """Whoever is stopped for a moment costs no verdict: the run goes on when it does."""
+    chance = random.Random(f"{SEED} stop {kind}")
+    while True:
+        with closing(Run(tmp_path, course.answers)) as run:
+            pid = signalled(run, kind, chance, course.seconds, signal.SIGSTOP)
+            if pid is None:
+                continue
+            time.sleep(2)
+            run.send(pid, signal.SIGCONT)
+            end = run.end(2 * course.seconds + WITHIN_S)
+            assert end is not None and run.left() == {}
+            assert (end.code, end.err) == (course.code, "")
+            assert report_of(end) == course.report
+            return
+
+
+def test_examiner_takes_along_what_is_stopped(course: Course, tmp_path: Path) -> None:
+    """A process that is stopped hears of nothing: the kernel ends it."""
+    for kind in KINDS[1:]:
+        chance = random.Random(f"{SEED} stopped {kind}")
+        with closing(Run(tmp_path, course.answers)) as run:
+            if signalled(run, kind, chance, course.seconds, signal.SIGSTOP) is not None:
+                run.process.kill()
+                assert run.end(WITHIN_S) is not None
+                left = run.left()
+                assert left == {}, f"left over: {left}"
+
+
+@pytest.mark.deep
+def test_at_two_hundred_moments(course: Course, tmp_path: Path) -> None:
+    sys.stdout.write(f"seed {SEED}; an undisturbed run took {course.seconds:.1f} s\n")
+    for kind, chance in chances(EACH):
+        began = time.monotonic()
+        how = kill_once(course, kind, chance, tmp_path)
+        sys.stdout.write(f"{kind}: {how.strip()} ({time.monotonic() - began:.1f} s)\n")
+        sys.stdout.flush()
