@@ -55,6 +55,8 @@ class Returned:
     random_state_moved: bool = False
     training_after: bool = False
     called: tuple[str, ...] = ()
+    unmoved: tuple[str, ...] = ()
+    """after a move: sentences about tensors that were kept where they were, and used"""
 
 
 @dataclass(frozen=True, slots=True)

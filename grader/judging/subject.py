@@ -137,6 +137,7 @@ class ChannelModule:
             earlier_result_changed=seen.earlier_result_changed,
             config_changed=seen.config_changed,
             called=seen.called,
+            unmoved=seen.unmoved,
         )
 
     def answer(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
@@ -187,6 +188,7 @@ class _Seen:
     earlier_result_changed: bool
     config_changed: bool
     called: tuple[str, ...]
+    unmoved: tuple[str, ...]
 
 
 PLACES = 100_000

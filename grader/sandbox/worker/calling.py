@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.worker import paths
+from grader.sandbox.worker.second_device import numbers_of
 
 signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
@@ -76,12 +77,10 @@ def form_of(result: object) -> str:
 
 def sendable(tensor: Tensor) -> Tensor:
     """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
-    plain = tensor.detach()
+    plain = numbers_of(tensor).detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     plain = plain.as_subclass(Tensor)
-    if plain.device.type == "meta":
-        return torch.zeros(plain.shape, dtype=plain.dtype)
     return plain.resolve_conj().resolve_neg().cpu()
 
 
