@@ -274,6 +274,16 @@ WRONG = {
         "v = torch.cat([v, torch.zeros(x.shape[0], 1, self.d_out)], 1)[:, :n]",
         says=MADE,
     ),
+    "numbers of Python": Style(
+        "hidden = torch.tensor([[j > i for j in range(n)] for i in range(n)])\n"
+        "scores.masked_fill_(hidden, -inf)",
+        says=MADE,
+    ),
+    "numbers of numpy": Style(
+        "scores = scores + torch.from_numpy(numpy.triu(numpy.full((n, n), -1e9, 'float32'), 1))",
+        before="import numpy",
+        says=("a tensor of shape (", "stayed on the cpu", "Bring it there with .to(x.device)"),
+    ),
     "a sum begun on the CPU": Style(
         "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"
         "total = torch.tensor(0.0)\ntotal += scores.exp().sum()",

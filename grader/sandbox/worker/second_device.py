@@ -104,6 +104,8 @@ def carry_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved:
     if func in COPIES and written_by(func):
         return args[0]
     if not goes_there:
+        if func is aten.lift_fresh.default:  # so torch.tensor(...) ends
+            unmoved.note_made(result)
         unmoved.note_result(result, operands)
         return result
     moved = tree_map(lambda part: Remote(part) if isinstance(part, Tensor) else part, result)

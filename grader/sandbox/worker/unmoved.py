@@ -59,7 +59,7 @@ class Origin:
             return "the call brought it there. Bring it back with .to(x.device)"
         if self.made:
             return "the call made it there. Make it with device=x.device"
-        return "the call did not make it, and no attribute of the module holds it"
+        return "no parameter or buffer holds it. Bring it there with .to(x.device)"
 
 
 class Unmoved:
@@ -82,6 +82,11 @@ class Unmoved:
             if isinstance(tensor, Tensor) and storage_of(tensor) not in known:
                 self._sources.setdefault(storage_of(tensor), sources)
                 self._alive.append(tensor)
+
+    def note_made(self, tensor: Tensor) -> None:
+        """Remember that this call made a tensor of plain numbers."""
+        self._sources.setdefault(storage_of(tensor), ())
+        self._alive.append(tensor)
 
     def origin(self, tensor: Tensor) -> Origin:
         """Where it comes from: from a kept tensor, if any of its sources is one."""
