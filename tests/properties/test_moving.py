@@ -282,7 +282,7 @@ WRONG = {
     "numbers of numpy": Style(
         "scores = scores + torch.from_numpy(numpy.triu(numpy.full((n, n), -1e9, 'float32'), 1))",
         before="import numpy",
-        says=("a tensor of shape (", "stayed on the cpu", "Bring it there with .to(x.device)"),
+        says=MADE,
     ),
     "a sum begun on the CPU": Style(
         "scores.masked_fill_(x.new_ones(n, n).triu(1).bool(), -inf)\n"

@@ -58,7 +58,10 @@ class Origin:
         if self.brought:
             return "the call brought it there. Bring it back with .to(x.device)"
         if self.made:
-            return "the call made it there. Make it with device=x.device"
+            return (
+                "the call made it there. Make it with device=x.device, or bring it over with "
+                ".to(x.device)"
+            )
         return "no parameter or buffer holds it. Bring it there with .to(x.device)"
 
 
