@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from properties import support
 from properties.case import Case
 from properties.preparing import prepared
 from properties.property import Property, Verdict
@@ -40,8 +41,8 @@ def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verd
         except Violation as violation:
             on = bench.contract.told(case)
             return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation), on=on)
-        except SubmissionFailed as failure:
-            on = bench.contract.told(case)
+        except SubmissionFailed as failed:
+            on, failure = bench.contract.told(case), support.judged(failed, case)
             return Verdict(wanted, failure.status, tried, case, failure=_bare(failure), on=on)
     return Verdict(wanted, Status.PASSED, len(cases))
 
