@@ -267,6 +267,21 @@ def every_weight_is_dropped_for_itself(trial: Trial) -> None:
         alike = one[:count] == other[:count]
         expected = f"pairs of weights of {name} both dropped or both kept, by chance"
         _must_toss(alike, together, expected, "weights in training")
+    _queries_do_without_a_value_by_chance(trial, seen, rate)
+
+
+def _queries_do_without_a_value_by_chance(trial: Trial, seen: Dropped, rate: float) -> None:
+    """Raises Violation where the first token is lost to all queries at once, as a dropped value is.
+
+    Unless some query gets nothing of it in evaluation, which is another fault.
+    """
+    shown = trial.run(_unlike_tokens(trial.case), _revealing(trial), how=How())[0]
+    if not bool(_by_head(shown, trial.case)[..., 0].all()):
+        return
+    hits = int(seen.first.sum())
+    if improbable(hits, seen.first.numel(), rate**trial.case.tokens):
+        got = f"in {hits} of {seen.first.numel()} heads no query got anything of the first token"
+        raise Violation(Kind.VALUE, NOTHING_ELSE, got, "training", hint=VALUES_HINT)
 
 
 @claims(T.DROPOUT, on=for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
@@ -276,11 +291,6 @@ def dropout_acts_on_the_attention_weights(trial: Trial) -> None:
     share = _kept_besides(trial, seen)
     whole = _whole(trial, share)
     _must_toss(seen.vanished, whole, "the share of values that vanish as a whole", "training")
-    rate, _ = _effective(trial, seen)
-    hits = int(seen.first.sum())
-    if improbable(hits, seen.first.numel(), rate**trial.case.tokens):
-        got = f"in {hits} of {seen.first.numel()} heads no query got anything of the first token"
-        raise Violation(Kind.VALUE, NOTHING_ELSE, got, "training", hint=VALUES_HINT)
     if share < 1:
         _must_be_of_the_output(trial)
 

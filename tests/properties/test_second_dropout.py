@@ -98,6 +98,7 @@ LAYOUTS = {
     "multi_head_attention": MULTI_HEAD,
 }
 FACTOR = "dropout_scales_up_what_it_keeps"
+ITSELF = "every_weight_is_dropped_for_itself"
 WEIGHTS = "dropout_acts_on_the_attention_weights"
 SECOND = {
     "of the input": ("x", "x = again(x)", WEIGHTS),
@@ -177,6 +178,6 @@ def test_the_message_says_what_else_vanishes() -> None:
     broken, _ = judged("multi_head_attention", "merged", "context = again(context)")
     assert "single coordinates of what the heads return vanish, too" in broken[WEIGHTS]
     broken, _ = judged("multi_head_attention", *SECOND["of few values"][:2])
-    assert "no query got anything of the first token" in broken[WEIGHTS]
+    assert "no query got anything of the first token" in broken[ITSELF]
     broken, _ = judged("multi_head_attention", *SECOND["of the queries"][:2])
     assert "are other numbers" in broken[FACTOR]
