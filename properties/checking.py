@@ -35,9 +35,11 @@ def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
 
 def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
     """Judge one property on cases, small ones first, up to the first on which it does not hold."""
-    for tried, case in enumerate(cases, 1):
+    for tried, drawn in enumerate(cases, 1):
+        trial = bench.trial_for(wanted.needs, drawn)
+        case = trial.case
         try:
-            wanted.judge(bench.trial(case))
+            wanted.judge(trial)
         except Violation as violation:
             on = bench.contract.told(case)
             return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation), on=on)

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -15,17 +15,32 @@ signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
 
 def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call with named arguments where the names fit, else in the order of the statement."""
+    """Call with named arguments where the names fit, else in the order of the statement.
+
+    In that order only if it gives no argument to a parameter that has the name of another one.
+    """
     try:
         parameters = signature(maker).parameters
     except (TypeError, ValueError):
         return maker(**arguments)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    if not open_ended and not set(arguments) <= set(parameters):
+    unknown = not open_ended and not set(arguments) <= set(parameters)
+    if unknown and _places_agree(parameters, list(arguments)):
         return maker(*arguments.values())
     nameless = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
     rest = {name: value for name, value in arguments.items() if name not in nameless}
     return maker(*(arguments[name] for name in nameless), **rest)
+
+
+def _places_agree(parameters: Mapping[str, inspect.Parameter], arguments: list[str]) -> bool:
+    """Whether there is a place for every argument, for those with a known name their own."""
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        return True
+    places = list(parameters)[: len(arguments)]
+    pairs = zip(places, arguments, strict=False)
+    return len(places) == len(arguments) and all(
+        place == name or name not in parameters for place, name in pairs
+    )
 
 
 def set_training(target: object, training: bool) -> None:
