@@ -120,7 +120,7 @@ def _troubled(claim: PropertyRecord) -> bool:
 
 def _status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
     """The first trouble that is told; a hidden one is no more than a failure."""
-    if record.error is not None or record.status == Status.PASSED:
+    if record.error is not None or record.status in (Status.PASSED, Status.NOT_TRIED):
         return record.status
     return next((claim.status for claim in shown if _troubled(claim)), Status.FAILED.value)
 

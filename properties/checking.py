@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from properties import support
 from properties.case import Case
 from properties.preparing import prepared
 from properties.property import Property, Verdict
@@ -34,14 +35,16 @@ def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
 
 def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
     """Judge one property on cases, small ones first, up to the first on which it does not hold."""
-    for tried, case in enumerate(cases, 1):
+    for tried, drawn in enumerate(cases, 1):
+        trial = bench.trial_for(wanted.needs, drawn)
+        case = trial.case
         try:
-            wanted.judge(bench.trial(case))
+            wanted.judge(trial)
         except Violation as violation:
             on = bench.contract.told(case)
             return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation), on=on)
-        except SubmissionFailed as failure:
-            on = bench.contract.told(case)
+        except SubmissionFailed as failed:
+            on, failure = bench.contract.told(case), support.judged(failed, case)
             return Verdict(wanted, failure.status, tried, case, failure=_bare(failure), on=on)
     return Verdict(wanted, Status.PASSED, len(cases))
 

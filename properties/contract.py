@@ -87,6 +87,12 @@ class Argument:
         return value
 
 
+DISPENSABLE: Mapping[str, frozenset[Trait]] = {
+    "bias": frozenset({Trait.BIAS, Trait.BIAS_OPTION}),
+    "dropout": frozenset({Trait.DROPOUT}),
+}
+"""Quantities without whose argument the rest still makes sense, and what does not then."""
+
 MORE_CONFIG: Mapping[str, int | float | bool] = {
     "dropout": 0.0,
     "attn_pdrop": 0.0,
@@ -142,6 +148,16 @@ class Contract:
     def answering(self) -> Contract:
         """That of the module which answers: after a transfer, the target's."""
         return self if self.transfer is None else self.transfer[1]
+
+    @property
+    def dispensable(self) -> tuple[Argument, ...]:
+        """The arguments without which most of it still makes sense."""
+        return tuple(a for a in self.arguments if a.quantity in DISPENSABLE)
+
+    def without(self, argument: Argument) -> Contract:
+        """The same for a constructor that does not take this argument."""
+        kept = tuple(other for other in self.arguments if other is not argument)
+        return replace(self, arguments=kept, traits=self.traits - DISPENSABLE[argument.quantity])
 
     def biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""

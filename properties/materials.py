@@ -69,7 +69,9 @@ def parameters_of(case: Case, contract: Contract) -> Parameters:
     if not contract.has(Trait.PROJECTED):
         identity = torch.eye(case.d_out, case.d_in, dtype=torch.float64)
         return Parameters(W_q=identity, W_k=identity, W_v=identity)
-    spread = math.sqrt(case.sharpness)
+    # A contract's own scale is made up for: the scores come out as they would by the usual one.
+    larger = 1.0 if contract.scale is None else contract.scale * math.sqrt(case.head_dim)
+    spread = math.sqrt(case.sharpness / larger)
 
     def weight(name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
         return rounded(normal(case, name, rows, columns) * (factor / math.sqrt(columns)), case)

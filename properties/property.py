@@ -19,6 +19,7 @@ from properties.violation import Status, SubmissionFailed, Violation
 ENOUGH = 8
 """So many cases of the bank as they are need no others beside them."""
 
+UNSUPPORTED = "Not tried, because this is not supported"
 Judge = Callable[[Trial], None]
 
 
@@ -111,10 +112,17 @@ class Verdict:
     """a better one than the property's own, if something is known of this submission"""
 
     @cached_property
+    def unsupported(self) -> bool:
+        """Whether it could not be tried, because something does not support what it asks for."""
+        return self.status is Status.NOT_TRIED and self.failure is not None
+
+    @cached_property
     def message(self) -> str:
         """What the student reads; nothing when all is well."""
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
+        if self.unsupported:
+            return f"{UNSUPPORTED}: {self.failure}"
         if self.failure is not None:
             rows = (
                 ("got", str(self.failure)),
@@ -138,7 +146,7 @@ class Verdict:
         """The message as it may be told where the cases are kept back: no number, no input."""
         if self.violation is not None:
             return replace(self.violation, hint=self.hint or self.violation.hint).words
-        if self.failure is not None:
+        if self.failure is not None and not self.unsupported:
             hint = [f"  hint      {self._hint}"] if self._hint else []
             rows = [f"  got       {self.failure.words}", *hint]
             return "\n".join([self.property.claim, *rows])
@@ -148,7 +156,10 @@ class Verdict:
 def in_order(
     properties: Iterable[Property], judge: Callable[[Property], Verdict]
 ) -> Iterator[Verdict]:
-    """Judge each; what requires a property that does not hold is not tried."""
+    """Judge each; what requires a property that does not hold is not tried.
+
+    One that could not be tried itself may hold: what requires it is tried.
+    """
     broken: set[Property] = set()
     for wanted in properties:
         because = next((required for required in wanted.requires if required in broken), None)
@@ -156,6 +167,6 @@ def in_order(
             verdict = judge(wanted)
         else:
             verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
-        if verdict.status is not Status.PASSED:
+        if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.add(wanted)
         yield verdict

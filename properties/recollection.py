@@ -53,6 +53,8 @@ class Recollection(Bench):
 
     def keeps(self, claim: Property, cases: Sequence[Case]) -> bool:
         """Whether it is seen, from the answers alone, that the claim holds on all cases."""
+        if not claim.applies_to(self.contract):
+            return False
         try:
             for case in cases:
                 claim.judge(self.trial(case))

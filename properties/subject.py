@@ -60,6 +60,8 @@ class Returned:
     called: tuple[str, ...] = ()
     altered: tuple[str, ...] = ()
     """what the inputs have otherwise than before, besides their numbers"""
+    unmoved: tuple[str, ...] = ()
+    """after a move: sentences about tensors that were kept where they were, and used"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,6 +251,14 @@ def _renamed(asked: Contract, other: Contract) -> Note:
     return Note("renamed_parameters", f"in the statement, {', '.join(changed)}")
 
 
+def _missing(name: str) -> Note:
+    return Note(
+        "missing_argument",
+        f"the constructor takes no `{name}`, which the statement names: claims about it do not "
+        "hold, all others were tried without it",
+    )
+
+
 def _answers(trial: Trial) -> bool:
     """Whether the subject gives the exact answer."""
     try:
@@ -273,11 +281,15 @@ class Bench:
 
     @cached_property
     def contract(self) -> Contract:
-        """The contract as this subject keeps it: under its own names, query and key exchanged."""
-        first = Trial(self, self.asked, self.asked.fit(SHARP))
+        """The contract as this subject keeps it.
+
+        Without arguments that it does not take, under its own names, query and key exchanged.
+        """
+        taken = self._with_its_arguments()
+        first = Trial(self, taken, taken.fit(SHARP))
         named = self._under_its_names(first)
         other = named.exchanged()
-        if named is not self.asked:
+        if named is not taken:
             first = Trial(self, named, first.case)
         if other is None or _answers(first) or not all(self._fit(other)):
             return named
@@ -289,21 +301,45 @@ class Bench:
         for seed in (1, 2):
             yield _answers(Trial(self, contract, contract.fit(replace(SHARP, seed=seed))))
 
+    def _with_its_arguments(self) -> Contract:
+        """The contract asked for, without dispensable arguments that the constructor refuses."""
+        contract = self.asked
+        while (refusal := self._refusal(contract)) is not None:
+            unknown = "unexpected keyword argument '{}'".format
+            refused = [a for a in contract.dispensable if unknown(a.name) in refusal]
+            if not refused:
+                return self.asked
+            contract = contract.without(refused[0])
+        for argument in self.asked.arguments:
+            if argument not in contract.arguments:
+                self.note(_missing(argument.name))
+        return contract
+
+    def _refusal(self, contract: Contract) -> str | None:
+        """What the constructor says that is given all arguments; nothing if it takes them."""
+        if not contract.dispensable:
+            return None
+        try:
+            construct(self.subject, contract, contract.fit(replace(SHARP, bias=True, dropout=0.5)))
+        except SubmissionFailed as failure:
+            return failure.message
+        return None
+
     def _under_its_names(self, first: Trial) -> Contract:
-        """The contract asked for, or the same with the names that the weights really have."""
-        if not self.asked.has(Trait.PROJECTED, Trait.INITIALISED):
-            return self.asked
-        case = first.case
+        """The contract of a trial, or the same with the names that the weights really have."""
+        asked, case = first.contract, first.case
+        if not asked.has(Trait.PROJECTED, Trait.INITIALISED):
+            return asked
         try:
             tensors = first.instance.holder.tensors()
         except SubmissionFailed:
-            return self.asked
-        if set(self.asked.paths(case)) <= set(tensors):
-            return self.asked
-        other = aliases.renamed(self.asked, case, tensors)
+            return asked
+        if set(asked.paths(case)) <= set(tensors):
+            return asked
+        other = aliases.renamed(asked, case, tensors)
         if other is None:
-            return self.asked
-        self.note(_renamed(self.asked, other))
+            return asked
+        self.note(_renamed(asked, other))
         return other
 
     def trial(self, case: Case) -> Trial:
@@ -311,6 +347,16 @@ class Bench:
         if case not in self._trials:
             self._trials[case] = self.fresh(case)
         return self._trials[case]
+
+    def trial_for(self, needs: frozenset[Trait], drawn: Case) -> Trial:
+        """The trial of a case for a claim with these needs.
+
+        Where the subject lacks an argument, the case does without it; but a claim that is about
+        that argument asks for it, and hears why there is none.
+        """
+        if self.contract.has(*needs):
+            return self.trial(self.contract.fit(drawn))
+        return Trial(self, self.asked, drawn)
 
     def fresh(self, case: Case) -> Trial:
         """A trial that shares nothing with earlier ones."""

@@ -88,6 +88,8 @@ class Violation(Exception):
 class SubmissionFailed(Exception):
     """The submission itself went wrong: it raised, took too long, or asked for too much memory.
 
+    With the status NOT_TRIED it is nobody's fault: what was asked for is not supported.
+
     `cell` and `line` say where in the student's own code, when that is known.
     """
 

@@ -238,7 +238,9 @@ def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]])
     A class that reads a notebook variable fails in many guises, and this is what they share.
     """
     reasons = [str(r["message"]) for r in remarks if r.get("kind") == "notebook_variable"]
-    troubles = [i for i, v in enumerate(verdicts) if v.case is not None and v.message]
+    troubles = [
+        i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
+    ]
     changed = list(verdicts)
     if reasons and troubles:
         changed[troubles[0]] = replace(changed[troubles[0]], hint=reasons[0])
@@ -246,9 +248,14 @@ def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]])
 
 
 def overall(verdicts: Sequence[Verdict]) -> Status:
-    """One status for a submission: its first trouble in the order of the claims."""
+    """One status for a submission: its first trouble in the order of the claims.
+
+    Without one, that it passed, unless something could not be tried.
+    """
     troubles = [v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED)]
-    return troubles[0] if troubles else Status.PASSED
+    if troubles:
+        return troubles[0]
+    return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
 
 
 def _records(

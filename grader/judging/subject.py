@@ -148,6 +148,7 @@ class ChannelModule:
             config_changed=seen.config_changed,
             called=seen.called,
             altered=seen.altered,
+            unmoved=seen.unmoved,
         )
 
     def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> Returned:
@@ -209,6 +210,7 @@ class _Seen:
     config_changed: bool
     called: tuple[str, ...]
     altered: tuple[str, ...]
+    unmoved: tuple[str, ...]
 
 
 PLACES = 100_000

@@ -18,13 +18,6 @@ from properties.property import Property, Verdict
 from properties.trial import Bench
 from properties.violation import Note, Status
 
-# What torch says where a device or a kernel does not do something that another one does.
-UNSUPPORTED = (
-    "No available kernel",
-    "No viable backend for scaled_dot_product_attention",
-    "the MPS framework doesn't support float64",
-)
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -111,7 +104,6 @@ def outcome_of(verdict: Verdict) -> Outcome:
         if verdict.tried == 0:
             return Outcome(skipped="the contract allows no case of the kind that this needs")
         return Outcome()
-    told = verdict.failure.message if verdict.failure else ""
-    if any(text in told for text in UNSUPPORTED):
-        return Outcome(skipped=f"not supported: {told}")
+    if verdict.unsupported:
+        return Outcome(skipped=f"not supported: {verdict.failure}")
     return Outcome(failure=verdict.message, blocks=True)

@@ -7,6 +7,13 @@ coin tosses. A count is called wrong when Chernoff's bound n KL(k/n ‖ p) says 
 would give it with probability below 10⁻¹⁰; a module faces fewer than ten such counts, so a right
 one is accused with probability below 10⁻⁹. The share of dropped weights is counted over at least
 120,000 of them: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
+
+What else is dropped, besides, shows in other ways. Of queries, keys or scores: what is kept of
+unlike weights is no longer one multiple of them. Of values or of the input: a value vanishes from
+all queries at once. Of what the heads return: single coordinates of a single token vanish. The
+final output may lose some, too, as in GPT-2; to tell that from the heads' results, each element of
+the output then adds up all of those: it is whole, or nothing. Without an output layer the two are
+the same thing.
 """
 
 import math
@@ -34,11 +41,15 @@ WHOLE = 4_000
 TOKENS = 16
 FALSE_POSITIVES = 1e-10
 RATE_HINT = "nn.Dropout(dropout) on the attention weights, after the softmax, and nowhere else"
+VALUES_HINT = "is dropout applied to the values, or to the input, as well as to the weights?"
 EXTRA = Note(
     "extra_dropout",
     "besides the attention weights, dropout also acts on the output; the exercise does not ask "
     "for that",
 )
+SEQUENCES = 64
+"""so many show what becomes of unlike weights"""
+NOTHING_ELSE = "nothing but attention weights dropped"
 
 
 def for_counting(case: Case) -> Case:
@@ -69,6 +80,7 @@ class Dropped:
     """The visible attention weights of many training calls, relative to their undropped value."""
 
     ratio: Float[Tensor, "batch heads visible"]
+    first: Bool[Tensor, "batch heads"]  # whether no query got anything of the first token
     vanished: Bool[Tensor, "rows"]  # single tokens of which every coordinate vanished
     partly: bool  # some coordinates of a token vanish without the others
 
@@ -84,18 +96,32 @@ def observe(trial: Trial) -> Dropped:
     parameters = _revealing(trial)
     visible = torch.ones(case.tokens, case.tokens).tril().bool()
     per_sequence = int(visible.sum()) * case.heads
-    batch = -(-TOSSES // per_sequence)
-    x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
-    x[0].fill_diagonal_(1)
+    x = _unlike_tokens(case).expand(-(-TOSSES // per_sequence), -1, -1).contiguous()
     how = How(training=True, seed=case.seed)
-    output = trial.run(x.expand(batch, -1, -1).contiguous(), parameters, how=how)[0]
-    weights = output.unflatten(-1, (case.heads, case.head_dim))[..., : case.tokens]
-    ratio = weights.permute(0, 2, 1, 3) * torch.arange(1, case.tokens + 1)[:, None]
-    ones = torch.ones(WHOLE, 1, case.d_in, dtype=torch.float64)
-    single = trial.run(ones, parameters, how=how)[0].unflatten(-1, (case.heads, case.head_dim))
+    weights = _by_head(trial.run(x, parameters, how=how)[0], case)[..., : case.tokens]
+    ratio = weights * torch.arange(1, case.tokens + 1)[:, None]
+    single = _by_head(trial.run(_alone(case), parameters, how=how)[0], case)
     zero = (single == 0)[:, 0, 0]
     survivors = zero[~zero.all(-1)]
-    return Dropped(ratio[..., visible], zero.all(-1), bool(survivors.any()))
+    nothing = (ratio[..., 0] == 0).all(-1)
+    return Dropped(ratio[..., visible], nothing, zero.all(-1), bool(survivors.any()))
+
+
+def _unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
+    """Token j is the unit vector number j."""
+    x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
+    x[0].fill_diagonal_(1)
+    return x
+
+
+def _alone(case: Case) -> Float[Tensor, "batch 1 d_in"]:
+    """Sequences of a single token, all of whose values are one."""
+    return torch.ones(WHOLE, 1, case.d_in, dtype=torch.float64)
+
+
+def _by_head(output: Tensor, case: Case) -> Float[Tensor, "batch heads tokens head_dim"]:
+    heads: Tensor = output.unflatten(-1, (case.heads, case.head_dim))
+    return heads.transpose(1, 2)
 
 
 def _revealing(trial: Trial) -> Parameters:
@@ -137,14 +163,31 @@ def _must_toss(hits: Tensor, probability: float, expected: str, what: str) -> No
         raise Violation(Kind.VALUE, f"{expected}: {probability:.4f}", got, what)
 
 
-def _effective(trial: Trial, seen: Dropped) -> tuple[float, float]:
-    """The rate and the factor of what is seen: an extra dropout on the output adds its own."""
-    keep = 1 - trial.case.dropout
+def _kept_besides(trial: Trial, seen: Dropped) -> float:
+    """The share that a second dropout, on single coordinates, keeps; 1 where none is seen.
+
+    It can only be told where the weights are dropped as they should be. Then all that is kept is
+    multiplied by one number, which tells the rate.
+    """
     vanished = int(seen.vanished.sum())
-    on_weights = not improbable(vanished, seen.vanished.numel(), trial.case.dropout)
-    if seen.partly and on_weights:
-        trial.bench.note(EXTRA)
-        return 1 - keep * keep, 1 / keep**2
+    kept = seen.ratio[seen.ratio != 0]
+    if not seen.partly or not kept.numel():
+        return 1.0
+    share = 1 / (float(kept.median()) * (1 - trial.case.dropout))
+    if not 0 < share < 1 or improbable(vanished, seen.vanished.numel(), _whole(trial, share)):
+        return 1.0
+    return share
+
+
+def _whole(trial: Trial, share: float) -> float:
+    """How likely a value vanishes as a whole, if so many of its coordinates are kept."""
+    rate = trial.case.dropout
+    return rate + (1 - rate) * (1 - share) ** trial.case.head_dim
+
+
+def _effective(trial: Trial, seen: Dropped) -> tuple[float, float]:
+    """The rate and the factor of what is seen: a second dropout adds its own."""
+    keep = (1 - trial.case.dropout) * _kept_besides(trial, seen)
     return 1 - keep, 1 / keep
 
 
@@ -173,8 +216,30 @@ def dropout_scales_up_what_it_keeps(trial: Trial) -> None:
         raise Violation(Kind.VALUE, f"kept weights times {factor:.4f}", "none is kept", "weights")
     worst = float(kept[(kept - factor).abs().argmax()])
     if abs(worst - factor) > 1e-6:
-        expected = f"kept weights times 1/(1 - {trial.case.dropout:g}) = {factor:.4f}"
-        raise Violation(Kind.VALUE, expected, f"times {worst:.4f}", "weights in training")
+        raise _another_factor(trial, factor, f"times {worst:.4f}")
+    _unlike_weights_are_scaled_alike(trial, factor)
+
+
+def _another_factor(trial: Trial, factor: float, got: str) -> Violation:
+    expected = f"kept weights times 1/(1 - {trial.case.dropout:g}) = {factor:.4f}"
+    return Violation(Kind.VALUE, expected, got, "weights in training")
+
+
+def _unlike_weights_are_scaled_alike(trial: Trial, factor: float) -> None:
+    """Raises Violation where dropping changes weights that it keeps, as by way of their scores."""
+    case = trial.case
+    revealing = dict(_revealing(trial).items())
+    drawn = {name: 4 * getattr(trial.parameters, name) for name in ("W_q", "W_k")}
+    parameters = Parameters(**{**revealing, **drawn})
+    x = _unlike_tokens(case)
+    expected = trial.expect(x, parameters)
+    how = How(training=True, seed=case.seed)
+    shown = trial.run(x.expand(SEQUENCES, -1, -1).contiguous(), parameters, how=how)[0]
+    exact, allowed = factor * expected.outputs[0], factor * expected.allowed[0].exact
+    off = (shown != 0) & ~((shown - exact).abs() <= allowed)
+    if bool(off.any()):
+        got = f"{int(off.sum())} of {int((shown != 0).sum())} are other numbers"
+        raise _another_factor(trial, factor, got)
 
 
 @claims(
@@ -202,14 +267,53 @@ def every_weight_is_dropped_for_itself(trial: Trial) -> None:
         alike = one[:count] == other[:count]
         expected = f"pairs of weights of {name} both dropped or both kept, by chance"
         _must_toss(alike, together, expected, "weights in training")
+    _queries_do_without_a_value_by_chance(trial, seen, rate)
+
+
+def _queries_do_without_a_value_by_chance(trial: Trial, seen: Dropped, rate: float) -> None:
+    """Raises Violation where the first token is lost to all queries at once, as a dropped value is.
+
+    Unless some query gets nothing of it in evaluation, which is another fault.
+    """
+    shown = trial.run(_unlike_tokens(trial.case), _revealing(trial), how=How())[0]
+    if not bool(_by_head(shown, trial.case)[..., 0].all()):
+        return
+    hits = int(seen.first.sum())
+    if improbable(hits, seen.first.numel(), rate**trial.case.tokens):
+        got = f"in {hits} of {seen.first.numel()} heads no query got anything of the first token"
+        raise Violation(Kind.VALUE, NOTHING_ELSE, got, "training", hint=VALUES_HINT)
 
 
 @claims(T.DROPOUT, on=for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
 def dropout_acts_on_the_attention_weights(trial: Trial) -> None:
     """Dropping a weight removes a whole value from the average, not single coordinates of it."""
     seen = trial.once(observe)
-    rate = trial.case.dropout
-    _must_toss(seen.vanished, rate, "the share of values that vanish as a whole", "training")
+    share = _kept_besides(trial, seen)
+    whole = _whole(trial, share)
+    _must_toss(seen.vanished, whole, "the share of values that vanish as a whole", "training")
+    if share < 1:
+        _must_be_of_the_output(trial)
+
+
+def _must_be_of_the_output(trial: Trial) -> None:
+    """Raises Violation unless what vanishes besides the weights is of the final output.
+
+    Every element of the output adds up the results of all heads, and these are whole or nothing.
+    """
+    got = "single coordinates of what the heads return vanish, too"
+    problem = Violation(Kind.VALUE, NOTHING_ELSE, got, "training")
+    if not trial.contract.has(T.OUTPUT_PROJECTION):
+        raise problem
+    case = trial.case
+    everything = {"W_o": torch.ones(case.d_out, case.d_out, dtype=torch.float64)}
+    parameters = Parameters(**{**dict(_revealing(trial).items()), **everything})
+    how = How(training=True, seed=case.seed)
+    output = trial.run(_alone(case), parameters, how=how)[0]
+    _, factor = _effective(trial, trial.once(observe))
+    heads = output / (factor * case.head_dim)
+    if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
+        raise problem
+    trial.bench.note(EXTRA)
 
 
 @claims(T.DROPOUT, on=with_values(dropout=0.5), limit=1, hint="F.dropout needs training=...")

@@ -1,6 +1,5 @@
 """The scores are q·k / √head_dim, nothing else of q and k matters, and large ones are survived."""
 
-import math
 from dataclasses import replace
 
 import torch
@@ -12,6 +11,7 @@ from properties.contract import Trait
 from properties.invariants.changes import turned_in_each_head, with_parameters, zeroed
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
+from properties.oracle import scale_of
 from properties.preparing import both, with_values
 from properties.property import Claims, Group
 from properties.trial import Trial
@@ -41,9 +41,10 @@ def the_scores_are_divided_by_the_root_of_the_head_size(trial: Trial) -> None:
         return
     factor = float((got * wanted).sum()) / size
     if abs(factor - 1) > 1e-4:
-        root = 1 / math.sqrt(trial.case.head_dim)
-        expected = f"scores scaled by 1/√{trial.case.head_dim} = {root:.4g}"
-        raise Violation(Kind.VALUE, expected, f"scaled by {root * factor:.4g}", "weights")
+        scale = scale_of(trial.contract, trial.case)
+        usual = f"1/√{trial.case.head_dim} = " if trial.contract.scale is None else ""
+        expected = f"scores scaled by {usual}{scale:.4g}"
+        raise Violation(Kind.VALUE, expected, f"scaled by {scale * factor:.4g}", "weights")
 
 
 def _centred(logs: Tensor, usable: Tensor) -> Tensor:

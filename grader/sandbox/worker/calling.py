@@ -2,29 +2,45 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from grader.sandbox.worker import paths
+from grader.sandbox.worker.second_device import numbers_of
 
 signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
 
 def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call with named arguments where the names fit, else in the order of the statement."""
+    """Call with named arguments where the names fit, else in the order of the statement.
+
+    In that order only if it gives no argument to a parameter that has the name of another one.
+    """
     try:
         parameters = signature(maker).parameters
     except (TypeError, ValueError):
         return maker(**arguments)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    if not open_ended and not set(arguments) <= set(parameters):
+    unknown = not open_ended and not set(arguments) <= set(parameters)
+    if unknown and _places_agree(parameters, list(arguments)):
         return maker(*arguments.values())
     nameless = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
     rest = {name: value for name, value in arguments.items() if name not in nameless}
     return maker(*(arguments[name] for name in nameless), **rest)
+
+
+def _places_agree(parameters: Mapping[str, inspect.Parameter], arguments: list[str]) -> bool:
+    """Whether there is a place for every argument, for those with a known name their own."""
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        return True
+    places = list(parameters)[: len(arguments)]
+    pairs = zip(places, arguments, strict=False)
+    return len(places) == len(arguments) and all(
+        place == name or name not in parameters for place, name in pairs
+    )
 
 
 def set_training(target: object, training: bool | None) -> None:
@@ -96,12 +112,10 @@ def form_of(result: object) -> str:
 
 def sendable(tensor: Tensor) -> Tensor:
     """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
-    plain = tensor.detach()
+    plain = numbers_of(tensor).detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     plain = plain.as_subclass(Tensor)
-    if plain.device.type == "meta":
-        return torch.zeros(plain.shape, dtype=plain.dtype)
     return plain.resolve_conj().resolve_neg().cpu()
 
 

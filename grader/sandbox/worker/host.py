@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from grader.sandbox.wire import Message, named, positional
-from grader.sandbox.worker import learning, paths
+from grader.sandbox.worker import learning, moving, paths
 from grader.sandbox.worker.calling import (
     alterations,
     call_by_name_or_place,
@@ -49,8 +49,11 @@ from grader.sandbox.worker.surroundings import (
     watching,
 )
 from grader.sandbox.worker.syntax import units
+from grader.sandbox.worker.unmoved import Unmoved
 
 MESSAGE_LIMIT = 400
+MOST_NAMED = 4
+"""so many tensors that did not move are named"""
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
 
 
@@ -77,6 +80,8 @@ class Host:
         self.made: dict[int, Callable[[], Any]] = {}
         self.handed_out: dict[int, tuple[Tensor, Tensor]] = {}
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
+        self.moved_to: dict[int, torch.dtype] = {}
+        """the dtypes of objects that were converted after they had been made"""
 
     def answer(self, request: Message) -> Message:
         """Carry out one request; whatever the submission raises becomes the reply."""
@@ -192,7 +197,7 @@ class Host:
         handle = self._keep(made, make)
         self.configs[handle] = configs
         try:
-            self.move({"handle": handle, "dtype": None, "device": None, **meta}, {})
+            moving.move(made, meta.get("device"), moving.dtype_of(meta.get("dtype")))
         except BaseException:
             self.drop({"handles": [handle]}, {})
             raise
@@ -234,16 +239,19 @@ class Host:
     def forward(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Call it once, and say what came back and what else could be seen."""
         target = self.objects[meta["handle"]]
-        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        inputs = [moving.sent_to(tensor, meta["device"]) for tensor in tensors.values()]
         inputs[0] = laid_out(inputs[0], meta["memory"])
         set_training(target, meta["training"])
+        unmoved = Unmoved(target, self.namespace)
         seed(meta["seed"])
         earlier = self.handed_out.get(meta["handle"])
         advance(meta["seed"])
         before = random_state()
         given = [state_of(tensor) for tensor in inputs]
         sink = sys.stdout
-        with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called:
+        dtype = self.moved_to.get(meta["handle"])
+        followed = moving.following(unmoved, meta["device"], dtype)
+        with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called, followed:
             for _ in range(meta["times"]):
                 result = target(*inputs)
         outputs = tensors_of(result)
@@ -261,6 +269,7 @@ class Host:
             ),
             "called": sorted(called),
             "altered": alterations(given, inputs),
+            "unmoved": unmoved.met[:MOST_NAMED],
         }
         return seen, positional(sendable(t) for t in (*outputs, *inputs))
 
@@ -335,10 +344,10 @@ class Host:
 
     def move(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """`.to(dtype)` and `.to(device)`."""
-        module = paths.as_module(self.objects[meta["handle"]])
-        dtype = getattr(torch, meta["dtype"]) if meta["dtype"] else None
-        if module is not None:
-            module.to(meta["device"], dtype)
+        handle, dtype = meta["handle"], moving.dtype_of(meta["dtype"])
+        moving.move(self.objects[handle], meta["device"], dtype)
+        if dtype is not None:
+            self.moved_to[handle] = dtype
         return {}, ()
 
     def copy(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
@@ -357,7 +366,7 @@ class Host:
     def drop(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Forget objects."""
         for handle in meta["handles"]:
-            for kept in (self.objects, self.made, self.handed_out, self.configs):
+            for kept in (self.objects, self.made, self.handed_out, self.configs, self.moved_to):
                 kept.pop(handle, None)
         return {}, ()
 

@@ -12,11 +12,12 @@ from exercises import simplified_attention
 from grader.machine import devices
 from grader.testing.locate import NotFound, locate
 from grader.testing.plugin import load, settle
-from grader.testing.suite import UNSUPPORTED, Cell, Outcome, Suite, outcome_of, rests_on
+from grader.testing.suite import Cell, Outcome, Suite, outcome_of, rests_on
 from properties.invariants.contract import (
     the_output_has_the_right_shape,
     the_weights_are_where_the_exercise_says,
 )
+from properties.invariants.device import it_moves_to_another_device
 from properties.invariants.precision import bfloat16_runs
 from properties.invariants.values import it_equals_the_equation
 from properties.property import Verdict
@@ -95,12 +96,37 @@ def test_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome == Outcome(skipped="mps has no float64")
 
 
-@pytest.mark.parametrize("text", UNSUPPORTED)
-def test_what_torch_does_not_support_is_skipped_in_its_words(text: str) -> None:
-    failure = SubmissionFailed(Status.CRASHED, f"RuntimeError: {text}, and why")
-    crashed = Verdict(it_equals_the_equation, Status.CRASHED, 1, failure=failure)
-    outcome = outcome_of(crashed)
-    assert outcome == Outcome(skipped=f"not supported: RuntimeError: {text}, and why")
+def test_what_is_not_supported_is_skipped_with_the_reason() -> None:
+    failure = SubmissionFailed(Status.NOT_TRIED, "RuntimeError: no kernel, and why")
+    untried = Verdict(it_equals_the_equation, Status.NOT_TRIED, 1, failure=failure)
+    outcome = outcome_of(untried)
+    assert outcome == Outcome(skipped="not supported: RuntimeError: no kernel, and why")
+
+
+def without_sixteen_bits(x: Tensor) -> Tensor:
+    if x.dtype is torch.bfloat16:
+        raise NotImplementedError("this library has no kernel for bfloat16")
+    return right(x)
+
+
+def test_a_dtype_that_a_library_does_not_have_is_skipped_and_the_usual_ones_are_tried() -> None:
+    tried = suite(without_sixteen_bits)
+    sixteen = tried.outcome(Cell(bfloat16_runs, "cpu", "bfloat16"))
+    assert sixteen.skipped.startswith("not supported: NotImplementedError: this library has no")
+    assert not sixteen.failure and not sixteen.blocks
+    assert tried.outcome(Cell(it_equals_the_equation, "cpu", "float64")) == Outcome()
+
+
+def not_on_meta(x: Tensor) -> Tensor:
+    if x.is_meta:
+        raise RuntimeError("tensors on the meta device have no memory that the kernel could read")
+    return right(x)
+
+
+def test_who_refuses_the_second_device_is_not_accused() -> None:
+    cell = Cell(it_moves_to_another_device, "cpu", "float32")
+    outcome = suite(not_on_meta).outcome(cell)
+    assert outcome.skipped.startswith("not supported: RuntimeError: tensors on the meta device")
 
 
 def test_a_crash_is_a_failure() -> None:

@@ -1,0 +1,184 @@
+"""A second device where there is none: it calls itself "meta", and computes on the CPU.
+
+Theory of operation
+    What stays behind when a module moves shows on another device only. A tensor over there is a
+    `Remote`: it says that it is on the meta device, and keeps its numbers in a tensor of the CPU.
+    Every operation comes, below autograd, to `carry_out`, which refuses what a GPU refuses
+    and does the rest with the numbers. So printing, `.item()` and branches work as on a GPU, and
+    the answer can be compared with the one from here.
+
+    A GPU takes nothing from the CPU but numbers (tensors without an axis), indices of a tensor over
+    there, and copies. In a mask that is kept as an attribute it takes indices, too; that this
+    stayed behind is noted, not refused.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
+from torch.utils._pytree import tree_leaves, tree_map
+
+from grader.sandbox.worker.unmoved import COPIES, Unmoved, written_by
+
+NAME = "meta"
+THERE, HERE = torch.device(NAME), torch.device("cpu")
+aten = torch.ops.aten
+INDEXING = (
+    aten.index.Tensor,
+    aten._unsafe_index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+)
+STAYED = "stayed on the cpu"
+
+
+class Remote(Tensor):
+    """A tensor over there."""
+
+    numbers: Tensor
+
+    @staticmethod
+    def __new__(cls, numbers: Tensor) -> "Remote":
+        made: Remote = Tensor._make_wrapper_subclass(
+            cls,
+            numbers.size(),
+            numbers.stride(),
+            numbers.storage_offset(),
+            dtype=numbers.dtype,
+            layout=numbers.layout,
+            device=THERE,
+        )
+        made.numbers = numbers
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]  # which torch declares without a class
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return carry_out(func, args, kwargs or {}, Unmoved(None, {}))
+
+    @property
+    def is_cuda(self) -> bool:  # type: ignore[override]  # for those who ask before they move
+        return True
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return repr(self.numbers)
+
+    def tolist(self) -> Any:
+        return self.numbers.tolist()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.numbers.numpy(force=True)
+        raise TypeError(
+            "can't convert a tensor of another device to numpy. Use Tensor.cpu() to copy it to "
+            "host memory first."
+        )
+
+
+def numbers_of(tensor: Tensor) -> Tensor:
+    """The tensor of the CPU that a tensor stands for."""
+    if isinstance(tensor, Remote):
+        return tensor.numbers
+    # Made on the meta device by the submission itself, and so without numbers.
+    return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor
+
+
+def carry_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: Unmoved) -> Any:
+    """Do an operation where it belongs. Raises RuntimeError where a GPU would refuse."""
+    operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    meets = any(tensor.is_meta for tensor in operands)
+    wanted = kwargs.get("device")
+    goes_there = meets if wanted is None else torch.device(wanted) == THERE
+    if meets and func not in COPIES:
+        refuse_strays(func, args, kwargs, unmoved)
+    given = kwargs if wanted is None else {**kwargs, "device": HERE}
+    result = func(*_numbers(args), **_numbers(given))
+    if func in COPIES and written_by(func):
+        return args[0]
+    if not goes_there:
+        if func is aten.lift_fresh.default:  # so torch.tensor(...) ends
+            unmoved.note_made(result)
+        unmoved.note_result(result, operands)
+        return result
+    moved = tree_map(lambda part: Remote(part) if isinstance(part, Tensor) else part, result)
+    return return_and_correct_aliasing(func, args, kwargs, moved) if meets else moved
+
+
+def refuse_strays(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: Unmoved
+) -> None:
+    """Raises RuntimeError for a tensor of the CPU that a GPU does not take in this operation."""
+    names = [argument.name for argument in func._schema.arguments]
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        for tensor in tree_leaves(value):
+            if not isinstance(tensor, Tensor) or tensor.is_meta:
+                continue
+            if name == "indices" and func in INDEXING:
+                unmoved.meets(tensor, STAYED)
+            elif tensor.dim() or tensor is not value or name in written_by(func):
+                said = unmoved.describe(tensor, STAYED)
+                raise RuntimeError(f"Expected all tensors to be on the same device, but {said}")
+
+
+def _numbers(value: Any) -> Any:
+    return tree_map(lambda part: numbers_of(part) if isinstance(part, Tensor) else part, value)
+
+
+class SecondDevice(TorchDispatchMode):
+    """Operations inside may make tensors over there, and are refused what a GPU refuses."""
+
+    def __init__(self, unmoved: Unmoved) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.unmoved = unmoved
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return carry_out(func, args, kwargs or {}, self.unmoved)
+
+
+class Conversions(TorchFunctionMode):
+    """Functions that torch carries out otherwise on the meta device than on a GPU."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0].to(THERE)
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
+            # On the meta device torch would not even store the numbers.
+            device = kwargs.pop("device")
+            return func(*args, **kwargs).to(device)
+        if func is torch.Tensor.new_tensor and "device" not in kwargs:
+            return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(args[0].device)
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def second_device(unmoved: Unmoved) -> Iterator[None]:
+    """There is a device called "meta" inside."""
+    with Conversions(), SecondDevice(unmoved):
+        yield
+
+
+def move_there(module: torch.nn.Module, dtype: torch.dtype | None) -> None:
+    """`.to()`, as to a GPU: a parameter stays the object that it was, wherever else it is held."""
+    swapping = torch.__future__.get_swap_module_params_on_conversion()
+    with second_device(Unmoved(module, {})):
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            module.to(THERE, dtype)
+        except RuntimeError:  # a parameter of which a view is kept cannot be swapped
+            torch.__future__.set_swap_module_params_on_conversion(False)
+            module.to(THERE, dtype)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(swapping)

@@ -1,0 +1,47 @@
+"""What a library or a device does not support is no failure: it is not tried, and says why.
+
+Whether that is so cannot be known for certain: it is told from what is raised, and only where it
+can be the reason. In the usual dtypes on the CPU torch computes everything but what a submission
+restricts to one of its kernels; so whatever is raised there is the submission's own doing. A claim
+that is not tried earns no points, so nobody gains by raising such an error.
+"""
+
+import re
+from dataclasses import replace
+
+from properties.case import Case
+from properties.violation import Status, SubmissionFailed
+
+USUAL_DTYPES = ("float64", "float32")
+KERNELS = re.compile(
+    r"No available kernel|No viable backend for scaled_dot_product_attention"
+    r"|derivative for '?aten::\S+ is not implemented|the MPS framework doesn't support float64"
+)
+"""what torch says where a kernel does not do something, on any device"""
+REFUSALS = re.compile(
+    r"^NotImplementedError\b|not implemented for|could not run 'aten::|not supported|unsupported"
+    r"|(does not|doesn't|only) supports?\b",
+    re.IGNORECASE,
+)
+"""what is said where a device or a dtype is not supported"""
+
+
+def judged(failure: SubmissionFailed, case: Case) -> SubmissionFailed:
+    """The failure; as one that leaves the claim untried if the case asks for something special."""
+    special = case.device != "cpu" or case.dtype not in USUAL_DTYPES
+    refused = KERNELS.search(failure.message) or (special and REFUSALS.search(failure.message))
+    return _untried(failure) if refused else failure
+
+
+def judged_on_second_device(failure: SubmissionFailed) -> SubmissionFailed:
+    """The same for a call on the worker's second device, which calls itself "meta"."""
+    named = re.search(r"\bmeta\b", failure.message, re.IGNORECASE)
+    stray = "same device" in failure.message
+    refused = not stray and (named or REFUSALS.search(failure.message))
+    return _untried(failure) if refused else failure
+
+
+def _untried(failure: SubmissionFailed) -> SubmissionFailed:
+    return (
+        replace(failure, status=Status.NOT_TRIED) if failure.status is Status.CRASHED else failure
+    )

@@ -1,0 +1,81 @@
+"""A contract may name a scale of its own; every claim then goes by that one."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exercises import causal_self_attention
+from grader.judging.subject import of_namespace
+from properties import invariants
+from properties.bank import bank
+from properties.checking import first_trouble
+from properties.invariants.scale import the_scores_are_divided_by_the_root_of_the_head_size
+from properties.invariants.values import (
+    it_equals_the_streaming_computation,
+    it_equals_torch_s_attention,
+    it_equals_torch_s_multi_head_attention,
+)
+from properties.property import Property, Verdict
+from properties.trial import Bench
+from properties.violation import Status
+
+SCALE = 0.3
+CONTRACT = replace(causal_self_attention.CONTRACT, scale=SCALE)
+CASES = bank(CONTRACT, 8)
+COMPARISONS = (
+    it_equals_the_streaming_computation,
+    it_equals_torch_s_attention,
+    it_equals_torch_s_multi_head_attention,
+)
+
+
+class Scaled(nn.Module):
+    """Attention of the exercise causal_self_attention, with a scale of its own."""
+
+    scale = SCALE
+
+    def __init__(self, config: SimpleNamespace) -> None:
+        super().__init__()
+        self.heads = config.n_head
+        self.c_attn = nn.Linear(config.n_embd, 3 * config.n_embd)
+        self.c_proj = nn.Linear(config.n_embd, config.n_embd)
+
+    def forward(self, x: Tensor) -> Tensor:
+        packed = self.c_attn(x).chunk(3, dim=-1)
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in packed)
+        scores = q @ k.mT * self.scale
+        hidden = torch.ones_like(scores).triu(1) > 0
+        mixed = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
+        output: Tensor = self.c_proj(mixed.transpose(1, 2).flatten(-2))
+        return output
+
+
+class ScaledOtherwise(Scaled):
+    scale = 0.31
+
+
+def judged(claim: Property, answer: type[nn.Module]) -> Verdict:
+    bench = Bench(of_namespace({CONTRACT.name: answer}), CONTRACT)
+    return first_trouble(claim, bench, claim.choose(CONTRACT, CASES))
+
+
+@pytest.mark.parametrize("claim", invariants.for_contract(CONTRACT), ids=lambda claim: claim.name)
+def test_every_claim_goes_by_the_scale_of_the_contract(claim: Property) -> None:
+    verdict = judged(claim, Scaled)
+    assert (verdict.status, verdict.message) == (Status.PASSED, "")
+
+
+@pytest.mark.parametrize("claim", COMPARISONS, ids=lambda claim: claim.name)
+def test_another_scale_is_seen(claim: Property) -> None:
+    assert judged(claim, ScaledOtherwise).status is Status.FAILED
+
+
+def test_another_scale_is_named_beside_the_one_that_is_asked_for() -> None:
+    claim = the_scores_are_divided_by_the_root_of_the_head_size
+    verdict = judged(claim, ScaledOtherwise)
+    assert verdict.violation is not None
+    assert verdict.violation.expected == "scores scaled by 0.3"
+    assert verdict.violation.got == "scaled by 0.31"

@@ -1,0 +1,141 @@
+"""What is not supported is told from what is raised, and where; what is a failure stays one."""
+
+from dataclasses import replace
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.judging.grading import overall
+from grader.judging.script import remembers
+from grader.judging.subject import of_namespace
+from grader.points import earned
+from properties import support
+from properties.case import Case
+from properties.checking import first_trouble
+from properties.invariants.precision import bfloat16_runs
+from properties.invariants.purity import evaluation_is_repeatable
+from properties.invariants.values import it_equals_the_equation
+from properties.property import Property, Verdict, in_order
+from properties.trial import Bench
+from properties.violation import Status, SubmissionFailed
+
+CPU = Case()
+SIXTEEN = replace(CPU, dtype="bfloat16")
+ON_GPU = replace(CPU, device="cuda")
+EXERCISE = BY_SLUG["simplified_attention"]
+
+
+def crashed(message: str) -> SubmissionFailed:
+    return SubmissionFailed(Status.CRASHED, message, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: No available kernel. Aborting execution.",
+        "RuntimeError: No viable backend for scaled_dot_product_attention was found.",
+        "TypeError: Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't "
+        "support float64",
+        "RuntimeError: derivative for aten::_flash_attention_backward is not implemented",
+    ],
+)
+def test_a_kernel_that_torch_does_not_have_is_not_supported_anywhere(message: str) -> None:
+    for case in (CPU, SIXTEEN, ON_GPU):
+        assert support.judged(crashed(message), case).status is Status.NOT_TRIED
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "NotImplementedError: no bfloat16 here",
+        "NotImplementedError",
+        """RuntimeError: "softmax_lastdim_kernel_impl" not implemented for 'Half'""",
+        "NotImplementedError: Could not run 'aten::x' with arguments from the 'CUDA' backend.",
+        "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+        "ValueError: float64 is not supported on this device",
+    ],
+)
+def test_a_dtype_or_a_device_may_be_unsupported_but_the_usual_ones_are_not(message: str) -> None:
+    for case in (SIXTEEN, ON_GPU, replace(CPU, dtype="float16")):
+        judged = support.judged(crashed(message), case)
+        assert judged.status is Status.NOT_TRIED
+        assert (judged.message, judged.cell, judged.line) == (message, 1, 2)
+    for dtype in ("float64", "float32"):
+        usual = replace(CPU, dtype=dtype)
+        assert support.judged(crashed(message), usual).status is Status.CRASHED
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied",
+        "RuntimeError: Expected all tensors to be on the same device, but found cuda:0 and cpu",
+        "AttributeError: 'MultiHead' object has no attribute 'mask'",
+    ],
+)
+def test_a_mistake_is_a_failure_on_every_device(message: str) -> None:
+    for case in (CPU, SIXTEEN, ON_GPU):
+        assert support.judged(crashed(message), case).status is Status.CRASHED
+
+
+def test_who_took_too_long_did_not_lack_support() -> None:
+    slow = SubmissionFailed(Status.TIMED_OUT, "NotImplementedError")
+    assert support.judged(slow, ON_GPU) == slow
+
+
+def test_the_second_device_is_refused_by_its_name_and_a_stray_is_no_refusal() -> None:
+    judged = support.judged_on_second_device
+    assert judged(crashed("RuntimeError: no kernel for Meta tensors")).status is Status.NOT_TRIED
+    assert judged(crashed("NotImplementedError")).status is Status.NOT_TRIED
+    stray = "RuntimeError: Expected all tensors to be on the same device, but found meta and cpu"
+    assert judged(crashed(stray)).status is Status.CRASHED
+    assert judged(crashed("IndexError: metaphor")).status is Status.CRASHED
+
+
+# --------------------------------------------------------------------------- verdicts
+
+NOT_IN_SIXTEEN_BITS = Verdict(
+    bfloat16_runs, Status.NOT_TRIED, 1, SIXTEEN, failure=crashed("NotImplementedError: no")
+)
+
+
+def test_it_says_that_it_was_not_tried_and_why() -> None:
+    assert NOT_IN_SIXTEEN_BITS.unsupported
+    assert NOT_IN_SIXTEEN_BITS.message == (
+        "Not tried, because this is not supported: NotImplementedError: no (cell 1, line 2)"
+    )
+    assert NOT_IN_SIXTEEN_BITS.words == ""
+
+
+def test_what_rests_on_it_is_tried() -> None:
+    def judge(claim: Property) -> Verdict:
+        if claim is it_equals_the_equation:
+            return replace(NOT_IN_SIXTEEN_BITS, property=claim)
+        return Verdict(claim, Status.PASSED, 1)
+
+    verdicts = list(in_order([it_equals_the_equation, bfloat16_runs], judge))
+    assert [v.status for v in verdicts] == [Status.NOT_TRIED, Status.PASSED]
+
+
+def test_it_is_no_trouble_and_does_not_pass() -> None:
+    passed = Verdict(evaluation_is_repeatable, Status.PASSED, 1)
+    assert overall([passed, NOT_IN_SIXTEEN_BITS]) is Status.NOT_TRIED
+    failed = Verdict(it_equals_the_equation, Status.FAILED, 1)
+    assert overall([NOT_IN_SIXTEEN_BITS, failed]) is Status.FAILED
+    assert not remembers(replace(NOT_IN_SIXTEEN_BITS, property=evaluation_is_repeatable))
+
+
+def test_nobody_gains_by_refusing() -> None:
+    """A class of its own for every kind of refusal earns what a claim shown earns: nothing else."""
+    source = """
+import torch
+def simplified_attention(x):
+    raise RuntimeError("No available kernel")
+"""
+    namespace: dict[str, object] = {}
+    exec(source, namespace)
+    bench = Bench(of_namespace(namespace), EXERCISE.contract)
+    plan = EXERCISE.plan()
+    verdicts = list(in_order(plan, lambda claim: first_trouble(claim, bench, plan[claim])))
+    assert sum(earned(EXERCISE, verdicts, None)) == 0
+    assert overall(verdicts) is Status.NOT_TRIED
