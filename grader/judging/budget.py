@@ -27,6 +27,8 @@ LESS = 3
 """so many times shorter may calls be after one that used up its time"""
 READING_S_PER_BYTE = 10 / (1 << 20)
 """so much processor time a process gets besides to read the file: several times what that takes"""
+READING = ("read", "units")
+"""requests whose time grows with the file, and is none of its code's"""
 OURS = ("load", "series")
 """requests that are no single call: whoever imports a library or answers many questions is slow"""
 
@@ -71,7 +73,7 @@ class Budget:
         return UsedUp(Status.TIMED_OUT, text) if text else None
 
     def _too_long(self, op: str, limits: Limits) -> str:
-        if op == "read" and self.read >= limits.read_s:
+        if op in READING and self.read >= limits.read_s:
             return (
                 f"reading it took more than {limits.read_s:g} s: hand in a smaller file, with the "
                 "definitions and what they need"
@@ -95,14 +97,14 @@ class Budget:
 
     def patience(self, op: str, limits: Limits) -> float:
         """Seconds that a request may take."""
-        if op == "read":
+        if op in READING:
             return limits.read_s - self.read
         one = limits.call_s * (SERIES if op == "series" else 1 / LESS**self.overran)
         return min(one, limits.wall_s - self.waited)
 
     def charge(self, op: str, limits: Limits, wall: float, took: Took, *, late: bool) -> None:
         """Count what a request took; `late` says that it was broken off."""
-        if op == "read":
+        if op in READING:
             self.read += wall
             self.reading += took.own
             return

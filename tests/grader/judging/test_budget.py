@@ -124,7 +124,7 @@ def test_sleeping_costs_no_more_than_twenty_seconds() -> None:
 
 
 def test_reading_has_a_limit_of_its_own() -> None:
-    budget = charged(("read", 59.0, COMPUTED, False))
+    budget = charged(("read", 30.0, COMPUTED, False), ("units", 29.0, COMPUTED, False))
     assert budget.patience("read", LIMITS) == pytest.approx(1)
     assert budget.patience("forward", LIMITS) == LIMITS.call_s
     assert budget.waited == 0 and used_up(budget, op="read") is None
