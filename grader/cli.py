@@ -33,14 +33,18 @@ class Limit:
 
 LIMITS = (
     Limit("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
-    Limit("--seconds", "wall_s", 120, "Wall time in all.", real=True),
+    Limit("--slow-seconds", "slow_s", 1, "A call that takes longer is slow.", real=True),
+    Limit("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
+    Limit("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
+    Limit("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
+    Limit("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
     Limit("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
     Limit("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
     Limit("--threads", "threads", 16, "Threads at a time."),
     Limit("--open-files", "open_files", 64, "Open files at a time."),
     Limit("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
-    Limit("--reply", "reply", 256, "What one call returns, in MiB.", mebibytes=True),
-    Limit("--replies", "replies", 8192, "What all calls return, in MiB.", mebibytes=True),
+    Limit("--reply", "reply", 64, "What one call returns, in MiB.", mebibytes=True),
+    Limit("--replies", "replies", 1024, "What all calls return, in MiB.", mebibytes=True),
 )
 
 

@@ -277,6 +277,8 @@ class Bench:
         self.notes: dict[tuple[str, str], Note] = {}
         self.shown: list[Case] = []
         """small cases on which claims failed"""
+        self.searched = 0
+        """cases tried to find these"""
         self._trials: dict[Case, Trial] = {}
 
     @cached_property

@@ -11,6 +11,7 @@ from exercises import Exercise
 from grader import fault, inference, points, submission
 from grader.inference import NoTarget, Target
 from grader.judging import counterexample, diagnosing, evidence
+from grader.judging.budget import UsedUp
 from grader.judging.excerpts import Place, excerpts
 from grader.judging.script import Watch, unwatched, verdicts_on
 from grader.judging.session import Server, Session
@@ -36,6 +37,11 @@ from properties.invariants.values import it_equals_the_equation
 from properties.property import Property, Verdict
 from properties.trial import FLOAT32, Bench
 from properties.violation import Note, Status, SubmissionFailed
+
+MOST = 24
+"""so many definitions of one file are judged: there are fewer exercises"""
+NAMED = 8
+"""so many of the others are named"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,9 @@ def grade(server: Server, handed_in: Submission, settings: Settings) -> list[Sub
         if isinstance(wanted, ErrorRecord):
             shown = excerpts(session, [(wanted.cell, wanted.line)])
             return [replace(_unjudged(handed_in, settings, began, wanted), source=shown)]
-        records = [judged(session, handed_in, target, settings) for target in wanted]
+        records = [judged(session, handed_in, target, settings) for target in wanted[:MOST]]
+        if len(wanted) > MOST:
+            records.append(_left_out(handed_in, settings, wanted[MOST:]))
     gc.collect()  # a bench and its trials hang together in circles, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next one
     return records
@@ -172,8 +180,9 @@ def _told(
     session: Session, bench: Bench, target: Target, settings: Settings, verdicts: Sequence[Verdict]
 ) -> _Told:
     """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
-    if session.revive():
-        bench.forget()
+    with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are told
+        if session.revive():
+            bench.forget()
     properties = _records(target.exercise, verdicts, settings.points, bench)
     found = diagnosing.findings(session, bench, verdicts, settings.device)
     named = diagnosing.named(session, found)
@@ -317,7 +326,23 @@ def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
         text = f"`{name}` imports `{module}`, which is not installed where it is graded"
         return ErrorRecord("import", text, failed.cell, failed.line)
     text = f"`{name}` could not be loaded: {failed.message}"
+    if isinstance(failed, UsedUp):
+        text = f"`{name}` was not judged, since all that a file may use was used: {failed.message}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+
+
+def _left_out(
+    handed_in: Submission, settings: Settings, left: Sequence[Target]
+) -> SubmissionRecord:
+    """One record for the definitions that are too many to be judged, so that a class can go on."""
+    names = ", ".join(f"`{target.name}`" for target in left[:NAMED])
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    text = (
+        f"{names}{more}: not judged, since of one file the first {MOST} definitions that answer an "
+        "exercise are; hand in the others in files of their own"
+    )
+    began = time.monotonic()
+    return _unjudged(handed_in, settings, began, ErrorRecord("too_many", text), left[0])
 
 
 def unopened(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:

@@ -2,21 +2,22 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from grader.judging.budget import Budget
 from grader.judging.subject import failure, out_of_memory, said, taken
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import NotConfined
+from grader.sandbox.pace import Took
+from grader.sandbox.process import NotConfined, TooSlow
 from grader.sandbox.wire import Message
 from grader.sandbox.worker.excerpts import Lines
 from grader.sandbox.worker.landmarks import Landmark
 from grader.sandbox.worker.syntax import Unit
-from properties.violation import Status, SubmissionFailed
+from properties.violation import SubmissionFailed
 
 T = TypeVar("T")
 TRIES = 3
@@ -33,10 +34,18 @@ class Child(Protocol):
     def cpu(self) -> float:
         """Seconds of processor time, once it is closed."""
 
+    @property
+    def took(self) -> Took:
+        """What it did in the time of the last request."""
+
     def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+        self,
+        op: str,
+        meta: Mapping[str, Any],
+        tensors: tuple[tuple[str, Tensor], ...] = (),
+        within: float | None = None,
     ) -> Message:
-        """One request, one reply. Raises SubmissionFailed."""
+        """One request, one reply, within some seconds. Raises SubmissionFailed, TooSlow."""
 
     def close(self) -> object:
         """End it."""
@@ -83,13 +92,9 @@ class Session:
     by_hand: bool = False
     """whether torch's own attention is out of the submission's reach"""
     names: tuple[str, ...] = ()
-    waited: float = 0.0
-    """seconds of waiting for replies"""
     child: Child | None = None
-    cpu: float = 0.0
-    """seconds of processor time that earlier children used"""
-    received: int = 0
-    """bytes of all replies"""
+    budget: Budget = field(default_factory=Budget)
+    """what all sessions on the same file have used"""
     lost: int = 0
     """earlier children that were ended from outside"""
 
@@ -119,7 +124,7 @@ class Session:
 
     def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""
-        other = Session(self.server, self.data, self.kind, limits, by_hand)
+        other = Session(self.server, self.data, self.kind, limits, by_hand, budget=self.budget)
         if limits == self.limits and not self.names:
             self.child, other.child = None, self.child
         return other
@@ -155,32 +160,45 @@ class Session:
     def request(
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
     ) -> Message:
-        """One request to the present child. Raises SubmissionFailed."""
-        if self.waited > self.limits.wall_s:
-            text = f"took more than {self.limits.wall_s:g} s in all"
-            raise SubmissionFailed(Status.TIMED_OUT, text)
+        """One request to the present child. Raises SubmissionFailed, UsedUp."""
+        self.budget.check("read" if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
-        began = time.monotonic()
         try:
-            reply = self.child.request(op, meta, tensors)
-        finally:
-            self.waited += time.monotonic() - began
-        self.received += sum(tensor.nbytes for _, tensor in reply.tensors)
-        if self.received > self.limits.replies:
+            reply = self._timed(op, meta, tensors)
+        except TooSlow:
+            self.budget.check(op, self.limits)  # it was the last one: this says more
+            raise
+        self.budget.received += reply.size
+        if self.budget.received > self.limits.replies:
             self.child.close()
-            text = f"answered with more than {self.limits.replies >> 20} MiB in all"
-            raise SubmissionFailed(Status.CRASHED, text)
+            self.budget.check(op, self.limits)
         if reply.op == "raised" and self.limits.memory and out_of_memory(reply.meta):
             text = f"asked for more than {self.limits.memory >> 20} MiB of memory"
             return replace(reply, meta={**reply.meta, "message": f"{text}: {said(reply.meta)}"})
         return reply
+
+    def _timed(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...]
+    ) -> Message:
+        """The reply, charged to the budget. Raises SubmissionFailed."""
+        assert self.child is not None, "request() has looked"
+        began, late = time.monotonic(), False
+        try:
+            return self.child.request(op, meta, tensors, self.budget.patience(op, self.limits))
+        except TooSlow:
+            late = True
+            raise
+        finally:
+            wall = time.monotonic() - began
+            self.budget.charge(op, self.limits, wall, self.child.took, late=late)
 
     def close(self) -> None:
         """End the child."""
         if self.child is not None:
             self.child.close()
             self.lost += self.child.killed_by_others
-            self.cpu, self.child = self.cpu + self.child.cpu, None
+            self.budget.end(self.child.cpu)
+            self.child = None
 
     def _not_killed(self, action: Callable[[], Message]) -> Message:
         """Try again where the child was killed from outside.
@@ -205,10 +223,8 @@ class Session:
 
     def _begin(self) -> Message:
         self.close()
-        left = ceil(self.limits.cpu_s - self.cpu)
-        if left <= 0:
-            text = f"used more than {self.limits.cpu_s} s of processor time"
-            raise SubmissionFailed(Status.TIMED_OUT, text)
+        self.budget.check("read", self.limits)
+        left = self.budget.begin(self.limits, len(self.data))
         self.child = self.server.child(self.limits, left)
         source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
         return self._ask("read", {"kind": self.kind}, (("source", source),))

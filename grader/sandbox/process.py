@@ -30,16 +30,25 @@ from grader.sandbox.launch import (
     ZygoteGone,
 )
 from grader.sandbox.limits import Limits
+from grader.sandbox.pace import NOTHING, Pace, Ran, Took
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
 SERVER = "grader.sandbox.server:begin"
-SERIES_SHARE = 4
-"""A series may take so small a part of the time that there is for everything."""
+LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
+"""what these answer grows with the file; other answers say little besides their tensors"""
 
 
 class SandboxError(Exception):
     """The sandbox itself does not work: our fault, never the submission's."""
+
+
+class TooSlow(SubmissionFailed):
+    """A call did not end in the time that it had."""
+
+    def __init__(self, seconds: float) -> None:
+        text = f"took more than {seconds:g} s for one call: is there an endless loop?"
+        super().__init__(Status.TIMED_OUT, text)
 
 
 class NotConfined(SandboxError):
@@ -134,7 +143,7 @@ class Server:
             why = said.decode(errors="replace")
             raise NotConfined(f"no process for a submission: {why}") if why else SandboxError(GONE)
         ours.setblocking(False)
-        return Child(ours, fds[0], status, limits, left)
+        return Child(ours, fds[0], status, limits, left, Pace(int(said)))
 
     def close(self) -> None:
         """End the server and with it every child."""
@@ -163,8 +172,9 @@ class Child:
     status: int
     limits: Limits
     cpu_left: int
-    waited: float = 0.0
-    """seconds of waiting for replies: what the examiner does meanwhile is not held against it"""
+    pace: Pace
+    took: Took = NOTHING
+    """what the last request took"""
     count: int = 0
     told: bytes = b""
     ended: "Ended | None" = None
@@ -173,41 +183,39 @@ class Child:
     """for no reason of ours: the kernel was short of memory, say"""
 
     def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+        self,
+        op: str,
+        meta: Mapping[str, Any],
+        tensors: tuple[tuple[str, Tensor], ...] = (),
+        within: float | None = None,
     ) -> Message:
-        """One request, one reply, within the limits. Raises SubmissionFailed."""
+        """One request, one reply, within some seconds, or those of a call. Raises SubmissionFailed.
+
+        TooSlow where the seconds are over.
+        """
+        self.took = NOTHING
         if self.closed:
             raise SubmissionFailed(Status.CRASHED, "the process had ended before")
         self.count += 1
-        began = time.monotonic()
-        limit = began + self.limits.wall_s - self.waited
-        deadline = min(limit, began + self._patience(op))
+        patience = self.limits.call_s if within is None else within
+        self.pace.begin()
+        deadline = time.monotonic() + patience
+        longest = wire.MAX_HEADER if op in LONG_HEADERS else wire.SHORT_HEADER
         try:
             wire.write(self.socket.fileno(), Message(self.count, op, meta, tensors), deadline)
-            reply = wire.read(self.socket.fileno(), deadline, self.limits.reply)
+            reply = wire.read(self.socket.fileno(), deadline, self.limits.reply, longest)
         except TimeoutError:
-            over = deadline == limit
             self.close()
-            raise SubmissionFailed(Status.TIMED_OUT, self._too_slow(over)) from None
+            raise TooSlow(patience) from None
         except (EOFError, OSError):
             raise self._died() from None
         except wire.BadFrame as error:
             self.close()
             raise SubmissionFailed(Status.CRASHED, f"broke off the conversation: {error}") from None
         finally:
-            self.waited += time.monotonic() - began
+            self.took = self.pace.end(None if self.ended is None else self.ended.ran)
         self._believe(reply)
         return reply
-
-    def _patience(self, op: str) -> float:
-        """Seconds that one call may take. A series is asked to save time, not to use it all up."""
-        whole = self.limits.call_s
-        return min(whole, self.limits.wall_s / SERIES_SHARE) if op == "series" else whole
-
-    def _too_slow(self, whole: bool) -> str:
-        if whole:
-            return f"took more than {self.limits.wall_s:g} s in all"
-        return f"took more than {self.limits.call_s:g} s for one call: is there an endless loop?"
 
     @property
     def cpu(self) -> float:
@@ -283,8 +291,15 @@ class Ended:
     cpu: float
     memory: int
     """the most it held, in KiB"""
+    queued: float | None
+    """seconds in which it waited for a processor, if that is known"""
     confined: bool
     problem: str
+
+    @property
+    def ran(self) -> Ran:
+        """Its times."""
+        return Ran(self.cpu, self.queued)
 
 
 def ended_of(told: bytes) -> Ended | None:

@@ -28,8 +28,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import NoReturn
 
+from grader.sandbox import pace
 from grader.sandbox.jail import cell, confine, kernel, owner, places, probe
 from grader.sandbox.jail.confine import Jail
 from grader.sandbox.jail.rung import Layer, rung_of
@@ -126,9 +128,10 @@ def answer(control: socket.socket, said: str, fds: list[int]) -> None:
 
 def report_end(pidfd: int, pid: int, status: int) -> None:
     """Write how a child ended on its pipe; the examiner may be gone by then."""
+    queued = pace.queued(Path(f"/proc/{pid}"))  # as long as nobody has waited for it
     _, code, usage = os.wait4(pid, 0)
     cpu = usage.ru_utime + usage.ru_stime
-    told = {"signal": code & 0x7F, "cpu": cpu, "memory": usage.ru_maxrss}
+    told = {"signal": code & 0x7F, "cpu": cpu, "memory": usage.ru_maxrss, "queued": queued}
     with contextlib.suppress(BrokenPipeError):
         os.write(status, json.dumps(told).encode())
     os.close(status)

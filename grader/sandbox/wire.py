@@ -24,6 +24,10 @@ from torch import Tensor
 
 LENGTHS = struct.Struct("<IQ")
 MAX_HEADER = 4 << 20
+SHORT_HEADER = 256 << 10
+"""of a reply that is to say little"""
+MAX_TENSORS = 4096
+"""in one frame that is read; what is kept on disk has more"""
 MAX_BODY = 512 << 20
 MAX_DIMENSIONS = 8
 DTYPES = {
@@ -60,6 +64,8 @@ class Message:
     op: str
     meta: Mapping[str, Any] = field(default_factory=dict)
     tensors: tuple[tuple[str, Tensor], ...] = ()
+    size: int = 0
+    """bytes of what was read, all of it"""
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -106,12 +112,14 @@ class Ready(tuple[tuple[str, Tensor], ...]):
         return described, [memoryview(body)] if body else []
 
 
-def decode(header: bytes, body: bytearray) -> Message:
-    """Raises BadFrame unless header and body fit together exactly."""
+def decode(header: bytes, body: bytearray, most: int | None = None) -> Message:
+    """Raises BadFrame unless header and body fit together exactly, and hold few enough tensors."""
     try:
         read = _DECODER.decode(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BadFrame(f"unreadable header: {error}") from None
+    if most is not None and len(read.tensors) > most:
+        raise BadFrame(f"a frame of {len(read.tensors)} tensors is over the limit")
     tensors, offset = [], 0
     for name, dtype_name, shape in read.tensors:
         size = _size(dtype_name, shape)
@@ -121,7 +129,7 @@ def decode(header: bytes, body: bytearray) -> Message:
         offset += size
     if offset != len(body):
         raise BadFrame(f"{len(body) - offset} bytes belong to no tensor")
-    return Message(read.id, read.op, read.meta, tuple(tensors))
+    return Message(read.id, read.op, read.meta, tuple(tensors), len(header) + len(body))
 
 
 def _size(dtype_name: str, shape: tuple[int, ...]) -> int:
@@ -162,15 +170,21 @@ def write(fd: int, message: Message, deadline: float | None = None) -> None:
             waiting[0] = waiting[0][sent:]
 
 
-def read(fd: int, deadline: float | None = None, max_body: int = MAX_BODY) -> Message:
+def read(
+    fd: int,
+    deadline: float | None = None,
+    max_body: int = MAX_BODY,
+    max_header: int = MAX_HEADER,
+) -> Message:
     """Receive a frame; a deadline asks for a descriptor that does not block.
 
     Raises TimeoutError, EOFError, BadFrame.
     """
     header, body = LENGTHS.unpack(_exactly(fd, LENGTHS.size, deadline))
-    if header > MAX_HEADER or body > max_body:
+    if header > max_header or body > max_body:
         raise BadFrame(f"a frame of {header} + {body} bytes is over the limit")
-    return decode(bytes(_exactly(fd, header, deadline)), _exactly(fd, body, deadline))
+    said = bytes(_exactly(fd, header, deadline))
+    return decode(said, _exactly(fd, body, deadline), MAX_TENSORS)
 
 
 def _exactly(fd: int, length: int, deadline: float | None) -> bytearray:

@@ -258,6 +258,26 @@ def test_the_search_judges_no_case_twice_and_ends() -> None:
     assert len(calls) < 200
 
 
+def test_all_searches_on_a_subject_share_a_number_of_cases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("properties.checking.SEARCHED", 200)
+    tried: list[Case] = []
+
+    def only_on(wrong: Case) -> Judge:
+        def judge(trial: Trial) -> None:
+            tried.append(trial.case)
+            raise Violation(Kind.VALUE if trial.case == wrong else Kind.SHAPE, "right", "wrong")
+
+        return judge
+
+    bench = nobody()
+    verdicts = [check(claim(only_on(case)), bench, [case]) for case in BANK]
+    assert bench.searched == 200
+    assert len(tried) == 200 + len(BANK)
+    assert [verdict.case for verdict in verdicts] == list(BANK), "what failed is told all the same"
+
+
 def test_notes_made_during_the_search_are_forgotten() -> None:
     first = next(case for case in BANK if case.tokens >= 4)
 

@@ -3,9 +3,11 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from grader.sandbox.worker.effects import bound_names, effects_of, own_nodes, root_of
-from grader.sandbox.worker.slicing import Program, Statement
+from grader.sandbox.worker.slicing import Program, Statement, read_program
+from grader.sandbox.worker.source import Source
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -41,6 +43,12 @@ class Variable:
             return self.value is not None and ast.literal_eval(self.value) is not ...
         except (ValueError, TypeError):
             return False
+
+
+@lru_cache(maxsize=4)
+def book_of(source: Source) -> "Book":
+    """The book of what was read; of a large file it takes long to make."""
+    return Book(read_program(source))
 
 
 class Book:

@@ -137,7 +137,8 @@ class Host:
             for cell in self.source.cells
             if cell.error is not None
         ]
-        return {"outline": {**asdict(outline(self.source)), "broken": broken}}, ()
+        defined = [asdict(definition) for definition in outline(self.source).definitions]
+        return {"outline": {"definitions": defined, "broken": broken}}, ()
 
     def units(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """What was read as words that stay the same when it is disguised."""

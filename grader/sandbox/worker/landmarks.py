@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.sandbox.worker.book import Book, Place, methods
-from grader.sandbox.worker.slicing import read_program
+from grader.sandbox.worker.book import Place, book_of, methods
 from grader.sandbox.worker.source import Source
 
 MOST = 400
@@ -91,7 +90,7 @@ class Landmark:
 
 def landmarks(source: Source, name: str) -> tuple[Landmark, ...]:
     """The landmarks in a definition and all of the submission that it uses, in order."""
-    book = Book(read_program(source))
+    book = book_of(source)
     found = {mark for place in book.used_by(name) for mark in _in(place)}
     ordered = sorted(found, key=lambda m: (m.cell or 0, m.line, m.kind, m.detail))
     return tuple(ordered[:MOST])

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from grader.sandbox.worker.book import Book, Function, Place, methods
+from grader.sandbox.worker.book import Book, Function, Place, book_of, methods
 from grader.sandbox.worker.effects import bound_names, effects_of, own_nodes
-from grader.sandbox.worker.slicing import read_program
 from grader.sandbox.worker.source import Source
 from grader.sandbox.worker.tensors import plain_tensors
 
@@ -77,7 +76,7 @@ class Remark:
 
 def outline(source: Source) -> Outline:
     """What the cells that are Python define at their top level."""
-    book = Book(read_program(source))
+    book = book_of(source)
     definitions = tuple(_definition(book, places) for places in book.definitions.values())
     assigned = (Assigned(name, v.cell, v.line) for name, v in book.assigned.items())
     return Outline((*definitions, *_aliases(book)), tuple(assigned))
@@ -88,7 +87,7 @@ def remarks(source: Source, name: str) -> tuple[Remark, ...]:
 
     Empty if the submission does not define the name.
     """
-    book = Book(read_program(source))
+    book = book_of(source)
     used = book.used_by(name)
     found = {remark for place in used for remark in _remarks_on(book, place)}
     found.update(_prints(book, used))

@@ -325,6 +325,32 @@ def test_lengths_over_the_limit_cost_no_memory(
         tracemalloc.stop()
 
 
+def test_a_frame_of_very_many_tensors_is_refused(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = ends
+    empty = torch.empty(0)
+    for count in (wire.MAX_TENSORS, wire.MAX_TENSORS + 1):
+        parts = wire.encode(Message(1, "ok", {}, positional([empty] * count)))
+        writing = threading.Thread(target=theirs.sendall, args=(b"".join(parts),))
+        writing.start()
+        if count == wire.MAX_TENSORS:
+            assert len(wire.read(ours.fileno(), soon()).tensors) == count
+        else:
+            with pytest.raises(BadFrame, match="a frame of 4097 tensors is over the limit"):
+                wire.read(ours.fileno(), soon())
+        writing.join()
+
+
+def test_a_reply_that_is_to_be_short_is_refused_by_its_length(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = ends
+    theirs.sendall(struct.pack("<IQ", wire.SHORT_HEADER + 1, 0))
+    with pytest.raises(BadFrame, match=r"a frame of 262145 \+ 0 bytes is over the limit"):
+        wire.read(ours.fileno(), soon(), max_header=wire.SHORT_HEADER)
+
+
 def test_the_caller_can_set_a_lower_limit(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     theirs.sendall(whole(Message(1, "ok", {}, (("x", torch.ones(100)),))))

@@ -1,0 +1,81 @@
+"""How long one file holds up a class: `python -m benchmarks.held_up [--all] [--jobs N] [NAME ...]`.
+
+Grades a class of twenty, and the same class with each costly file of `benchmarks/costly.py` added
+in turn, as whole processes. A class with one may take 1.5 times as long as without, and 20 s more;
+one that takes longer is marked, and the exit code is 1. Names choose files; --all takes those that
+try to get around the limits, too. The class without is measured before and after, because the load
+of the machine counts: it is printed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+
+from benchmarks import spending
+from benchmarks.costly import OTHERS, SIX
+from benchmarks.peers.classroom import classroom
+from benchmarks.spending import ROOT, Command, Spent
+
+STUDENTS = 20
+TIMES, MORE_S = 1.5, 20.0
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.held_up")
+    known = {**SIX, **OTHERS}
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
+    parser.add_argument("--all", action="store_true", help="the ways around the limits, too")
+    parser.add_argument("--jobs", type=int, help="as of the command")
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - known.keys():
+        parser.error(f"no such file: {', '.join(sorted(unknown))}")
+    jobs = [] if asked.jobs is None else ["--jobs", str(asked.jobs)]
+    sys.exit(held_up(asked.names or (list(known) if asked.all else list(SIX)), jobs))
+
+
+def held_up(names: Sequence[str], jobs: Sequence[str]) -> int:
+    """Print a row for each file; 1 if a class took longer than it may."""
+    known = {**SIX, **OTHERS}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, home = Path(scratch, "class"), Path(scratch, "home")
+        home.mkdir()
+        folder.mkdir()
+        for student in classroom(STUDENTS):
+            nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
+        graded(folder, home, jobs)  # it leaves behind what later ones find on the disk
+        print("| a class of 20 and | wall s | CPU s | may take | load |\n|---|---|---|---|---|")
+        alone = row("nothing else", graded(folder, home, jobs), None)
+        most = TIMES * alone.wall + MORE_S
+        took = []
+        for name in names:
+            # Among the others, so that somebody waits for it.
+            costly = folder / "student0007_costly.py"
+            costly.write_text(known[name], encoding="utf-8")
+            took.append(row(f"`{name}`", graded(folder, home, jobs), most).wall)
+            costly.unlink()
+        row("nothing else, again", graded(folder, home, jobs), None)
+    return int(any(wall > most for wall in took))
+
+
+def graded(folder: Path, home: Path, jobs: Sequence[str]) -> Spent:
+    """Grade a folder. No exercise is named, so that every definition of a file is judged."""
+    words = (sys.executable, "-m", "grader", "grade", str(folder), "--format", "json", *jobs)
+    return spending.run(Command(words, ROOT), home, well=(0, 1))
+
+
+def row(name: str, spent: Spent, most: float | None) -> Spent:
+    """Print what was measured."""
+    allowed = "" if most is None else f"{most:.0f}{' **too long**' if spent.wall > most else ''}"
+    load = os.getloadavg()[0]
+    print(f"| {name} | {spent.wall:.1f} | {spent.cpu:.1f} | {allowed} | {load:.1f} |", flush=True)
+    return spent
+
+
+if __name__ == "__main__":
+    main()
