@@ -10,7 +10,7 @@ process (`grader.judging.subject`). It imports none of the rooms that know what 
 import copy
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -35,6 +35,7 @@ from grader.sandbox.worker.calling import (
 from grader.sandbox.worker.excerpts import excerpts
 from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
+from grader.sandbox.worker.series import Reply, carry_out_series
 from grader.sandbox.worker.slicing import Position, Step, needed, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
 from grader.sandbox.worker.surroundings import (
@@ -54,7 +55,6 @@ from grader.sandbox.worker.unmoved import Unmoved
 MESSAGE_LIMIT = 400
 MOST_NAMED = 4
 """so many tensors that did not move are named"""
-Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
 
 
 class Refused(Exception):
@@ -291,40 +291,10 @@ class Host:
         return {}, positional(sendable(t) for t in outputs)
 
     def series(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Several requests about each of several objects; the answers among the replies, joined.
-
-        What fails keeps the other objects from nothing. Objects are known by the order in which
-        they are made, and are gone in the end.
-        """
-        waiting = iter(tensors.values())
-        said: list[dict[str, Any]] = []
-        outputs: list[Tensor] = []
-        for requests in meta["constructions"]:
-            given = [{name: next(waiting) for name in asked["tensors"]} for asked in requests]
-            seen, came = self._about_one(requests, given)
-            said.append({**seen, "tensors": len(came)})
-            outputs.extend(came)
+        """Several requests about each of several objects; the answers among the replies, joined."""
+        given = list(tensors.values())
+        said, outputs = carry_out_series(self._carry_out, meta["constructions"], given)
         return {"constructions": said}, positional(outputs)
-
-    def _about_one(
-        self, requests: Sequence[Mapping[str, Any]], given: Sequence[dict[str, Tensor]]
-    ) -> tuple[dict[str, list[str]], list[Tensor]]:
-        made: list[int] = []
-        outputs: list[Tensor] = []
-        said: dict[str, list[str]] = {"dtypes": [], "devices": []}
-        try:
-            for asked, own in zip(requests, given, strict=True):
-                known, came = self._carry_out(asked["op"], _of_series(asked["meta"], made), own)
-                if "handle" in known:
-                    made.append(known["handle"])
-                for key, several in said.items():
-                    several.extend(known.get(key, ()))
-                outputs.extend(tensor for _, tensor in came)
-        except (Exception, SystemExit, GeneratorExit):
-            return {"dtypes": [], "devices": []}, []
-        finally:
-            self.drop({"handles": made}, {})
-        return said, outputs
 
     def vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
@@ -382,16 +352,6 @@ class Host:
             handle += 1
         self.objects[handle], self.made[handle] = made, make
         return handle
-
-
-def _of_series(meta: Mapping[str, Any], made: list[int]) -> dict[str, Any]:
-    """What is asked, with the handles that objects got in place of their order."""
-    real = dict(meta)
-    if "handle" in meta:
-        real["handle"] = made[meta["handle"]]
-    if "handles" in meta:
-        real["handles"] = [made[number] for number in meta["handles"]]
-    return real
 
 
 def needed_by_all(source: Source, names: list[str]) -> list[Step]:
