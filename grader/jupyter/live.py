@@ -19,8 +19,9 @@ from torch import Tensor
 
 from grader.machine.unconfined import Beside
 from grader.sandbox.limits import Limits
-from grader.sandbox.worker.host import Host, Refused, Reply
+from grader.sandbox.worker.host import Host, Refused
 from grader.sandbox.worker.reading import remarks
+from grader.sandbox.worker.series import Reply
 from grader.sandbox.worker.slicing import Position, read_program, where
 from grader.sandbox.worker.source import read_source
 
