@@ -194,16 +194,19 @@ def test_a_claim_about_disturbance_asks_first_what_is_answered_without() -> None
     [case] = EXERCISE.plan()[claim]
     # A module that has been made already, and has not answered yet, is disturbed like the other.
     assert bench.trial(case).instance is not None
-    assert first_trouble(claim, bench, [case]).status is Status.FAILED
+    assert first_trouble(claim, bench, [case]).status is not Status.PASSED
 
 
-def test_what_disturbs_other_modules_fails_the_claim_that_says_so() -> None:
+def test_what_disturbs_other_modules_fails_the_claims_that_say_so() -> None:
     exercise = BY_SLUG["two_dimensional_output"]
     path = exercise.folder / "answers" / "wrong" / "shared_module.py"
     statuses = dict(all_at_once(path.read_text(encoding="utf-8"), exercise))
-    assert statuses["other_instances_do_not_matter"] is Status.FAILED
-    assert Status.FAILED not in {
-        status for name, status in statuses.items() if name != "other_instances_do_not_matter"
+    broken = {name for name, status in statuses.items() if status is not Status.PASSED}
+    assert broken == {
+        "its_state_dict_carries_everything",  # nor is what a copy is loaded into another module
+        "other_instances_do_not_matter",
+        "loading_moving_and_copying_leave_no_trace",
+        "every_module_starts_anew",
     }
 
 
