@@ -15,6 +15,7 @@ from grader.jupyter.live import Live, Text, text_of
 from grader.jupyter.progress import Progress
 from grader.jupyter.untouched import untouched
 from grader.report import SubmissionRecord, report_of
+from grader.seed import given
 from grader.submission import Submission
 
 HARDLY_MORE = 3
@@ -91,7 +92,7 @@ def checked(
 def _judged(
     namespace: Mapping[str, Any], text: Text, target: Target, seed: int, progress: Progress
 ) -> SubmissionRecord:
-    settings = Settings(exercise=target.exercise, seed=seed)
+    settings = Settings(exercise=target.exercise, seed=given(seed))
     limits = settings.limits_for(target.exercise)
     reading = Session(Live(namespace, text), text.data, text.kind, limits)
     handed_in = Submission(Path(text.shown), text.shown, target.name)

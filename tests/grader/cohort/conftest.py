@@ -83,7 +83,7 @@ class Judge:
     def judged(
         self, server: object, found: Sequence[Submission], chosen: Settings
     ) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
-        bonus = 0.0 if chosen.seed == 0 else -50.0
+        bonus = 0.0 if chosen.seed.value == 0 else -50.0
         for each in found:
             text = each.path.read_text()
             with self.log.open("a") as log:
