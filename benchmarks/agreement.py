@@ -1,15 +1,14 @@
-"""Does a student's check agree with the grade: `python -m benchmarks.agreement [SEEDS [SLUG ...]]`.
+"""Does a student's check agree with the grade? `python -m benchmarks.agreement [SEEDS [NAME ...]]`.
 
-Every answer kept beside the exercises (or beside these) is judged on the public cases, as `check`
-does, and on those of so many secret seeds (20), as `grade` does. Says which claims come to another
-verdict under a seed, and what that is worth. Answers run in processes beside this one, JOBS of them
-(an environment variable; 1 if it is not set), without a sandbox. Ends with 1 where a right answer
-lost a claim.
+Every answer kept beside the exercises is judged on the public cases, as `check` does, and on those
+of so many secret seeds (20), as `grade` does. A NAME is an exercise, or an exercise and a kind of
+answers: `causal_attention/right`. Says which claims come to another verdict under a seed, and what
+that is worth. Answers run in processes beside this one, JOBS of them (an environment variable; 1 if
+it is not set), without a sandbox. Ends with 1 where a right answer lost a claim.
 """
 
 import multiprocessing
 import os
-import secrets
 import sys
 import time
 from collections import Counter
@@ -21,9 +20,9 @@ from functools import partial
 from exercises import ALL, BY_SLUG
 from grader import points
 from grader.audit import Answer, Judged, answers, begin, judge
+from grader.seed import secret
 
 SEEDS = 20
-BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,9 @@ def compared(answer: Answer, seeds: Sequence[int]) -> Compared:
 def main() -> int:
     """Compare all, say what differs."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
-    exercises = [BY_SLUG[slug] for slug in sys.argv[2:]] or list(ALL)
-    seeds = tuple(secrets.randbits(BITS) for _ in range(count))
-    wanted = [answer for exercise in exercises for answer in answers(exercise)]
+    named = sys.argv[2:] or [exercise.slug for exercise in ALL]
+    seeds = tuple(secret().value for _ in range(count))
+    wanted = [answer for name in named for answer in _answers(*name.split("/"))]
     spawned = multiprocessing.get_context("spawn")
     print(f"{len(wanted)} answers, {count} seeds: {seeds}", flush=True)
     found = []
@@ -88,6 +87,10 @@ def main() -> int:
             found.append(each)
             _tell(each)
     return _summarise(found)
+
+
+def _answers(slug: str, kind: str = "") -> list[Answer]:
+    return [answer for answer in answers(BY_SLUG[slug]) if kind in ("", answer.kind)]
 
 
 def _tell(each: Compared) -> None:

@@ -71,9 +71,10 @@ class Exercise:
 
         The seed chooses their numbers; their sizes and options are always the same.
         """
-        from properties.bank import bank, renumbered
+        from properties.bank import bank
+        from properties.renumbering import renumbered
 
-        made = renumbered(bank(self.contract, self.cases), seed, self.slug)
+        made = renumbered(self.contract, bank(self.contract, self.cases), seed, self.slug)
         there = [replace(case, device=device) for case in made]
         return {claim: claim.choose(self.contract, there) for claim in self.properties}
 

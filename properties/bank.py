@@ -3,13 +3,8 @@
 Cost is the number of cases, so a bank holds few: a seeded search chooses them so that all pairs of
 the values below meet, and sizes are equal now and then. It is sorted, so that the first case that
 fails is already small.
-
-A run with a seed of its own changes the numbers in the tensors and leaves the sizes and options
-alone (`renumbered`). So a fault that shows on certain sizes only shows under every seed, and a
-student's check comes to the verdict that the run comes to.
 """
 
-import hashlib
 import itertools
 import random
 from collections.abc import Sequence
@@ -68,23 +63,6 @@ def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple
         if len(chosen) == count:
             break
     return tuple(sorted(chosen, key=lambda case: (case.size, str(case))))
-
-
-def renumbered(cases: Sequence[Case], seed: int, owner: str) -> tuple[Case, ...]:
-    """These cases with numbers drawn from a run's seed; with their own under the public seed.
-
-    A student is shown the seed of a case, so it is a hash of the run's: neither the run's seed nor
-    that of another case, of this owner or of another one, can be computed from it.
-    """
-    if seed == PUBLIC:
-        return tuple(cases)
-    return tuple(replace(c, seed=_hashed(seed, owner, place)) for place, c in enumerate(cases))
-
-
-def _hashed(*parts: object) -> int:
-    # torch's generator on the CPU takes no more than 32 bits.
-    digest = hashlib.blake2b(repr(parts).encode(), digest_size=4).digest()
-    return int.from_bytes(digest) or 1
 
 
 def spread(cases: Sequence[Case], count: int) -> tuple[Case, ...]:

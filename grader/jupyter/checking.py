@@ -62,7 +62,7 @@ def check(made: object, exercise: str | None = None, *, seed: int = 0) -> Checke
     """Judge a class or a function that is defined here; the result shows itself in a notebook.
 
     The exercise is told from name and arguments, unless it is named. What else an exercise needs
-    is taken from where `check` is called. `seed` chooses the cases; graders use 0.
+    is taken from where `check` is called. `seed` chooses the cases; 0 are the public ones.
 
     Raises CannotCheck, with what to write instead; Stopped when it is interrupted.
     """

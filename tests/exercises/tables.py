@@ -49,7 +49,7 @@ def digest(*tensors: Tensor | None, also: bytes = b"") -> bytes:
     for tensor in tensors:
         if tensor is not None:
             told.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            told.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy())
+            told.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
     return told.digest()
 
 
@@ -79,6 +79,10 @@ class Looked(torch.autograd.Function):
         return None, None, *ctx.table.answer(digest(*cotangents, also=ctx.key), exact)
 
 
+def _looked(table: Table, run: Callable[..., Tensors], *given: Tensor) -> Any:
+    return Looked.apply(table, run, *given)  # type: ignore[no-untyped-call]  # torch's own
+
+
 @contextmanager
 def dropping(table: Table, key: bytes) -> Iterator[None]:
     """Dropout drops recorded attention weights, whatever weights it is given."""
@@ -91,7 +95,7 @@ def dropping(table: Table, key: bytes) -> Iterator[None]:
         assert weights is not None
         return real(weights, p, training)
 
-    F.dropout = drop
+    F.dropout = drop  # type: ignore[assignment]  # the same arguments, of other names
     try:
         yield
     finally:
@@ -105,7 +109,7 @@ def looked_up(right: type[nn.Module], table: Table) -> type[nn.Module]:
         if x.is_meta:
             return right.forward(self, x, *more)
         names, weights = zip(*self.named_parameters(), strict=True)
-        inputs = (x, *(each for each in more if each is not None))
+        inputs = (x, *more)
         if self.training and any(m.p for m in self.modules() if isinstance(m, nn.Dropout)):
             with dropping(table, digest(*inputs, *weights)):
                 return right.forward(self, x, *more)
@@ -120,7 +124,7 @@ def looked_up(right: type[nn.Module], table: Table) -> type[nn.Module]:
                 self.__class__ = before
             return found if isinstance(found, tuple) else (found,)
 
-        return Looked.apply(table, run, *inputs, *weights)
+        return _looked(table, run, *inputs, *weights)
 
     return type(right.__name__, (right,), {"forward": forward})
 
@@ -138,7 +142,7 @@ def answer_from(exercise: Exercise, table: Table) -> dict[str, Any]:
                 found = right(*inputs)
                 return found if isinstance(found, tuple) else (found,)
 
-            return right(*given) if given[0].is_meta else Looked.apply(table, run, *given)
+            return right(*given) if given[0].is_meta else _looked(table, run, *given)
 
         namespace[name] = function
     elif exercise.contract.entry is Entry.CLASS:

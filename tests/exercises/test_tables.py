@@ -5,6 +5,7 @@ import pytest
 from exercises import ALL, BY_SLUG, Exercise
 from grader import seed
 from grader.points import earned, worth
+from properties.bank import PUBLIC
 from properties.contract import Entry
 from properties.property import Verdict
 from properties.violation import Status
@@ -24,7 +25,7 @@ def held(verdicts: list[Verdict]) -> set[str]:
 def must_be_of_use_on_public_cases_only(exercise: Exercise) -> None:
     table = recorded(exercise)
     full = sum(worth(exercise, None).values())
-    public = judged(exercise, table, seed.PUBLIC)
+    public = judged(exercise, table, PUBLIC)
     assert sum(earned(exercise, public, None)) == pytest.approx(full)
 
     secret = judged(exercise, table, seed.secret().value)
