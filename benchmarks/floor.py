@@ -33,7 +33,8 @@ from grader.judging.session import Session
 from grader.machine.unconfined import Beside
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import Child, Server
-from grader.sandbox.worker import calling, host
+from grader.sandbox.worker import calling, host, learning
+from grader.sandbox.worker.series import Reply
 from grader.submission import Submission
 
 ANSWERS = 12
@@ -123,7 +124,7 @@ class TimedHost(host.Host):
         super().__init__()
         self.clock = clock
 
-    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> host.Reply:
+    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         reply = super().load(meta, tensors)
         for name in meta["names"]:
             wanted = self.namespace[name]
@@ -155,7 +156,7 @@ def _taken(place: Watched, student: Student, folder: Path) -> Taken:
         session.load(EXERCISE.contract.name)
     born = place.used() - before
     timed = TimedPlace()
-    with mock.patch.object(host, "gradients", timed.clock.around(calling.gradients)):
+    with mock.patch.object(learning, "gradients", timed.clock.around(calling.gradients)):
         beside = grade(timed, handed_in, SETTINGS)
     if [record.status for record in confined] != [record.status for record in beside]:
         raise SystemExit(f"{student.answer.name} got another verdict where its time was taken")

@@ -27,6 +27,7 @@ from properties.case import Case, Content, MaskForm, Memory
 from properties.contract import Trait
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
+from properties.materials import generator
 from properties.preparing import with_values
 from properties.property import Claims, Group
 from properties.subject import How
@@ -39,6 +40,8 @@ T = Trait
 TOSSES = 120_000
 WHOLE = 4_000
 TOKENS = 16
+TOSSED = 1
+"""Where the submission's random numbers begin: a count is no other in another run."""
 FALSE_POSITIVES = 1e-10
 RATE_HINT = "nn.Dropout(dropout) on the attention weights, after the softmax, and nowhere else"
 VALUES_HINT = "is dropout applied to the values, or to the input, as well as to the weights?"
@@ -96,11 +99,12 @@ def observe(trial: Trial) -> Dropped:
     parameters = _revealing(trial)
     visible = torch.ones(case.tokens, case.tokens).tril().bool()
     per_sequence = int(visible.sum()) * case.heads
-    x = _unlike_tokens(case).expand(-(-TOSSES // per_sequence), -1, -1).contiguous()
-    how = How(training=True, seed=case.seed)
+    one = _unlike_tokens(case) * _units(trial)
+    x = one.expand(-(-TOSSES // per_sequence), -1, -1).contiguous()
+    how = How(training=True, seed=TOSSED)
     weights = _by_head(trial.run(x, parameters, how=how)[0], case)[..., : case.tokens]
     ratio = weights * torch.arange(1, case.tokens + 1)[:, None]
-    single = _by_head(trial.run(_alone(case), parameters, how=how)[0], case)
+    single = _by_head(trial.run(_alone(trial), parameters, how=how)[0], case)
     zero = (single == 0)[:, 0, 0]
     survivors = zero[~zero.all(-1)]
     nothing = (ratio[..., 0] == 0).all(-1)
@@ -114,9 +118,9 @@ def _unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
     return x
 
 
-def _alone(case: Case) -> Float[Tensor, "batch 1 d_in"]:
+def _alone(trial: Trial) -> Float[Tensor, "batch 1 d_in"]:
     """Sequences of a single token, all of whose values are one."""
-    return torch.ones(WHOLE, 1, case.d_in, dtype=torch.float64)
+    return _units(trial).expand(WHOLE, 1, trial.case.d_in).contiguous()
 
 
 def _by_head(output: Tensor, case: Case) -> Float[Tensor, "batch heads tokens head_dim"]:
@@ -128,7 +132,8 @@ def _revealing(trial: Trial) -> Parameters:
     """No queries, unit values, no output mixing: each output coordinate is one weight."""
     case = trial.case
     zero = torch.zeros(case.d_out, case.d_in, dtype=torch.float64)
-    values = torch.eye(case.head_dim, case.d_in, dtype=torch.float64).repeat(case.heads, 1)
+    unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _units(trial)
+    values = unit.repeat(case.heads, 1)
     nothing = torch.zeros(case.d_out, dtype=torch.float64)
     drawn = dict(trial.parameters.items())
     return Parameters(
@@ -141,6 +146,18 @@ def _revealing(trial: Trial) -> Parameters:
         W_o=torch.eye(case.d_out, dtype=torch.float64) if "W_o" in drawn else None,
         b_o=nothing if "b_o" in drawn else None,
     )
+
+
+def _units(trial: Trial) -> Float[Tensor, "d_in"]:
+    """The unit in which each input dimension is measured: a power of two of either sign.
+
+    Drawn from the case's seed, so that nobody knows these inputs before the run. The values undo
+    it without rounding, so that what is counted does not depend on it.
+    """
+    draw, width = generator(trial.case, "x2"), (trial.case.d_in,)
+    exponents = torch.randint(-8, 9, width, generator=draw)
+    signs = 1 - 2 * torch.randint(0, 2, width, generator=draw)
+    return torch.ldexp(signs.double(), exponents)
 
 
 def improbable(successes: int, tosses: int, probability: float) -> bool:
@@ -233,7 +250,7 @@ def _unlike_weights_are_scaled_alike(trial: Trial, factor: float) -> None:
     parameters = Parameters(**{**revealing, **drawn})
     x = _unlike_tokens(case)
     expected = trial.expect(x, parameters)
-    how = How(training=True, seed=case.seed)
+    how = How(training=True, seed=TOSSED)
     shown = trial.run(x.expand(SEQUENCES, -1, -1).contiguous(), parameters, how=how)[0]
     exact, allowed = factor * expected.outputs[0], factor * expected.allowed[0].exact
     off = (shown != 0) & ~((shown - exact).abs() <= allowed)
@@ -307,8 +324,8 @@ def _must_be_of_the_output(trial: Trial) -> None:
     case = trial.case
     everything = {"W_o": torch.ones(case.d_out, case.d_out, dtype=torch.float64)}
     parameters = Parameters(**{**dict(_revealing(trial).items()), **everything})
-    how = How(training=True, seed=case.seed)
-    output = trial.run(_alone(case), parameters, how=how)[0]
+    how = How(training=True, seed=TOSSED)
+    output = trial.run(_alone(trial), parameters, how=how)[0]
     _, factor = _effective(trial, trial.once(observe))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
@@ -332,7 +349,7 @@ def no_dropout_means_no_difference(trial: Trial) -> None:
 @claims(T.DROPOUT, on=for_counting, limit=1, hint="draw anew in every call", dtypes=("float64",))
 def every_call_drops_anew(trial: Trial) -> None:
     """In training two calls drop different weights; after the same seed they drop the same."""
-    x = torch.ones(2, trial.case.tokens, trial.case.d_in, dtype=torch.float64)
+    x = _units(trial).expand(2, trial.case.tokens, trial.case.d_in).contiguous()
     parameters = _revealing(trial)
 
     def drop(seed: int) -> Tensor:
