@@ -101,8 +101,6 @@ def sendable(tensor: Tensor) -> Tensor:
 
 def changed(result: Tensor, copied: Tensor) -> bool:
     """Whether a result handed out earlier has other numbers now."""
-    if result.device.type == "meta":
-        return False
     with torch.no_grad():
         same = (result == copied) | (result.isnan() & copied.isnan())
         return result.shape != copied.shape or not bool(same.all())

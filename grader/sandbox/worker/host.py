@@ -33,7 +33,8 @@ from grader.sandbox.worker.calling import (
 from grader.sandbox.worker.excerpts import excerpts
 from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
-from grader.sandbox.worker.slicing import Position, Step, needed, where
+from grader.sandbox.worker.second_device import numbers_of
+from grader.sandbox.worker.slicing import Position, needed_by_all, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
 from grader.sandbox.worker.surroundings import (
     GRADIENTS,
@@ -50,8 +51,6 @@ from grader.sandbox.worker.syntax import units
 from grader.sandbox.worker.unmoved import Unmoved
 
 MESSAGE_LIMIT = 400
-MOST_NAMED = 4
-"""so many tensors that did not move are named"""
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
 
 
@@ -243,13 +242,13 @@ class Host:
         advance(meta["seed"])
         before = random_state()
         sink = sys.stdout
-        dtype = self.moved_to.get(meta["handle"])
-        followed = moving.following(unmoved, meta["device"], dtype)
+        converted = self.moved_to.get(meta["handle"])
+        followed = moving.following(unmoved, meta["device"], converted)
         with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called, followed:
             result = target(*inputs)
         outputs = tensors_of(result)
         if outputs:
-            self.handed_out[meta["handle"]] = outputs[0], outputs[0].clone()
+            self.handed_out[meta["handle"]] = (first := numbers_of(outputs[0])), first.clone()
         seen = {
             "form": form_of(result),
             "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
@@ -262,7 +261,7 @@ class Host:
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
             "called": sorted(called),
-            "unmoved": unmoved.met[:MOST_NAMED],
+            "unmoved": unmoved.met,
         }
         return seen, positional(sendable(t) for t in (*outputs, *inputs))
 
@@ -387,13 +386,6 @@ def _of_series(meta: Mapping[str, Any], made: list[int]) -> dict[str, Any]:
     if "handles" in meta:
         real["handles"] = [made[number] for number in meta["handles"]]
     return real
-
-
-def needed_by_all(source: Source, names: list[str]) -> list[Step]:
-    """What several definitions need, each statement once, in the order of the source."""
-    found = [step for name in names for step in needed(source, name)]
-    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
-    return [steps[place] for place in sorted(steps)]
 
 
 def report(error: BaseException, place: Position | None = None) -> dict[str, Any]:
