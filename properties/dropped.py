@@ -129,8 +129,9 @@ def _in_training(trial: Trial, seen: Weights) -> Misconception | None:
         return known.NEVER if rate else None
     if not rate:
         return known.NOT_ASKED_FOR if seen.factor is not None else None
-    if _single_coordinates(trial):
-        return known.NOT_ON_WEIGHTS
+    whole = _whole_beside_single_coordinates(trial)
+    if whole is not None:
+        return known.NOT_ON_WEIGHTS if whole < RATE / 4 else None
     if seen.factor is None:
         return _by_rows(seen, rate) if seen.exact.shape[-1] == trial.case.tokens else None
     return _by_factor(seen, seen.factor, rate) or _together(seen)
@@ -228,8 +229,8 @@ def _one_of(
     return bool(rows.numel()) and bool((distance.amin(-1) <= NEAR).all())
 
 
-def _single_coordinates(trial: Trial) -> bool:
-    """Whether single coordinates of a value vanish, and never the value as a whole.
+def _whole_beside_single_coordinates(trial: Trial) -> float | None:
+    """The share of values that vanish as a whole, if there are some of which single coordinates do.
 
     With the same payload in all dimensions the coordinates of a head are equal, unless something
     other than weights is dropped. The first token has one weight: where weights are dropped, too,
@@ -242,8 +243,8 @@ def _single_coordinates(trial: Trial) -> bool:
     alone = trial.bench.fresh(trial.case)
     shown = _outputs(alone, x.expand(trial.case.batch, -1, -1), training=True)[..., :columns]
     gone = shown[:, 0] == 0
-    whole = float(gone.all(-1).double().mean())
-    return _by_chance(gone) and bool((gone.any(-1) & ~gone.all(-1)).any()) and whole < RATE / 4
+    single = _by_chance(gone) and bool((gone.any(-1) & ~gone.all(-1)).any())
+    return float(gone.all(-1).double().mean()) if single else None
 
 
 def _by_chance(kept: Bool[Tensor, "batch *elements"]) -> bool:

@@ -18,26 +18,31 @@ KERNELS = re.compile(
     r"|derivative for '?aten::\S+ is not implemented|the MPS framework doesn't support float64"
 )
 """what torch says where a kernel does not do something, on any device"""
-REFUSALS = re.compile(
+OF_DTYPES = re.compile(r"^NotImplementedError\b|not implemented for '")
+"""what is said on the CPU where a dtype is not supported"""
+OF_DEVICES = re.compile(
     r"^NotImplementedError\b|not implemented for|could not run 'aten::|not supported|unsupported"
     r"|(does not|doesn't|only) supports?\b",
     re.IGNORECASE,
 )
-"""what is said where a device or a dtype is not supported"""
+"""what is said where a device does not support something"""
 
 
 def judged(failure: SubmissionFailed, case: Case) -> SubmissionFailed:
     """The failure; as one that leaves the claim untried if the case asks for something special."""
-    special = case.device != "cpu" or case.dtype not in USUAL_DTYPES
-    refused = KERNELS.search(failure.message) or (special and REFUSALS.search(failure.message))
-    return _untried(failure) if refused else failure
+    said = [KERNELS]
+    if case.device != "cpu":
+        said.append(OF_DEVICES)
+    elif case.dtype not in USUAL_DTYPES:
+        said.append(OF_DTYPES)
+    return _untried(failure) if any(each.search(failure.message) for each in said) else failure
 
 
 def judged_on_second_device(failure: SubmissionFailed) -> SubmissionFailed:
     """The same for a call on the worker's second device, which calls itself "meta"."""
     named = re.search(r"\bmeta\b", failure.message, re.IGNORECASE)
     stray = "same device" in failure.message
-    refused = not stray and (named or REFUSALS.search(failure.message))
+    refused = not stray and (named or OF_DEVICES.search(failure.message))
     return _untried(failure) if refused else failure
 
 

@@ -176,6 +176,23 @@ RIGHT = {
     "the answer of a fused kernel": Style(
         "return F.scaled_dot_product_attention(q, k, v, is_causal=True)"
     ),
+    "a view of a parameter is kept for later": Style(
+        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)",
+        "self.first = self.W_query.weight[:1]",
+    ),
+    "numpy is forced": Style(
+        "scores.detach().numpy(force=True).sum()\n"
+        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)"
+    ),
+    "views changed in place": Style(
+        "scores.unsqueeze_(1).transpose_(2, 3)\nscores.transpose_(3, 2).squeeze_(1)\n"
+        "scores[:, 0].add_(0)\nscores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)"
+    ),
+    "written into what was made for it": Style(
+        "scores = torch.add(scores, 0, out=torch.empty_like(scores))\n"
+        "top, _ = torch.max(scores, -1, keepdim=True)\n"
+        "scores = (scores - top).masked_fill(x.new_ones(n, n).triu(1) > 0, -inf)"
+    ),
     "vmap": Style(
         "hidden = torch.ones(n, n, device=x.device).triu(1).bool()\n"
         "scores = torch.vmap(lambda each: each.masked_fill(hidden, -inf))(scores)"
@@ -237,6 +254,16 @@ WRONG = {
         f"self.settings = Settings()\nself.settings.mask = {UPPER}.bool()",
         before="class Settings: pass",
         says=("`settings.mask`, of shape (", "stayed on the cpu"),
+    ),
+    "a view of a parameter": Style(
+        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)\nv = x @ self.values",
+        "self.values = self.W_value.weight.T",
+        says=("`values`, of shape (", "stayed on the cpu"),
+    ),
+    "a module in a list": Style(
+        "scores.masked_fill_(x.new_ones(n, n).triu(1) > 0, -inf)\nv = self.more[0](v)",
+        "self.more = [nn.Linear(d_out, d_out)]",
+        says=("`more.0.", "of shape (", "nothing registers it", "nn.ModuleList"),
     ),
     "a mask of the class": Style(
         "scores.masked_fill_(self.hidden[:n, :n], -inf)",
@@ -335,7 +362,7 @@ STAYS_FLOAT32 = {
     "a matrix that is refused": Style(
         "scores = (scores @ self.same[:n, :n]).masked_fill(x.new_ones(n, n).triu(1) > 0, -inf)",
         "self.same = torch.eye(context_length)",
-        says=("RuntimeError", "same dtype"),
+        says=("RuntimeError", "same dtype", "`same`, of shape (", "is still float32: "),
     ),
 }
 TAKES_ANY_DTYPE = {

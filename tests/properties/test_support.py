@@ -55,14 +55,30 @@ def test_a_kernel_that_torch_does_not_have_is_not_supported_anywhere(message: st
         "ValueError: float64 is not supported on this device",
     ],
 )
-def test_a_dtype_or_a_device_may_be_unsupported_but_the_usual_ones_are_not(message: str) -> None:
-    for case in (SIXTEEN, ON_GPU, replace(CPU, dtype="float16")):
-        judged = support.judged(crashed(message), case)
-        assert judged.status is Status.NOT_TRIED
-        assert (judged.message, judged.cell, judged.line) == (message, 1, 2)
+def test_a_device_may_not_support_something_but_the_cpu_does_in_the_usual_dtypes(
+    message: str,
+) -> None:
+    judged = support.judged(crashed(message), ON_GPU)
+    assert judged.status is Status.NOT_TRIED
+    assert (judged.message, judged.cell, judged.line) == (message, 1, 2)
     for dtype in ("float64", "float32"):
         usual = replace(CPU, dtype=dtype)
         assert support.judged(crashed(message), usual).status is Status.CRASHED
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("NotImplementedError: no bfloat16 here", Status.NOT_TRIED),
+        ("""RuntimeError: "lu_cpu" not implemented for 'BFloat16'""", Status.NOT_TRIED),
+        ("TypeError: Got unsupported ScalarType BFloat16", Status.CRASHED),  # so numpy says
+    ],
+)
+def test_on_the_cpu_a_dtype_is_unsupported_only_in_these_words(
+    message: str, status: Status
+) -> None:
+    for case in (SIXTEEN, replace(CPU, dtype="float16")):
+        assert support.judged(crashed(message), case).status is status
 
 
 @pytest.mark.parametrize(

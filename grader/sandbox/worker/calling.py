@@ -140,8 +140,6 @@ def alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> list[
 
 def changed(result: Tensor, copied: Tensor) -> bool:
     """Whether a result handed out earlier has other numbers now."""
-    if result.device.type == "meta":
-        return False
     with torch.no_grad():
         same = (result == copied) | (result.isnan() & copied.isnan())
         return result.shape != copied.shape or not bool(same.all())

@@ -35,8 +35,9 @@ from grader.sandbox.worker.calling import (
 from grader.sandbox.worker.excerpts import excerpts
 from grader.sandbox.worker.landmarks import landmarks
 from grader.sandbox.worker.reading import outline, remarks
+from grader.sandbox.worker.second_device import numbers_of
 from grader.sandbox.worker.series import Reply, carry_out_series
-from grader.sandbox.worker.slicing import Position, Step, needed, where
+from grader.sandbox.worker.slicing import Position, needed_by_all, where
 from grader.sandbox.worker.source import Source, Unreadable, read_source
 from grader.sandbox.worker.surroundings import (
     GRADIENTS,
@@ -53,8 +54,6 @@ from grader.sandbox.worker.syntax import units
 from grader.sandbox.worker.unmoved import Unmoved
 
 MESSAGE_LIMIT = 400
-MOST_NAMED = 4
-"""so many tensors that did not move are named"""
 
 
 class Refused(Exception):
@@ -250,14 +249,14 @@ class Host:
         before = random_state()
         given = [state_of(tensor) for tensor in inputs]
         sink = sys.stdout
-        dtype = self.moved_to.get(meta["handle"])
-        followed = moving.following(unmoved, meta["device"], dtype)
+        converted = self.moved_to.get(meta["handle"])
+        followed = moving.following(unmoved, meta["device"], converted)
         with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called, followed:
             for _ in range(meta["times"]):
                 result = target(*inputs)
         outputs = tensors_of(result)
         if outputs:
-            self.handed_out[meta["handle"]] = outputs[0], outputs[0].clone()
+            self.handed_out[meta["handle"]] = (first := numbers_of(outputs[0])), first.clone()
         seen = {
             "form": form_of(result),
             **kinds_of(outputs),
@@ -270,7 +269,7 @@ class Host:
             ),
             "called": sorted(called),
             "altered": alterations(given, inputs),
-            "unmoved": unmoved.met[:MOST_NAMED],
+            "unmoved": unmoved.met,
         }
         return seen, positional(sendable(t) for t in (*outputs, *inputs))
 
@@ -352,13 +351,6 @@ class Host:
             handle += 1
         self.objects[handle], self.made[handle] = made, make
         return handle
-
-
-def needed_by_all(source: Source, names: list[str]) -> list[Step]:
-    """What several definitions need, each statement once, in the order of the source."""
-    found = [step for name in names for step in needed(source, name)]
-    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
-    return [steps[place] for place in sorted(steps)]
 
 
 def report(error: BaseException, place: Position | None = None) -> dict[str, Any]:

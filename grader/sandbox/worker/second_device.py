@@ -13,16 +13,15 @@ Theory of operation
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
-from grader.sandbox.worker.unmoved import COPIES, Unmoved, written_by
+from grader.sandbox.worker.unmoved import COPIES, Uncompiled, Unmoved, written_by
 
 NAME = "meta"
 THERE, HERE = torch.device(NAME), torch.device("cpu")
@@ -108,8 +107,22 @@ def carry_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved:
             unmoved.note_made(result)
         unmoved.note_result(result, operands)
         return result
-    moved = tree_map(lambda part: Remote(part) if isinstance(part, Tensor) else part, result)
-    return return_and_correct_aliasing(func, args, kwargs, moved) if meets else moved
+    if torch.Tag.inplace_view in func.tags:  # of unsqueeze_ and the like both have the shape
+        with torch._C._DisableTorchDispatch():
+            func(*args, **kwargs)
+    return _moved(result, [tensor for tensor in operands if isinstance(tensor, Remote)])
+
+
+def _moved(result: Any, remotes: Sequence[Remote]) -> Any:
+    """Numbers as tensors over there; those of an operand, which it wrote into, as that operand."""
+    owners = {id(remote.numbers): remote for remote in remotes}
+
+    def move(part: Any) -> Any:
+        if not isinstance(part, Tensor):
+            return part
+        return owners[id(part)] if id(part) in owners else Remote(part)
+
+    return tree_map(move, result)
 
 
 def refuse_strays(
@@ -132,7 +145,7 @@ def _numbers(value: Any) -> Any:
     return tree_map(lambda part: numbers_of(part) if isinstance(part, Tensor) else part, value)
 
 
-class SecondDevice(TorchDispatchMode):
+class SecondDevice(Uncompiled):
     """Operations inside may make tensors over there, and are refused what a GPU refuses."""
 
     def __init__(self, unmoved: Unmoved) -> None:

@@ -118,6 +118,13 @@ def _place(filename: str | None, line: int | None) -> Position | None:
     return (int(match[1]) if match[1] else None), line or 1
 
 
+def needed_by_all(source: Source, names: list[str]) -> list[Step]:
+    """What several definitions need, each statement once, in the order of the source."""
+    found = [step for name in names for step in needed(source, name)]
+    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
+    return [steps[place] for place in sorted(steps)]
+
+
 def where(
     problem: BaseException | TracebackType | None,
     place_of: Callable[[str | None, int | None], Position | None] = _place,

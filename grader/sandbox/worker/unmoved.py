@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 DEPTH = 5
 """so many steps from the module to a tensor are followed"""
+MOST = 4
+"""so many tensors are named"""
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 OWN = frozenset(vars(nn.Module())) - frozenset(REGISTRIES)
 COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
@@ -111,7 +113,7 @@ class Unmoved:
 
     def meets(self, tensor: Tensor, state: str) -> None:
         """Remember a kept tensor that met others though it had not moved."""
-        if self.origin(tensor).kept:
+        if len(self.met) < MOST and self.origin(tensor).kept:
             sentence = self.describe(tensor, state)
             if sentence not in self.met:
                 self.met.append(sentence)
@@ -182,7 +184,15 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         yield from vars(value).items()
 
 
-class MixedDtypes(TorchDispatchMode):
+class Uncompiled(TorchDispatchMode):
+    """A mode that torch does not hide from its compiler: to hide it would import the compiler."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class MixedDtypes(Uncompiled):
     """Notices kept tensors of another floating-point dtype than the module was moved to.
 
     An operation that takes both promotes its result, or refuses. One that writes into a tensor of
@@ -197,20 +207,31 @@ class MixedDtypes(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        operands = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        result = func(*args, **(kwargs or {}))
-        others = [t for t in operands if self._is_other(t)]
+        leaves = tree_leaves((args, kwargs))
+        others = [leaf for leaf in leaves if self._is_other(leaf)]
+        try:
+            result = func(*args, **(kwargs or {}))
+        except RuntimeError as refusal:
+            for tensor in others:
+                if self.unmoved.origin(tensor).kept:
+                    told = self.unmoved.describe(tensor, _still(tensor))
+                    raise RuntimeError(f"{refusal}; {told}") from refusal
+            raise
         if others and self._is_other(result):
             self.unmoved.note_result(result, others)
         elif others and isinstance(result, Tensor) and result.dtype == self.dtype:
             for tensor in others if func not in COPIES and not written_by(func) else ():
-                self.unmoved.meets(tensor, f"is still {str(tensor.dtype).removeprefix('torch.')}")
+                self.unmoved.meets(tensor, _still(tensor))
         return result
 
     def _is_other(self, value: object) -> bool:
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return False
         return value.dtype != self.dtype and value.dim() > 0
+
+
+def _still(tensor: Tensor) -> str:
+    return f"is still {str(tensor.dtype).removeprefix('torch.')}"
 
 
 @functools.cache

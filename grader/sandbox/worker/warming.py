@@ -85,6 +85,10 @@ def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     yield "copy", {"handle": 1, "way": "deepcopy"}, {}
     yield "copy", {"handle": 1, "way": "state_dict"}, {}
     yield "move", {"handle": 1, "dtype": "float32", "device": None}, {}
+    yield "forward", {**how, "training": False, "grad": "no_grad"}, {"0": x.float()}
+    yield "move", {"handle": 1, "dtype": None, "device": "meta"}, {}
+    there = {**how, "device": "meta", "training": False, "grad": "no_grad"}
+    yield "forward", there, {"0": x.float()}
     series = [
         {"op": "construct", "meta": {**made, "dtype": "float32"}, "tensors": []},
         {"op": "answer", "meta": {**laid, "handle": 0}, "tensors": ["0"]},
