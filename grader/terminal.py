@@ -16,39 +16,52 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 from grader.files import not_written
 
 
-class Stdout(io.FileIO):
-    """A descriptor that drops what nobody reads. Raises NotWritten where it takes nothing."""
+class Stream(io.BufferedWriter):
+    """A standard stream that goes on into nothing when its descriptor takes no more."""
 
     unread = False
+    """whether whoever read it has gone"""
 
     def write(self, data: Any) -> int:
-        """As of a file; all of it, once the reader is gone or the place was full."""
-        if self.unread:
-            return memoryview(data).nbytes
+        """As of a file; what has to wait is written by the next one."""
         try:
             return super().write(data)
-        except BrokenPipeError:
-            self.unread = True
-            return memoryview(data).nbytes
         except OSError as error:
-            self.unread = True  # what waits in buffers is not tried again
-            raise not_written("standard output", error) from None
+            self._give_up(error)
+            return memoryview(data).nbytes
 
-
-class Stderr(io.FileIO):
-    """A descriptor that drops what it cannot take."""
-
-    def write(self, data: Any) -> int:
+    def flush(self) -> None:
         """As of a file."""
         try:
-            return super().write(data)
-        except OSError:
-            return memoryview(data).nbytes
+            super().flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        if isinstance(error, BlockingIOError):
+            raise error
+        self.unread = isinstance(error, BrokenPipeError)
+        with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - no path, but a device
+            os.dup2(nothing.fileno(), self.fileno())
+        super().flush()  # what waits must not be tried again at the end
+        self.tell_of(error)
+
+    def tell_of(self, error: OSError) -> None:
+        """Nothing to be told, and nobody who could be."""
+
+
+class Stdout(Stream):
+    """Standard output. Raises NotWritten once where it takes nothing, unless nobody reads it."""
+
+    def tell_of(self, error: OSError) -> None:
+        """Raises NotWritten."""
+        if not self.unread:
+            raise not_written("standard output", error) from None
 
 
 @contextmanager
@@ -57,7 +70,7 @@ def guarded() -> Iterator[None]:
     open_closed()
     before = sys.stdout, sys.stderr
     sys.stdout = _wrapped(before[0], 1, Stdout)
-    sys.stderr = _wrapped(before[1], 2, Stderr)
+    sys.stderr = _wrapped(before[1], 2, Stream)
     try:
         yield
     finally:
@@ -69,8 +82,8 @@ def guarded() -> Iterator[None]:
 
 def unread() -> bool:
     """Whether whoever read standard output has gone."""
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    return isinstance(raw, Stdout) and raw.unread
+    buffer = getattr(sys.stdout, "buffer", None)
+    return isinstance(buffer, Stdout) and buffer.unread
 
 
 def open_closed() -> None:
@@ -83,8 +96,8 @@ def open_closed() -> None:
             os.set_inheritable(opened, True)
 
 
-def _wrapped(stream: TextIO | None, fd: int, kind: type[io.FileIO]) -> TextIO:
-    """The same stream with a descriptor of this kind; what has none of its own as it is."""
+def _wrapped(stream: TextIO | None, fd: int, kind: type[Stream]) -> TextIO:
+    """The same stream, of this kind; what has no descriptor of its own as it is."""
     if stream is not None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character
@@ -94,9 +107,7 @@ def _wrapped(stream: TextIO | None, fd: int, kind: type[io.FileIO]) -> TextIO:
             return stream
     if sys.platform == "win32" and stream is not None:  # its consoles are no files
         return stream
-    raw: IO[bytes] = kind(fd, "wb", closefd=False)
+    buffer = kind(io.FileIO(fd, "wb", closefd=False))
     encoding = "utf-8" if stream is None else stream.encoding
     line_buffering = getattr(stream, "line_buffering", False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding, errors="replace", line_buffering=line_buffering
-    )
+    return io.TextIOWrapper(buffer, encoding, errors="replace", line_buffering=line_buffering)

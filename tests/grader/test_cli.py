@@ -221,8 +221,11 @@ def test_limits_are_options(headcheck: Command) -> None:
         (["ada.py", "--exercise", "zzz"], "no exercise 'zzz'; see `headcheck list`"),
         (["ada.py", "--device", "toaster"], "toaster: no device; there are cpu, cuda"),
         (["ada.py", "--device", "cuda:99"], "cuda:99: needs "),
-        (["ada.py", "--out", "notes.txt"], "File exists: 'notes.txt'"),
-        (["ada.py", "--out", "notes.txt/reports"], "Not a directory: 'notes.txt/reports'"),
+        (["ada.py", "--out", "notes.txt"], "notes.txt: cannot be written: File exists"),
+        (
+            ["ada.py", "--out", "notes.txt/reports"],
+            "notes.txt/reports: cannot be written: Not a dir",
+        ),
         ([300 * "a" + ".py"], "File name too long"),
     ],
 )
