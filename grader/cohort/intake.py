@@ -19,6 +19,7 @@ from grader.cohort.layouts import LAYOUTS, TIMESTAMP, Claimed, handed_in, rooted
 from grader.cohort.recognition import recognised
 from grader.cohort.roster import Roster, Student
 from grader.cohort.unpack import ARCHIVE, Caps, Item, Unpacker
+from grader.render.harmless import one_line
 from grader.submission import KINDS, NotFound, Submission, shown
 
 
@@ -90,7 +91,7 @@ def gathered(paths: Sequence[str], wanted: Wanted) -> Iterator[Intake]:
         downloads = [_download(Path(p), n, unpacker, wanted) for n, p in enumerate(paths)]
         found = [each for download in downloads for each in download.hand_ins]
         if not found:
-            raise NotFound(f"{', '.join(paths)}: no submissions; they are .ipynb and .py files")
+            raise NotFound(f"{', '.join(paths)}: no submissions; {_nothing(downloads)}")
         kept = _counted(_once(found))
         if wanted.attempts == "latest":
             kept = latest(kept)
@@ -120,8 +121,9 @@ def _download(path: Path, order: int, unpacker: Unpacker, wanted: Wanted) -> _Do
         raise NotFound(f"{path}: no such file or folder")
     if not path.is_dir() and path.suffix.lower() not in (*KINDS, ARCHIVE):
         raise NotFound(f"{path}: what is handed in is a folder, a .zip, a .ipynb or a .py file")
-    layout = recognised(path) if wanted.layout == "auto" else wanted.layout
-    items = rooted(list(unpacker.items(path)), path)
+    auto = wanted.layout == "auto"
+    layout = recognised(path, wanted.assignment) if auto else wanted.layout
+    items = rooted(list(unpacker.items(path)), path, layout)
     outside = list(LAYOUTS[layout](items, wanted.assignment))
     people = identified((each.who for each in outside), wanted.roster)
     claimed = list(_opened(outside, unpacker))
@@ -136,6 +138,14 @@ def _download(path: Path, order: int, unpacker: Unpacker, wanted: Wanted) -> _Do
         tuple(shown(Path(i.path)) for i in items if handed_in(i) and i.path not in known),
         (*people.doubts, *_disbelieved(claimed, wanted), *_untimed(layout, claimed)),
     )
+
+
+def _nothing(downloads: Sequence[_Download]) -> str:
+    """Why nothing was handed in."""
+    for each in downloads:
+        for name in each.unclaimed[:1]:
+            return f"{one_line(name)} is not as --layout {each.layout} has it; say another one"
+    return "they are .ipynb and .py files"
 
 
 def _opened(claimed: Iterable[Claimed], unpacker: Unpacker) -> Iterator[Claimed]:

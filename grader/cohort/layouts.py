@@ -166,16 +166,14 @@ LAYOUTS: Mapping[str, Layout] = {
 }
 
 
-def rooted(items: Sequence[Item], path: Path) -> list[Item]:
+def rooted(items: Sequence[Item], path: Path, layout: str) -> list[Item]:
     """The items, with the folder that they were in on the command line if its name says much."""
-    if not says_much(path):
+    told = (layout == "nbgrader" and path.name == NBGRADER) or (
+        layout == "github" and GITHUB.fullmatch(path.name)
+    )
+    if not (told and path.is_dir()):
         return list(items)
     return [Item(PurePosixPath(path.name) / each.path, each.file, each.problem) for each in items]
-
-
-def says_much(path: Path) -> bool:
-    """Whether the name of a folder is one of those by which a layout is known."""
-    return path.is_dir() and bool(path.name == NBGRADER or GITHUB.fullmatch(path.name))
 
 
 def handed_in(item: Item) -> bool:

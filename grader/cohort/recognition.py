@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from grader.cohort import CohortError
 from grader.cohort.gradescope import FOLDER
-from grader.cohort.layouts import GITHUB, GRADESCOPE, MARK, NBGRADER, says_much
+from grader.cohort.layouts import GITHUB, GRADESCOPE, MARK, NBGRADER
 from grader.cohort.unpack import ARCHIVE, tops
 from grader.render.harmless import one_line
 from grader.submission import KINDS
@@ -37,16 +37,22 @@ class Undecided(CohortError):
     """A download that may be more than one system's; the message says why and what to do."""
 
 
-def recognised(path: Path) -> str:
+def recognised(path: Path, assignment: str = "") -> str:
     """The name of the layout of what lies there. Raises Undecided."""
-    names = {path.name: True} if says_much(path) else tops(path)
+    names = tops(path)
+    around = path.name if path.is_dir() else ""
     signs: dict[str, list[str]] = {}
     for name, is_folder in sorted(names.items()):
         if is_folder or name == GRADESCOPE or PurePosixPath(name).suffix.lower() in TAKEN:
-            signs.setdefault(_sign(name, is_folder), []).append(name)
+            signs.setdefault(_sign(name, is_folder, around), []).append(name)
     others = signs.pop("", [])
     if not signs:
         _must_not_be_around(path, names)
+        if assignment and any(names.values()):
+            raise Undecided(
+                f"{path}: --assignment {assignment} is nbgrader's or GitHub Classroom's, and no "
+                "name at its top is: add --layout nbgrader or --layout github"
+            )
         return "plain"
     layout, *more = signs
     if more:
@@ -58,17 +64,17 @@ def recognised(path: Path) -> str:
     return layout
 
 
-def _sign(name: str, is_folder: bool) -> str:
-    """Whose way to name things this is; nothing where it may be anybody's."""
+def _sign(name: str, is_folder: bool, around: str) -> str:
+    """Whose way to name things this is, in a folder of that name; empty if it may be anybody's."""
     if (name == GRADESCOPE and not is_folder) or EXPORT.fullmatch(name):
         return "gradescope"
-    if is_folder and name == NBGRADER:
-        return "nbgrader"
-    if is_folder and GITHUB.fullmatch(name):
-        return "github"
     if mark := MARK.fullmatch(name):
         return "canvas" if mark["canvas"] else "moodle"
-    return ""
+    if is_folder and NBGRADER in (name, around):
+        return "nbgrader"
+    assignment = GITHUB.fullmatch(around)
+    below = assignment is not None and name.startswith(f"{assignment['assignment']}-")
+    return "github" if is_folder and (below or GITHUB.fullmatch(name)) else ""
 
 
 def _is(layout: str, signs: Mapping[str, list[str]]) -> str:
@@ -82,6 +88,7 @@ def _must_not_be_around(path: Path, names: Mapping[str, bool]) -> None:
     [(name, is_folder)] = names.items()
     if is_folder or PurePosixPath(name).suffix.lower() == ARCHIVE:
         raise Undecided(
-            f"{path}: holds nothing but {one_line(name)}. If that is the whole class, give it "
-            f"instead of {path}, or {ASK}; if it is one student's, say --layout plain"
+            f"{path}: holds nothing but {one_line(name)}. If that is the whole class, unpack "
+            f"{path} if it is an archive, and give what is in it, or {ASK}; if it is one "
+            "student's, say --layout plain"
         )

@@ -255,9 +255,12 @@ def _placeable(paths: Iterable[str]) -> list[str]:
 
 
 @st.composite
-def downloads(draw: st.DrawFn, system: System) -> list[Sent]:
-    """What a class handed in; where a system lists several hand-ins of one student, those, too."""
-    students = draw(st.lists(_STUDENTS, min_size=1, max_size=4, unique=True))
-    if system.layout == "gradescope":
-        students += draw(st.lists(st.sampled_from(students), max_size=2))
-    return [draw(sent(system, student, number)) for number, student in enumerate(students)]
+def downloads(draw: st.DrawFn, system: System) -> list[list[Sent]]:
+    """What a class handed in, one download or two; Gradescope may list a student twice in one."""
+    found: list[list[Sent]] = []
+    for first in range(0, 10 * draw(st.integers(1, 2)), 10):
+        students = draw(st.lists(_STUDENTS, min_size=1, max_size=4, unique=True))
+        if system.layout == "gradescope":
+            students += draw(st.lists(st.sampled_from(students), max_size=2))
+        found.append([draw(sent(system, who, n)) for n, who in enumerate(students, start=first)])
+    return found

@@ -232,6 +232,36 @@ def test_what_may_be_two_things_is_asked_about(take: Take, tree: Tree, told: str
     assert take(tree, "plain"), "whoever says it is answered"
 
 
+def test_an_assignment_of_nobody_knows_whom_is_asked_about(take: Take) -> None:
+    tree = {"ada/ps1/a.py": ADA, "ada/ps2/a.py": "other", "eve/ps1/a.py": EVE}
+    with pytest.raises(Undecided, match="add --layout nbgrader or --layout github"):
+        take(tree, assignment="ps1")
+    assert take(tree, "nbgrader", assignment="ps1") == {"ada": [ADA], "eve": [EVE]}
+
+
+@pytest.mark.parametrize(
+    ("called", "names", "layout", "told"),
+    [
+        ("submitted", ["ada/ps1/a.py", "eve/ps1/a.py"], "nbgrader", ["ada", "eve"]),
+        ("submitted", ["ada.py", "eve.py"], "plain", ["ada", "eve"]),
+        ("hw-submissions", ["hw-ada/a.py", "hw-eve/a.py"], "github", ["ada", "eve"]),
+        ("hw-submissions", ["ada.py", "eve/a.py"], "plain", ["ada", "eve"]),
+        ("hw-submissions", ["ada_17_1_a.py", "eve_20_2_a.py"], "canvas", ["17", "20"]),
+    ],
+)
+def test_the_name_of_a_folder_says_something_if_what_is_in_it_agrees(
+    tmp_path: Path, called: str, names: list[str], layout: str, told: list[str]
+) -> None:
+    path = written([(name, b"") for name in names], tmp_path / called)
+    with gathered([str(path)], Wanted()) as found:
+        assert (found.layouts, [h.student.id for h in found.hand_ins]) == ((layout,), told)
+
+
+def test_where_nothing_is_as_the_layout_has_it_that_is_said(take: Take) -> None:
+    with pytest.raises(NotFound, match="is not as --layout canvas has it; say another one"):
+        take({"eve.py": "", "x.zip": {}}, "canvas")
+
+
 def test_a_folder_around_a_download_is_looked_into_when_its_system_is_named(take: Take) -> None:
     canvas: Tree = {"a/b/lovelaceada_17_1_a.py": ADA, "a/b/passwdeve_20_2_a.py": EVE}
     assert take(canvas, "canvas") == {"17": [ADA], "20": [EVE]}

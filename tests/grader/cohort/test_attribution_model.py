@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,22 @@ Fact = tuple[str, int, bool, str, str]
 """who handed in, which attempt it is, whether it is late, when, and whose the file says it is"""
 
 
-def taken(files: Sequence[File], wanted: Wanted, *, folder: bool) -> tuple[object, set[Fact]]:
-    """The layout and the facts; or that whoever grades is asked."""
+def taken(
+    downloads: Sequence[Sequence[File]], wanted: Wanted, *, folder: bool
+) -> tuple[object, set[Fact]]:
+    """The layouts and the facts; or that whoever grades is asked."""
     with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "class.zip"
+        paths = [Path(temporary) / f"class{i}" for i in range(len(downloads))]
         if folder:
-            path = written(files, Path(temporary) / "class")
+            for path, files in zip(paths, downloads, strict=True):
+                written(files, path)
         else:
-            path.write_bytes(packed(files))
+            paths = [path.with_suffix(".zip") for path in paths]
+            for path, files in zip(paths, downloads, strict=True):
+                path.write_bytes(packed(files))
         try:
-            with gathered([str(path)], wanted) as found:
-                return found.layouts, _checked(found.hand_ins)
+            with gathered([str(path) for path in paths], wanted) as found:
+                return set(found.layouts), _checked(found.hand_ins)
         except Undecided:
             return "asked", set()
 
@@ -85,11 +91,11 @@ def nothing_packed_matters(system: System, data: st.DataObject) -> None:
         roster=system.people if data.draw(st.booleans(), label="roster") else Roster(),
         attempts=data.draw(st.sampled_from(("latest", "best")), label="attempts"),
     )
-    packed_so = taken(system.laid_out(sent), wanted, folder=folder)
-    harmless = taken(system.laid_out([each.harmless for each in sent]), wanted, folder=folder)
-    assert packed_so == harmless
+    packed_so = taken([system.laid_out(each) for each in sent], wanted, folder=folder)
+    twins = [[one.harmless for one in each] for each in sent]
+    assert packed_so == taken([system.laid_out(each) for each in twins], wanted, folder=folder)
     if packed_so[0] != "asked":
-        assert packed_so == ((system.layout,), expected(system, sent, wanted))
+        assert packed_so == ({system.layout}, expected(system, list(chain(*sent)), wanted))
 
 
 def expected(system: System, sent: Sequence[Sent], wanted: Wanted) -> set[Fact]:
