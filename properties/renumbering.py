@@ -4,7 +4,7 @@ Sizes and options stay as they were, so that a fault which shows on certain size
 seed, and a student's check comes to the verdict that a graded run comes to. Numbers alone can
 decide a verdict, too: where one exponential overflows, an answer that does not guard against it
 loses many claims at once. So numbers are drawn until the scores leave the same ranges as before,
-and until the mask blocks something if it did before.
+and the mask leaves tokens in the same plights.
 """
 
 import hashlib
@@ -61,12 +61,21 @@ def _like(contract: Contract, case: Case, drawn: Iterator[Case]) -> Case:
 def _kind(contract: Contract, case: Case) -> tuple[object, ...]:
     """What the numbers of a case decide, and a verdict may depend on."""
     mask = mask_of(case)
-    blocks = mask is not None and bool((mask == 0).any())
+    plights = () if mask is None else _plights(mask, case.tokens)
     if not contract.has(Trait.ATTENTION):
-        return (blocks,)
+        return plights
     scores = _scores(contract, case)
     low, high = float(scores.min()), float(scores.max())
-    return blocks, *(low < edge for edge in RANGES), *(high < edge for edge in RANGES)
+    return *plights, *(low < edge for edge in RANGES), *(high < edge for edge in RANGES)
+
+
+def _plights(mask: Tensor, tokens: int) -> tuple[bool, ...]:
+    """Whether some token sees not all, not itself, itself alone, or later ones alone."""
+    sees = (mask != 0).expand(*mask.shape[:-2], tokens, tokens)
+    itself = sees.diagonal(dim1=-2, dim2=-1)
+    alone = itself & (sees.sum(-1) == 1)
+    some = ~sees, ~itself, alone, ~sees.tril().any(-1)
+    return tuple(bool(each.any()) for each in some)
 
 
 def _scores(contract: Contract, case: Case) -> Tensor:

@@ -1,10 +1,12 @@
 """A run's own seed changes the numbers of a bank, and nothing that a verdict may depend on."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from exercises import BY_SLUG
 from properties.bank import PUBLIC, bank
@@ -69,14 +71,24 @@ def test_an_exponential_overflows_under_every_seed_or_under_none(public: int) ->
         assert {scores_leave(MULTI_HEAD, each, edge) for each in drawn} == {was}
 
 
-def test_a_mask_that_blocks_something_does_so_under_every_seed() -> None:
-    def blocks(case: Case) -> bool:
-        mask = mask_of(case)
-        return mask is not None and bool((mask == 0).any())
+PLIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sees not all": lambda sees: ~sees.all(-1),
+    "does not see itself": lambda sees: ~sees.diagonal(),
+    "sees itself alone": lambda sees: sees.diagonal() & (sees.sum(-1) == 1),
+    "sees later ones alone": lambda sees: ~sees.tril().any(-1),
+}
 
-    small = Case(tokens=2, context_length=2, mask_form=MaskForm.QUERY_KEY)
-    kinds = {blocks(replace(small, seed=n)): replace(small, seed=n) for n in range(1, 40)}
+
+@pytest.mark.parametrize("plight", PLIGHTS)
+def test_a_token_is_in_a_plight_under_every_seed_or_under_none(plight: str) -> None:
+    def there(case: Case) -> bool:
+        mask = mask_of(case)
+        assert mask is not None
+        return bool(PLIGHTS[plight](mask != 0).any())
+
+    small = Case(tokens=3, context_length=3, mask_form=MaskForm.QUERY_KEY)
+    kinds = {there(replace(small, seed=n)): replace(small, seed=n) for n in range(1, 80)}
     assert set(kinds) == {False, True}, "chance decides, unless somebody sees to it"
     for was, case in kinds.items():
         drawn = renumbered(MASKED, [case] * 20, SECRET, "a")
-        assert {blocks(each) for each in drawn} == {was}
+        assert {there(each) for each in drawn} == {was}
