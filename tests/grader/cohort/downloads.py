@@ -199,7 +199,9 @@ _FOLDERS = st.one_of(
     _STUDENTS.map(lambda i: f"lovelaceada_LATE_{17 + i}_4000_work"),
 )
 _FILES = st.one_of(
-    st.sampled_from(("work.py", "submission_metadata.yml", "timestamp.txt", "deeper.zip")),
+    st.just("submission_metadata.yml"),
+    st.just("timestamp.txt"),
+    st.sampled_from(("work.py", "deeper.zip")),
     _STUDENTS.map("student{}.py".format),
     _STUDENTS.map(lambda i: f"{NAMES[i]}_{101 + i}_assignsubmission_file_zz.py"),
     _STUDENTS.map(lambda i: f"lovelaceada_{17 + i}_4000_work-1.py"),
