@@ -21,8 +21,8 @@ from grader.sandbox.limits import Limits
 from grader.sandbox.pace import Took
 from properties.violation import Status, SubmissionFailed
 
-SERIES = 0.5
-"""the part of a call's time that a series gets: it is asked to save time"""
+SERIES_OF_CALL, SERIES_OF_ALL = 1 / 2, 1 / 4
+"""A series gets so small a part of a call's time, and of all: it is asked to save time."""
 LESS = 3
 """so many times shorter may calls be after one that used up its time"""
 READING_S_PER_BYTE = 10 / (1 << 20)
@@ -99,8 +99,13 @@ class Budget:
         """Seconds that a request may take."""
         if op in READING:
             return limits.read_s - self.read
-        one = limits.call_s * (SERIES if op == "series" else 1 / LESS**self.overran)
-        return min(one, limits.wall_s - self.waited)
+        left = limits.wall_s - self.waited
+        if op == "series":
+            return min(limits.call_s * SERIES_OF_CALL, limits.wall_s * SERIES_OF_ALL, left)
+        # The last call of one that sleeps is a short one; who does not sleep has all of `idle_s`.
+        idle = max(limits.idle_s - self.idle, limits.call_s / 2)
+        less: int = LESS**self.overran
+        return min(limits.call_s / less, idle, left)
 
     def charge(self, op: str, limits: Limits, wall: float, took: Took, *, late: bool) -> None:
         """Count what a request took; `late` says that it was broken off."""

@@ -288,15 +288,19 @@ def doctor(monkeypatch: pytest.MonkeyPatch) -> object:
 @pytest.mark.parametrize(
     ("told", "confined", "problem"),
     [
-        (b'+{"signal": 9, "cpu": 1.5, "memory": 3}', True, ""),
-        (b'{"signal": 9, "cpu": 1.5, "memory": 3}', False, "it ended before it was"),
-        (b'-OSError: no{"signal": 9, "cpu": 1.5, "memory": 3}', False, "OSError: no"),
+        (b'+{"signal": 9, "cpu": 1.5, "memory": 3, "queued": 0.5}', True, ""),
+        (b'{"signal": 9, "cpu": 1.5, "memory": 3, "queued": 0.5}', False, "it ended before it was"),
+        (
+            b'-OSError: no{"signal": 9, "cpu": 1.5, "memory": 3, "queued": 0.5}',
+            False,
+            "OSError: no",
+        ),
     ],
 )
 def test_how_a_child_ended_is_read(told: bytes, confined: bool, problem: str) -> None:
     ended = ended_of(told)
     assert ended is not None
-    assert (ended.signal, ended.cpu, ended.memory) == (9, 1.5, 3)
+    assert (ended.signal, ended.cpu, ended.memory, ended.queued) == (9, 1.5, 3, 0.5)
     assert (ended.confined, ended.problem) == (confined, problem)
     assert ended_of(told[:-1]) is None
 
