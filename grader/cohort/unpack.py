@@ -168,7 +168,7 @@ class Unpacker:
         # What a damaged or forged archive makes zipfile and zlib raise.
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as e:
             place.unlink(missing_ok=True)
-            if isinstance(e, OSError) and e.errno in files.FULL:  # of ours: no archive is bad for that
+            if isinstance(e, OSError) and e.errno in files.FULL:  # ours: no archive does that
                 raise files.not_written(self.folder, e) from None
             return Item(name, None, f"cannot be unpacked: {e}")
         return Item(name, place)
