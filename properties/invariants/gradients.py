@@ -10,7 +10,7 @@ from properties import comparison
 from properties.case import Content
 from properties.contract import Trait
 from properties.instance import construct
-from properties.invariants.contract import FORM
+from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
 from properties.invariants.values import it_equals_the_equation
 from properties.materials import normal, parameters_of, rounded
 from properties.oracle import ExactGradients
@@ -132,14 +132,15 @@ def _must_predict(trial: Trial, directions: Mapping[str, Tensor], change: Tensor
     predicted, size = torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
     for name, direction in directions.items():
         gradient = own.get(name)
-        if gradient is None and bool(exact.values[name].any()):
-            where = name if name == "x" else trial.contract.called(name)
-            raise Violation(Kind.VALUE, "a gradient", "none reaches it", where)
         if gradient is not None:
             predicted += (gradient.double() * direction).sum()
         size += (exact.scales[name] * direction.abs()).sum()
     # The third derivative contributes STEP² times a moderate multiple of the natural size.
     allowed = Allowed(1e-6 * size, 1e-6 * size)
+    cut = [name for name in directions if own.get(name) is None]
+    if cut and bool((predicted - slope).abs() > allowed.exact):
+        where = "x" if cut[0] == "x" else trial.contract.called(cut[0])
+        raise Violation(Kind.VALUE, "a gradient", "none reaches it", where)
     comparison.agree(predicted, slope, allowed, "change predicted by the gradient")
 
 
@@ -148,7 +149,11 @@ def _must_predict(trial: Trial, directions: Mapping[str, Tensor], change: Tensor
     T.PROJECTED,
     T.MODULE,
     T.INITIALISED,
-    after=(*RIGHT, the_gradients_of_the_weights_are_right),
+    after=(
+        *RIGHT,
+        the_weights_are_registered_and_trainable,
+        the_gradients_of_the_weights_are_right,
+    ),
     on=at_least(tokens=3),
     limit=1,
     hint="every weight must be a parameter of the module: nn.Parameter, nn.Linear, nn.ModuleList",

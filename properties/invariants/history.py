@@ -15,6 +15,7 @@ from properties.histories import (
     must_change_nothing,
 )
 from properties.invariants.contract import FORM, the_weights_are_registered_and_trainable
+from properties.invariants.purity import evaluation_is_repeatable
 from properties.materials import tokens_of
 from properties.property import Claims, Group
 from properties.steps import (
@@ -49,6 +50,7 @@ def earlier_calls_do_not_matter(trial: Trial) -> None:
 
 @claims(
     T.TOKENS,
+    after=(evaluation_is_repeatable, earlier_calls_do_not_matter),
     limit=1,
     on=for_histories,
     dtypes=("float64",),
@@ -80,6 +82,7 @@ def other_instances_do_not_matter(trial: Trial) -> None:
 
 @claims(
     T.DROPOUT,
+    after=(earlier_calls_do_not_matter,),
     limit=1,
     on=for_histories,
     dtypes=("float64",),
@@ -93,7 +96,7 @@ def training_drops_again_after_an_evaluation(trial: Trial) -> None:
 @claims(
     T.MODULE,
     T.INITIALISED,
-    after=(the_weights_are_registered_and_trainable,),
+    after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
     limit=1,
     on=for_histories,
     dtypes=("float64",),
