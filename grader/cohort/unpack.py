@@ -165,11 +165,14 @@ class Unpacker:
         except Unopened as unopened:
             place.unlink()
             return Item(name, None, str(unopened))
-        # What a damaged or forged archive makes zipfile and zlib raise.
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as e:
+        except OSError as error:
             place.unlink(missing_ok=True)
-            if isinstance(e, OSError) and e.errno in files.FULL:  # ours: no archive does that
-                raise files.not_written(self.folder, e) from None
+            if error.errno in files.FULL:  # a disk of ours: no archive is bad for that
+                raise files.not_written(self.folder, error) from None
+            return Item(name, None, f"cannot be unpacked: {error}")
+        # What a damaged or forged archive makes zipfile and zlib raise.
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as e:
+            place.unlink(missing_ok=True)
             return Item(name, None, f"cannot be unpacked: {e}")
         return Item(name, place)
 

@@ -30,6 +30,8 @@ class Process:
     pid: int
     parent: int
     state: str
+    ticks: int
+    """of processor time"""
     locked: bool
     """whether it can never gain rights: fork servers, once they have started, and what they fork"""
 
@@ -73,7 +75,8 @@ class Run:
                     continue
                 status = (entry / "status").read_text()
                 locked = "NoNewPrivs:\t1" in status
-                found[int(entry.name)] = Process(int(entry.name), int(words[1]), words[0], locked)
+                pid, ticks = int(entry.name), int(words[11]) + int(words[12])
+                found[pid] = Process(pid, int(words[1]), words[0], ticks, locked)
         return found
 
     def of_kind(self, kind: str) -> list[int]:
@@ -99,14 +102,25 @@ class Run:
             return False
         return True
 
-    def end(self, within: float) -> End | None:
-        """How it ended; None if it has not within some seconds."""
-        began = time.monotonic()
-        with suppress(subprocess.TimeoutExpired):
-            code = self.process.wait(within)
-            err = self.err.read_text(errors="replace")
-            return End(code, self.out.read_bytes(), err, time.monotonic() - began)
+    def end(self, within: float, still: float = WITHIN_S) -> End | None:
+        """How it ended; None if it has not within some seconds, or has stood still for some.
+
+        A run that waits for nobody stands still; one on a machine with other work is only slow.
+        """
+        began = moved = time.monotonic()
+        before = self.used()
+        while (now := time.monotonic()) - began < within and now - moved < still:
+            with suppress(subprocess.TimeoutExpired):
+                code = self.process.wait(0.1)
+                err = self.err.read_text(errors="replace")
+                return End(code, self.out.read_bytes(), err, time.monotonic() - began)
+            if (used := self.used()) != before:
+                before, moved = used, time.monotonic()
         return None
+
+    def used(self) -> dict[int, int]:
+        """The processor time of each of its processes, in ticks."""
+        return {pid: process.ticks for pid, process in self.processes().items()}
 
     def left(self, within: float = WITHIN_S) -> dict[int, Process]:
         """What is still there of it after some seconds."""
