@@ -197,13 +197,16 @@ def test_a_claim_about_disturbance_asks_first_what_is_answered_without() -> None
     assert first_trouble(claim, bench, [case]).status is Status.FAILED
 
 
-def test_what_disturbs_other_modules_fails_the_claim_that_says_so() -> None:
+def test_what_disturbs_other_modules_fails_the_claims_that_say_so() -> None:
     exercise = BY_SLUG["two_dimensional_output"]
     path = exercise.folder / "answers" / "wrong" / "shared_module.py"
     statuses = dict(all_at_once(path.read_text(encoding="utf-8"), exercise))
-    assert statuses["other_instances_do_not_matter"] is Status.FAILED
-    assert Status.FAILED not in {
-        status for name, status in statuses.items() if name != "other_instances_do_not_matter"
+    # One module is handed out twice: it is disturbed, and starts as it was left.
+    about_two = {"other_instances_do_not_matter", "every_module_starts_anew"}
+    assert {statuses[name] for name in about_two} == {Status.FAILED}
+    assert {status for name, status in statuses.items() if name not in about_two} <= {
+        Status.PASSED,
+        Status.NOT_TRIED,
     }
 
 
