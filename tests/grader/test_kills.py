@@ -51,7 +51,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     folder = tmp_path_factory.mktemp("undisturbed")
     answers = a_class(folder / "class", 6)
     with closing(Run(folder, answers)) as run:
-        end = run.end(120)
+        end = run.end(600)
         assert end is not None
         assert (end.code, end.err) == (1, "")
         assert run.left() == {}
@@ -98,7 +98,7 @@ def judge(run: Run, kind: str, course: Course) -> str:
         return "killed"
     if end.code == 2:
         is_one_line(end)
-        assert end.seconds < WITHIN_S
+        assert end.seconds < max(WITHIN_S, 2 * course.seconds)  # the second on a busy machine
         return end.err
     assert (end.code, end.err) == (course.code, "")
     assert report_of(end) == course.report

@@ -17,7 +17,7 @@ from grader.sandbox import server, zygote
 from grader.sandbox.jail import cell, confine, kernel, landlock, owner
 mount = kernel.mount
 {patch}
-zygote.main(int(sys.argv[1]), int(sys.argv[2]))
+zygote.main(*map(int, sys.argv[1:4]))
 """
 IN_THE_SERVER: Mapping[str, str] = {
     "closing": "kernel.close_from = lambda first: None",
