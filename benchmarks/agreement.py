@@ -86,6 +86,7 @@ def main() -> int:
         for each in pool.map(partial(compared, seeds=seeds), wanted):
             found.append(each)
             _tell(each)
+            print(f"{len(found)} of {len(wanted)}", file=sys.stderr, flush=True)
     return _summarise(found)
 
 
