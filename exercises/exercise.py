@@ -67,10 +67,14 @@ class Exercise:
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
     def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
-        """The cases that each claim is tried on: the same for every submission."""
-        from properties.bank import bank
+        """The cases that each claim is tried on: the same for every submission.
 
-        made = bank(self.contract, self.cases, seed)
+        The seed chooses their numbers; their sizes and options are always the same.
+        """
+        from properties.bank import bank
+        from properties.renumbering import renumbered
+
+        made = renumbered(self.contract, bank(self.contract, self.cases), seed, self.slug)
         there = [replace(case, device=device) for case in made]
         return {claim: claim.choose(self.contract, there) for claim in self.properties}
 

@@ -46,6 +46,8 @@ CANDIDATES = 24
 DEFAULT_COUNT = 24
 LONGEST = 32
 """So many tokens a case of a bank has at most."""
+PUBLIC = 0
+"""The seed of the cases that everybody knows."""
 
 
 def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple[Case, ...]:

@@ -20,6 +20,7 @@ from properties.case import Case, Content, MaskForm, Memory
 from properties.contract import Trait
 from properties.invariants.contract import FORM
 from properties.invariants.values import it_equals_the_equation
+from properties.materials import generator
 from properties.preparing import with_values
 from properties.property import Claims, Group
 from properties.subject import How
@@ -32,6 +33,8 @@ T = Trait
 TOSSES = 120_000
 WHOLE = 4_000
 TOKENS = 16
+TOSSED = 1
+"""Where the submission's random numbers begin: a count is no other in another run."""
 FALSE_POSITIVES = 1e-10
 RATE_HINT = "nn.Dropout(dropout) on the attention weights, after the softmax, and nowhere else"
 EXTRA = Note(
@@ -87,11 +90,12 @@ def observe(trial: Trial) -> Dropped:
     batch = -(-TOSSES // per_sequence)
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
     x[0].fill_diagonal_(1)
-    how = How(training=True, seed=case.seed)
+    x = x * _units(trial)
+    how = How(training=True, seed=TOSSED)
     output = trial.run(x.expand(batch, -1, -1).contiguous(), parameters, how=how)[0]
     weights = output.unflatten(-1, (case.heads, case.head_dim))[..., : case.tokens]
     ratio = weights.permute(0, 2, 1, 3) * torch.arange(1, case.tokens + 1)[:, None]
-    ones = torch.ones(WHOLE, 1, case.d_in, dtype=torch.float64)
+    ones = _units(trial).expand(WHOLE, 1, case.d_in).contiguous()
     single = trial.run(ones, parameters, how=how)[0].unflatten(-1, (case.heads, case.head_dim))
     zero = (single == 0)[:, 0, 0]
     survivors = zero[~zero.all(-1)]
@@ -102,7 +106,8 @@ def _revealing(trial: Trial) -> Parameters:
     """No queries, unit values, no output mixing: each output coordinate is one weight."""
     case = trial.case
     zero = torch.zeros(case.d_out, case.d_in, dtype=torch.float64)
-    values = torch.eye(case.head_dim, case.d_in, dtype=torch.float64).repeat(case.heads, 1)
+    unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _units(trial)
+    values = unit.repeat(case.heads, 1)
     nothing = torch.zeros(case.d_out, dtype=torch.float64)
     drawn = dict(trial.parameters.items())
     return Parameters(
@@ -115,6 +120,18 @@ def _revealing(trial: Trial) -> Parameters:
         W_o=torch.eye(case.d_out, dtype=torch.float64) if "W_o" in drawn else None,
         b_o=nothing if "b_o" in drawn else None,
     )
+
+
+def _units(trial: Trial) -> Float[Tensor, "d_in"]:
+    """The unit in which each input dimension is measured: a power of two of either sign.
+
+    Drawn from the case's seed, so that nobody knows these inputs before the run. The values undo
+    it without rounding, so that what is counted does not depend on it.
+    """
+    draw, width = generator(trial.case, "x2"), (trial.case.d_in,)
+    exponents = torch.randint(-8, 9, width, generator=draw)
+    signs = 1 - 2 * torch.randint(0, 2, width, generator=draw)
+    return torch.ldexp(signs.double(), exponents)
 
 
 def improbable(successes: int, tosses: int, probability: float) -> bool:
@@ -228,7 +245,7 @@ def no_dropout_means_no_difference(trial: Trial) -> None:
 @claims(T.DROPOUT, on=for_counting, limit=1, hint="draw anew in every call", dtypes=("float64",))
 def every_call_drops_anew(trial: Trial) -> None:
     """In training two calls drop different weights; after the same seed they drop the same."""
-    x = torch.ones(2, trial.case.tokens, trial.case.d_in, dtype=torch.float64)
+    x = _units(trial).expand(2, trial.case.tokens, trial.case.d_in).contiguous()
     parameters = _revealing(trial)
 
     def drop(seed: int) -> Tensor:

@@ -1,0 +1,46 @@
+"""Answers learnt by heart are worth something on the cases that everybody knows, and only there."""
+
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise
+from grader import seed
+from grader.points import earned, worth
+from properties.bank import PUBLIC
+from properties.contract import Entry
+from properties.property import Verdict
+from properties.violation import Status
+from tests.exercises.tables import Table, judged, recorded
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+EXERCISES = [e for e in ALL if e.slug != "gpt2_size" and e.contract.entry is not Entry.TRANSFER]
+"""A class of GPT-2's size takes too long to hash, and a transfer answers nothing itself."""
+SAMPLE = ("scaled_dot_product", "causal_attention", "masked_multi_head")
+
+
+def held(verdicts: list[Verdict]) -> set[str]:
+    return {v.property.name for v in verdicts if v.status is Status.PASSED}
+
+
+def must_be_of_use_on_public_cases_only(exercise: Exercise) -> None:
+    table = recorded(exercise)
+    full = sum(worth(exercise, None).values())
+    public = judged(exercise, table, PUBLIC)
+    assert sum(earned(exercise, public, None)) == pytest.approx(full)
+
+    secret = judged(exercise, table, seed.secret().value)
+    empty = judged(exercise, Table(recording=False), seed.secret().value)
+    assert sum(earned(exercise, secret, None)) == 0
+    # Nor would it be of use if something else had opened the gate: no claim rests on known cases.
+    assert held(secret) <= held(empty)
+
+
+@pytest.mark.parametrize("slug", SAMPLE)
+def test_a_table_of_public_answers_earns_nothing_at_a_secret_seed(slug: str) -> None:
+    must_be_of_use_on_public_cases_only(BY_SLUG[slug])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.slug)
+def test_no_exercise_has_known_cases_at_a_secret_seed(exercise: Exercise) -> None:
+    must_be_of_use_on_public_cases_only(exercise)
