@@ -12,7 +12,7 @@ import click
 
 from grader import fault
 from grader.cohort import CohortError, commands
-from grader.options import feedback_option, telling
+from grader.options import SEEDS, feedback_option, seed_option, telling
 
 OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
@@ -108,7 +108,7 @@ def cli() -> None:
 @click.option(
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
-@click.option("--seed", default=0, show_default=True, help="Chooses the cases; one per cohort.")
+@seed_option
 @feedback_option
 @commands.course_options
 @limits_options
@@ -119,6 +119,7 @@ def grade(
     out: Path | None,
     points: Path | None,
     feedback: str | None,
+    seed: int | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -134,8 +135,10 @@ def grade(
     with contextlib.nullcontext() if course else _ahead(options["device"]) as server:
         from grader import run
         from grader.feedback import told
+        from grader.seed import for_grading
 
-        chosen = run.settings(exercise, points, limits=_insisted(options), **options)
+        drawn = for_grading(seed)
+        chosen = run.settings(exercise, points, seed=drawn, limits=_insisted(options), **options)
         tell = telling(feedback)
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)  # rather than find out after an hour
@@ -158,7 +161,7 @@ def grade(
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
-@click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
+@click.option("--seed", default=0, show_default=True, type=SEEDS, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @feedback_option
 @limits_options
@@ -168,6 +171,7 @@ def check(
     form: str,
     watch: bool,
     feedback: str | None,
+    seed: int,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -178,8 +182,10 @@ def check(
     with _ahead(options["device"]) as server:
         from grader import run
         from grader.feedback import told
+        from grader.seed import given
 
-        chosen = run.settings(exercise, None, limits=_insisted(options), **options)
+        named = given(seed)
+        chosen = run.settings(exercise, None, seed=named, limits=_insisted(options), **options)
         tell = telling(feedback)
         if watch:
             sys.exit(run.watched(path, chosen, form, tell, trusted=trusted, ahead=server))
@@ -292,7 +298,7 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
-@click.option("--seed", default=0, show_default=True, help="Chooses the cases.")
+@seed_option
 @click.option(
     "--minutes",
     type=click.IntRange(3, 40),
@@ -312,6 +318,7 @@ def gradescope(
     minutes: int,
     wheel: Path | None,
     feedback: str | None,
+    seed: int | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -325,8 +332,10 @@ def gradescope(
     from grader.cohort.autograder import wheel as wheels
     from grader.feedback import EVERYTHING
     from grader.points import worth
+    from grader.seed import for_grading
 
-    chosen = run.settings(slug, points, limits=_insisted(options), **options)
+    drawn = for_grading(seed)
+    chosen = run.settings(slug, points, seed=drawn, limits=_insisted(options), **options)
     tell = telling(feedback) or EVERYTHING
     plan = autograder.Plan(manifest.of(chosen, feedback=tell), trusted)
     made = wheels.own() if wheel is None else wheels.read(wheel)

@@ -19,6 +19,7 @@ from grader.report import (
     NoteRecord,
     PropertyRecord,
     Report,
+    SeedRecord,
     SubmissionRecord,
 )
 from properties import invariants
@@ -81,6 +82,8 @@ def told(report: Report, feedback: Feedback | None) -> Report:
         headcheck=report.headcheck,
         submissions=tuple(told_of(record, feedback) for record in report.submissions),
         sandbox=report.sandbox,
+        # Who has the seed can make every case.
+        seed=None if report.seed is None else SeedRecord(report.seed.kind, None),
     )
 
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+SEEDS = click.IntRange(0, 2**63 - 1)
+
 if TYPE_CHECKING:
     from grader.feedback import Feedback
 
@@ -13,6 +15,12 @@ def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """How much students are told."""
     text = "What is told: name, message, case, full, or a TOML file that says it claim by claim."
     return click.option("--feedback", metavar="LEVEL|FILE", help=text)(command)
+
+
+def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which cases a graded run has."""
+    text = "Chooses the cases; 0 are those of `check`.  [default: a secret one]"
+    return click.option("--seed", type=SEEDS, help=text)(command)
 
 
 def telling(text: str | None) -> "Feedback | None":

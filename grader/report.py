@@ -12,6 +12,7 @@ import msgspec
 
 from grader import fault
 from grader.sandbox.jail.rung import Rung
+from grader.seed import Seed
 
 LONGEST = 4000
 """how many characters of one text a report carries: a submission chooses some of them"""
@@ -176,6 +177,14 @@ class SandboxRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SeedRecord:
+    """What the cases of a run were drawn from."""
+
+    kind: str
+    value: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All verdicts of one run."""
 
@@ -183,6 +192,7 @@ class Report:
     headcheck: str
     submissions: tuple[SubmissionRecord, ...]
     sandbox: SandboxRecord | None = None
+    seed: SeedRecord | None = None
 
 
 def shortened(text: str) -> str:
@@ -200,10 +210,18 @@ def own_version() -> str:
         return "unknown (not installed)"
 
 
-def report_of(submissions: Sequence[SubmissionRecord], rung: Rung | None = None) -> Report:
+def report_of(
+    submissions: Sequence[SubmissionRecord], rung: Rung | None = None, seed: Seed | None = None
+) -> Report:
     """A report on these submissions by this version, which ran on this rung of the sandbox."""
     sandbox = None if rung is None else SandboxRecord(rung.name, rung.layers, rung.summary)
-    return Report(FORMAT, own_version(), tuple(submissions), sandbox)
+    drawn = None if seed is None else record_of(seed)
+    return Report(FORMAT, own_version(), tuple(submissions), sandbox, drawn)
+
+
+def record_of(seed: Seed) -> SeedRecord:
+    """A seed as a report holds it."""
+    return SeedRecord(seed.kind.value, seed.value)
 
 
 def to_json(report: Report) -> str:

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from grader import inference, points, render, submission
 from grader.feedback import Feedback, told
+from grader.judging.compiling import compiling
 from grader.judging.grading import Settings
-from grader.judging.script import script_of
 from grader.machine import devices, workers
 from grader.machine.workers import Elsewhere, Graded, Place, sandbox
 from grader.notebook import line_in_file
@@ -36,6 +36,7 @@ from grader.report import (
 from grader.sandbox.jail.rung import Rung
 from grader.sandbox.launch import Zygote
 from grader.sandbox.limits import Limits
+from grader.seed import Seed
 from grader.submission import NotFound, Submission, Unopened
 from grader.watch import saved, stamp
 
@@ -64,7 +65,7 @@ def settings(
     points_file: Path | None,
     *,
     device: str = "cpu",
-    seed: int = 0,
+    seed: Seed | None = None,
     limits: Mapping[str, float] | None = None,
     by_hand: bool = False,
     jobs: int | None = None,
@@ -82,7 +83,7 @@ def settings(
         exercise=None if exercise is None else inference.by_slug(exercise),
         insisted=limits or {},
         points=None if points_file is None else points.read(points_file),
-        seed=seed,
+        seed=seed or Seed(),
         device=device,
         by_hand=by_hand,
         jobs=jobs,
@@ -104,14 +105,10 @@ def grade(
     found, missing = _found(paths)
     records = [_missing(path, problem) for path, problem in missing]
     place = sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
-    if chosen.exercise is not None and (chosen.jobs or workers.fitting(len(found))) == 1:
-        # While the zygote gets warm.
-        chosen.exercise.plan(chosen.seed, chosen.device)
-        script_of(chosen.exercise, chosen.exercise.contract.slots, chosen.seed, chosen.device)
-    with place as server:
+    with compiling(found, chosen), place as server:
         for _, graded in judged(server, found, chosen):
             records.extend(graded)
-    return report_of(records, server.rung)
+    return report_of(records, server.rung, chosen.seed)
 
 
 def judged(
@@ -149,7 +146,7 @@ def watched(
                 records = [r for _, found in judged(server, [handed_in], chosen) for r in found]
                 if stamp(handed_in.path) is None:
                     continue  # it was taken away in the middle, and will be back
-                report = told(report_of(records, server.rung), telling)
+                report = told(report_of(records, server.rung, chosen.seed), telling)
                 _show_next(report, form, first=code is None)
                 code = exit_code(report)
                 click.echo("watching: save it to check it again, Ctrl-C ends", err=True)

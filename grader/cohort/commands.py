@@ -14,7 +14,7 @@ import click
 from grader.cohort import CohortError
 from grader.cohort.options import missing, opened, remark, roster_of, roster_option, store_option
 from grader.cohort.similar.command import similar
-from grader.options import feedback_option, telling
+from grader.options import SEEDS, feedback_option, telling
 
 if TYPE_CHECKING:
     from grader.feedback import Feedback
@@ -145,7 +145,7 @@ def runs(place: str) -> None:
 @store_option(required=True)
 @click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
-@click.option("--seed", type=int, help="Chooses other cases.")
+@click.option("--seed", type=SEEDS, help="Chooses other cases.")
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
 def regrade(
     run: str, place: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
@@ -159,12 +159,13 @@ def regrade(
         from grader import points as points_
         from grader.cohort import course
         from grader.cohort.regraded import shown
+        from grader.seed import given
 
         chosen = store.newest(run).manifest.settings
         if points is not None:
             chosen = replace(chosen, points=points_.read(points))
         if seed is not None:
-            chosen = replace(chosen, seed=seed)
+            chosen = replace(chosen, seed=given(seed))
         again = course.regrade(store, run, chosen, trusted=trusted)
         if not diff:
             course.adopt(store, run, again)

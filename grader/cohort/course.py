@@ -6,7 +6,7 @@ twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from grader.cohort.roster import Student
 from grader.cohort.standing import Change, Standing, changes, standings
 from grader.cohort.store import Store
 from grader.feedback import EVERYTHING, Feedback
+from grader.judging.compiling import compiling
 from grader.judging.grading import Settings
 from grader.machine.workers import Elsewhere, Place
 from grader.report import (
@@ -28,7 +29,9 @@ from grader.report import (
     SandboxRecord,
     SubmissionRecord,
     own_version,
+    record_of,
 )
+from grader.seed import Kind
 from grader.submission import Submission, Unopened
 
 
@@ -61,7 +64,10 @@ def grade(
     How much of it students are told is kept with the run, from the last command that said so.
     Raises SandboxError where submissions cannot be confined and are not trusted.
     """
-    begun = store.begin(name, manifest.of(chosen, attempts, feedback or EVERYTHING))
+    wanted = manifest.of(chosen, attempts, feedback or EVERYTHING)
+    begin = store.resume if chosen.seed.kind is Kind.SECRET else store.begin
+    begun = begin(name, wanted)
+    chosen = replace(chosen, seed=begun.manifest.drawn)
     if feedback is not None and feedback != begun.manifest.feedback:
         begun = store.describe(begun, replace(begun.manifest, feedback=feedback))
     key = begun.manifest.key
@@ -92,7 +98,8 @@ def _is_ours(record: SubmissionRecord) -> bool:
 def report(begun: Run, stored: Iterable[Stored]) -> Report:
     """A report on what is stored, by student, attempt and file."""
     records = tuple(record for each in stored for record in each.records)
-    return Report(FORMAT, begun.manifest.headcheck, records, begun.manifest.sandbox)
+    about = begun.manifest
+    return Report(FORMAT, about.headcheck, records, about.sandbox, record_of(about.drawn))
 
 
 def batched(hand_ins: Iterable[HandIn], chosen: Settings) -> list[Batch]:
@@ -136,7 +143,8 @@ def _judged(
             there[batch.submission] = batch
     if not there:
         return
-    with _place(chosen, trusted, cluster) as server:
+    ahead = compiling(list(there), chosen) if cluster is None else nullcontext()
+    with ahead, _place(chosen, trusted, cluster) as server:
         sandbox = SandboxRecord(server.rung.name, server.rung.layers, server.rung.summary)
         for handed_in, records in run.judged(server, list(there), chosen):
             batch = there[handed_in]
@@ -310,7 +318,7 @@ def replay(store: Store, name: str, student: str, *, trusted: bool) -> Replay:
     differ += ["the cases are others now"] if then.plan != now.plan else []
     return Replay(
         tuple(stored),
-        Report(FORMAT, own_version(), tuple(again), then.sandbox),
+        Report(FORMAT, own_version(), tuple(again), then.sandbox, record_of(then.drawn)),
         tuple(differ),
     )
 

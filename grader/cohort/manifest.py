@@ -21,6 +21,7 @@ from grader.cohort import CohortError
 from grader.feedback import EVERYTHING, Feedback
 from grader.judging.grading import Settings
 from grader.report import SandboxRecord, own_version
+from grader.seed import Kind, Seed, given
 
 
 class BadManifest(CohortError):
@@ -36,14 +37,17 @@ class Manifest:
     judge: str
     """digest of the source of what judges: the claims, the exercises, the grader and its sandbox"""
     plan: str
-    """digest of the cases of every claim, and of what it is worth"""
+    """digest of the public cases of every claim, and of what it is worth"""
     exercise: str | None
     """null where names and signatures told"""
     seed: int
+    """what the cases are drawn from; regrading and replaying use it again"""
     device: str
     limits: dict[str, float]
     """those that were named on the command line"""
     points: dict[str, dict[str, float]] | None
+    seed_kind: Kind | None = None
+    """who knows the seed; null in runs of versions that drew no secret ones"""
     by_hand: bool = False
     """whether torch's own attention was out of reach"""
     python: str = ""
@@ -58,9 +62,29 @@ class Manifest:
     def key(self) -> str:
         """A digest of all that a verdict depends on: with the same key and bytes it is the same."""
         decides = replace(
-            self, python="", platform="", attempts="", feedback=EVERYTHING, sandbox=None
+            self,
+            python="",
+            platform="",
+            attempts="",
+            feedback=EVERYTHING,
+            sandbox=None,
+            seed_kind=None,
         )
         return _digest(msgspec.json.encode(decides, order="deterministic"))
+
+    @property
+    def drawn(self) -> Seed:
+        """The seed, and who knows it."""
+        return given(self.seed) if self.seed_kind is None else Seed(self.seed, self.seed_kind)
+
+    def going_on(self, earlier: "Manifest") -> "Manifest":
+        """The same with the seed of an earlier run, so that everybody gets the same cases.
+
+        Not with that of a run which could draw no secret one.
+        """
+        if earlier.seed_kind is None:
+            return self
+        return replace(self, seed=earlier.seed, seed_kind=earlier.seed_kind)
 
     @property
     def settings(self) -> Settings:
@@ -73,7 +97,7 @@ class Manifest:
             exercise=None if self.exercise is None else BY_SLUG[self.exercise],
             insisted=self.limits,
             points=self.points,
-            seed=self.seed,
+            seed=self.drawn,
             device=self.device,
             by_hand=self.by_hand,
         )
@@ -88,7 +112,8 @@ def of(settings: Settings, attempts: str = "latest", feedback: Feedback = EVERYT
         judge=source(),
         plan=plan(settings),
         exercise=None if settings.exercise is None else settings.exercise.slug,
-        seed=settings.seed,
+        seed=settings.seed.value,
+        seed_kind=settings.seed.kind,
         device=settings.device,
         limits={name: float(value) for name, value in settings.insisted.items()},
         points=None if given is None else {slug: dict(groups) for slug, groups in given.items()},
@@ -101,7 +126,10 @@ def of(settings: Settings, attempts: str = "latest", feedback: Feedback = EVERYT
 
 
 def plan(settings: Settings) -> str:
-    """A digest of the cases that each claim is tried on and of what it is worth."""
+    """A digest of the cases that each claim is tried on and of what it is worth.
+
+    Of the public ones: the seed, which changes their numbers, is written down beside it.
+    """
     chosen = ALL if settings.exercise is None else (settings.exercise,)
     return _digest("\n".join(line for each in chosen for line in _lines(each, settings)).encode())
 
@@ -110,7 +138,7 @@ def _lines(exercise: Exercise, settings: Settings) -> Iterator[str]:
     worth = points.worth(exercise, settings.points)
     limits: Mapping[str, Any] = dict(exercise.limits)
     yield f"{exercise.slug} {exercise.contract.name} {sorted(limits.items())}"
-    for claim, cases in exercise.plan(settings.seed, settings.device).items():
+    for claim, cases in exercise.plan(device=settings.device).items():
         yield f"{claim.name} {claim.group.value} {worth[claim]!r}"
         yield from map(repr, cases)
 

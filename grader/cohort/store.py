@@ -42,23 +42,25 @@ class Store:
 
     def begin(self, name: str, wanted: Manifest) -> Run:
         """The newest run of that name if it has these settings, else a new one."""
+        with self._beginning(name) as (connection, newest):
+            return _begun(connection, name, wanted, newest)
+
+    def resume(self, name: str, wanted: Manifest) -> Run:
+        """The same, but with the seed that the newest run of that name has."""
+        with self._beginning(name) as (connection, newest):
+            same = wanted if newest is None else wanted.going_on(newest.manifest)
+            return _begun(connection, name, same, newest)
+
+    @contextmanager
+    def _beginning(self, name: str) -> Iterator[tuple[Connection, Run | None]]:
+        """The newest run of a name, while nobody else can begin one."""
         if not name or "/" in name:
             raise NoStore(f"{name!r}: a run's name has no slash, and is not empty")
         with self._write() as connection:
             # Two processes that begin the same run at once must not make two of it.
             if connection.dialect.name == "postgresql":
                 connection.execute(select(func.pg_advisory_xact_lock(LOCK)))
-            newest = _newest(connection, name)
-            if newest is not None and newest.manifest.key == wanted.key:
-                return newest
-            row = {
-                "name": plain(name),
-                "key": wanted.key,
-                "created": now(),
-                "manifest": manifest.encoded(wanted),
-            }
-            made = connection.execute(insert(runs).values(row).returning(runs.c.id)).scalar_one()
-            return Run(made, name, row["created"], wanted)
+            yield connection, _newest(connection, name)
 
     def describe(self, run: Run, told: Manifest) -> Run:
         """Replace what a run's manifest says beside its settings, such as its sandbox."""
@@ -211,6 +213,20 @@ class Store:
     def _write(self) -> Iterator[Connection]:
         with writing(self.engine) as connection:
             yield connection
+
+
+def _begun(connection: Connection, name: str, wanted: Manifest, newest: Run | None) -> Run:
+    """The newest run if it is what is wanted, else a new one."""
+    if newest is not None and newest.manifest.key == wanted.key:
+        return newest
+    row = {
+        "name": plain(name),
+        "key": wanted.key,
+        "created": now(),
+        "manifest": manifest.encoded(wanted),
+    }
+    made = connection.execute(insert(runs).values(row).returning(runs.c.id)).scalar_one()
+    return Run(made, name, row["created"], wanted)
 
 
 def _newest(connection: Connection, name: str) -> Run | None:

@@ -28,6 +28,7 @@ from grader.report import (
 )
 from grader.sandbox.limits import Limits
 from grader.sandbox.process import SandboxError
+from grader.seed import Seed
 from grader.submission import Submission, Unopened
 from properties.case import Case
 from properties.checking import check
@@ -47,7 +48,7 @@ class Settings:
     insisted: Mapping[str, float] = field(default_factory=dict)
     """limits that go before those of an exercise"""
     points: Points | None = None
-    seed: int = 0
+    seed: Seed = field(default_factory=Seed)
     device: str = "cpu"
     by_hand: bool = False
     """whether torch's own attention is out of reach in every exercise that does not ask for it"""
@@ -218,7 +219,7 @@ def judge(
         session.close()
         bench.forget()
 
-    return verdicts_on(bench, exercise, one, afresh, settings.seed, settings.device, watch)
+    return verdicts_on(bench, exercise, one, afresh, settings.seed.value, settings.device, watch)
 
 
 def _verdict(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:

@@ -6,6 +6,7 @@ after another, noted instead of sent. Stacked questions share a request along th
 
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -133,16 +134,28 @@ def answered(bench: Bench, exercise: Exercise, seed: int = 0, device: str = "cpu
     return Answers(bench, script, exercise.plan(seed, device), found)
 
 
-@functools.lru_cache(maxsize=64)
 def script_of(exercise: Exercise, slots: tuple[Slot, ...], seed: int, device: str) -> Script:
-    """The script of an exercise, for definitions that keep their parameters in these places."""
-    key = shelf.key_of(exercise.slug, slots, seed, device)
-    script = shelf.take(key, exercise.properties)
-    if script is None:
+    """The script of an exercise, for definitions that keep their parameters in these places.
+
+    Threads and processes that want the same one at once share it.
+    """
+    with _lock_of(exercise, slots, seed, device):
+        return _script_of(exercise, slots, seed, device)
+
+
+@functools.lru_cache(maxsize=64)
+def _lock_of(*wanted: object) -> threading.Lock:
+    return threading.Lock()
+
+
+@functools.lru_cache(maxsize=64)
+def _script_of(exercise: Exercise, slots: tuple[Slot, ...], seed: int, device: str) -> Script:
+    def made() -> Script:
         contract = replace(exercise.contract, name=NAMELESS, slots=slots)
-        script = compiled(contract, exercise.plan(seed, device))
-        shelf.put(key, script)
-    return script
+        return compiled(contract, exercise.plan(seed, device))
+
+    key = shelf.key_of(exercise.slug, slots, seed, device)
+    return shelf.shared(key, exercise.properties, made)
 
 
 def compiled(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> Script:

@@ -5,6 +5,7 @@ where a definition keeps its weights; all of that is in the name of its file, so
 never out of date. Files are frames of the wire, data without code, in the cache folder of whoever
 runs the grader (`$XDG_CACHE_HOME/headcheck`, else `~/.cache/headcheck`), out of reach of what runs
 in the sandbox. A file that cannot be read is made again; where none can be written, none is kept.
+The workers of a run share the scripts of its seed here.
 """
 
 import contextlib
@@ -13,8 +14,10 @@ import hashlib
 import os
 import platform
 import struct
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,69 @@ from properties.rehearsal import Key
 ROOMS = ("reference", "properties", "exercises", "grader")
 KEPT = 64
 """so many scripts are kept, the ones used last"""
+ROOM = 256 << 20
+"""so many bytes they may take together: every graded run leaves those of its own seed"""
+NEW, LOCK = ".new", ".lock"
+"""the ends of what a script is written under, and of what is locked while it is compiled"""
+STALE_S = 3600.0
+"""after so long nobody is still writing, or compiling"""
+PATIENCE_S = 10.0
+"""how long one process waits for another that compiles the same script; on one core it takes one"""
+POLL_S = 0.02
+
+
+def shared(key: str, claims: Iterable[Property], make: Callable[[], Script]) -> Script:
+    """The script of this key, as it is on disk, or made and put there.
+
+    Of several processes that want the same one at once, one makes it and the others wait.
+    """
+    claims = tuple(claims)
+    script = take(key, claims)
+    if script is not None:
+        return script
+    with _alone(key):
+        script = take(key, claims)
+        if script is None:
+            script = make()
+            put(key, script)
+    return script
+
+
+@contextlib.contextmanager
+def _alone(key: str) -> Iterator[None]:
+    """Be the only process in here for this key, as far as files can be locked on this machine.
+
+    A process that dies gives up its lock; of one that was stopped nobody waits for the end.
+    """
+    try:
+        place = _made_folder() / f"{key}{LOCK}"
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except (OSError, RuntimeError):
+        yield
+        return
+    try:
+        limit = time.monotonic() + PATIENCE_S
+        while not _locked(descriptor) and time.monotonic() < limit:
+            time.sleep(POLL_S)
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Whether the file is locked for this process now, or cannot be locked here at all."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def take(key: str, claims: Iterable[Property]) -> Script | None:
@@ -47,15 +113,40 @@ def take(key: str, claims: Iterable[Property]) -> Script | None:
 def put(key: str, script: Script) -> None:
     """Keep a script, and drop those that nobody has used for longest."""
     with contextlib.suppress(OSError, RuntimeError):
-        place = folder()
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, made = tempfile.mkstemp(dir=place)
+        place = _made_folder()
+        descriptor, made = tempfile.mkstemp(dir=place, suffix=NEW)
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(_encoded(script))
         Path(made).replace(place / f"{key}.script")
-        there = sorted(place.glob("*.script"), key=lambda path: path.stat().st_mtime)
-        for old in there[:-KEPT]:
-            old.unlink()
+        for old in _superfluous(place):
+            old.unlink(missing_ok=True)
+
+
+def _superfluous(place: Path) -> Iterator[Path]:
+    """Scripts for which there is no room, and what processes left that were killed."""
+    there = [(status.st_mtime, status.st_size, path) for path, status in _files(place)]
+    scripts = sorted((row for row in there if row[2].suffix == ".script"), reverse=True)
+    taken = 0
+    for number, (_, size, path) in enumerate(scripts):
+        taken += size
+        if number and (number >= KEPT or taken > ROOM):
+            yield path
+    for changed, _, path in there:
+        if path.suffix in (NEW, LOCK) and changed < time.time() - STALE_S:
+            yield path
+
+
+def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for path in place.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process drops some, too
+            yield path, path.lstat()
+
+
+def _made_folder() -> Path:
+    """The folder, which nobody else may read. Raises OSError, RuntimeError."""
+    place = folder()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
 
 
 def key_of(*parts: object) -> str:

@@ -15,6 +15,7 @@ from grader.jupyter.live import Live, Text, text_of
 from grader.jupyter.progress import Progress
 from grader.jupyter.untouched import untouched
 from grader.report import SubmissionRecord, report_of
+from grader.seed import given
 from grader.submission import Submission
 
 HARDLY_MORE = 3
@@ -61,7 +62,7 @@ def check(made: object, exercise: str | None = None, *, seed: int = 0) -> Checke
     """Judge a class or a function that is defined here; the result shows itself in a notebook.
 
     The exercise is told from name and arguments, unless it is named. What else an exercise needs
-    is taken from where `check` is called. `seed` chooses the cases; graders use 0.
+    is taken from where `check` is called. `seed` chooses the cases; 0 are the public ones.
 
     Raises CannotCheck, with what to write instead; Stopped when it is interrupted.
     """
@@ -91,7 +92,7 @@ def checked(
 def _judged(
     namespace: Mapping[str, Any], text: Text, target: Target, seed: int, progress: Progress
 ) -> SubmissionRecord:
-    settings = Settings(exercise=target.exercise, seed=seed)
+    settings = Settings(exercise=target.exercise, seed=given(seed))
     limits = settings.limits_for(target.exercise)
     reading = Session(Live(namespace, text), text.data, text.kind, limits)
     handed_in = Submission(Path(text.shown), text.shown, target.name)

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from grader.render.harmless import one_line
 from grader.render.pictures import pictures
-from grader.render.view import tally, view
+from grader.render.view import cases, tally, view
 from grader.report import Report, SubmissionRecord
 
 SYMBOLS = {
@@ -76,6 +76,7 @@ def _rendered(template: str, report: Report, **shown: object) -> str:
         .render(
             version=one_line(report.headcheck),
             sandbox=one_line(report.sandbox.summary) if report.sandbox else "",
+            cases=cases(report.seed) if report.seed else "",
             tally=tally([record.status for record in report.submissions]),
             **shown,
         )

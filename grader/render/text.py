@@ -9,7 +9,7 @@ from rich.text import Text
 
 from grader.render.harmless import one_line
 from grader.render.seen import sentences
-from grader.render.view import Diagnosis, Group, Remark, Trouble, View, tally, view
+from grader.render.view import Diagnosis, Group, Remark, Trouble, View, cases, tally, view
 from grader.report import Report
 from properties.violation import Status
 
@@ -61,6 +61,8 @@ def _lines(report: Report) -> Iterator[Line]:
     if report.sandbox is not None:
         yield Line("")
         yield Line(f"sandbox: {one_line(report.sandbox.summary)}")
+    if report.seed is not None:
+        yield Line(f"cases: {cases(report.seed)}")
 
 
 def _submission(shown: View) -> Iterator[Line]:

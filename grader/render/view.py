@@ -15,8 +15,10 @@ from grader.report import (
     Excerpt,
     NoteRecord,
     PropertyRecord,
+    SeedRecord,
     SubmissionRecord,
 )
+from grader.seed import Kind
 from properties.violation import Status, place
 
 BECAUSE = "because this did not hold: "
@@ -179,6 +181,18 @@ def tally(statuses: Sequence[str]) -> str:
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
     total = f"{len(statuses)} submission{'s' * (len(statuses) != 1)}"
     return f"{total}: {listed}" if listed else total
+
+
+KNOWN = {
+    Kind.PUBLIC: "the public ones, as in every check",
+    Kind.GIVEN: "of a seed that was given",
+    Kind.SECRET: "of a secret seed",
+}
+
+
+def cases(seed: SeedRecord) -> str:
+    """Who knows the cases. Never the seed itself: students read this, and it may be used again."""
+    return KNOWN[Kind(seed.kind)]
 
 
 def _diagnosis(found: Sequence[DiagnosisRecord]) -> Diagnosis | None:

@@ -26,6 +26,7 @@ from grader.report import (
     PropertyRecord,
     Report,
     SandboxRecord,
+    SeedRecord,
     SubmissionRecord,
     WeightsEvidence,
     exit_code,
@@ -35,6 +36,7 @@ from grader.report import (
 )
 from grader.sandbox.jail.rung import HOLDS, Rung
 from grader.sandbox.worker.reading import Remark
+from grader.seed import Kind, secret
 from properties.case import Case
 from properties.trial import Trial
 from properties.violation import Status
@@ -49,6 +51,7 @@ RECORDS = (
     NoteRecord,
     ErrorRecord,
     SandboxRecord,
+    SeedRecord,
     DiagnosisRecord,
     Evidence,
     WeightsEvidence,
@@ -164,6 +167,7 @@ def a_report() -> Report:
     return report_of(
         [judged, SubmissionRecord("b", "b", None, None, 0, 0, "not_tried", 0, error=error)],
         Rung("B", ("landlock", "seccomp")),
+        secret(),
     )
 
 
@@ -203,6 +207,7 @@ def test_the_words_are_those_of_the_code() -> None:
     ended_badly = {"crashed", "timed_out", "out_of_memory", fault.KIND}
     assert words("Errors") == said(Report, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
     assert {row[0].strip("`") for row in table("Rungs")} == set(HOLDS)
+    assert words("Kinds of seeds") == {kind.value for kind in Kind}
     used = {s["error"]["kind"] for s in json.loads(example())["submissions"] if s["error"]}
     assert used <= words("Errors")
 

@@ -18,7 +18,8 @@ from grader.feedback import (
     told,
     told_of,
 )
-from grader.render import text
+from grader.render import html, text
+from grader.render.view import KNOWN
 from grader.report import (
     Counterexample,
     DiagnosisRecord,
@@ -27,10 +28,12 @@ from grader.report import (
     Excerpt,
     NoteRecord,
     PropertyRecord,
+    SeedRecord,
     SubmissionRecord,
     report_of,
     to_json,
 )
+from grader.seed import Seed, given, secret
 from properties import invariants
 from properties.property import Group, Verdict
 from properties.violation import IN_WORDS, Kind, Status, SubmissionFailed, Violation
@@ -356,3 +359,22 @@ def test_what_is_neither_a_level_nor_a_file_is_said() -> None:
     assert str(caught.value) == expected
     with pytest.raises(BadFeedback, match=r"none\.toml: cannot be read: No such file"):
         read("none.toml")
+
+
+@pytest.mark.parametrize("level", [Level.NAME, Level.MESSAGE, Level.CASE])
+def test_the_seed_is_told_at_no_level_but_the_last(level: Level) -> None:
+    drawn = secret()
+    report = report_of([record(CLAIM)], None, drawn)
+    shown = told(report, Feedback(level))
+    assert shown.seed == SeedRecord("secret", None)
+    assert str(drawn.value) not in to_json(shown)
+    assert str(drawn.value) in to_json(told(report, EVERYTHING))
+
+
+@pytest.mark.parametrize("drawn", [Seed(), given(987654321), secret()], ids=lambda seed: seed.kind)
+def test_text_and_pages_say_which_kind_of_seed_and_never_the_number(drawn: Seed) -> None:
+    report = report_of([record(CLAIM)], None, drawn)
+    pages = [html.index(report), html.whole(report), html.page(report.submissions[0], report)]
+    for shown in (text.render(report), *pages):
+        assert f"cases: {KNOWN[drawn.kind]}" in shown
+        assert drawn.value < 10 or str(drawn.value) not in shown

@@ -20,6 +20,7 @@ from grader.report import (
     SubmissionRecord,
 )
 from grader.sandbox.jail.rung import Rung
+from grader.seed import Kind, Seed
 from grader.submission import Submission
 from tests.grader.cohort.gradebooks import Record, odd_course
 from tests.grader.cohort.postgresql import Missing, started
@@ -79,11 +80,13 @@ class Judge:
     def __init__(self, record: Record, log: Path) -> None:
         self.record = record
         self.log = log
+        self.seeds: set[Seed] = set()
 
     def judged(
         self, server: object, found: Sequence[Submission], chosen: Settings
     ) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
-        bonus = 0.0 if chosen.seed == 0 else -50.0
+        self.seeds.add(chosen.seed)
+        bonus = -50.0 if chosen.seed.kind is Kind.GIVEN else 0.0
         for each in found:
             text = each.path.read_text()
             with self.log.open("a") as log:

@@ -26,6 +26,7 @@ from grader.cohort.autograder.__main__ import _results, main
 from grader.cohort.autograder.wheel import NoWheel, Wheel, own, packed, pinned, read
 from grader.feedback import Feedback, Level
 from grader.inference import NoTarget
+from grader.seed import Kind, given
 
 EXERCISE = BY_SLUG["simplified_attention"]
 RIGHT = EXERCISE.solution
@@ -112,8 +113,10 @@ def valid(results: dict[str, Any]) -> bool:
 
 
 def test_the_archive_holds_what_gradescope_asks_for(wheel: Wheel) -> None:
-    made = pack.archive(plan_of(seed=7), wheel, 20)
-    assert made == pack.archive(plan_of(seed=7), wheel, 20), "the same bytes for the same settings"
+    made = pack.archive(plan_of(seed=given(7)), wheel, 20)
+    assert made == pack.archive(plan_of(seed=given(7)), wheel, 20), (
+        "the same bytes for the same settings"
+    )
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         modes = {each.filename: each.external_attr >> 16 for each in archive.infolist()}
         assert set(modes) == {
@@ -185,6 +188,7 @@ def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
     with zipfile.ZipFile(out) as archive:
         plan = decoded(archive.read("plan.json"))
     assert plan.trusted and plan.manifest.limits == {"wall_s": 9.0}
+    assert plan.manifest.drawn.kind is Kind.SECRET and plan.manifest.seed
     assert plan.manifest.feedback.level is Level.MESSAGE
     done = CliRunner().invoke(cli, ["gradescope", "no_such", out, "--wheel", str(path)])
     assert isinstance(done.exception, NoTarget)

@@ -21,7 +21,8 @@ from grader.cohort.intake import Wanted, gathered
 from grader.cohort.records import Override
 from grader.cohort.store import opened
 from grader.judging.grading import Settings
-from grader.report import Report, own_version, to_json, without_seconds
+from grader.report import Report, SeedRecord, own_version, to_json, without_seconds
+from grader.seed import Kind, Seed, given, secret
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 
@@ -72,6 +73,56 @@ def test_only_what_changed_is_judged_again(place: str, folder: Path, judge: Any)
     assert scores(place)["bob"] == 100.0 and scores(place)["ida"] == 50.0
     graded(place, folder, chosen=replace(SETTINGS, insisted={"wall_s": 9.0}))
     assert len(judge.judgings) == 10
+
+
+def test_a_run_draws_a_secret_seed_once_and_goes_on_with_it(
+    place: str, folder: Path, judge: Any
+) -> None:
+    def again(**changes: Any) -> Seed:
+        graded(place, folder, chosen=replace(SETTINGS, seed=secret(), **changes))
+        with opened(place) as store:
+            return store.newest("week 1").manifest.drawn
+
+    first = again()
+    assert first.kind is Kind.SECRET
+    assert again() == first and len(judge.judgings) == 4
+    assert again(insisted={"wall_s": 9.0}) == first, "other settings, the same cases"
+    with opened(place) as store:
+        chosen = store.newest("week 1").manifest.settings
+        assert course.regrade(store, "week 1", chosen, trusted=False).changes == []
+        assert chosen.seed == first and len(judge.judgings) == 8
+        assert course.replay(store, "week 1", "bob", trusted=False).same
+    assert judge.seeds == {first}
+
+
+def test_a_seed_that_is_named_is_another_run_and_the_next_one_goes_on_with_it(
+    place: str, folder: Path, judge: Any
+) -> None:
+    for chosen in (secret(), given(5), secret()):
+        report = graded(place, folder, chosen=replace(SETTINGS, seed=chosen))
+    assert report.seed == SeedRecord("given", 5)
+    with opened(place) as store:
+        assert [run.manifest.seed_kind for run in store.runs()] == [Kind.SECRET, Kind.GIVEN]
+
+
+def test_a_run_of_before_there_were_secret_seeds_is_begun_anew(
+    place: str, folder: Path, judge: Any
+) -> None:
+    old = replace(manifest.of(SETTINGS), seed_kind=None)
+    text = manifest.encoded(old).replace('"seed_kind":null,', "")
+    assert "seed_kind" not in text and manifest.decoded(text) == old
+    assert manifest.decoded(text).drawn == Seed()
+    with opened(place, create=True) as store:
+        store.begin("week 1", old)
+    report = graded(place, folder, chosen=replace(SETTINGS, seed=secret()))
+    assert report.seed and report.seed.kind == "secret"
+
+
+def test_two_that_begin_a_run_at_once_have_one_seed(place: str) -> None:
+    wanted = [manifest.of(replace(SETTINGS, seed=secret())) for _ in range(2)]
+    with opened(place, create=True) as one, opened(place) as other:
+        begun = [one.resume("week 1", wanted[0]), other.resume("week 1", wanted[1])]
+        assert begun[0] == begun[1] and len(one.runs()) == 1
 
 
 def test_the_same_bytes_of_several_are_judged_once(place: str, folder: Path, judge: Any) -> None:
@@ -207,7 +258,7 @@ def test_a_regrade_shows_first_and_changes_nothing(place: str, folder: Path, jud
     before = scores(place)
     with opened(place) as store:
         store.override(Override("week 1", "ada", "causal_weights", 99.0, "", "prof"))
-        other = replace(SETTINGS, seed=1)  # for the judge of these tests: 50 points fewer
+        other = replace(SETTINGS, seed=given(1))  # for the judge of these tests: 50 points fewer
         again = course.regrade(store, "week 1", other, trusted=False)
         assert [(c.student, c.before, c.after, c.overridden) for c in again.changes] == [
             ("ada", 100.0, 50.0, True),

@@ -20,6 +20,7 @@ from grader.cohort.standing import changes, standings
 from grader.cohort.store import Store, opened
 from grader.judging.grading import Settings
 from grader.report import ErrorRecord, SubmissionRecord
+from grader.seed import given
 
 Record = Callable[..., SubmissionRecord]
 SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])
@@ -272,7 +273,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 def test_all_that_decides_a_verdict_is_in_the_key() -> None:
     base = manifest.of(SETTINGS)
     others = [
-        replace(SETTINGS, seed=1),
+        replace(SETTINGS, seed=given(1)),
         replace(SETTINGS, exercise=None),
         replace(SETTINGS, exercise=BY_SLUG["causal_weights"]),
         replace(SETTINGS, points={"linear_layer": {"values": 1.0}}),
@@ -287,7 +288,7 @@ def test_all_that_decides_a_verdict_is_in_the_key() -> None:
 
 def test_a_manifest_gives_its_settings_back() -> None:
     chosen = replace(
-        SETTINGS, seed=7, insisted={"call_s": 2.0}, points={"linear_layer": {"values": 1}}
+        SETTINGS, seed=given(7), insisted={"call_s": 2.0}, points={"linear_layer": {"values": 1}}
     )
     told = manifest.decoded(manifest.encoded(manifest.of(chosen)))
     assert told.settings == chosen

@@ -17,6 +17,7 @@ from grader.cohort.store import opened
 from grader.feedback import EVERYTHING, Feedback, Level
 from grader.judging.grading import Settings
 from grader.report import SubmissionRecord
+from grader.seed import given
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 WEEK = "week 1"
@@ -59,7 +60,7 @@ def test_the_last_word_counts_and_regrading_keeps_it(place: str, folder: Path) -
     graded(place, folder, EXAM)
     graded(place, folder, Feedback(Level.MESSAGE))
     with opened(place) as store:
-        chosen = replace(SETTINGS, seed=1)
+        chosen = replace(SETTINGS, seed=given(1))
         regraded = course.regrade(store, WEEK, chosen, trusted=False)
         course.adopt(store, WEEK, regraded)
         assert store.newest(WEEK).manifest.feedback == Feedback(Level.MESSAGE)

@@ -17,6 +17,7 @@ from grader.judging.grading import Settings, certain, grade
 from grader.judging.subject import of_namespace
 from grader.report import SubmissionRecord, report_of, to_json
 from grader.sandbox.limits import Limits
+from grader.seed import given
 from grader.submission import find
 from properties.invariants.dropout import EXTRA
 from properties.invariants.values import it_equals_the_equation
@@ -215,7 +216,7 @@ def test_another_seed_asks_other_questions_and_reaches_the_same_verdict(
     [handed_in] = find([str(path)])
     cases: list[Sequence[str | None]] = []
     for seed in (0, 1):
-        [record] = grade(sandbox.server, handed_in, Settings(seed=seed))
+        [record] = grade(sandbox.server, handed_in, Settings(seed=given(seed)))
         assert record.status == "failed"
         cases.append([p.case for p in record.properties])
     assert cases[0] != cases[1]

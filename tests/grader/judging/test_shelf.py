@@ -1,6 +1,8 @@
 """Scripts on disk: what was written is read, and what cannot be read is as good as not there."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,3 +90,72 @@ def test_the_ones_used_last_are_kept(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_the_key_tells_seeds_and_places_apart() -> None:
     keys = {shelf.key_of("causal_attention", (), seed, "cpu") for seed in (0, 1)}
     assert len(keys | {shelf.key_of("causal_weights", (), 0, "cpu")}) == 3
+
+
+def test_there_is_a_bound_on_their_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.put("a", SCRIPT)
+    size = (folder / "a.script").stat().st_size
+    os.utime(folder / "a.script", (1, 1))
+    monkeypatch.setattr(shelf, "ROOM", 2 * size)
+    for age, name in enumerate("bcd", 2):
+        shelf.put(name, SCRIPT)
+        os.utime(folder / f"{name}.script", (age, age))
+    assert {path.stem for path in folder.iterdir()} == {"c", "d"}
+    monkeypatch.setattr(shelf, "ROOM", 1)
+    shelf.put("e", SCRIPT)
+    assert [path.stem for path in folder.iterdir()] == ["e"], "the newest is of use in any case"
+
+
+def test_what_killed_processes_left_is_dropped_and_what_others_write_is_not(folder: Path) -> None:
+    folder.mkdir()
+    for name in ("old.new", "old.lock", "young.new", "young.lock"):
+        (folder / name).touch()
+    for name in ("old.new", "old.lock"):
+        os.utime(folder / name, (1, 1))
+    shelf.put("a", SCRIPT)
+    assert {path.name for path in folder.iterdir()} == {"a.script", "young.new", "young.lock"}
+
+
+def test_several_that_want_the_same_one_at_once_make_it_once(folder: Path) -> None:
+    begun, others, made = threading.Event(), threading.Event(), []
+
+    def make() -> Script:
+        made.append(1)
+        begun.set()
+        assert others.wait(60)
+        return SCRIPT
+
+    def want(_: int) -> Script:
+        return shelf.shared("a", EXERCISE.properties, make)
+
+    # Files are locked by who opened them, so threads stand for processes.
+    with ThreadPoolExecutor(3) as threads:
+        waiting = threads.map(want, range(3))
+        assert begun.wait(60)
+        others.set()
+        assert all(alike(each, SCRIPT) for each in waiting)
+    assert made == [1]
+    assert [path.name for path in folder.iterdir()] == ["a.script"], "no lock is left over"
+
+
+def test_nobody_waits_for_ever(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "PATIENCE_S", 0.05)
+    with shelf._alone("a"):  # by somebody who was stopped
+        assert alike(shelf.shared("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
+
+
+def test_a_lock_of_a_process_that_died_stops_nobody(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "PATIENCE_S", 1e9)
+    folder.mkdir()
+    (folder / "a.lock").touch()
+    assert alike(shelf.shared("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
+
+
+def test_where_no_lock_can_be_made_it_is_made_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert alike(shelf.shared("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
