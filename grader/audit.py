@@ -24,6 +24,7 @@ from exercises import BY_SLUG, Exercise
 from exercises.mutants import equivalents, mutants
 from grader.judging.script import verdicts_on
 from grader.judging.subject import of_namespace
+from properties.bank import PUBLIC
 from properties.case import Case
 from properties.checking import first_trouble
 from properties.property import Property, Verdict
@@ -171,11 +172,12 @@ def audit(exercises: Sequence[Exercise], wanted: Iterable[Answer], jobs: int) ->
 def _all_judged(wanted: Sequence[Answer], jobs: int) -> Iterable[Judged]:
     # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
         yield from pool.map(judge, wanted, chunksize=4)
 
 
-def _begin() -> None:
+def begin() -> None:
+    """Prepare a process for judging answers, whatever they do."""
     torch.set_num_threads(1)
     gc.freeze()
     # Some wrong answers ask for as much memory as there is.
@@ -186,8 +188,8 @@ def _begin() -> None:
     os.dup2(nowhere, 2)
 
 
-def judge(answer: Answer) -> Judged:
-    """Judge one answer, in this process."""
+def judge(answer: Answer, seed: int = PUBLIC) -> Judged:
+    """Judge one answer on the cases of a seed, in this process."""
     gc.collect()  # what was judged before hangs together in circles, with all of its tensors
     exercise = BY_SLUG[answer.exercise]
     bench = Bench(of_namespace(_loaded(answer)), exercise.contract)
@@ -204,7 +206,7 @@ def judge(answer: Answer) -> Judged:
         bench.forget()
 
     began = time.process_time()
-    verdicts = verdicts_on(bench, exercise, timed, afresh)
+    verdicts = verdicts_on(bench, exercise, timed, afresh, seed)
     seconds[TOGETHER] = time.process_time() - began - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
     return Judged(

@@ -1,0 +1,124 @@
+"""Does a student's check agree with the grade? `python -m benchmarks.agreement [SEEDS [NAME ...]]`.
+
+Every answer kept beside the exercises is judged on the public cases, as `check` does, and on those
+of so many secret seeds (20), as `grade` does. A NAME is an exercise, or an exercise and a kind of
+answers: `causal_attention/right`. Says which claims come to another verdict under a seed, and what
+that is worth. Answers run in processes beside this one, JOBS of them (an environment variable; 1 if
+it is not set), without a sandbox. Ends with 1 where a right answer lost a claim.
+"""
+
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from exercises import ALL, BY_SLUG
+from grader import points
+from grader.audit import Answer, Judged, answers, begin, judge
+from grader.seed import secret
+
+SEEDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One answer, judged on the public cases and on others."""
+
+    public: Judged
+    others: tuple[Judged, ...]
+    seconds: float
+
+    @property
+    def changed(self) -> Counter[str]:
+        """Under how many seeds each claim came to another verdict."""
+        return Counter(
+            name for other in self.others for name in set(lost(other)) ^ set(lost(self.public))
+        )
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """What it is worth: on the public cases, and on the others."""
+        return tuple(score(each) for each in (self.public, *self.others))
+
+    @property
+    def states(self) -> set[bool]:
+        """Whether it passed, on any of the cases."""
+        return {not lost(each) for each in (self.public, *self.others)}
+
+
+def lost(judged: Judged) -> tuple[str, ...]:
+    """The claims that earned nothing for themselves."""
+    return (*judged.broken, *judged.not_tried)
+
+
+def score(judged: Judged) -> float:
+    """The points, as in `grader.points`."""
+    if judged.earns_nothing:
+        return 0.0
+    worth = points.worth(BY_SLUG[judged.answer.exercise], None)
+    return round(sum(p for claim, p in worth.items() if claim.name not in lost(judged)), 2)
+
+
+def compared(answer: Answer, seeds: Sequence[int]) -> Compared:
+    """Judge an answer under the public seed and under these."""
+    began = time.process_time()
+    others = tuple(judge(answer, seed) for seed in seeds)
+    return Compared(judge(answer), others, time.process_time() - began)
+
+
+def main() -> int:
+    """Compare all, say what differs."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
+    named = sys.argv[2:] or [exercise.slug for exercise in ALL]
+    seeds = tuple(secret().value for _ in range(count))
+    wanted = [answer for name in named for answer in _answers(*name.split("/"))]
+    spawned = multiprocessing.get_context("spawn")
+    print(f"{len(wanted)} answers, {count} seeds: {seeds}", flush=True)
+    found = []
+    with ProcessPoolExecutor(
+        int(os.environ.get("JOBS", "1")), mp_context=spawned, initializer=begin
+    ) as pool:
+        for each in pool.map(partial(compared, seeds=seeds), wanted):
+            found.append(each)
+            _tell(each)
+            print(f"{len(found)} of {len(wanted)}", file=sys.stderr, flush=True)
+    return _summarise(found)
+
+
+def _answers(slug: str, kind: str = "") -> list[Answer]:
+    return [answer for answer in answers(BY_SLUG[slug]) if kind in ("", answer.kind)]
+
+
+def _tell(each: Compared) -> None:
+    """What differs, for one answer."""
+    answer = each.public.answer
+    if each.changed:
+        listed = ", ".join(f"{name} ({times})" for name, times in each.changed.items())
+        low, high = min(each.scores), max(each.scores)
+        print(
+            f"{answer.exercise}/{answer.kind}/{answer.name}: public {each.scores[0]:g}, "
+            f"others {low:g} to {high:g}: {listed}",
+            flush=True,
+        )
+
+
+def _summarise(found: Sequence[Compared]) -> int:
+    right = [each for each in found if not each.public.answer.is_wrong]
+    wrong = [each for each in found if each.public.answer.is_wrong]
+    accused = [each for each in right if each.states != {True}]
+    for label, group in (("right", right), ("wrong", wrong)):
+        status = sum(len(each.states) > 1 for each in group)
+        score_ = sum(len(set(each.scores)) > 1 for each in group)
+        claims = sum(bool(each.changed) for each in group)
+        print(f"{label}: {len(group)}; other status {status}, points {score_}, claims {claims}")
+    print(f"{sum(each.seconds for each in found):.0f} s of processor time")
+    return 1 if accused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
