@@ -8,8 +8,8 @@ Theory of operation
     the answer can be compared with the one from here.
 
     A GPU takes nothing from the CPU but numbers (tensors without an axis), indices of a tensor over
-    there, and copies. In a mask that is kept as an attribute it takes indices, too; that this
-    stayed behind is noted, not refused.
+    there, and copies. An index that was kept, as an attribute say, did not move along: the call
+    goes on as on a GPU, and the index is named in `unmoved`.
 """
 
 import contextlib
