@@ -17,9 +17,9 @@ from pathlib import Path
 import nbformat
 
 from benchmarks import spending
-from benchmarks.costly import OTHERS, SIX
 from benchmarks.peers.classroom import classroom
 from benchmarks.spending import ROOT, Command, Spent
+from tests.hostile.costly import OTHERS, SIX
 
 STUDENTS = 20
 TIMES, MORE_S = 1.5, 20.0

@@ -101,7 +101,7 @@ def test_full_disk_is_held_against_no_archive(
     with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
         archive.writestr("ada.py", RIGHT)
 
-    def fail(self: object, source: object, target: object) -> None:
+    def fail(*given: object) -> None:
         raise NO_SPACE
 
     monkeypatch.setattr(unpack.Unpacker, "_copy", fail)
@@ -195,7 +195,8 @@ def limited() -> None:
 
 
 def test_starter_that_could_not_be_written_is_not_in_the_way(tmp_path: Path) -> None:
-    start = [sys.executable, "-m", "grader", "start", "causal_attention", str(tmp_path)]
+    # -B: Python would cut off the bytecode that it keeps, too, and stumble over it ever after.
+    start = [sys.executable, "-B", "-m", "grader", "start", "causal_attention", str(tmp_path)]
     ran = subprocess.run(start, preexec_fn=limited, capture_output=True, text=True, check=False)
     path = tmp_path / "causal_attention.ipynb"
     assert (ran.returncode, ran.stderr) == (2, f"headcheck: {path}: File too large\n")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from torch import Tensor
 
-from benchmarks.costly import HONEST, SIX
 from exercises import BY_SLUG
 from grader.judging import grading
 from grader.judging.budget import Budget, UsedUp
@@ -18,6 +17,7 @@ from grader.sandbox.pace import NOTHING, Took
 from grader.sandbox.process import TooSlow
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
+from tests.hostile.costly import HONEST, SIX
 
 if TYPE_CHECKING:
     from tests.grader.conftest import Grade
