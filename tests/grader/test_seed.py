@@ -92,7 +92,7 @@ def shares(report: Report) -> dict[str, float]:
 
 
 def test_it_passes_a_check_and_is_worth_nothing_in_a_grade(folder: Path) -> None:
-    # It has no numbers for another device, which is a claim of its own; all else is learnt by heart.
+    # It has no numbers for another device, which is one claim; all else is learnt by heart.
     assert shares(reported("check", folder / "eve.py"))["eve"] > 0.97
     assert shares(reported("grade", folder)) == {"ada": 1.0, "eve": 0.0}
     assert shares(reported("grade", folder / "eve.py", "--seed", 0))["eve"] > 0.97
