@@ -1,6 +1,6 @@
 """How long one file holds up a class: `python -m benchmarks.held_up [--all] [--jobs N] [NAME ...]`.
 
-Grades a class of twenty, and the same class with each costly file of `tests/hostile/costly.py` added
+Grades a class of twenty, and the same class with each file of `tests/hostile/costly.py` added
 in turn, as whole processes. A class with one may take 1.5 times as long as without, and 20 s more;
 one that takes longer is marked, and the exit code is 1. Names choose files; --all takes those that
 try to get around the limits, too. The class without is measured before and after, because the load
