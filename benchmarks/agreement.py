@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from exercises import ALL, BY_SLUG
-from grader import points
-from grader.audit import Answer, Judged, answers, begin, judge
+from grader.audit.matrix import Answer, Judged, answers, begin, judge
+from grader.report import points
 from grader.seed import secret
 
 SEEDS = 20
@@ -57,7 +57,7 @@ def lost(judged: Judged) -> tuple[str, ...]:
 
 
 def score(judged: Judged) -> float:
-    """The points, as in `grader.points`."""
+    """The points, as in `grader.report.points`."""
     if judged.earns_nothing:
         return 0.0
     worth = points.worth(BY_SLUG[judged.answer.exercise], None)

@@ -22,11 +22,11 @@ from pathlib import Path
 from benchmarks.kills import answers
 from benchmarks.spending import ROOT
 from exercises import BY_SLUG
-from grader.cohort.cluster import Cluster
-from grader.judging.grading import Settings
-from grader.machine.workers import judged
-from grader.report import SubmissionRecord
-from grader.submission import Submission, find
+from grader.course.cluster import Cluster
+from grader.grading.grade import Settings
+from grader.grading.worker_pool import judged
+from grader.reading.submission import Submission, find
+from grader.report.records import SubmissionRecord
 
 SUBMISSIONS, ROUNDS = 100, 3
 START_S = 120.0

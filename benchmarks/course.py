@@ -18,13 +18,14 @@ from typing import TypeVar
 
 from exercises import BY_SLUG
 from grader import run
-from grader.cohort import course, dashboard, manifest
-from grader.cohort.decisions import results
-from grader.cohort.export import FORMATS, Gradebook, export
-from grader.cohort.intake import Wanted, gathered
-from grader.cohort.store import Store, opened
-from grader.judging.grading import Settings
-from grader.report import SubmissionRecord
+from grader.course import dashboard, grading
+from grader.course.export import FORMATS, Gradebook, export
+from grader.course.intake.gather import Wanted, gathered
+from grader.course.result_lookup import results
+from grader.course.store import manifest
+from grader.course.store.store import Store, opened
+from grader.grading.grade import Settings
+from grader.report.records import SubmissionRecord
 
 SUBMISSIONS = 2000
 SLUG = "multi_head_attention"
@@ -75,7 +76,7 @@ def stored(
     """What grading does, but for the judging."""
     begun = store.begin("course", manifest.of(settings))
     with gathered([str(archive)], Wanted()) as intake:
-        batches = course.batched(intake.hand_ins, settings)
+        batches = grading.batched(intake.hand_ins, settings)
         for batch in batches:
             handed_in = batch.hand_ins[0].submission
             assert handed_in is not None
@@ -87,7 +88,7 @@ def stored(
 def again(store: Store, archive: Path, settings: Settings) -> object:
     """The same command once more: nothing is left to judge."""
     with gathered([str(archive)], Wanted()) as intake:
-        return course.grade(store, intake, settings, "course", attempts="latest", trusted=False)
+        return grading.grade(store, intake, settings, "course", attempts="latest", trusted=False)
 
 
 def timed(what: str, action: Callable[[], T]) -> T:

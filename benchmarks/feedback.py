@@ -17,13 +17,13 @@ from unittest import mock
 
 from exercises import BY_SLUG
 from exercises.exercise import Exercise
-from grader.judging.evidence import pictured
-from grader.judging.excerpts import excerpts
-from grader.judging.grading import Settings, grade
-from grader.machine.unconfined import Unconfined
-from grader.render import html, text
-from grader.report import SubmissionRecord, report_of
-from grader.submission import find
+from grader.grading.evidence import pictured
+from grader.grading.excerpts import excerpts
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import SubmissionRecord, report_of
+from grader.report.render import html, text
+from grader.sandbox.grader_side.in_process import Unconfined
 
 ANSWERS, SLUG = 24, "multi_head_attention"
 P = ParamSpec("P")
@@ -69,8 +69,8 @@ def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
     evidence, lines, pages, texts = Clock(), Clock(), Clock(), Clock()
     records: list[SubmissionRecord] = []
     with (
-        mock.patch("grader.judging.evidence.pictured", evidence.timed(pictured)),
-        mock.patch("grader.judging.grading.excerpts", lines.timed(excerpts)),
+        mock.patch("grader.grading.evidence.pictured", evidence.timed(pictured)),
+        mock.patch("grader.grading.grade.excerpts", lines.timed(excerpts)),
     ):
         for handed_in in find([str(path) for path in paths]):
             records += grade(Unconfined("trusted"), handed_in, Settings(exercise=exercise))

@@ -28,14 +28,14 @@ from torch import Tensor
 
 from benchmarks.peers.classroom import Student, classroom
 from exercises.multi_head_attention import EXERCISE
-from grader.judging.grading import Settings, grade
-from grader.judging.session import Session
-from grader.machine.unconfined import Beside
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import Submission
+from grader.sandbox.grader_side.in_process import Beside
+from grader.sandbox.grader_side.servers import Child, Server
+from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import Child, Server
-from grader.sandbox.worker import calling, host, learning
-from grader.sandbox.worker.series import Reply
-from grader.submission import Submission
+from grader.sandbox.worker import calling, learning, runtime
+from grader.sandbox.worker.batch import Reply
 
 ANSWERS = 12
 SETTINGS = Settings(exercise=EXERCISE)
@@ -117,7 +117,7 @@ class Clock:
         return timed
 
 
-class TimedHost(host.Host):
+class TimedHost(runtime.Host):
     """A host that knows how long it was in the submission's code."""
 
     def __init__(self, clock: Clock) -> None:

@@ -28,7 +28,7 @@ import nbformat
 from nbformat import v4
 
 from exercises import BY_SLUG
-from grader.report import Report, from_json, to_json, without_seconds
+from grader.report.records import Report, from_json, to_json, without_seconds
 
 SUBMISSIONS, KILLS, SEED = 2000, 20, 0
 EXERCISE = BY_SLUG["multi_head_attention"]

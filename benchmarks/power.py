@@ -23,11 +23,11 @@ import matplotlib.pyplot as plt
 import torch
 
 from exercises import ALL, BY_SLUG
-from grader.audit import Answer, Kind, answers
-from grader.judging.exchange import Exchange
-from grader.judging.script import script_of
-from grader.judging.subject import ChannelSubject, of_namespace
-from properties.trial import Bench
+from grader.audit.matrix import Answer, Kind, answers
+from grader.batch.message import Exchange
+from grader.batch.plan import script_of
+from grader.sandbox.grader_side.subject import ChannelSubject, of_namespace
+from properties.harness.harness import Bench
 from properties.violation import SubmissionFailed
 
 RIGHT = (Kind.SOLUTION, Kind.RIGHT)

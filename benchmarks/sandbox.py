@@ -13,11 +13,11 @@ from functools import partial
 
 import torch
 
-from grader.judging.session import Session
-from grader.judging.subject import ChannelSubject, of_namespace
-from grader.sandbox.jail.rung import Layer
+from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.grader_side.subject import ChannelSubject, of_namespace
+from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import Server
 from properties.subject import How, Module
 
 CHILDREN, CALLS = 50, 500

@@ -16,10 +16,10 @@ from typing import Any
 from exercises import Exercise
 from exercises.multi_head_attention import EXERCISE
 from grader import run
-from grader.judging.grading import Settings
-from grader.sandbox.launch import start
-from properties.bank import bank
+from grader.grading.grade import Settings
+from grader.sandbox.grader_side.launch import start
 from properties.case import Case
+from properties.cases.case_set import bank
 from properties.contract import Trait
 from properties.property import Property
 

@@ -61,9 +61,9 @@ class Exercise:
     @cached_property
     def properties(self) -> tuple[Property, ...]:
         """Every invariant that makes sense for the contract."""
-        from properties import invariants
+        from properties import families
 
-        return invariants.for_contract(self.contract)
+        return families.for_contract(self.contract)
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
     def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
@@ -71,8 +71,8 @@ class Exercise:
 
         The seed chooses their numbers; their sizes and options are always the same.
         """
-        from properties.bank import bank
-        from properties.renumbering import renumbered
+        from properties.cases.case_set import bank
+        from properties.cases.reseeding import renumbered
 
         made = renumbered(self.contract, bank(self.contract, self.cases), seed, self.slug)
         there = [replace(case, device=device) for case in made]
@@ -81,7 +81,7 @@ class Exercise:
     @cached_property
     def gate(self) -> Property:
         """The claim without which nothing earns a point: a stub keeps many by doing nothing."""
-        from properties.invariants import values
+        from properties.families import values
 
         attends = values.the_output_depends_on_queries_keys_and_values
         return attends if attends in self.properties else values.it_equals_the_equation

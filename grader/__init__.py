@@ -1,6 +1,6 @@
 """From a file to a report: reading, isolation, verdicts, points and rendering.
 
-In a notebook, `from grader import check` or `%load_ext grader`; see `grader.jupyter`. Both are
+In a notebook, `from grader import check` or `%load_ext grader`; see `grader.ui.jupyter`. Both are
 imported when they are asked for: the command imports this package, too, and must start quickly.
 """
 
@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from grader.jupyter import check
+    from grader.ui.jupyter import check
 
 __all__ = ["check", "load_ipython_extension"]
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
     """What `%load_ext grader` does: `%%headcheck`, and `check` where nothing has that name."""
-    from grader.jupyter import magic
+    from grader.ui.jupyter import magic
 
     magic.load(shell)
 
 
 def __getattr__(name: str) -> Any:
     if name == "check":
-        from grader.jupyter import check
+        from grader.ui.jupyter import check
 
         return check
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

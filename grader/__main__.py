@@ -1,5 +1,5 @@
 """`python -m grader` is `headcheck`."""
 
-from grader.cli import main
+from grader.ui.cli import main
 
 main()

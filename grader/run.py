@@ -17,16 +17,18 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from grader import files, inference, points, render, submission, terminal
-from grader.feedback import Feedback, told
+from grader import files, terminal
 from grader.files import NotWritten
-from grader.judging.compiling import compiling
-from grader.judging.grading import Settings
-from grader.machine import devices, workers
-from grader.machine.workers import Elsewhere, Graded, Place, sandbox
-from grader.notebook import line_in_file
-from grader.render.harmless import plain_json
-from grader.report import (
+from grader.grading import devices, infer, worker_pool
+from grader.grading.grade import Settings
+from grader.grading.precompile import compiling
+from grader.grading.worker_pool import Elsewhere, Graded, Place, sandbox
+from grader.reading import submission
+from grader.reading.notebook_lines import line_in_file
+from grader.reading.submission import NotFound, Submission, Unopened
+from grader.report import points, render
+from grader.report.feedback import Feedback, told
+from grader.report.records import (
     ErrorRecord,
     Report,
     SubmissionRecord,
@@ -34,11 +36,11 @@ from grader.report import (
     report_of,
     to_json,
 )
-from grader.sandbox.jail.rung import Rung
-from grader.sandbox.launch import Zygote
+from grader.report.render.sanitise import plain_json
+from grader.sandbox.grader_side.launch import Zygote
+from grader.sandbox.isolation import Rung
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
-from grader.submission import NotFound, Submission, Unopened
 from grader.watch import saved, stamp
 
 __all__ = [
@@ -82,7 +84,7 @@ def settings(
     if why_not is not None:
         raise NoDevice(f"{device}: {why_not}")
     return Settings(
-        exercise=None if exercise is None else inference.by_slug(exercise),
+        exercise=None if exercise is None else infer.by_slug(exercise),
         insisted=limits or {},
         points=None if points_file is None else points.read(points_file),
         seed=seed or Seed(),
@@ -119,7 +121,7 @@ def judged(
     """Every file with its records, in order, as soon as it is judged."""
     with _progress() as progress:
         task = progress.add_task("grading", total=len(found))
-        for handed_in, records in workers.judged(place, found, chosen):
+        for handed_in, records in worker_pool.judged(place, found, chosen):
             progress.update(task, description=handed_in.shown[-40:], advance=1)
             yield handed_in, records
 
@@ -306,9 +308,9 @@ def described(rung: Rung) -> str:
 
 def hinted(slug: str, number: int) -> str:
     """One of an exercise's hints, counted from 1, and how to get the next. Raises NoTarget."""
-    hints = inference.by_slug(slug).hints
+    hints = infer.by_slug(slug).hints
     if not 1 <= number <= len(hints):
-        raise inference.NoTarget(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
+        raise infer.NoTarget(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
     last = number == len(hints)
     more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
     return f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n"
@@ -316,7 +318,7 @@ def hinted(slug: str, number: int) -> str:
 
 def shown(slug: str) -> str:
     """What an exercise asks, and what its groups of claims are worth. Raises NoTarget."""
-    exercise = inference.by_slug(slug)
+    exercise = infer.by_slug(slug)
     groups: dict[str, list[str]] = {}
     for wanted in exercise.properties:
         groups.setdefault(wanted.group.value, []).append(wanted.claim)

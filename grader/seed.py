@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 
-from properties.bank import PUBLIC
+from properties.cases.case_set import PUBLIC
 
 HIGHEST = 2**63 - 1
 """the largest number that every format of ours carries"""

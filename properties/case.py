@@ -1,7 +1,7 @@
 """A case: everything that is random about one trial, as a few small values and one seed.
 
-A case holds no tensor. `properties.materials` derives the tensors, always the same ones, so a
-case prints in one line, replays anywhere and shrinks well.
+A case holds no tensor. `properties.cases.case_tensors` derives the tensors, always the same ones,
+so a case prints in one line, replays anywhere and shrinks well.
 """
 
 from dataclasses import dataclass, fields

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from properties.bank import spread
 from properties.case import Case
+from properties.cases.case_set import spread
+from properties.cases.case_transforms import Prepare, as_drawn, prepared
 from properties.contract import Contract, Trait
 from properties.group import Group as Group
-from properties.preparing import Prepare, as_drawn, prepared
-from properties.trial import Trial
+from properties.harness.harness import Trial
 from properties.violation import Status, SubmissionFailed, Violation
 
 ENOUGH = 8

@@ -7,7 +7,7 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from grader.machine.devices import unavailable
+from grader.grading.devices import unavailable
 
 # What has its annotated shapes checked on every call while the tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
@@ -30,7 +30,7 @@ settings.load_profile("dev")  # --hypothesis-profile overrides this
 if imported := [name for name in CHECKED if name in sys.modules]:
     raise pytest.UsageError(
         f"shapes cannot be checked in {', '.join(imported)}: imported before tests/conftest.py. "
-        "Let grader.testing.plugin import it where it is used."
+        "Let grader.ui.pytest_plugin.plugin import it where it is used."
     )
 install_import_hook(CHECKED, "beartype.beartype")
 

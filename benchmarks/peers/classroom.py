@@ -12,7 +12,7 @@ from pathlib import Path
 from nbformat import NotebookNode, v4
 
 from exercises.multi_head_attention import EXERCISE
-from grader.audit import Answer, Kind, answers
+from grader.audit.matrix import Answer, Kind, answers
 
 TRIED = """\
 import torch

@@ -13,11 +13,11 @@ import pytest
 
 import exercises
 from exercises import BY_SLUG
-from grader.judging.grading import Settings, grade
-from grader.machine.unconfined import Unconfined
-from grader.render import html
-from grader.report import Report, SubmissionRecord, report_of
-from grader.submission import find
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import Report, SubmissionRecord, report_of
+from grader.report.render import html
+from grader.sandbox.grader_side.in_process import Unconfined
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -13,7 +13,7 @@ import pytest
 
 import grader
 from exercises import ALL, BY_SLUG
-from grader import points
+from grader.report import points
 from properties.property import Group
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ FEW = "--headcheck-cases=2"  # enough to show that it runs
 # Without an installation there is no entry point.
 COMMANDS = {
     "headcheck": [sys.executable, "-m", "grader"],
-    "pytest": [sys.executable, "-m", "pytest", "-p", "grader.testing.plugin", FEW],
+    "pytest": [sys.executable, "-m", "pytest", "-p", "grader.ui.pytest_plugin.plugin", FEW],
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from grader import fault
-from grader.cli import OURS
-from grader.report import (
+from grader.reading.outline import Remark
+from grader.report.records import (
     FORMAT,
     Counterexample,
     DiagnosisRecord,
@@ -34,11 +34,10 @@ from grader.report import (
     report_of,
     to_json,
 )
-from grader.sandbox.jail.rung import HOLDS, Rung
-from grader.sandbox.worker.reading import Remark
+from grader.sandbox.isolation import HOLDS, Rung
 from grader.seed import Kind, secret
+from grader.ui.cli import OURS
 from properties.case import Case
-from properties.trial import Trial
 from properties.violation import Status
 
 PAGE = (Path(__file__).parents[2] / "docs" / "report-format.md").read_text(encoding="utf-8")
@@ -203,9 +202,9 @@ def test_the_comparison_sees_what_differs(change: dict[str, Any], problem: str) 
 def test_the_words_are_those_of_the_code() -> None:
     assert words("Statuses") == {status.value for status in Status}
     remarks = set(typing.get_args(typing.get_type_hints(Remark)["kind"]))
-    assert words("Notes") == remarks | said(Trial, r"\bNote\(\s*\"(\w+)\"")
+    assert words("Notes") == remarks | said(Case, r"\bNote\(\s*\"(\w+)\"")
     ended_badly = {"crashed", "timed_out", "out_of_memory", fault.KIND}
-    assert words("Errors") == said(Report, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
+    assert words("Errors") == said(Kind, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
     assert {row[0].strip("`") for row in table("Rungs")} == set(HOLDS)
     assert words("Kinds of seeds") == {kind.value for kind in Kind}
     used = {s["error"]["kind"] for s in json.loads(example())["submissions"] if s["error"]}

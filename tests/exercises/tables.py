@@ -15,13 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from exercises import Exercise
-from grader.judging.script import verdicts_on
-from grader.judging.subject import of_namespace
-from properties.bank import PUBLIC
-from properties.checking import first_trouble
+from grader.batch.plan import verdicts_on
+from grader.sandbox.grader_side.subject import of_namespace
+from properties.cases.case_set import PUBLIC
+from properties.check import first_trouble
 from properties.contract import Entry, Trait
+from properties.harness.harness import Bench
 from properties.property import Verdict
-from properties.trial import Bench
 
 Tensors = tuple[Tensor | None, ...]
 

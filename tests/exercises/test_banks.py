@@ -18,11 +18,11 @@ from types import ModuleType
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.judging.subject import of_namespace
-from properties.bank import bank
+from grader.sandbox.grader_side.subject import of_namespace
 from properties.case import Case
+from properties.cases.case_set import bank
+from properties.harness.harness import Bench
 from properties.property import Property
-from properties.trial import Bench
 from properties.violation import SubmissionFailed, Violation
 
 # A warning of torch about what an answer does is no exception anywhere else, and so it must not

@@ -15,10 +15,10 @@ import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG
-from grader.judging.subject import of_namespace
-from properties.diagnosis import diagnose
-from properties.trial import Bench
-from reference.misconceptions import ALL
+from grader.sandbox.grader_side.subject import of_namespace
+from properties.harness.harness import Bench
+from properties.mistakes.catalogue import ALL
+from properties.mistakes.diagnosis import diagnose
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -4,8 +4,8 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader import seed
-from grader.points import earned, worth
-from properties.bank import PUBLIC
+from grader.report.points import earned, worth
+from properties.cases.case_set import PUBLIC
 from properties.contract import Entry
 from properties.property import Verdict
 from properties.violation import Status

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from exercises import ALL, Exercise
-from grader.judging.subject import of_namespace
-from grader.points import earned
-from properties.checking import first_trouble
+from grader.report.points import earned
+from grader.sandbox.grader_side.subject import of_namespace
+from properties.check import first_trouble
 from properties.contract import Entry
+from properties.harness.harness import Bench
 from properties.property import in_order
-from properties.trial import Bench
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from exercises import BY_SLUG
-from grader.judging.grading import Settings, grade
-from grader.render import text
-from grader.report import report_of
-from grader.sandbox.process import Server
-from grader.submission import find
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import report_of
+from grader.report.render import text
+from grader.sandbox.grader_side.servers import Server
 
 FOLDER = Path(__file__).parent
 NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+|\d{6})")

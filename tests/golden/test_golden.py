@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from exercises import BY_SLUG
-from grader.sandbox.process import Server
+from grader.sandbox.grader_side.servers import Server
 from tests.golden.bank import answers, blurred, feedback, golden
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")

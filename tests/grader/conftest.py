@@ -13,14 +13,14 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.judging.grading import Settings, grade
-from grader.judging.session import Session
-from grader.judging.subject import ChannelSubject
-from grader.report import SubmissionRecord
-from grader.sandbox.jail.rung import Layer
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.grader_side.subject import ChannelSubject
+from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import Server
-from grader.submission import find
 from properties.subject import How, Module, Returned
 from properties.violation import SubmissionFailed
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.report import Report, from_json, without_seconds
+from grader.report.records import Report, from_json, without_seconds
 
 WITHIN_S = 10.0
 """how soon after a kill a run that cannot go on says so, and how soon nothing of it is left"""

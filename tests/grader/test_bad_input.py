@@ -11,10 +11,10 @@ import nbformat
 import pytest
 
 from exercises import BY_SLUG
-from grader.judging.grading import Settings, grade
-from grader.report import ErrorRecord, SubmissionRecord
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import NotFound, Submission, find
+from grader.report.records import ErrorRecord, SubmissionRecord
 from grader.sandbox.limits import Limits
-from grader.submission import NotFound, Submission, find
 
 if TYPE_CHECKING:
     from tests.grader.conftest import Sandbox

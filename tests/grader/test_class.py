@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grader import run
-from grader.report import Report, SubmissionRecord
+from grader.report.records import Report, SubmissionRecord
 
 SLUG = "simplified_attention"
 RIGHT = f"import torch\ndef {SLUG}(x):\n    return torch.softmax(x @ x.T, dim=-1) @ x\n"

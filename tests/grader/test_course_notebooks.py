@@ -3,7 +3,7 @@
 import textwrap
 from typing import TYPE_CHECKING
 
-from grader.report import SubmissionRecord
+from grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
     from tests.grader.conftest import Grade

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from grader.judging import diagnosing
-from grader.judging.grading import Settings
-from grader.machine.unconfined import Unconfined
-from grader.machine.workers import judged
-from grader.report import exit_code, report_of
-from grader.submission import find
+from grader.grading import explain
+from grader.grading.grade import Settings
+from grader.grading.worker_pool import judged
+from grader.reading.submission import find
+from grader.report.records import exit_code, report_of
+from grader.sandbox.grader_side.in_process import Unconfined
 
 RIGHT = "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, -1) @ x\n"
 WRONG = RIGHT.replace("-1", "0")
@@ -29,7 +29,7 @@ def class_of_three(tmp_path: Path) -> list[str]:
 
 
 def test_the_others_are_judged(class_of_three: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosing, "findings", broken_on_wrong(diagnosing.findings))
+    monkeypatch.setattr(explain, "findings", broken_on_wrong(explain.findings))
     with Unconfined("for a test") as place:
         found = judged(place, find(class_of_three), Settings(jobs=1))
         records = [record for _, those in found for record in those]

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.judging import diagnosing
-from grader.judging.grading import Settings, grade
-from grader.report import Report
-from grader.submission import find
-from properties.diagnosis import Finding, diagnose
-from properties.trial import Bench
+from grader.grading import explain
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import Report
+from properties.harness.harness import Bench
+from properties.mistakes.diagnosis import Finding, diagnose
 from tests.grader.kills import ANSWER, KINDS, SLUG, WITHIN_S, End, Run, a_class, report_of
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_child_killed_while_its_mistake_is_looked_for_costs_no_diagnosis(
                 os.kill(pid, pending.pop())
         return look(bench, device)
 
-    monkeypatch.setattr(diagnosing, "diagnose", disturbed)
+    monkeypatch.setattr(explain, "diagnose", disturbed)
     [after] = grade(sandbox.server, handed_in, settings)
     assert not pending
     assert replace(after, seconds=0.0) == replace(before, seconds=0.0)

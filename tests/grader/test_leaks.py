@@ -11,15 +11,21 @@ import pytest
 
 from exercises import BY_SLUG
 from grader import run
-from grader.cohort import dashboard
-from grader.cohort.export import FORMATS, Gradebook, export
-from grader.cohort.standing import Standing, told_standing
-from grader.feedback import Feedback, Level, told, told_of
-from grader.judging.grading import Settings, grade
-from grader.render import github, html
-from grader.report import PropertyRecord, Report, SubmissionRecord, report_of, to_json
-from grader.sandbox.process import Server
-from grader.submission import find
+from grader.course import dashboard
+from grader.course.export import FORMATS, Gradebook, export
+from grader.course.results import Standing, told_standing
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.feedback import Feedback, Level, told, told_of
+from grader.report.records import (
+    PropertyRecord,
+    Report,
+    SubmissionRecord,
+    report_of,
+    to_json,
+)
+from grader.report.render import github, html
+from grader.sandbox.grader_side.servers import Server
 
 NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\[[\d, :]+\]")
 

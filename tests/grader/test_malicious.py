@@ -13,16 +13,16 @@ import pytest
 
 from exercises import BY_SLUG
 from grader import run
-from grader.cohort import dashboard
-from grader.cohort.export import Gradebook, export
-from grader.cohort.export.book import FORMULA
-from grader.cohort.standing import Standing
-from grader.judging.grading import Settings, grade
-from grader.render import html
-from grader.render.harmless import UNFIT
-from grader.report import SubmissionRecord, from_json, report_of
-from grader.sandbox.process import Server
-from grader.submission import find
+from grader.course import dashboard
+from grader.course.export import Gradebook, export
+from grader.course.export.gradebook import FORMULA
+from grader.course.results import Standing
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import SubmissionRecord, from_json, report_of
+from grader.report.render import html
+from grader.report.render.sanitise import UNFIT
+from grader.sandbox.grader_side.servers import Server
 
 ATTACKS: Mapping[str, str] = {
     "plain": "plain",

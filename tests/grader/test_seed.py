@@ -12,9 +12,9 @@ from torch import Tensor
 
 from exercises import BY_SLUG
 from grader import seed
-from grader.cli import cli
-from grader.report import Report, from_json
+from grader.report.records import Report, from_json
 from grader.seed import Kind, Seed, for_grading, given, secret
+from grader.ui.cli import cli
 from tests.exercises import tables
 
 SLUG = "simplified_attention"

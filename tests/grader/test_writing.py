@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from grader import files
-from grader.cohort import unpack
+from grader.course.intake import unpack
 from grader.files import NotWritten
-from grader.report import from_json
-from grader.sandbox.jail import confine
-from tests.grader.test_cli import RIGHT, WRONG, Command, headcheck, one_line, written
+from grader.report.records import from_json
+from grader.sandbox.server_side.jail import confine
+from tests.grader.ui.test_cli import RIGHT, WRONG, Command, headcheck, one_line, written
 
 __all__ = ["headcheck"]
 pytestmark = pytest.mark.skipif(
@@ -155,7 +155,7 @@ def test_report_that_cannot_be_written_is_printed(
 def test_full_store_keeps_what_was_finished(
     headcheck: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grader.cohort import database
+    from grader.course.store import database
 
     written(ada=RIGHT)
     told = ["--store", "course.db", "--exercise", SLUG]

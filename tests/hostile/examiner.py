@@ -22,13 +22,13 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from grader.judging.grading import Settings, grade
-from grader.judging.session import Session
-from grader.judging.subject import ChannelSubject
-from grader.sandbox.jail.rung import Layer
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import NotFound, find
+from grader.sandbox.grader_side.servers import SandboxError, Server
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.grader_side.subject import ChannelSubject
+from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import SandboxError, Server
-from grader.submission import NotFound, find
 from properties.property import Property
 from properties.subject import How
 from properties.violation import SubmissionFailed

@@ -14,7 +14,7 @@ from grader.sandbox import wire
 RUN = """
 import sys
 from grader.sandbox import server, zygote
-from grader.sandbox.jail import cell, confine, kernel, landlock, owner
+from grader.sandbox.server_side.jail import cell, confine, kernel, landlock, owner
 mount = kernel.mount
 {patch}
 zygote.main(*map(int, sys.argv[1:4]))
@@ -31,7 +31,7 @@ IN_THE_SERVER: Mapping[str, str] = {
     ),
 }
 """what is left out, and the line that does it"""
-MODULE = ["-m", "grader.sandbox.zygote"]
+MODULE = ["-m", "grader.sandbox.server_side.zygote"]
 GIANT = 1 << 40
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader.testing.plugin import devices_of
-from grader.testing.suite import Suite
+from grader.ui.pytest_plugin.plugin import devices_of
+from grader.ui.pytest_plugin.suite import Suite
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from exercises import causal_self_attention, masked_multi_head
-from grader.testing.plugin import settle
-from grader.testing.suite import Cell, Suite
+from grader.ui.pytest_plugin.plugin import settle
+from grader.ui.pytest_plugin.suite import Cell, Suite
 from properties.contract import Slot
 
 CASES = 12

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exercises import fused_causal_self_attention, masked_multi_head
-from grader.testing.plugin import settle
-from grader.testing.suite import Cell, Suite
+from grader.ui.pytest_plugin.plugin import settle
+from grader.ui.pytest_plugin.suite import Cell, Suite
 from properties.contract import Contract, Returns, Trait
-from properties.invariants.gradients import (
+from properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-from properties.invariants.values import a_long_sequence_is_right_too, it_equals_the_equation
+from properties.families.values import a_long_sequence_is_right_too, it_equals_the_equation
 from properties.property import Property
 
 CASES = 12

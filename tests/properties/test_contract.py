@@ -11,9 +11,9 @@ from torch import Tensor
 
 from exercises import ALL, BY_SLUG
 from properties.case import Case
+from properties.cases.case_tensors import parameters_of
+from properties.cases.strategies import cases
 from properties.contract import Argument, Contract, Entry, Slot, Trait
-from properties.materials import parameters_of
-from properties.strategies import cases
 from properties.violation import Kind, Violation
 
 SMALL = sorted(exercise.slug for exercise in ALL if exercise.contract.sizes is None)

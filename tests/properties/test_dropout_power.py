@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties.invariants.dropout import FALSE_POSITIVES, TOSSES, improbable
+from properties.families.dropout import FALSE_POSITIVES, TOSSES, improbable
 
 RATES = (0.05, 0.1, 0.3, 0.5, 0.51, 0.9)
 SHORT = (1, 2, 10, 37, 200)

@@ -15,10 +15,12 @@ from hypothesis.stateful import (
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.judging.subject import of_namespace
-from properties import histories
+from grader.sandbox.grader_side.subject import of_namespace
 from properties.case import Case
-from properties.histories import (
+from properties.families.history import ALL
+from properties.harness import histories
+from properties.harness.harness import Bench, Trial
+from properties.harness.histories import (
     ATTEMPTS,
     GRADIENTS,
     IN_TRAINING,
@@ -28,8 +30,7 @@ from properties.histories import (
     in_some_order,
     must_change_nothing,
 )
-from properties.invariants.history import ALL
-from properties.steps import (
+from properties.harness.steps import (
     Build,
     Call,
     Rebuild,
@@ -43,7 +44,6 @@ from properties.steps import (
     transfers,
     unharmed,
 )
-from properties.trial import Bench, Trial
 from properties.violation import Status, SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["causal_attention"]

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.judging.subject import of_namespace
+from grader.sandbox.grader_side.subject import of_namespace
 from properties.case import Case
-from properties.checking import check
+from properties.check import check
 from properties.contract import Contract, Slot
-from properties.invariants import contract, dropout, gradients, purity
-from properties.invariants import device as device_claims
+from properties.families import contract, dropout, gradients, purity
+from properties.families import device as device_claims
+from properties.harness.harness import Bench
 from properties.property import Property, Verdict
-from properties.trial import Bench
 from properties.violation import Status
 
 

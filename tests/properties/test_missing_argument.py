@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG, Exercise
-from grader.judging.grading import overall
-from grader.judging.script import verdicts_on
-from grader.judging.subject import of_namespace
-from grader.points import earned, worth
-from properties.checking import check
+from grader.batch.plan import verdicts_on
+from grader.grading.grade import overall
+from grader.report.points import earned, worth
+from grader.sandbox.grader_side.subject import of_namespace
+from properties.check import check
 from properties.contract import Trait
+from properties.harness.harness import Bench
 from properties.property import Verdict
-from properties.trial import Bench
 from properties.violation import Status
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"]

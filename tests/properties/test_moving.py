@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG, Exercise
-from grader.judging.subject import of_namespace
-from properties.checking import first_trouble
-from properties.invariants.device import it_moves_to_another_device, it_moves_to_another_dtype
+from grader.sandbox.grader_side.subject import of_namespace
+from properties.check import first_trouble
+from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype
+from properties.harness.harness import Bench
 from properties.property import Property, Verdict
-from properties.trial import Bench
 from properties.violation import Status
 
 CAUSAL = BY_SLUG["causal_attention"]

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.judging.subject import of_namespace
+from grader.sandbox.grader_side.subject import of_namespace
 from properties import oracle
 from properties.case import Case
-from properties.checking import first_trouble
-from properties.materials import mask_of, parameters_of, tokens_of
+from properties.cases.case_tensors import mask_of, parameters_of, tokens_of
+from properties.check import first_trouble
+from properties.harness.harness import Bench
 from properties.oracle import Expected, expect
-from properties.trial import Bench
 from reference import causal
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from exercises import causal_self_attention
-from grader.judging.subject import of_namespace
-from properties import invariants
-from properties.bank import bank
-from properties.checking import first_trouble
-from properties.invariants.scale import the_scores_are_divided_by_the_root_of_the_head_size
-from properties.invariants.values import (
+from grader.sandbox.grader_side.subject import of_namespace
+from properties import families
+from properties.cases.case_set import bank
+from properties.check import first_trouble
+from properties.families.scale import the_scores_are_divided_by_the_root_of_the_head_size
+from properties.families.values import (
     it_equals_the_streaming_computation,
     it_equals_torch_s_attention,
     it_equals_torch_s_multi_head_attention,
 )
+from properties.harness.harness import Bench
 from properties.property import Property, Verdict
-from properties.trial import Bench
 from properties.violation import Status
 
 SCALE = 0.3
@@ -62,7 +62,7 @@ def judged(claim: Property, answer: type[nn.Module]) -> Verdict:
     return first_trouble(claim, bench, claim.choose(CONTRACT, CASES))
 
 
-@pytest.mark.parametrize("claim", invariants.for_contract(CONTRACT), ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", families.for_contract(CONTRACT), ids=lambda claim: claim.name)
 def test_every_claim_goes_by_the_scale_of_the_contract(claim: Property) -> None:
     verdict = judged(claim, Scaled)
     assert (verdict.status, verdict.message) == (Status.PASSED, "")

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.judging.subject import of_namespace
-from properties.bank import bank
+from grader.sandbox.grader_side.subject import of_namespace
 from properties.case import Case, Memory
-from properties.checking import check, simplest
+from properties.cases.case_set import bank
+from properties.cases.case_transforms import at_least, with_values
+from properties.check import check, simplest
 from properties.contract import Contract, Trait
-from properties.invariants import masking, values
-from properties.preparing import at_least, with_values
+from properties.families import masking, values
+from properties.harness.harness import Bench, Trial
 from properties.property import Claims, Group, Judge, Property
-from properties.trial import Bench, Trial
 from properties.violation import Kind, Note, Status, SubmissionFailed, Violation
 
 # No parameters and no module: a judge that looks at the case alone needs no submission.
@@ -261,7 +261,7 @@ def test_the_search_judges_no_case_twice_and_ends() -> None:
 def test_all_searches_on_a_subject_share_a_number_of_cases(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("properties.checking.SEARCHED", 200)
+    monkeypatch.setattr("properties.check.SEARCHED", 200)
     tried: list[Case] = []
 
     def only_on(wrong: Case) -> Judge:

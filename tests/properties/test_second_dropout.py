@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
-from grader.judging.subject import of_namespace
-from properties.checking import first_trouble
-from properties.invariants import dropout
-from properties.trial import Bench
+from grader.sandbox.grader_side.subject import of_namespace
+from properties.check import first_trouble
+from properties.families import dropout
+from properties.harness.harness import Bench
 from properties.violation import Note, Status
 
 CAUSAL = """

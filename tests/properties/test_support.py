@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from exercises import BY_SLUG
-from grader.judging.grading import overall
-from grader.judging.script import remembers
-from grader.judging.subject import of_namespace
-from grader.points import earned
+from grader.batch.plan import remembers
+from grader.grading.grade import overall
+from grader.report.points import earned
+from grader.sandbox.grader_side.subject import of_namespace
 from properties import support
 from properties.case import Case
-from properties.checking import first_trouble
-from properties.invariants.precision import bfloat16_runs
-from properties.invariants.purity import evaluation_is_repeatable
-from properties.invariants.values import it_equals_the_equation
+from properties.check import first_trouble
+from properties.families.precision import bfloat16_runs
+from properties.families.purity import evaluation_is_repeatable
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import Bench
 from properties.property import Property, Verdict, in_order
-from properties.trial import Bench
 from properties.violation import Status, SubmissionFailed
 
 CPU = Case()

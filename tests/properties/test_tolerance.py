@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from properties.case import Case, Content
+from properties.cases.case_tensors import DTYPES, normal, parameters_of, rounded, tokens_of
 from properties.contract import Contract, Trait
-from properties.materials import DTYPES, normal, parameters_of, rounded, tokens_of
 from properties.oracle import gradients
 from properties.tolerance import PRECISIONS, K, bounds, context_error, score_error
 from reference import (

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.judging.subject import of_namespace
-from properties import tomography
+from grader.sandbox.grader_side.subject import of_namespace
 from properties.case import Case, MaskForm
+from properties.cases.case_tensors import normal, rounded
+from properties.cases.strategies import cases
 from properties.contract import Contract, Trait
-from properties.materials import normal, rounded
-from properties.strategies import cases
-from properties.trial import Bench, Trial
+from properties.harness import tomography
+from properties.harness.harness import Bench, Trial
 from reference import attention_weights, causal, merge_heads, split_heads
 
 LAYOUTS = {

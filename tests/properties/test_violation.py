@@ -4,8 +4,8 @@ import pytest
 
 from properties.case import Case
 from properties.contract import Trait
+from properties.harness.harness import Trial
 from properties.property import Group, Property, Verdict
-from properties.trial import Trial
 from properties.violation import Kind, Status, SubmissionFailed, Violation, place
 
 CASE = Case(batch=1, tokens=2, context_length=2, d_in=3, heads=2, head_dim=1, seed=7)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker import paths
+from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.second_device import numbers_of
 
 MOST = 64
@@ -83,7 +83,7 @@ def gradients(output: Tensor, wanted: list[Tensor], cotangent: Tensor) -> tuple[
 def leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
     """Tensors at these paths that do not ask for gradients by themselves."""
     for path in at:
-        tensor = paths.find(target, path)
+        tensor = attribute_paths.find(target, path)
         if tensor is not None and tensor.is_leaf and not tensor.requires_grad:
             yield tensor
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.sandbox.worker import paths
+from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.calling import (
     gradients,
     leaves_without_gradient,
@@ -24,7 +24,7 @@ def vector_jacobian(
     cotangent, mask, inputs = _call_of(tensors, device)
     inputs = [tensor.requires_grad_() for tensor in inputs]
     with _evaluating(target), _as_before(target, wanted):
-        leaves = paths.leaves(target, wanted)
+        leaves = attribute_paths.leaves(target, wanted)
         output = tensors_of(target(*inputs, *mask))[0]
         found = gradients(output, [*inputs, *leaves.values()], cotangent)
     names = [*(f"input {i}" for i in range(len(inputs))), *leaves]

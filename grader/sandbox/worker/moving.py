@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.worker import second_device
-from grader.sandbox.worker.unmoved import MixedDtypes, Unmoved
+from grader.sandbox.worker.left_behind import MixedDtypes, Unmoved
 
 
 def dtype_of(name: str | None) -> torch.dtype | None:

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from grader.sandbox.worker.unmoved import COPIES, Uncompiled, Unmoved, written_by
+from grader.sandbox.worker.left_behind import COPIES, Uncompiled, Unmoved, written_by
 
 NAME = "meta"
 THERE, HERE = torch.device(NAME), torch.device("cpu")

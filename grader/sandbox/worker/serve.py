@@ -2,7 +2,7 @@
 
 from grader.sandbox import wire
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.host import Host, report
+from grader.sandbox.worker.runtime import Host, report
 
 
 def serve_host(fd: int) -> None:

@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader import cli
-from grader.judging.grading import Settings
-from grader.report import Report, report_of
+from grader.grading.grade import Settings
+from grader.report.records import Report, report_of
 from grader.sandbox.limits import Limits
+from grader.ui import cli
 
 ONE = BY_SLUG["causal_attention"]
 STRICT = replace(ONE, limits={"call_s": 1, "threads": 2})

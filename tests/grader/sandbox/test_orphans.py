@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import launch
+from grader.sandbox.grader_side import launch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,10 +23,10 @@ EXAMINER = """
     import time
     from pathlib import Path
     from exercises import BY_SLUG
-    from grader.judging.grading import Settings, grade
-    from grader.sandbox.jail.rung import Layer
-    from grader.sandbox.process import SandboxError, Server
-    from grader.submission import find
+    from grader.grading.grade import Settings, grade
+    from grader.sandbox.isolation import Layer
+    from grader.sandbox.grader_side.servers import SandboxError, Server
+    from grader.reading.submission import find
 
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
     [answer] = find([sys.argv[1]])
@@ -88,7 +88,10 @@ class Examiner:
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
-                if b"grader.sandbox.zygote" in words and str(self.process.pid).encode() in words:
+                if (
+                    b"grader.sandbox.server_side.zygote" in words
+                    and str(self.process.pid).encode() in words
+                ):
                     found.add(int(folder.name))
         return found
 

@@ -14,8 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.sandbox.jail import seccomp
-from grader.sandbox.jail.syscalls import AUDIT_ARCH, CONDITIONAL, NOT_THERE, NUMBERS, OWN, Only
+from grader.sandbox.server_side.jail import seccomp
+from grader.sandbox.server_side.jail.syscalls import (
+    AUDIT_ARCH,
+    CONDITIONAL,
+    NOT_THERE,
+    NUMBERS,
+    OWN,
+    Only,
+)
 
 MACHINES = sorted(NUMBERS)
 PID = 4321

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from grader.sandbox.grader_side.servers import SandboxError, Server
 from grader.sandbox.limits import Limits
-from grader.sandbox.process import SandboxError, Server
 from properties.subject import How
 
 if TYPE_CHECKING:
@@ -182,8 +182,8 @@ def test_when_the_examiner_dies_everything_ends(sandbox: "Sandbox") -> None:
     program = """
         import sys, time
         from grader.sandbox.limits import Limits
-        from grader.sandbox.process import Server
-        from grader.judging.session import Session
+        from grader.sandbox.grader_side.servers import Server
+        from grader.sandbox.grader_side.session import Session
         server = Server().ready()
         session = Session(server, b"def wanted(x):\\n    while True: pass", "py", Limits())
         session.load("wanted")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import uncompiled
+from grader.sandbox.server_side import uncompiled
 
 ROOT = Path(__file__).resolve().parents[3]
 META = """

@@ -14,9 +14,9 @@ from unittest import mock
 
 import pytest
 
-from grader.sandbox import launch
-from grader.sandbox.launch import Zygote, ZygoteGone
-from grader.sandbox.zygote import Service
+from grader.sandbox.grader_side import launch
+from grader.sandbox.grader_side.launch import Zygote, ZygoteGone
+from grader.sandbox.server_side.zygote import Service
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's")
 TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"

@@ -19,9 +19,9 @@ def attack():
     for name in (
         "reference",
         "properties.oracle",
-        "properties.strategies",
+        "properties.cases.strategies",
         "exercises",
-        "grader.judging.grading",
+        "grader.grading.grade",
     ):
         try:
             module = importlib.import_module(name)

@@ -1,15 +1,15 @@
 """Writes over its input, and has the runner send back a copy that it took before."""
 
-from grader.sandbox.worker import host
+from grader.sandbox.worker import runtime
 
 import torch.nn.functional as F
 from torch import nn
 
 
 def attack():
-    if not hasattr(host, "honest"):
-        host.honest, host.laid_out = host.laid_out, lambda x, memory: host.honest(x, memory)
-        host.sendable = untouched(host.sendable)
+    if not hasattr(runtime, "honest"):
+        runtime.honest, runtime.laid_out = runtime.laid_out, lambda x, memory: runtime.honest(x, memory)
+        runtime.sendable = untouched(runtime.sendable)
 
 
 def untouched(sendable):

@@ -1,15 +1,15 @@
 """Describes what it returned in three million letters, to fill the report."""
 
-from grader.sandbox.worker import host
+from grader.sandbox.worker import runtime
 
 import torch.nn.functional as F
 from torch import nn
 
 
 def attack():
-    host._form = getattr(host, "_form", host.form_of)
-    host.form_of = lambda result: "x" * 3_000_000
-    host.report = lambda error: {
+    runtime._form = getattr(runtime, "_form", runtime.form_of)
+    runtime.form_of = lambda result: "x" * 3_000_000
+    runtime.report = lambda error: {
         "type": "y" * 10**6,
         "message": "z" * 10**6,
         "cell": 10**18,

@@ -1,5 +1,0 @@
-"""How a store of an earlier version becomes one of this version.
-
-A change of `grader.cohort.schema` needs a file in `versions`, named by its number and what it
-does; `tests/grader/cohort/test_migrations.py` compares both. Stores are upgraded when opened.
-"""

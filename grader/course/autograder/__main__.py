@@ -1,0 +1,120 @@
+"""What grades on Gradescope: `python -m grader.course.autograder FOLDER`, by `run_autograder`.
+
+Judges FOLDER/submission as FOLDER/source/plan.json says. FOLDER/results/results.json is replaced
+whenever a file has been judged, so that it holds what is known when time runs out.
+
+Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, as the file says.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from grader import files, run
+from grader.course import CohortError
+from grader.course.autograder import PLAN, Plan, decoded
+from grader.course.export import gradescope
+from grader.course.results import Standing, standings, told_standing
+from grader.course.store.records import Stored
+from grader.files import NotWritten
+from grader.grading.worker_pool import judged
+from grader.reading import submission
+from grader.reading.submission import NotFound, Submission
+from grader.report.records import SubmissionRecord
+from grader.report.render.sanitise import harmless
+from grader.sandbox.grader_side.servers import SandboxError
+
+NOTHING = "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."
+OURS = (
+    "This could not be graded, for no fault of yours: it is no verdict on your work. "
+    "Please tell your instructor."
+)
+
+
+def main(root: Path) -> int:
+    """Judge what was submitted and write the results; the exit code."""
+    try:
+        plan = decoded((root / "source" / PLAN).read_bytes())
+        standing: list[Standing] = []
+        for standing, left in _judged(plan, root / "submission"):
+            shown = [told_standing(each, plan.manifest.feedback) for each in standing]
+            _write(root, _results(shown, left))
+        return 0 if all(each.status == "passed" for each in standing) else 1
+    except NotFound:
+        _write(root, {"score": 0, "output": NOTHING})
+        return 1
+    except (CohortError, SandboxError, NotWritten, OSError, msgspec.MsgspecError) as error:
+        return _broken_off(root, str(error))
+    except Exception as error:  # whatever it is, there must be results
+        return _broken_off(root, f"a fault of headcheck itself: {type(error).__name__}: {error}")
+
+
+def _judged(plan: Plan, folder: Path) -> Iterator[tuple[list[Standing], int]]:
+    """What stands after each file, and how many files are left. Raises NotFound, SandboxError."""
+    chosen = replace(plan.manifest.settings, jobs=1)
+    found = [
+        Submission(each.path, submission.shown(each.path.relative_to(folder)), by="you")
+        for each in submission.find([str(folder)])
+    ]
+    stored: list[Stored] = []
+    with run.sandbox(trusted=plan.trusted, device=chosen.device) as place:
+        click.echo(f"headcheck: {place.rung.summary}")
+        for handed_in, records in judged(place, found, chosen):
+            stored.append(_stored(handed_in, records))
+            yield standings(stored), len(found) - len(stored)
+
+
+def _stored(handed_in: Submission, records: Sequence[SubmissionRecord]) -> Stored:
+    """A file as if it came out of a store: the best of several counts, as there."""
+    return Stored(
+        run=0,
+        student=handed_in.student,
+        name="",
+        email="",
+        handle="",
+        file=handed_in.shown,
+        attempt=1,
+        late=False,
+        submitted=None,
+        content="",
+        kind=handed_in.kind,
+        judged="",
+        records=tuple(records),
+    )
+
+
+def _results(standing: list[Standing], left: int) -> dict[str, Any]:
+    """In Gradescope's format, with a word on what is left."""
+    results = gradescope.results(standing)
+    if left:
+        text = f"Time ran out before {left} of your files were judged: hand in fewer."
+        results["output"] = f"{text}\n{results['output']}"
+    return results
+
+
+def _broken_off(root: Path, why: str) -> int:
+    """Tell the student that it is not their fault, and the log, which students don't see, why."""
+    click.echo(f"headcheck: {harmless(why)}")
+    try:
+        _write(root, {"score": 0, "output": OURS})
+    except (OSError, NotWritten) as error:  # what the script wrote before says the same
+        click.echo(f"headcheck: {error}")
+    return 2
+
+
+def _write(root: Path, results: dict[str, Any]) -> None:
+    """Put the results there, whole or not at all."""
+    folder = root / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"visibility": "visible", "stdout_visibility": "hidden", **results}
+    data = msgspec.json.format(msgspec.json.encode(told), indent=2)
+    files.write(folder / "results.json", data)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

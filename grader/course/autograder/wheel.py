@@ -1,0 +1,145 @@
+"""headcheck itself as a wheel: built from a checkout, or packed again from where it is installed.
+
+Source of the format: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.parser import BytesParser
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+import grader
+from grader.course import CohortError
+
+LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+"""what installing adds to a wheel's own files"""
+
+
+class NoWheel(CohortError):
+    """No wheel could be made; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel: its file name and its bytes."""
+
+    name: str
+    data: bytes
+
+    @property
+    def requirements(self) -> Iterator[str]:
+        """The names of the packages that it needs, without those of its extras. Raises NoWheel."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
+                at = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+                metadata = BytesParser().parsebytes(archive.read(at))
+        except (zipfile.BadZipFile, StopIteration):
+            raise NoWheel(f"{self.name}: is no wheel") from None
+        yield from _named(metadata.get_all("Requires-Dist", []))
+
+
+def read(path: Path) -> Wheel:
+    """A wheel of headcheck that was made before. Raises NoWheel."""
+    if not re.fullmatch(r"headcheck-[^-]+-.*\.whl", path.name):
+        raise NoWheel(f"{path}: is no wheel of headcheck: make one by `python -m build`")
+    return Wheel(path.name, path.read_bytes())
+
+
+def own() -> Wheel:
+    """The wheel of what is running. Raises NoWheel."""
+    root = Path(grader.__path__[0]).parent
+    if (root / "pyproject.toml").is_file():
+        return _built(root)
+    try:
+        return packed(distribution("headcheck"))
+    except PackageNotFoundError:
+        raise NoWheel(f"{root}: headcheck is not installed here; give a wheel by --wheel") from None
+
+
+def _built(root: Path) -> Wheel:
+    """From a checkout, by pip and the project's own build backend."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+        done = subprocess.run(
+            [*command, "--wheel-dir", folder, str(root)], capture_output=True, text=True
+        )
+        made = list(Path(folder).glob("*.whl"))
+        if done.returncode or len(made) != 1:
+            last = (done.stderr.strip().splitlines() or ["no wheel came out"])[-1]
+            text = f"pip wheel {root} failed: {last}. Give a wheel by --wheel, made elsewhere."
+            raise NoWheel(text)
+        return read(made[0])
+
+
+def packed(installed: Distribution) -> Wheel:
+    """A wheel of what is installed, file by file as the installation's record lists them."""
+    files: dict[str, bytes] = {}
+    folder = ""
+    for path in installed.files or ():
+        if path.parent.name.endswith(".dist-info"):
+            folder = path.parent.name
+        outside = ".." in path.parts  # scripts: installing a wheel makes them
+        if not outside and path.suffix != ".pyc" and path.name not in LEFT_OUT:
+            files[str(path)] = path.read_binary()
+    tags = re.findall(r"^Tag: (\S+)", installed.read_text("WHEEL") or "", re.M)
+    if not (files and tags):
+        raise NoWheel(f"{installed.name}: the record of its installation is gone; install it anew")
+    name = f"{folder.removesuffix('.dist-info')}-{tags[0]}.whl"
+    record = f"{folder}/RECORD"
+    return Wheel(name, zipped({**files, record: _record(files, record)}))
+
+
+def _record(files: Mapping[str, bytes], record: str) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        writer.writerow((name, f"sha256={digest}", len(data)))
+    writer.writerow((record, "", ""))
+    return buffer.getvalue().encode()
+
+
+def zipped(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> bytes:
+    """A zip archive, the same bytes for the same files; programs may be executed."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            member = zipfile.ZipInfo(name)  # of 1980
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = (0o100755 if name in programs else 0o100644) << 16
+            archive.writestr(member, data)
+    return buffer.getvalue()
+
+
+def pinned(names: Iterator[str]) -> list[str]:
+    """The versions that are installed here, of these packages and all that they need.
+
+    A local part, as torch's `+cpu`, is left out: which build it is, the index decides.
+    """
+    found: dict[str, str] = {}
+    todo = list(names)
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        try:
+            installed = distribution(name)
+        except PackageNotFoundError:
+            continue  # for another platform, or another Python
+        if name not in found:
+            found[name] = f"{name}=={installed.version.partition('+')[0]}"
+            todo += _named(installed.requires or ())
+    return [found[name] for name in sorted(found)]
+
+
+def _named(requirements: list[str] | tuple[()]) -> list[str]:
+    wanted = (text for text in requirements if "extra ==" not in text)
+    return [found[0] for text in wanted if (found := re.match(r"[\w.-]+", text))]

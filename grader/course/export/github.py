@@ -1,0 +1,97 @@
+"""GitHub Classroom's result of an autograding step, one for every student.
+
+The reporter adds up the scores of the tests, so where a person decided there is one test with
+that score. Source: https://github.com/classroom-resources/autograding-grading-reporter
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from grader.course.export.gradebook import Exported, Gradebook, file_name, most
+from grader.course.results import EXACT, Standing
+from grader.report.render.github import command
+from grader.report.render.sanitise import harmless, one_line
+
+VERSION = 1
+STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
+
+
+def render(book: Gradebook) -> Exported:
+    """`<student>.result` is the step's output `result`, `<student>.annotations` are commands."""
+    files: dict[str, bytes] = {}
+    for student, standings in book.students.items():
+        encoded = base64.b64encode(msgspec.json.encode(result(standings)))
+        files[file_name(student, ".result")] = encoded
+        text = "".join(f"{line}\n" for line in annotations(standings))
+        files[file_name(student, ".annotations")] = text.encode()
+    return Exported(files)
+
+
+def result(standings: list[Standing]) -> dict[str, Any]:
+    """One student's result."""
+    tests = [test for each in standings for test in _tests(each)]
+    statuses = {test["status"] for test in tests}
+    worst = next((s for s in ("error", "fail") if s in statuses), "pass")
+    return {"version": VERSION, "status": worst, "max_score": most(standings), "tests": tests}
+
+
+def _tests(standing: Standing) -> Iterator[dict[str, Any]]:
+    if standing.override is not None or not standing.record.properties:
+        full = standing.score >= standing.max_score
+        error = standing.record.error
+        yield {
+            "name": standing.exercise or "no exercise",
+            "status": "pass" if full else "error" if error and not standing.override else "fail",
+            "score": standing.score,
+            "message": harmless(error.message) if error else "",
+            "test_code": "",
+            "filename": one_line(standing.record.file),
+            "line_no": (error.line or 0) if error else 0,
+            "duration": round(standing.record.seconds * 1000),
+        }
+        return
+    for claim in standing.record.properties:
+        yield {
+            "name": one_line(claim.claim),
+            "status": STATUSES.get(claim.status, "error"),
+            "score": claim.points,
+            "message": harmless(claim.message),
+            "test_code": claim.name,
+            "filename": one_line(standing.record.file),
+            "line_no": 0,
+            "duration": 0,
+        }
+    if standing.record.hidden:
+        yield _hidden(standing)
+
+
+def _hidden(standing: Standing) -> dict[str, Any]:
+    """What the claims that are not shown give together: the reporter adds up what it is told."""
+    record = standing.record
+    got = record.score - sum(claim.points for claim in record.properties)
+    most = record.max_score - sum(claim.max_points for claim in record.properties)
+    return {
+        "name": f"{record.hidden} hidden check{'s' * (record.hidden > 1)}",
+        "status": "pass" if got >= most - 10**-EXACT else "fail",
+        "score": round(got, EXACT),
+        "message": "",
+        "test_code": "",
+        "filename": one_line(record.file),
+        "line_no": 0,
+        "duration": 0,
+    }
+
+
+def annotations(standings: list[Standing]) -> Iterator[str]:
+    """Workflow commands that show the mistakes found beside their lines."""
+    for each in standings:
+        error = each.record.error
+        said = [(found.sentence, found.line, found.cell) for found in each.record.diagnosis]
+        said += [(error.message, error.line, error.cell)] if error else []
+        for text, line, cell in said:
+            # A line of a notebook's cell is no line of its file.
+            at = {"line": str(line)} if line and cell is None else {}
+            yield command("error", text, file=each.record.file, **at)

@@ -1,0 +1,22 @@
+"""The rows of `plain`, typed, as Parquet."""
+
+import io
+from dataclasses import asdict
+from typing import get_type_hints
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from grader.course.export.gradebook import Exported, Gradebook
+from grader.course.export.plain import Row, rows
+
+TYPES = {str: pa.string(), float: pa.float64(), bool: pa.bool_(), int: pa.int32()}
+
+
+def render(book: Gradebook) -> Exported:
+    """One file. Text is as it is: there are no formulas in Parquet."""
+    schema = pa.schema([(name, TYPES[kind]) for name, kind in get_type_hints(Row).items()])
+    table = pa.Table.from_pylist([asdict(row) for row in rows(book)], schema=schema)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return Exported({"grades.parquet": buffer.getvalue()})

@@ -1,0 +1,1 @@
+"""From what a course downloaded to files of students: layouts, archives, the roster."""

@@ -1,0 +1,1 @@
+"""Where the results of a course are kept, and what a run was."""

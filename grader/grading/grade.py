@@ -1,0 +1,382 @@
+"""From one submission to its record: read, choose what to judge, load, judge, count points."""
+
+import contextlib
+import gc
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from exercises import Exercise
+from grader import fault
+from grader.batch.plan import Watch, unwatched, verdicts_on
+from grader.grading import counterexample, evidence, explain, infer
+from grader.grading.excerpts import Place, excerpts
+from grader.grading.infer import NoTarget, Target
+from grader.reading import submission
+from grader.reading.submission import Submission, Unopened
+from grader.report import points
+from grader.report.points import Points
+from grader.report.records import (
+    Counterexample,
+    DiagnosisRecord,
+    ErrorRecord,
+    Excerpt,
+    NoteRecord,
+    PropertyRecord,
+    SubmissionRecord,
+    shortened,
+)
+from grader.sandbox.grader_side.budget import UsedUp
+from grader.sandbox.grader_side.servers import SandboxError
+from grader.sandbox.grader_side.session import Server, Session
+from grader.sandbox.grader_side.subject import ChannelSubject
+from grader.sandbox.limits import Limits
+from grader.seed import Seed
+from properties.case import Case
+from properties.check import check
+from properties.contract import Contract, Trait
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import FLOAT32, Bench
+from properties.property import Property, Verdict
+from properties.violation import Note, Status, SubmissionFailed
+
+MOST = 24
+"""so many definitions of one file are judged: there are fewer exercises"""
+NAMED = 8
+"""so many of the others are named"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is the same for every submission of a run."""
+
+    exercise: Exercise | None = None
+    limits: Limits = field(default_factory=Limits)
+    insisted: Mapping[str, float] = field(default_factory=dict)
+    """limits that go before those of an exercise"""
+    points: Points | None = None
+    seed: Seed = field(default_factory=Seed)
+    device: str = "cpu"
+    by_hand: bool = False
+    """whether torch's own attention is out of reach in every exercise that does not ask for it"""
+    jobs: int | None = None
+    """how many judge at the same time; as many as are worth it if nobody says"""
+
+    def limits_for(self, exercise: Exercise | None) -> Limits:
+        """What a submission to an exercise may use."""
+        wanted = {} if exercise is None else exercise.limits
+        return self.limits.but({**wanted, **self.insisted})
+
+    def by_hand_in(self, exercise: Exercise) -> bool:
+        """Whether torch's own attention is out of reach in an exercise."""
+        return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Trait.FUSED)
+
+
+def graded(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+    """The records of one file, whatever happens: a class goes on where one file shows our fault.
+
+    Nothing is said of that file but that; it has no verdict. Raises SandboxError.
+    """
+    try:
+        return grade(server, handed_in, settings)
+    except SandboxError:
+        raise
+    except Exception as error:
+        problem = ErrorRecord(fault.KIND, fault.told(error))
+        return [_unjudged(handed_in, settings, time.monotonic(), problem)]
+
+
+def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+    """The records of one file: one for every definition in it that answers an exercise.
+
+    Whatever is wrong with the file is in the record. Raises only what is our own fault.
+    """
+    began = time.monotonic()
+    try:
+        data = submission.read(handed_in, settings.limits_for(settings.exercise).source)
+    except Unopened as problem:
+        return [unopened(handed_in, settings, str(problem))]
+    session = Session(server, data, handed_in.kind, settings.limits_for(settings.exercise))
+    with contextlib.closing(session):
+        try:
+            wanted = _targets(session, handed_in, settings)
+        except SubmissionFailed as failed:
+            wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+        if isinstance(wanted, ErrorRecord):
+            shown = excerpts(session, [(wanted.cell, wanted.line)])
+            return [replace(_unjudged(handed_in, settings, began, wanted), source=shown)]
+        records = [judged(session, handed_in, target, settings) for target in wanted[:MOST]]
+        if len(wanted) > MOST:
+            records.append(_left_out(handed_in, settings, wanted[MOST:]))
+    gc.collect()  # a bench and its trials hang together in circles, with all their tensors
+    gc.freeze()  # what is left stays, and need not be looked at again after the next one
+    return records
+
+
+def _targets(
+    session: Session, handed_in: Submission, settings: Settings
+) -> list[Target] | ErrorRecord:
+    """What to judge in a submission, or why there is nothing."""
+    outline = session.read()
+    found = infer.definitions(outline)
+    try:
+        return infer.targets(found, settings.exercise, handed_in.name)
+    except NoTarget as problem:
+        return _not_found(str(problem), outline)
+
+
+def judged(
+    reading: Session,
+    handed_in: Submission,
+    target: Target,
+    settings: Settings,
+    watch: Watch = unwatched,
+) -> SubmissionRecord:
+    """The record of one definition; `watch` is told every verdict as soon as it is known.
+
+    Raises only what is our own fault.
+    """
+    began = time.monotonic()
+    session = reading.followed_by(
+        settings.limits_for(target.exercise), by_hand=settings.by_hand_in(target.exercise)
+    )
+    contract = renamed(target.exercise.contract, target.name)
+    with contextlib.closing(session):
+        try:
+            remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
+            bench = Bench(ChannelSubject(session), contract)
+            verdicts = judge(session, bench, target.exercise, settings, watch)
+            named = explained(verdicts, remarks)
+            told = session.undisturbed(lambda: _told(session, bench, target, settings, named))
+        except SubmissionFailed as failed:
+            error = _load_error(failed, target.name)
+            shown = excerpts(session, [(error.cell, error.line)])
+            return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
+    said = [*([target.note] if target.note else []), *certain(bench, verdicts)]
+    return SubmissionRecord(
+        file=handed_in.shown,
+        student=handed_in.student,
+        exercise=target.exercise.slug,
+        name=target.name,
+        score=round(sum(p.points for p in told.properties), 6),
+        max_score=round(sum(p.max_points for p in told.properties), 6),
+        status=overall(verdicts).value,
+        seconds=time.monotonic() - began,
+        properties=told.properties,
+        notes=tuple(dict.fromkeys([*map(_note, remarks), *map(as_note, said)])),
+        diagnosis=told.diagnosis,
+        source=told.source,
+    )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is said of verdicts, as a record holds it."""
+
+    properties: tuple[PropertyRecord, ...]
+    diagnosis: tuple[DiagnosisRecord, ...]
+    source: tuple[Excerpt, ...]
+
+
+def _told(
+    session: Session, bench: Bench, target: Target, settings: Settings, verdicts: Sequence[Verdict]
+) -> _Told:
+    """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
+    with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are told
+        if session.revive():
+            bench.forget()
+    properties = _records(target.exercise, verdicts, settings.points, bench)
+    found = explain.findings(session, bench, verdicts, settings.device)
+    named = explain.named(session, found)
+    if session.alive:
+        properties = evidence.pictured(properties, verdicts, bench, found)
+    shown = excerpts(session, places(verdicts, named))
+    return _Told(tuple(properties), tuple(named), tuple(shown))
+
+
+def certain(bench: Bench, verdicts: Sequence[Verdict]) -> list[Note]:
+    """The notes of a bench that hold whatever else is wrong.
+
+    Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
+    """
+    right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
+    return [note for note in bench.notes.values() if right or note != FLOAT32]
+
+
+def places(verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]) -> list[Place]:
+    """Where in the code something is to be seen: the mistakes found, and what raised."""
+    raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
+    return [*((each.cell, each.line) for each in named), *raised]
+
+
+def renamed(contract: Contract, name: str) -> Contract:
+    """A contract with the name that this submission uses."""
+    return replace(contract, name=name)
+
+
+def judge(
+    session: Session,
+    bench: Bench,
+    exercise: Exercise,
+    settings: Settings,
+    watch: Watch = unwatched,
+) -> list[Verdict]:
+    """Judge every claim in order."""
+
+    def one(wanted: Property, cases: Sequence[Case]) -> Verdict:
+        return session.undisturbed(lambda: _tried(wanted, session, bench, cases))
+
+    def afresh() -> None:
+        session.close()
+        bench.forget()
+
+    return verdicts_on(bench, exercise, one, afresh, settings.seed.value, settings.device, watch)
+
+
+def _tried(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
+    """Judge one claim, in a fresh process if the last one is gone."""
+    try:
+        if session.revive():
+            bench.forget()
+    except SubmissionFailed as failure:  # no time is left, or loading it again did not work
+        return Verdict(wanted, failure.status, failure=failure)
+    return check(wanted, bench, cases)
+
+
+def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    """Verdicts whose first trouble carries the likeliest reason that reading the code found.
+
+    A class that reads a notebook variable fails in many guises, and this is what they share.
+    """
+    reasons = [str(r["message"]) for r in remarks if r.get("kind") == "notebook_variable"]
+    troubles = [
+        i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
+    ]
+    changed = list(verdicts)
+    if reasons and troubles:
+        changed[troubles[0]] = replace(changed[troubles[0]], hint=reasons[0])
+    return changed
+
+
+def overall(verdicts: Sequence[Verdict]) -> Status:
+    """One status for a submission: its first trouble in the order of the claims.
+
+    Without one, that it passed, unless something could not be tried.
+    """
+    troubles = [v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED)]
+    if troubles:
+        return troubles[0]
+    return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
+
+
+def _records(
+    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, bench: Bench
+) -> list[PropertyRecord]:
+    worth = points.worth(exercise, given)
+    earned = points.earned(exercise, verdicts, given)
+    return [
+        PropertyRecord(
+            name=verdict.property.name,
+            claim=verdict.property.claim,
+            group=verdict.property.group.value,
+            status=verdict.status.value,
+            points=got,
+            max_points=worth[verdict.property],
+            message=shortened(verdict.message),
+            case=verdict.on or None,
+            counterexample=_counterexample(verdict, bench),
+            words=shortened(verdict.words),
+            cell=verdict.failure.cell if verdict.failure else None,
+            line=verdict.failure.line if verdict.failure else None,
+        )
+        for verdict, got in zip(verdicts, earned, strict=True)
+    ]
+
+
+def _counterexample(verdict: Verdict, bench: Bench) -> Counterexample | None:
+    if verdict.case is None or verdict.violation is None:
+        return None
+    try:
+        return counterexample.of(bench.fresh(verdict.case))
+    except SubmissionFailed:
+        return None
+
+
+def _note(remark: Mapping[str, Any]) -> NoteRecord:
+    cell, line = remark.get("cell"), remark.get("line")
+    return NoteRecord(
+        kind=str(remark.get("kind"))[:40],
+        message=shortened(str(remark.get("message"))),
+        cell=cell if isinstance(cell, int) else None,
+        line=line if isinstance(line, int) else None,
+    )
+
+
+def _not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
+    """Nothing to judge; if a cell is no Python, that is the likely reason."""
+    for broken in outline.get("broken", ()):
+        text = f"{broken['message']}; nothing in this cell can be used"
+        return ErrorRecord("syntax", f"{text} ({problem})", broken["cell"], broken["line"])
+    return ErrorRecord("not_found", problem)
+
+
+def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
+    """Why a definition could not be made, in words that say what to do."""
+    kind, _, rest = failed.message.partition(": ")
+    if kind == "ModuleNotFoundError":
+        module = rest.split("'")[1] if "'" in rest else rest
+        text = f"`{name}` imports `{module}`, which is not installed where it is graded"
+        return ErrorRecord("import", text, failed.cell, failed.line)
+    text = f"`{name}` could not be loaded: {failed.message}"
+    if isinstance(failed, UsedUp):
+        text = f"`{name}` was not judged, since all that a file may use was used: {failed.message}"
+    return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+
+
+def _left_out(
+    handed_in: Submission, settings: Settings, left: Sequence[Target]
+) -> SubmissionRecord:
+    """One record for the definitions that are too many to be judged, so that a class can go on."""
+    names = ", ".join(f"`{target.name}`" for target in left[:NAMED])
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    text = (
+        f"{names}{more}: not judged, since of one file the first {MOST} definitions that answer an "
+        "exercise are; hand in the others in files of their own"
+    )
+    began = time.monotonic()
+    return _unjudged(handed_in, settings, began, ErrorRecord("too_many", text), left[0])
+
+
+def unopened(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+    """The record of a file that cannot be taken."""
+    error = ErrorRecord("unreadable", problem)
+    return _unjudged(handed_in, settings, time.monotonic(), error)
+
+
+def _unjudged(
+    handed_in: Submission,
+    settings: Settings,
+    began: float,
+    error: ErrorRecord,
+    target: Target | None = None,
+) -> SubmissionRecord:
+    exercise = target.exercise if target else settings.exercise
+    most = sum(points.worth(exercise, settings.points).values()) if exercise else 0.0
+    known = {status.value for status in Status}
+    return SubmissionRecord(
+        file=handed_in.shown,
+        student=handed_in.student,
+        exercise=exercise.slug if exercise else None,
+        name=target.name if target else handed_in.name,
+        score=0.0,
+        max_score=round(most, 6),
+        status=error.kind if error.kind in known else Status.NOT_TRIED.value,
+        seconds=time.monotonic() - began,
+        error=replace(error, message=shortened(error.message)),
+    )
+
+
+def as_note(note: Note) -> NoteRecord:
+    """A note of the examiner's, for the record."""
+    return NoteRecord(note.kind, shortened(note.message), note.cell, note.line)

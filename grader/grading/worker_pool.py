@@ -1,0 +1,350 @@
+"""Several workers on one machine: processes that judge, each with a sandbox of its own.
+
+A worker is an examiner like the one in this process: submissions run in children of its fork
+server, never in it. Worker and fork server are forked from the zygote, which has torch loaded;
+where there is none, a worker is a new interpreter. Submissions are handed out one by one, and their
+records come back in order. A worker that dies, or whose fork server does, is replaced and its
+submission judged again, so nothing is lost. Where that is of no use, the first who finds out ends
+all the others: nobody waits for a report that there will not be.
+
+`grader.course.cluster` does the same on several machines.
+"""
+
+import contextlib
+import gc
+import itertools
+import multiprocessing
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Protocol, Self, runtime_checkable
+
+import torch
+
+from exercises import BY_SLUG
+from grader.grading import devices
+from grader.grading.grade import Settings, graded
+from grader.reading.submission import Submission
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.in_process import Unconfined
+from grader.sandbox.grader_side.launch import DYING_S, Forked, Zygote, ZygoteGone
+from grader.sandbox.grader_side.servers import SandboxError, Server
+from grader.sandbox.isolation import Rung
+
+TRIES = 3
+"""how often a submission is tried whose worker dies"""
+WORTH = 4
+"""so many submissions for each worker make up for the time that it takes to start"""
+
+CONTEXT = multiprocessing.get_context("spawn")
+FORKED = "grader.grading.worker_pool:begin"
+
+Place = Server | Unconfined
+Graded = tuple[Submission, list[SubmissionRecord]]
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Other machines, which judge by themselves."""
+
+    rung: Rung
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def judged(
+        self, found: Sequence[Submission], settings: Settings
+    ) -> Generator[Graded, None, None]:
+        """As the function of this name."""
+
+
+def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None) -> Place:
+    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could.
+
+    A zygote that was started ahead is taken over.
+    """
+    if device != "cpu":
+        why = f"the driver of {device} is beyond the jail's reach"
+    elif sys.platform != "linux":
+        why = f"{sys.platform} has nothing to confine a process with"
+    else:
+        return Server(trusted=trusted, ahead=ahead)
+    place = Unconfined(why)
+    if not trusted:
+        raise SandboxError(place.rung.refusal)
+    devices.pin(device)
+    return place
+
+
+def processors() -> list[int]:
+    """Those that this process may use."""
+    known = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
+    return sorted(known)
+
+
+def fitting(submissions: int) -> int:
+    """How many workers are worth starting on this machine."""
+    return max(1, min(len(processors()), submissions // WORTH))
+
+
+def shared_out(jobs: int) -> list[int | None]:
+    """A processor for each worker to stay on, where together they use all that there are.
+
+    Examiner and child take turns: on two processors each would wait for the other one's to wake up,
+    a tenth of a millisecond in every call. Where some are left over, the kernel knows better which
+    are free.
+    """
+    all_of_them = processors()
+    if sys.platform != "linux" or jobs < len(all_of_them):
+        return [None] * jobs
+    return list(itertools.islice(itertools.cycle(all_of_them), jobs))
+
+
+def stay_on(processor: int) -> None:
+    """Keep this process, and all that it starts, on one processor."""
+    with contextlib.suppress(OSError):  # it was taken away from us since
+        os.sched_setaffinity(0, {processor})
+
+
+def judged(
+    place: Place | Elsewhere, found: Sequence[Submission], settings: Settings
+) -> Generator[Graded, None, None]:
+    """Every submission with its records, in order, each as soon as those before it are judged.
+
+    With one job it is done here, in this place; with more, in as many workers beside this process;
+    or elsewhere. Raises SandboxError, and whatever else is our own fault.
+    """
+    if isinstance(place, Elsewhere):
+        yield from place.judged(found, settings)
+        return
+    jobs = settings.jobs or fitting(len(found))
+    if jobs == 1:
+        gc.freeze()
+        for handed_in in found:
+            yield handed_in, graded(place, handed_in, settings)
+        return
+    trusted = isinstance(place, Unconfined) or place.trusted
+    zygote = None if isinstance(place, Unconfined) else place.zygote
+    crew = Crew([Worker(settings, trusted, own, zygote) for own in shared_out(jobs)])
+    with contextlib.closing(crew), ThreadPoolExecutor(jobs) as threads:
+        try:
+            yield from zip(found, threads.map(crew.grade, found), strict=True)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            crew.dismiss("the run was broken off")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is to know before it judges."""
+
+    settings: Settings
+    slug: str | None
+    """of the exercise: there is one object of each, and it is not sent"""
+    trusted: bool
+    processor: int | None
+    environment: Mapping[str, str]
+    folder: str
+    """where paths begin"""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that judges, and the line on which it is asked: there is never one alone."""
+
+    process: Forked | BaseProcess
+    line: Connection
+
+    def kill(self) -> None:
+        """End it, with its fork server and every child: who waits for its answer hears of it."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """The same, and let go of it: for whoever alone uses it by then."""
+        self.kill()
+        if isinstance(self.process, Forked):
+            self.process.wait(DYING_S)
+            self.process.close()
+        else:
+            self.process.join()
+        self.line.close()
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process, started when it is first needed; one thread at a time asks it."""
+
+    settings: Settings
+    trusted: bool
+    processor: int | None = None
+    """where it stays"""
+    zygote: Zygote | None = None
+    running: Running | None = None
+    dismissed: str = ""
+    """why nothing is to be judged any more"""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
+        """Judge one submission. Raises SandboxError if it is the death of every worker."""
+        why = SandboxError(f"{handed_in.shown}: every worker that judged it died; out of memory?")
+        for _ in range(TRIES):
+            try:
+                answer = self._asked(handed_in)
+            except ZygoteGone as gone:
+                raise SandboxError(str(gone)) from None
+            except (EOFError, OSError):
+                self.close()
+                continue
+            if isinstance(answer, list):
+                return answer
+            self.close()
+            if not isinstance(answer, SandboxError):
+                raise answer
+            why = answer
+        raise why
+
+    def _asked(self, handed_in: Submission) -> list[SubmissionRecord] | Exception:
+        """Raises SandboxError, ZygoteGone, and EOFError or OSError if the process dies."""
+        running = self.running or self._started()
+        running.line.send(handed_in)
+        answer: list[SubmissionRecord] | Exception = running.line.recv()
+        return answer
+
+    def _started(self) -> Running:
+        """Raises SandboxError when nothing is to be judged any more, ZygoteGone, OSError."""
+        self._refuse()
+        line, theirs = CONTEXT.Pipe()
+        with theirs:
+            try:
+                running = Running(self._process(theirs), line)
+            except BaseException:
+                line.close()
+                raise
+        with self.lock:
+            self.running = running
+        self._refuse()  # it was dismissed while it started
+        slug = None if self.settings.exercise is None else self.settings.exercise.slug
+        sent = replace(self.settings, exercise=None)
+        here = dict(os.environ), str(Path.cwd())
+        line.send(Task(sent, slug, self.trusted, self.processor, *here))
+        return running
+
+    def _refuse(self) -> None:
+        if self.dismissed:
+            raise SandboxError(self.dismissed)
+
+    def _process(self, theirs: Connection) -> Forked | BaseProcess:
+        """Raises ZygoteGone."""
+        if self.zygote is not None:
+            branch = self.zygote.branch()
+            return self.zygote.fork(FORKED, [os.dup(theirs.fileno()), branch])
+        process = CONTEXT.Process(target=work, args=(theirs,), daemon=True)
+        process.start()
+        return process
+
+    def dismiss(self, why: str) -> None:
+        """Judge no more: whoever waits for an answer gets an error that says why."""
+        with self.lock:
+            self.dismissed = self.dismissed or why
+            if self.running is not None:
+                self.running.kill()
+
+    def close(self) -> None:
+        """End the process. No thread may wait for it any more but the one that calls this."""
+        with self.lock:
+            running, self.running = self.running, None
+        if running is not None:
+            running.close()
+
+
+@dataclass(eq=False)
+class Crew:
+    """Workers that wait for something to do."""
+
+    workers: Sequence[Worker]
+    idle: "queue.SimpleQueue[Worker]" = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        for worker in self.workers:
+            self.idle.put(worker)
+
+    def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
+        """Let whoever is idle judge a submission. Raises SandboxError, then and from then on."""
+        worker = self.idle.get()
+        try:
+            return worker.grade(handed_in)
+        except Exception as error:
+            self.dismiss(str(error))
+            raise
+        finally:
+            self.idle.put(worker)
+
+    def dismiss(self, why: str) -> None:
+        """Let nobody judge any more; who is judging gets an error that says why."""
+        for worker in self.workers:
+            worker.dismiss(why)
+
+    def close(self) -> None:
+        """End all of them, once no thread asks them any more."""
+        for worker in self.workers:
+            worker.close()
+
+
+def begin(parent: int, line: int, branch: int) -> None:
+    """The life of a worker that was forked from a zygote, with which it ends."""
+    with Connection(line) as connection:
+        work(connection, Zygote(socket.socket(fileno=branch)))
+
+
+def work(line: Connection, zygote: Zygote | None = None) -> None:
+    """The life of a worker: judge what comes in until the line is closed, or something breaks."""
+    # An interrupt is the matter of the process that started this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        task: Task = line.recv()
+        _settle(task)
+        settings = replace(task.settings, exercise=BY_SLUG.get(task.slug or ""))
+        try:
+            with sandbox(trusted=task.trusted, device=settings.device, ahead=zygote) as place:
+                gc.freeze()
+                _answer(line, place, settings)
+        except SandboxError as error:  # there is no place to judge in: whoever asks is told why
+            line.recv()
+            line.send(error)
+    except (EOFError, ConnectionError):  # reset, if it never read the last answer
+        return
+
+
+def _settle(task: Task) -> None:
+    """Be where, and who, the process is that wants this work done."""
+    os.environ.clear()
+    os.environ.update(task.environment)
+    os.chdir(task.folder)
+    if task.processor is not None:
+        stay_on(task.processor)
+    torch.set_num_threads(1)
+
+
+def _answer(line: Connection, place: Place, settings: Settings) -> None:
+    """Judge what comes in, until something is broken here: that is the last answer.
+
+    Raises EOFError, ConnectionError when nobody wants to know any more.
+    """
+    while True:
+        handed_in = line.recv()
+        try:
+            records = graded(place, handed_in, settings)
+        except Exception as error:
+            line.send(error)
+            return
+        line.send(records)

@@ -1,0 +1,244 @@
+"""Reading a submission: bytes in, Python text by cell out. Nothing is run.
+
+Two promises hold for everything downstream:
+
+* Line n of a cell's text is line n of the cell as its author sees it. Magics are replaced
+  within their own lines, so a traceback or a remark points at the right place.
+* A cell that is not Python spoils only itself. It carries what is wrong; the others go on.
+
+Notebooks are taken apart by their layout, without validation: files that students edited,
+stripped or merged still hold their code, and a validator would only complain about them.
+"""
+
+import ast
+import io
+import json
+import tokenize
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_DEPTH = 200
+"""Deepest syntax tree that is read; real code stays below 40, the recursion limit is 1000."""
+
+_NOT_TEXT = {
+    b"PK\x03\x04": "a zip archive; unpack it and hand in the file inside",
+    b"\x1f\x8b": "a gzip archive; unpack it and hand in the file inside",
+    b"%PDF": "a PDF document; hand in the file it was printed from",
+    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
+}
+
+
+class Unreadable(Exception):
+    """No code can be taken from the submission; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxProblem:
+    """Why a cell is not Python."""
+
+    message: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One code cell, or a whole module.
+
+    `number` counts all cells of the notebook, text cells too, from 1; a module has None.
+    """
+
+    number: int | None
+    text: str
+    error: SyntaxProblem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The code of a submission, in the order in which it was written."""
+
+    cells: tuple[Cell, ...]
+
+
+def read_source(data: bytes, kind: Literal["py", "ipynb"]) -> Source:
+    """Read a module or a notebook.
+
+    Raises:
+        Unreadable: the bytes hold no Python text or no notebook.
+    """
+    if kind == "py":
+        return Source((_module(data),))
+    return Source(tuple(_notebook_cells(data)))
+
+
+def parse(text: str) -> ast.Module:
+    """Parse text that was read; what Python warns about is its author's business."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+# ---------------------------------------------------------------------------- modules
+
+
+def _module(data: bytes) -> Cell:
+    _refuse_other_formats(data)
+    text = _universal_newlines(_decode(data))
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise Unreadable(
+            f"The file is not text: line {line} holds a NUL byte. Save it as UTF-8 text."
+        )
+    return Cell(None, text, _problem(text))
+
+
+def _decode(data: bytes) -> str:
+    """Decode as Python does: UTF-8, unless a byte order mark or a coding cookie differs."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise Unreadable(
+            f"The file is not {error.encoding} text: line {line} holds the byte "
+            f"0x{data[error.start]:02x}. Save it as UTF-8 text."
+        ) from None
+    except (SyntaxError, LookupError, ValueError) as error:
+        raise Unreadable(
+            f"The file is not text that Python can decode: {error}. Save it as UTF-8 text."
+        ) from None
+
+
+def _refuse_other_formats(data: bytes) -> None:
+    for signature, description in _NOT_TEXT.items():
+        if data.startswith(signature):
+            raise Unreadable(f"The file is {description}.")
+
+
+# -------------------------------------------------------------------------- notebooks
+
+
+def _notebook_cells(data: bytes) -> Iterator[Cell]:
+    found = False
+    for number, cell in enumerate(_cells(_json(data)), start=1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            found = True
+            yield _cell(number, cell.get("source", cell.get("input", "")))
+    if not found:
+        raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
+
+
+def _json(data: bytes) -> object:
+    _refuse_other_formats(data)
+    if not data.strip():
+        raise Unreadable("The file is empty. Save the notebook and hand it in again.")
+    try:
+        # Not `json.loads(data)`: it guesses an encoding; notebooks are UTF-8.
+        return json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"The notebook is not UTF-8 text (byte {error.start}). Save it again from Jupyter."
+        ) from None
+    except (RecursionError, MemoryError):
+        raise Unreadable(
+            "The notebook's JSON is nested too deeply to be one. Save it again from Jupyter."
+        ) from None
+    except json.JSONDecodeError as error:
+        raise Unreadable(_not_json(data, error)) from None
+    except ValueError as error:
+        raise Unreadable(
+            f"The notebook's JSON cannot be read: {error}. Save it again from Jupyter."
+        ) from None
+
+
+def _not_json(data: bytes, error: json.JSONDecodeError) -> str:
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"<"):
+        return "The file is a web page, not a notebook. Download the .ipynb file itself."
+    if not start.startswith(b"{"):
+        return "The file is not a notebook (not JSON). If it is Python, name it .py."
+    if b"<<<<<<<" in data:
+        return "The notebook holds unresolved git conflicts. Resolve them and save it again."
+    return (
+        f"The notebook is not valid JSON (line {error.lineno}: {error.msg}); it may be cut off. "
+        "Save it again from Jupyter."
+    )
+
+
+def _cells(notebook: object) -> list[object]:
+    """The cells of nbformat 4, or of nbformat 3, which keeps them in worksheets."""
+    if isinstance(notebook, dict):
+        sheets = notebook.get("worksheets")
+        pages = [notebook, *(sheets if isinstance(sheets, list) else [])]
+        lists = [page["cells"] for page in pages if isinstance(page, dict) and "cells" in page]
+        if lists and all(isinstance(cells, list) for cells in lists):
+            return [cell for cells in lists for cell in cells]
+    raise Unreadable(
+        "The file is JSON but no notebook: it has no list of cells. Save it again from Jupyter."
+    )
+
+
+def _cell(number: int, source: object) -> Cell:
+    given: list[object] = source if isinstance(source, list) else [source or ""]
+    parts = [part for part in given if isinstance(part, str)]
+    if len(parts) < len(given):
+        return Cell(number, "", SyntaxProblem("the cell's source is not text", 1))
+    # JSON can spell half of a surrogate pair, which no encoder accepts later on.
+    text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = _universal_newlines(text.removeprefix("\ufeff"))
+    problem = _problem(text)
+    if problem is not None:  # magics are never valid Python: only here can there be any
+        # IPython takes its time to import, and whoever only asks a host needs none of it.
+        from grader.reading import magics
+
+        try:
+            text = magics.neutralised(text)
+        except Exception as error:  # IPython's tokenizer, on text that is hardly Python
+            return Cell(number, text, SyntaxProblem(_one_line(error), 1))
+        problem = _problem(text)
+    return Cell(number, text, problem)
+
+
+# ------------------------------------------------------------------------ what is wrong
+
+
+def _problem(text: str) -> SyntaxProblem | None:
+    """Why Python refuses the text, found by compiling it as a notebook would."""
+    if not text.strip():
+        return None
+    try:
+        tree = parse(text)
+        if _deeper_than(MAX_DEPTH, tree):
+            return SyntaxProblem(f"nested more than {MAX_DEPTH} levels deep", 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compile(tree, "<cell>", "exec", flags, dont_inherit=True)
+    except SyntaxError as error:
+        last = text.count("\n") + 1
+        return SyntaxProblem(_one_line(error.msg), min(max(error.lineno or 1, 1), last))
+    except (RecursionError, MemoryError):
+        return SyntaxProblem("nested too deeply to be read", 1)
+    except ValueError as error:  # NUL characters, before Python 3.12
+        line = text[: max(text.find("\0"), 0)].count("\n") + 1
+        return SyntaxProblem(_one_line(error), line)
+    return None
+
+
+def _deeper_than(limit: int, tree: ast.AST) -> bool:
+    level = [tree]
+    for _ in range(limit):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split()) or type(message).__name__
+
+
+def _universal_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,226 @@
+"""Where in the code the steps of attention are: what reads like a softmax, a fill, a scale.
+
+A landmark is a kind, what stands there, and its place. It says nothing about right or wrong; who
+knows that something is wrong with the mask looks for the lines where masks are made. Read from the
+text, never run; plain data that JSON can carry.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grader.reading.cells import Source
+from grader.reading.symbol_table import Place, book_of, methods
+
+MOST = 400
+"""how many landmarks are worth sending"""
+LONGEST = 80
+"""how many characters of what stands there"""
+
+KINDS = {
+    "abs": "abs",
+    "amax": "max",
+    "argmax": "argmax",
+    "cat": "stack",
+    "chunk": "unpack",
+    "concat": "stack",
+    "concatenate": "stack",
+    "dropout": "dropout",
+    "Dropout": "dropout",
+    "exp": "exp",
+    "flatten": "reshape",
+    "full": "fill",
+    "full_like": "fill",
+    "hstack": "stack",
+    "isqrt": "scale",
+    "layer_norm": "norm",
+    "LayerNorm": "norm",
+    "linear": "projection",
+    "log_softmax": "softmax",
+    "LogSoftmax": "softmax",
+    "masked_fill": "fill",
+    "max": "max",
+    "mean": "mean",
+    "movedim": "transpose",
+    "normalize": "norm",
+    "one_hot": "argmax",
+    "permute": "transpose",
+    "pow": "scale",
+    "range": "range",
+    "rearrange": "reshape",
+    "relu": "relu",
+    "ReLU": "relu",
+    "reshape": "reshape",
+    "rsqrt": "scale",
+    "scaled_dot_product_attention": "kernel",
+    "sigmoid": "sigmoid",
+    "softmax": "softmax",
+    "Softmax": "softmax",
+    "split": "unpack",
+    "sqrt": "scale",
+    "stack": "stack",
+    "sum": "sum",
+    "swapaxes": "transpose",
+    "tanh": "relu",
+    "transpose": "transpose",
+    "tril": "triangle",
+    "triu": "triangle",
+    "unbind": "unpack",
+    "unflatten": "reshape",
+    "view": "reshape",
+    "where": "fill",
+}
+"""What calls of these names are. A name may end in an underscore: the same in place."""
+PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "mm"}
+SETTING_UP = {"register_buffer", "register_parameter", "add_module", "eval", "train"}
+MODULES = {"torch", "F", "nn", "functional", "math", "np", "numpy", "einops"}
+TRANSPOSED = re.compile(r"\.(mT|T|t\(\)|transpose|permute|swapaxes|movedim)\b|_[tT]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """Something in the code that reads like a step of attention."""
+
+    kind: str
+    detail: str
+    cell: int | None
+    line: int
+
+
+def landmarks(source: Source, name: str) -> tuple[Landmark, ...]:
+    """The landmarks in a definition and all of the submission that it uses, in order."""
+    book = book_of(source)
+    found = {mark for place in book.used_by(name) for mark in _in(place)}
+    ordered = sorted(found, key=lambda m: (m.cell or 0, m.line, m.kind, m.detail))
+    return tuple(ordered[:MOST])
+
+
+def _in(place: Place) -> Iterator[Landmark]:
+    node = place.node
+    for function in methods(node) if isinstance(node, ast.ClassDef) else [node]:
+        for inner in ast.walk(function):
+            for kind, detail in _read(inner):
+                if kind != "return" or function.name in ("forward", "__call__", node.name):
+                    line = getattr(inner, "lineno", function.lineno)
+                    yield Landmark(kind, detail[:LONGEST], place.cell, line)
+
+
+def _read(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """What a node reads like, and what stands there."""
+    match node:
+        case ast.Call():
+            yield from _call(node)
+        case ast.BinOp():
+            yield _operation(node), ast.unparse(_telling(node))
+        case ast.AugAssign(op=ast.Div(), value=divisor):
+            yield "divide", ast.unparse(divisor)
+        case ast.Assign(targets=[ast.Subscript()], value=value) if _number(value):
+            yield "fill", _number(value)
+        case ast.Compare():
+            yield "compare", ast.unparse(node)
+        case ast.Subscript(slice=index) if any(isinstance(n, ast.Slice) for n in ast.walk(index)):
+            yield "index", ast.unparse(node)
+        case ast.Return(value=ast.expr() as value):
+            yield "return", ast.unparse(value)
+
+
+def _operation(node: ast.BinOp) -> str:
+    match node.op:
+        case ast.MatMult():
+            return _product(node.left, node.right)
+        case ast.Pow() if _is_root(node.right):
+            return "scale"
+        case ast.Div():
+            return "divide"
+        case ast.Mult():
+            return "scale" if "scale" in ast.unparse(node) else "times"
+        case ast.Add():
+            return "add"
+    return "arithmetic"
+
+
+def _telling(node: ast.BinOp) -> ast.expr:
+    """Of a division, by what; of a root, of what."""
+    if isinstance(node.op, ast.Div):
+        return node.right
+    return node.left if isinstance(node.op, ast.Pow) else node
+
+
+def _call(node: ast.Call) -> Iterator[tuple[str, str]]:
+    match node.func:
+        case ast.Attribute(value=receiver, attr=name):
+            own = isinstance(receiver, ast.Name) and receiver.id == "self"
+            is_method = ast.unparse(receiver).split(".")[-1] not in MODULES
+        case ast.Name(id=name):
+            own, is_method = False, False
+        case _:
+            return
+    name = name.rstrip("_")
+    if name in PRODUCTS:
+        yield _product_call(node, name, is_method), ast.unparse(node)
+        return
+    kind = KINDS.get(name)
+    if kind is not None:
+        yield kind, _detail(node, name, kind, is_method)
+    elif own and name not in SETTING_UP:
+        yield "projection", name
+
+
+def _detail(node: ast.Call, name: str, kind: str, is_method: bool) -> str:
+    """What tells one call of a kind from another."""
+    keywords = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
+    # `x.softmax(1)` and `nn.Softmax(1)`, but `torch.softmax(x, 1)`
+    given = node.args if is_method or name[0].isupper() else node.args[1:]
+    first = ast.unparse(given[0]) if given else ""
+    match kind:
+        case "softmax" | "stack":
+            log = "log " if name.lower().startswith("log") else ""
+            return f"{log}dim={keywords.get('dim', first)}"
+        case "triangle":
+            return f"{name} diagonal={keywords.get('diagonal', first)}"
+        case "fill":
+            return " ".join(filter(None, map(_number, [*node.args, *_values(node)])))
+        case "kernel":
+            return " ".join(f"{name}={value}" for name, value in keywords.items())
+    return ast.unparse(node)
+
+
+def _values(node: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in node.keywords if keyword.arg in ("value", "fill_value")]
+
+
+def _number(node: ast.expr) -> str:
+    """A number as it is written, `-inf` for every way to write that; nothing for anything else."""
+    text = ast.unparse(node)
+    if "inf" in text or "finfo" in text or ".min" in text:
+        return "-inf" if text.startswith("-") or "-inf" in text or ".min" in text else "inf"
+    return text if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", text) else ""
+
+
+def _is_root(exponent: ast.expr) -> bool:
+    return ast.unparse(exponent).replace(" ", "") in ("0.5", "-0.5", "1/2", "(1/2)", "-1/2")
+
+
+def _product(left: ast.expr, right: ast.expr) -> str:
+    """Scores have a transposed operand, projections a weight; what is left mixes values."""
+    one, other = ast.unparse(left), ast.unparse(right)
+    if TRANSPOSED.search(other) or TRANSPOSED.search(one):
+        return "projection" if re.search(r"weight|\bW_?|_W\b", other) else "scores"
+    return "projection" if re.search(r"weight\b|\bW|_W\b", other) else "mix"
+
+
+def _product_call(node: ast.Call, name: str, is_method: bool) -> str:
+    if name == "einsum":
+        return _einsum(node)
+    operands = [node.func.value, *node.args] if is_method else list(node.args)  # type: ignore[attr-defined]  # a method has a receiver
+    return _product(*operands[-2:]) if len(operands) > 1 else "mix"
+
+
+def _einsum(node: ast.Call) -> str:
+    """Scores sum over the last index of both operands."""
+    pattern = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
+    operands = str(pattern).replace(" ", "").partition("->")[0].split(",")
+    if len(operands) != 2 or not all(operands):
+        return "mix"
+    return "scores" if operands[0][-1] == operands[1][-1] else "mix"

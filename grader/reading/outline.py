@@ -1,0 +1,311 @@
+"""What a submission defines, and what is worth saying about it: read, never run.
+
+An outline answers "what is there": names, signatures, places. A remark is an observation that
+is true of the text, worded so that it stays true whatever the code computes; whether it costs
+anything is for others to decide. Everything here is plain data that JSON can carry.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from grader.reading.cells import Source
+from grader.reading.effects import bound_names, effects_of, own_nodes
+from grader.reading.plain_tensors import plain_tensors
+from grader.reading.symbol_table import Book, Function, Place, book_of, methods
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a signature; the `self` of a method is none."""
+
+    name: str
+    kind: Literal["positional", "keyword", "*", "**"]
+    has_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A class or function of the top level, as its last definition has it.
+
+    A class has the parameters of its constructor, its own or inherited from a class of the
+    submission; `parameters` and `forward` are None where the submission writes none.
+    """
+
+    name: str
+    kind: Literal["class", "function"]
+    cell: int | None
+    line: int
+    parameters: tuple[Parameter, ...] | None
+    forward: tuple[Parameter, ...] | None
+    bases: tuple[str, ...]
+    times_defined: int
+    redefined_in: tuple[int | None, ...]
+    """The cells of all definitions but the first."""
+    alias_of: str | None = None
+    """What it is another name for: `Wanted = Attention`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A name that top-level code assigns, and where it does so last."""
+
+    name: str
+    cell: int | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a submission defines, each name in the order of first appearance; aliases come last."""
+
+    definitions: tuple[Definition, ...]
+    assigned: tuple[Assigned, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """An observation about a definition, and the place it is about."""
+
+    kind: Literal["defined_twice", "notebook_variable", "prints", "unregistered", "unused_argument"]
+    message: str
+    cell: int | None
+    line: int
+
+
+def outline(source: Source) -> Outline:
+    """What the cells that are Python define at their top level."""
+    book = book_of(source)
+    definitions = tuple(_definition(book, places) for places in book.definitions.values())
+    assigned = (Assigned(name, v.cell, v.line) for name, v in book.assigned.items())
+    return Outline((*definitions, *_aliases(book)), tuple(assigned))
+
+
+def remarks(source: Source, name: str) -> tuple[Remark, ...]:
+    """What to say about a definition and all of the submission that it uses, in its order.
+
+    Empty if the submission does not define the name.
+    """
+    book = book_of(source)
+    used = book.used_by(name)
+    found = {remark for place in used for remark in _remarks_on(book, place)}
+    found.update(_prints(book, used))
+    return tuple(sorted(found, key=lambda r: (r.cell or 0, r.line, r.kind, r.message)))
+
+
+# ----------------------------------------------------------------------------- outlines
+
+
+def _definition(book: Book, places: list[Place]) -> Definition:
+    last = places[-1]
+    return Definition(
+        name=last.node.name,
+        kind="class" if isinstance(last.node, ast.ClassDef) else "function",
+        cell=last.cell,
+        line=last.node.lineno,
+        parameters=_signature(book, last, "__init__"),
+        forward=_signature(book, last, "forward") if isinstance(last.node, ast.ClassDef) else None,
+        bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
+        times_defined=len(places),
+        redefined_in=tuple(place.cell for place in places[1:]),
+    )
+
+
+def _aliases(book: Book) -> Iterator[Definition]:
+    """Lambdas, and other names for what the submission defines."""
+    for name, variable in book.assigned.items():
+        if name in book.definitions:
+            continue
+        if isinstance(variable.value, ast.Lambda):
+            parameters = tuple(_parameters(variable.value.args))
+            at = variable.cell, variable.line
+            yield Definition(name, "function", *at, parameters, None, (), 1, ())
+        elif isinstance(variable.value, ast.Name) and variable.value.id in book.definitions:
+            meant = _definition(book, book.definitions[variable.value.id])
+            yield replace(meant, name=name, alias_of=meant.name)
+
+
+def _signature(book: Book, place: Place, method: str) -> tuple[Parameter, ...] | None:
+    if not isinstance(place.node, ast.ClassDef):
+        return tuple(_parameters(place.node.args))
+    found = book.method(place, method)
+    return None if found is None else tuple(_parameters(found[1].args))[_is_bound(*found) :]
+
+
+def _parameters(args: ast.arguments) -> Iterator[Parameter]:
+    positional = [*args.posonlyargs, *args.args]
+    required = len(positional) - len(args.defaults)
+    for i, arg in enumerate(positional):
+        yield Parameter(arg.arg, "positional", i >= required)
+    if args.vararg:
+        yield Parameter(args.vararg.arg, "*", False)
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        yield Parameter(arg.arg, "keyword", default is not None)
+    if args.kwarg:
+        yield Parameter(args.kwarg.arg, "**", False)
+
+
+def _is_bound(place: Place, function: Function) -> bool:
+    """It is a method whose first positional parameter is `self`, whatever its name."""
+    static = any(
+        isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
+    )
+    positional = [*function.args.posonlyargs, *function.args.args]
+    return isinstance(place.node, ast.ClassDef) and not static and bool(positional)
+
+
+# ------------------------------------------------------------------------------ remarks
+
+
+def _remarks_on(book: Book, place: Place) -> Iterator[Remark]:
+    yield from _defined_twice(book, place)
+    if isinstance(place.node, ast.ClassDef):
+        own = {function.name: function for function in methods(place.node)}
+        called = [own[name] for name in ("__init__", "forward") if name in own]
+        yield from _unregistered(book, place, place.node)
+    else:
+        own = {place.node.name: place.node}
+        called = [place.node]
+    for function in own.values():
+        yield from _notebook_variables(book, place, function)
+    for function in called:
+        yield from _unused_arguments(place, function)
+
+
+def _defined_twice(book: Book, place: Place) -> Iterator[Remark]:
+    name, places = place.node.name, book.definitions[place.node.name]
+    if len(places) < 2:
+        return
+    if place.cell is None:
+        where = "on lines " + _listed(str(p.node.lineno) for p in places)
+    elif len({p.cell for p in places}) == len(places):
+        where = "in cells " + _listed(str(p.cell) for p in places)
+    else:
+        where = "in " + _listed(f"cell {p.cell} line {p.node.lineno}" for p in places)
+    message = f"`{name}` is defined {where}; the last one counts"
+    yield Remark("defined_twice", message, place.cell, place.node.lineno)
+
+
+def _notebook_variables(book: Book, place: Place, function: Function) -> Iterator[Remark]:
+    effects = effects_of(function, annotations_run=False)
+    is_method = isinstance(place.node, ast.ClassDef)
+    # Defaults are evaluated in the class body and see its names.
+    hidden = bound_names(own_nodes(place.node.body)) if is_method else set[str]()
+    eager = {name: line for name, line in effects.eager.items() if name not in hidden}
+    for name, line in {**eager, **effects.lazy}.items():
+        variable = book.variable(name)
+        if variable is None:
+            continue
+        at = f"on line {variable.line}" if variable.cell is None else f"in cell {variable.cell}"
+        noun = "module" if variable.cell is None else "notebook"
+        message = f"{_label(place, function)} reads the {noun} variable `{name}` (set {at})"
+        if not book.is_constant(name):
+            advice = "a class should use its own arguments and attributes"
+            message += f"; {advice if is_method else 'a function should use its own arguments'}"
+        yield Remark("notebook_variable", message, place.cell, line)
+
+
+def _unused_arguments(place: Place, function: Function) -> Iterator[Remark]:
+    inside = [node for statement in function.body for node in ast.walk(statement)]
+    names = [node for node in inside if isinstance(node, ast.Name)]
+    read = {node.id for node in names if not isinstance(node.ctx, ast.Store)}
+    read |= {
+        n.target.id
+        for n in inside
+        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+    }
+    if _is_stub(function) or read & {"eval", "exec", "locals", "vars"}:
+        return
+    positional = [*function.args.posonlyargs, *function.args.args]
+    for arg in [*positional[_is_bound(place, function) :], *function.args.kwonlyargs]:
+        if arg.arg not in read and not arg.arg.startswith("_"):
+            message = f"{_label(place, function)} never uses its argument `{arg.arg}`"
+            yield Remark("unused_argument", message, place.cell, arg.lineno)
+
+
+def _is_stub(function: Function) -> bool:
+    """It has no body yet: a docstring, `pass`, `...` or a refusal."""
+    return all(
+        isinstance(statement, (ast.Pass, ast.Raise))
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        for statement in function.body
+    )
+
+
+def _unregistered(book: Book, place: Place, node: ast.ClassDef) -> Iterator[Remark]:
+    found = [method for method in methods(node) if method.name == "__init__"]
+    if not found or not node.bases:
+        return
+    statements = (statement.node for statement in book.program.statements)
+    for attribute, line in plain_tensors(found[-1], statements).items():
+        message = (
+            f"`self.{attribute}` of `{node.name}` is a plain tensor: "
+            "optimizers, state_dict and .to(device) do not see it"
+        )
+        yield Remark("unregistered", message, place.cell, line)
+
+
+def _prints(book: Book, used: list[Place]) -> Iterator[Remark]:
+    """Remarks on `print` where it runs with every call: in `forward` and in what that calls."""
+    # Where calls begin: in what was asked for and in the modules it builds. Its bases and other
+    # functions count when they are called.
+    bases = {base.node for place in used for base in book.bases(place)}
+    built = [place for i, place in enumerate(used) if i == 0 or place.node not in bases]
+    starts = [(place, name) for place in built for name in ("forward", "__call__")]
+    todo = [(place, found) for place, name in starts if (found := book.method(place, name))]
+    if used and not isinstance(used[0].node, ast.ClassDef):
+        todo.append((used[0], (used[0], used[0].node)))
+    seen: set[tuple[ast.AST, ast.AST]] = set()
+    while todo and book.last("print") is None:
+        receiver, (place, function) = todo.pop()
+        if (receiver.node, function) not in seen:
+            seen.add((receiver.node, function))
+            yield from _print_remark(place, function)
+            todo += _called_by(book, receiver, place, function)
+
+
+def _print_remark(place: Place, function: Function) -> Iterator[Remark]:
+    printed = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    if printed and "print" in effects_of(function).lazy:
+        calls = "once" if len(printed) == 1 else f"{len(printed)} times"
+        message = f"{_label(place, function)} calls print {calls}; its answer is what it returns"
+        yield Remark("prints", message, place.cell, min(node.lineno for node in printed))
+
+
+def _called_by(
+    book: Book, receiver: Place, place: Place, function: Function
+) -> Iterator[tuple[Place, tuple[Place, Function]]]:
+    """The methods of `self` and `super()` and the functions that a function mentions."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    own_name = positional[0].arg if _is_bound(place, function) else None
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=receiver_name), attr=attribute):
+                found = book.method(receiver, attribute) if receiver_name == own_name else None
+                if found:
+                    yield receiver, found
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=attribute):
+                inherited = (book.method(base, attribute) for base in book.bases(place))
+                yield from ((receiver, found) for found in inherited if found)
+    for name in effects_of(function).lazy:
+        other = book.last(name)
+        if other is not None and not isinstance(other.node, ast.ClassDef):
+            yield other, (other, other.node)
+
+
+def _label(place: Place, function: Function) -> str:
+    if isinstance(place.node, ast.ClassDef):
+        return f"`{function.name}` of `{place.node.name}`"
+    return f"`{function.name}`"
+
+
+def _listed(items: Iterable[str]) -> str:
+    *most, last = items
+    return f"{', '.join(most)} and {last}"

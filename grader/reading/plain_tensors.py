@@ -1,0 +1,152 @@
+"""Which attributes of a module hold plain tensors, by the look of its constructor.
+
+A tensor is what a factory of torch makes (`torch.randn(…)`), and what arithmetic, indexing,
+functions of torch and methods that return tensors make of one. Locals are followed in the
+order in which they are written; calls of anything else (`nn.Parameter(…)`, a helper) are not.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from grader.reading.effects import own_nodes
+
+_FACTORIES = frozenset(
+    {
+        "arange",
+        "bernoulli",
+        "empty",
+        "empty_like",
+        "eye",
+        "FloatTensor",
+        "from_numpy",
+        "full",
+        "full_like",
+        "linspace",
+        "normal",
+        "ones",
+        "ones_like",
+        "rand",
+        "rand_like",
+        "randint",
+        "randn",
+        "randn_like",
+        "randperm",
+        "tensor",
+        "Tensor",
+        "zeros",
+        "zeros_like",
+    }
+)
+_NOT_TENSORS = frozenset(
+    {
+        "allclose",
+        "data_ptr",
+        "dim",
+        "element_size",
+        "equal",
+        "is_contiguous",
+        "is_floating_point",
+        "item",
+        "ndimension",
+        "nelement",
+        "numel",
+        "numpy",
+        "size",
+        "stride",
+        "tolist",
+        "type",
+    }
+)
+_TENSOR_ATTRIBUTES = frozenset({"H", "T", "data", "imag", "mH", "mT", "real"})
+
+
+def plain_tensors(
+    constructor: ast.FunctionDef | ast.AsyncFunctionDef, imports: Iterable[ast.AST]
+) -> dict[str, int]:
+    """The attributes of `self` that end up as plain tensors, with their lines.
+
+    `imports` are the statements that say what `torch` and its functions are called.
+    """
+    signature = constructor.args
+    selves = [*signature.posonlyargs, *signature.args][:1]
+    found: dict[str, int] = {}
+    sight = _sight(imports)
+    for target, value in _assignments(constructor):
+        is_tensor = sight.is_tensor(value)
+        match target:
+            case ast.Name(id=name):
+                (sight.locals.add if is_tensor else sight.locals.discard)(name)
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in {
+                argument.arg for argument in selves
+            }:
+                found.pop(attribute, None)
+                if is_tensor:
+                    found[attribute] = target.lineno
+    return found
+
+
+def _assignments(function: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for node in own_nodes(ast.iter_child_nodes(function)):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _pairs(target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield target, value
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets with their values, taking `a, b = x, y` apart."""
+    sequence = (ast.Tuple, ast.List)
+    if not isinstance(target, sequence):
+        yield target, value
+    elif isinstance(value, sequence) and len(value.elts) == len(target.elts):
+        yield from zip(target.elts, value.elts, strict=True)
+
+
+@dataclass(slots=True)
+class _Sight:
+    """What can be told about an expression, given the names of torch and of local tensors."""
+
+    torch: set[str] = field(default_factory=set)
+    factories: set[str] = field(default_factory=set)
+    locals: set[str] = field(default_factory=set)
+
+    def is_tensor(self, value: ast.expr) -> bool:
+        match value:
+            case ast.Name(id=name):
+                return name in self.locals
+            case ast.BinOp(left=left, right=right):
+                return self.is_tensor(left) or self.is_tensor(right)
+            case ast.UnaryOp(operand=part) | ast.Subscript(value=part):
+                return self.is_tensor(part)
+            case ast.Attribute(value=part, attr=attribute):
+                return attribute in _TENSOR_ATTRIBUTES and self.is_tensor(part)
+            case ast.Call(func=ast.Name(id=name)):
+                return name in self.factories
+            case ast.Call(func=ast.Attribute(value=owner, attr=method), args=arguments):
+                if isinstance(owner, ast.Name) and owner.id in self.torch:
+                    makes = method in _FACTORIES
+                    return makes or self._passes_on(method, arguments)
+                return self._passes_on(method, [owner])
+        return False
+
+    def _passes_on(self, method: str, parts: list[ast.expr]) -> bool:
+        return method not in _NOT_TENSORS and any(self.is_tensor(part) for part in parts)
+
+
+def _sight(imports: Iterable[ast.AST]) -> _Sight:
+    sight = _Sight()
+    for node in imports:
+        match node:
+            case ast.Import(names=names):
+                sight.torch |= {alias.asname or "torch" for alias in names if _is_torch(alias)}
+            case ast.ImportFrom(module="torch", names=names):
+                found = {alias.asname or alias.name for alias in names if alias.name in _FACTORIES}
+                sight.factories |= found
+    return sight
+
+
+def _is_torch(alias: ast.alias) -> bool:
+    return alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))

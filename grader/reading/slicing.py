@@ -1,0 +1,287 @@
+"""The statements of a submission that one definition needs, found without running any.
+
+Theory
+------
+A submission is a sequence of top-level statements; a notebook's cells are strung together in
+the order in which they stand. Each statement has effects that can be read off its syntax:
+
+eager    names it reads while it runs: bases, decorators, defaults, annotations, class bodies
+lazy     names that a function in it reads when it is called later
+kills    names it certainly binds, whatever they meant before
+changes  names whose objects it changes in place: `cfg["n"] = 3`, `Attention.forward = f`,
+         `setattr(Attention, …)`, `import a.b`, a statement that grows a list, set or dict
+         (`sizes.append(3)`)
+binds    all of these, names it may bind (one branch of an `if`), and names that a function
+         it calls declares `global`
+
+What `name` means at a moment is decided by the statements before it: walking backwards, all
+that bind it, up to and including the first that kills. So an eager read looks backwards from
+its own statement (`class B(A)` between two definitions of A has the first as its base), and a
+lazy read looks backwards from the end, where the examiner calls, and from every statement that
+could have called the function before. An object that was read can be changed in place later
+on (`Base.forward = f` below `class B(Base)`), under its name, until the name is bound anew.
+
+The slice is the smallest set that holds the wanted name at the end and is closed under these
+reads. It errs towards too much: a statement that is not needed costs time, one that is missing
+costs a right answer. A statement is taken whole or not at all.
+
+Left out: calls, prints, plots and training loops that bind nothing needed, and the body of
+`if __name__ == "__main__"`. Not followed: a second name for the same object
+(`c = cfg; c["n"] = 3`), changes hidden in calls, names made by `exec` or `globals()`.
+Star imports stay, since any name may come from them, and so do `__future__` imports, whose
+effect reaches all later statements.
+"""
+
+import __future__
+
+import ast
+import re
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, TracebackType
+
+from grader.reading.cells import Source, parse
+from grader.reading.effects import Effects, effects_of
+
+_FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_FILENAME = re.compile(r"<cell (\d{1,9})>|<submission>")
+
+
+# ------------------------------------------------------------------------------ slices
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One top-level statement of the slice, ready to be compiled and run."""
+
+    code: ast.stmt
+    cell: int | None
+    line: int
+    binds: tuple[str, ...]
+    flags: int
+    """The `__future__` features in force, as compiler flags."""
+
+    def compile(self, filename: str | None = None) -> CodeType:
+        """Compile to code whose lines are the cell's, under the name that `where` knows.
+
+        Raises:
+            SyntaxError: the statement awaits at top level, which only a running notebook can do.
+        """
+        module = ast.Module([self.code], type_ignores=[])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            name = filename or filename_of(self.cell)
+            code: CodeType = compile(module, name, "exec", self.flags, dont_inherit=True)
+        return code
+
+
+def needed(source: Source, name: str) -> tuple[Step, ...]:
+    """The statements, in the order of the submission, that define `name` as it is at the end.
+
+    Empty if no statement binds the name and there is no star import it could come from.
+    """
+    program = read_program(source)
+    end = len(program.statements)
+    todo = [(statement, end) for statement in program.reaching(name, end)]
+    kept = {s.index for s in program.statements if s.effects.star or s.effects.future}
+    if not todo and not any(s.effects.star for s in program.statements):
+        return ()
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        statement, moment = todo.pop()
+        if (statement.index, moment) not in seen:
+            seen.add((statement.index, moment))
+            kept.add(statement.index)
+            uses = [(statement, end), *program.requires(statement, moment)]
+            # What needs the same at all times is looked at once.
+            todo += [(s, when if s.index in program.shifting else end) for s, when in uses]
+    return tuple(program.statements[index].step() for index in sorted(kept))
+
+
+def filename_of(cell: int | None) -> str:
+    """The file name under which a cell, or a module, appears in tracebacks."""
+    return "<submission>" if cell is None else f"<cell {cell}>"
+
+
+Position = tuple[int | None, int]
+"""A cell, or None for a module, and a line."""
+
+
+def _place(filename: str | None, line: int | None) -> Position | None:
+    match = _FILENAME.fullmatch(filename or "")
+    if match is None:
+        return None
+    return (int(match[1]) if match[1] else None), line or 1
+
+
+def needed_by_all(source: Source, names: list[str]) -> list[Step]:
+    """What several definitions need, each statement once, in the order of the source."""
+    found = [step for name in names for step in needed(source, name)]
+    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
+    return [steps[place] for place in sorted(steps)]
+
+
+def where(
+    problem: BaseException | TracebackType | None,
+    place_of: Callable[[str | None, int | None], Position | None] = _place,
+) -> Position | None:
+    """The cell and line of the innermost frame in the submission; None if there is none.
+
+    `place_of` knows the submission's files; by default, those that steps were compiled under.
+    A syntax error found while compiling a step has no frame there, but says its place.
+    """
+    if isinstance(problem, SyntaxError) and (place := place_of(problem.filename, problem.lineno)):
+        return place
+    trace = problem.__traceback__ if isinstance(problem, BaseException) else problem
+    found = None
+    while trace is not None:
+        found = place_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or found
+        trace = trace.tb_next
+    return found
+
+
+# ---------------------------------------------------------------------------- programs
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A top-level statement, its place and its effects."""
+
+    index: int
+    node: ast.stmt
+    cell: int | None
+    flags: int
+    effects: Effects
+
+    def step(self) -> Step:
+        """The statement as a part of a slice."""
+        binds = tuple(sorted(self.effects.binds))
+        return Step(self.node, self.cell, self.node.lineno, binds, self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The statements of a submission, and which of them bind a name."""
+
+    statements: tuple[Statement, ...]
+    binders: dict[str, list[int]]
+    shifting: frozenset[int]
+    """The statements whose values may differ in what they need from one moment to another."""
+
+    def reaching(self, name: str, before: int) -> Iterator[Statement]:
+        """The statements that decide what a name means just before statement `before`."""
+        places = self.binders.get(name, [])
+        for i in range(bisect_left(places, before) - 1, -1, -1):
+            yield self.statements[places[i]]
+            if name in self.statements[places[i]].effects.kills:
+                return
+
+    def _meaning(self, name: str, at: int, until: int) -> Iterator[Statement]:
+        """What decides a name at one moment, and what changes its object from then on."""
+        yield from self.reaching(name, at)
+        places = self.binders.get(name, [])
+        for i in range(bisect_left(places, at), bisect_left(places, until)):
+            effects = self.statements[places[i]].effects
+            if name in effects.kills:
+                return
+            if name in effects.changes:
+                yield self.statements[places[i]]
+
+    def requires(self, user: Statement, moment: int) -> Iterator[tuple[Statement, int]]:
+        """The statements that `user` needs if what it binds is used at `moment`.
+
+        Each comes with the moments at which it is used itself: what a value is made of is
+        used with the value.
+        """
+        effects, here = user.effects, user.index
+        # A bare definition runs no function; anything else may, on operators and attributes.
+        passive = isinstance(user.node, (*_FUNCTIONS, ast.ClassDef))
+        moments = {moment} if passive and not effects.runs_code else {moment, here}
+        reads = [(name, when) for name in effects.lazy for when in moments]
+        reads += [(name, here) for name in effects.eager]
+        for name, when in reads:
+            for statement in self._meaning(name, when, moment):
+                yield statement, moment
+                if here in moments and statement.index < here:
+                    yield statement, here
+
+
+@lru_cache(maxsize=4)
+def read_program(source: Source) -> Program:
+    """Read the effects of every top-level statement of the cells that are Python."""
+    statements: list[Statement] = []
+    flags = 0
+    for cell in source.cells:
+        for node in () if cell.error else _top_level(parse(cell.text)):
+            effects = effects_of(node, annotations_run=not flags & _FUTURE_ANNOTATIONS)
+            flags |= effects.future
+            statements.append(Statement(len(statements), node, cell.number, flags, effects))
+    _settle_across_statements(statements)
+    binders: dict[str, list[int]] = {}
+    for statement in statements:
+        for name in statement.effects.binds:
+            binders.setdefault(name, []).append(statement.index)
+    return Program(tuple(statements), binders, _shifting(statements, binders))
+
+
+def _shifting(statements: list[Statement], binders: dict[str, list[int]]) -> frozenset[int]:
+    """Those that read lazily a name bound more than once, or read what does."""
+    names: set[str] = set()
+    found: set[int] = set()
+    grows = True
+    while grows:
+        before = len(found)
+        for statement in statements:
+            effects = statement.effects
+            again = any(len(binders.get(name, ())) > 1 for name in effects.lazy)
+            if again or not names.isdisjoint([*effects.lazy, *effects.eager]):
+                found.add(statement.index)
+                names |= effects.binds
+        grows = len(found) > before
+    return frozenset(found)
+
+
+def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a module; of `if __name__ == "__main__"` only the `else`."""
+    for node in tree.body:
+        match node:
+            case ast.If(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])) if {
+                "__name__",
+                "'__main__'",
+            } == {ast.unparse(left), ast.unparse(right)}:
+                yield from node.orelse
+            case _:
+                yield node
+
+
+def _settle_across_statements(statements: list[Statement]) -> None:
+    """Add the effects that need two statements: one to define, one to act."""
+    imported = {name for statement in statements for name in statement.effects.imports}
+    writers = _writers(statements)
+    for statement in statements:
+        effects = statement.effects
+        # `np.append(…)` and `torch.add(…)` change no module.
+        effects.changes |= effects.grows - imported
+        effects.binds |= effects.changes
+        for name in effects.calls & writers.keys():
+            effects.binds |= writers[name]
+
+
+def _writers(statements: list[Statement]) -> dict[str, set[str]]:
+    """The global names that each function sets when called, itself or through another."""
+    functions = [s for s in statements if isinstance(s.node, _FUNCTIONS)]
+    writers: dict[str, set[str]] = {name: set() for s in functions for name in s.effects.kills}
+    settled = False
+    while not settled:
+        settled = True
+        for effects in (function.effects for function in functions):
+            called = [writers[name] for name in effects.lazy if name in writers]
+            sets = effects.sets.union(*called)
+            for name in effects.kills:
+                settled = settled and sets <= writers[name]
+                writers[name] |= sets
+    return writers

@@ -1,0 +1,138 @@
+"""The definitions and variables of a submission, by name, with their places."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from grader.reading.cells import Source
+from grader.reading.effects import bound_names, effects_of, own_nodes, root_of
+from grader.reading.slicing import Program, Statement, read_program
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A class or function definition, and the top-level statement it stands in."""
+
+    node: Defined
+    statement: Statement
+
+    @property
+    def cell(self) -> int | None:
+        """The cell it stands in."""
+        return self.statement.cell
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Where a name is assigned last, and what its value looks like."""
+
+    cell: int | None
+    line: int
+    value: ast.expr | None
+    is_alias: bool
+    """A lambda, or another name for something imported or defined: no value of its own."""
+
+    @property
+    def is_literal(self) -> bool:
+        """A number, a string, or a collection of such."""
+        try:
+            return self.value is not None and ast.literal_eval(self.value) is not ...
+        except (ValueError, TypeError):
+            return False
+
+
+@lru_cache(maxsize=4)
+def book_of(source: Source) -> "Book":
+    """The book of what was read; of a large file it takes long to make."""
+    return Book(read_program(source))
+
+
+class Book:
+    """What the top level of a program defines and assigns, in the order of first appearance."""
+
+    def __init__(self, program: Program) -> None:
+        """Enter every statement of the program."""
+        self.program = program
+        self.definitions: dict[str, list[Place]] = {}
+        self.assigned: dict[str, Variable] = {}
+        self._defined_since: set[str] = set()
+        for statement in program.statements:
+            self._enter(statement)
+
+    def _enter(self, statement: Statement) -> None:
+        nodes = list(own_nodes([statement.node]))
+        # One statement defines a name once: `try: def f… except: def f…`.
+        defined = {node.name: node for node in nodes if isinstance(node, Defined)}
+        for name, node in defined.items():
+            self.definitions.setdefault(name, []).append(Place(node, statement))
+        stored = {
+            n.id: n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        plain = statement.node if isinstance(statement.node, (ast.Assign, ast.AnnAssign)) else None
+        value = plain.value if plain else None
+        is_alias = self._is_alias(value)
+        for name, target in stored.items():
+            self.assigned[name] = Variable(statement.cell, target.lineno, value, is_alias)
+        others = bound_names(n for n in nodes if not isinstance(n, ast.Name))
+        self._defined_since = (self._defined_since - stored.keys()) | others
+
+    def _is_alias(self, value: ast.expr | None) -> bool:
+        root = root_of(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
+        return isinstance(value, ast.Lambda) or (root is not None and self.variable(root) is None)
+
+    def variable(self, name: str) -> Variable | None:
+        """The variable of that name; definitions, imports and aliases are none."""
+        found = self.assigned.get(name)
+        return None if found is None or found.is_alias or name in self._defined_since else found
+
+    def is_constant(self, name: str) -> bool:
+        """The name is in capitals and bound once, to a literal."""
+        once = len(self.program.binders.get(name, ())) == 1
+        return once and name.isupper() and self.assigned[name].is_literal
+
+    def last(self, name: str) -> Place | None:
+        """The definition of `name` that counts."""
+        return self.definitions[name][-1] if name in self.definitions else None
+
+    def method(self, place: Place, name: str) -> tuple[Place, Function] | None:
+        """The method that instances of a class get, after the class it is written in."""
+        own = [method for method in methods(place.node) if method.name == name]
+        if own:
+            return place, own[-1]
+        for base in self.bases(place):
+            if found := self.method(base, name):
+                return found
+        return None
+
+    def bases(self, place: Place) -> Iterator[Place]:
+        """The bases that are classes of the submission, as they were when it was defined."""
+        for base in place.node.bases if isinstance(place.node, ast.ClassDef) else ():
+            known = self.definitions.get(base.id, []) if isinstance(base, ast.Name) else []
+            yield from [p for p in known if p.statement.index < place.statement.index][-1:]
+
+    def used_by(self, name: str) -> list[Place]:
+        """The definition of `name` and all definitions that it reads, and those read."""
+        todo, seen, found = [name], set[str](), list[Place]()
+        if name not in self.definitions:  # `Wanted = Attention`
+            bound = [s.effects for s in self.program.statements if name in s.effects.kills]
+            todo = [read for effects in bound[-1:] for read in effects.eager]
+        while todo:
+            read = todo.pop()
+            place = None if read in seen else self.last(read)
+            seen.add(read)
+            if place is not None:
+                found.append(place)
+                effects = effects_of(place.node)
+                todo += [*effects.eager, *effects.lazy]
+        return found
+
+
+def methods(node: Defined) -> list[Function]:
+    """The functions written directly in a class body."""
+    if not isinstance(node, ast.ClassDef):
+        return []
+    return [n for n in own_nodes(node.body) if isinstance(n, Function)]

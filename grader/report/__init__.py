@@ -1,0 +1,1 @@
+"""What is told of a submission: the records, their points, and who reads them in which form."""

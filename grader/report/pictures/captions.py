@@ -1,0 +1,195 @@
+"""What a picture shows, in one sentence: for those who read the text, or hear it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from grader.report.pictures.numbers import apart, cell
+from grader.report.records import (
+    Evidence,
+    InfluenceEvidence,
+    LayoutEvidence,
+    Numbers,
+    WeightsEvidence,
+)
+
+NEAR = 0.005
+"""numbers nearer than this look the same with two decimals"""
+PARTS = ("queries", "keys", "values")
+Origin = tuple[int, ...]
+
+
+def sentences(evidence: Evidence) -> tuple[str, ...]:
+    """The main thing about each picture, in the order of the pictures."""
+    return tuple(_sentences(evidence))
+
+
+def _sentences(evidence: Evidence) -> Iterator[str]:
+    for layout in evidence.layouts:
+        yield about_layout(layout)
+    if evidence.weights is not None:
+        yield about_weights(evidence.weights)
+    if evidence.influence is not None:
+        yield about_influence(evidence.influence)
+
+
+# ------------------------------------------------------------------------------------- weights
+
+
+def about_weights(seen: WeightsEvidence) -> str:
+    """What is most clearly wrong with a matrix of weights."""
+    for find in (_no_number, _sum, _hidden, _wrong):
+        found = find(seen)
+        if found:
+            return f"With {seen.length} tokens, {found}"
+    return f"With {seen.length} tokens, the weights differ by less than can be seen."
+
+
+def _no_number(seen: WeightsEvidence) -> str:
+    rows = [q for q, row in zip(seen.queries, seen.got, strict=True) if None in row]
+    return f"the weights of {_tokens(rows)} are no numbers (NaN or infinite)." if rows else ""
+
+
+def _sum(seen: WeightsEvidence) -> str:
+    """Rows are compared whose right weights are all there: those sum to one."""
+    sums = zip(seen.queries, _sums(seen.expected), _sums(seen.got), strict=True)
+    off = [(abs(got - 1), q, got) for q, right, got in sums if abs(right - 1) < 1e-4]
+    far, query, total = max(off, default=(0.0, 0, 0.0))
+    if far < NEAR:
+        return ""
+    return f"row {query} of what was got sums to {cell(total)}; the weights of a token sum to 1."
+
+
+def _sums(matrix: Numbers) -> list[float]:
+    return [sum(value or 0.0 for value in row) for row in matrix]
+
+
+def _hidden(seen: WeightsEvidence) -> str:
+    leaks = [(got, q, k) for q, k, may, _, got in _cells(seen) if not may and abs(got) > 0]
+    weight, query, key = max(leaks, default=(0.0, 0, 0))
+    if weight <= 0:
+        return ""
+    return f"token {query} gives weight {cell(weight)} to token {key}, which is hidden from it."
+
+
+def _wrong(seen: WeightsEvidence) -> str:
+    off = [(abs(got - right), q, k, right, got) for q, k, _, right, got in _cells(seen)]
+    far, query, key, right, got = max(off)
+    if not far:
+        return ""
+    other = "itself" if query == key else f"token {key}"
+    given, wanted = apart(got, right)
+    return f"token {query} gives weight {given} to {other}, where {wanted} is right."
+
+
+def _cells(seen: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
+    """Query, key, whether that may be seen, the right weight and the one got."""
+    rows = zip(seen.queries, seen.may_attend, seen.expected, seen.got, strict=True)
+    for query, may, right, got in rows:
+        for key, allowed, wanted, value in zip(seen.keys, may, right, got, strict=True):
+            yield query, key, allowed, wanted or 0.0, value or 0.0
+
+
+# ----------------------------------------------------------------------------------- influence
+
+
+def about_influence(seen: InfluenceEvidence) -> str:
+    """Which outputs moved that must not, or did not that should."""
+    leaks, stuck = [], []
+    rows = zip(seen.tokens, seen.may, seen.expected, seen.got, strict=True)
+    for output, may, expected, got in rows:
+        for token, allowed, right, moved in zip(seen.tokens, may, expected, got, strict=True):
+            if moved and not allowed:
+                leaks.append((output, token))
+            elif right and not moved:
+                stuck.append((output, token))
+    start = f"With {seen.length} tokens, output"
+    if leaks:
+        output, token = leaks[0]
+        more = f", and {len(leaks) - 1} more like it" if len(leaks) > 1 else ""
+        return f"{start} {output} moved when token {token} changed, which is hidden from it{more}."
+    if stuck:
+        output, token = stuck[0]
+        return f"{start} {output} did not move when token {token} changed, which it should see."
+    return "Just those outputs moved that should."
+
+
+# -------------------------------------------------------------------------------------- layout
+
+
+def about_layout(seen: LayoutEvidence) -> str:
+    """How many numbers are in a wrong place, and what one row holds."""
+    right, got = _rows(seen.expected), _rows(seen.got)
+    if _shape(seen.expected) != _shape(seen.got):
+        return f"The {seen.step} gives {_size(seen, seen.got)}, not {_size(seen, seen.expected)}."
+    pairs = [(a, b) for r, g in zip(right, got, strict=True) for a, b in zip(r, g, strict=True)]
+    wrong = sum(a != b for a, b in pairs)
+    at = next((i for i, (r, g) in enumerate(zip(right, got, strict=True)) if r != g), None)
+    if at is None:
+        return "Every number is where it should be."
+    head, token = divmod(at, len(seen.expected[0]))
+    place = f"head {head}, token {token}" if seen.step == "split" else f"token {token}"
+    return (
+        f"With {seen.tokens} tokens and {seen.heads} heads of {seen.head_dim} channels, "
+        f"{wrong} of {len(pairs)} numbers are in the wrong place: {place} holds "
+        f"{_origins(seen, got[at])} instead of {_origins(seen, right[at])}."
+    )
+
+
+def _shape(blocks: Sequence[Sequence[Sequence[Origin]]]) -> tuple[int, int, int]:
+    return len(blocks), len(blocks[0]), len(blocks[0][0])
+
+
+def _size(seen: LayoutEvidence, blocks: Sequence[Sequence[Sequence[Origin]]]) -> str:
+    many, rows, columns = _shape(blocks)
+    if seen.step == "split":
+        heads = f"{many} head{'s' * (many != 1)}"
+        return f"{heads} of {rows} tokens with {columns} channels"
+    return f"{'' if many == 1 else f'{many} times '}{rows} rows of {columns} columns"
+
+
+def _rows(blocks: Sequence[Sequence[Sequence[Origin]]]) -> list[Sequence[Origin]]:
+    return [row for block in blocks for row in block]
+
+
+def _origins(seen: LayoutEvidence, row: Sequence[Origin]) -> str:
+    """`columns 0–2 of token 1 and columns 0–2 of token 2`, and zeros where there is nothing."""
+    runs = groupby(row, key=lambda origin: (origin[0], *origin[3:]) if origin else ())
+    return " and ".join(_origin(seen, list(run)) for _, run in runs)
+
+
+def _origin(seen: LayoutEvidence, run: Sequence[Origin]) -> str:
+    """Neighbours that come from one token of one part."""
+    if not run[0]:
+        return "zeros" if len(run) > 1 else "a zero"
+    columns = [column(seen, origin) for origin in run]
+    many = "columns" if len(columns) > 1 else "column"
+    return f"{many} {_run(columns)} of {part(run[0])}token {run[0][0]}"
+
+
+def part(origin: Origin) -> str:
+    """`keys, ` where a number is one of the keys, and nothing where that goes without saying."""
+    return f"{PARTS[origin[3]]}, " if len(origin) > 3 and 0 <= origin[3] < len(PARTS) else ""
+
+
+def column(seen: LayoutEvidence, origin: Origin) -> int:
+    """The column in which a number was before the split, or should be after the merge."""
+    return origin[1] * seen.head_dim + origin[2]
+
+
+def label(seen: LayoutEvidence, origin: Origin) -> str:
+    """A number by where it belongs: `1:4` is column 4 of token 1, `k1:4` that of the keys."""
+    if not origin:
+        return "0"
+    return f"{part(origin)[:1]}{origin[0]}:{column(seen, origin)}"
+
+
+def _run(columns: list[int]) -> str:
+    if columns == list(range(columns[0], columns[0] + len(columns))) and len(columns) > 1:
+        return f"{columns[0]}–{columns[-1]}"
+    return ", ".join(map(str, columns))
+
+
+def _tokens(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"token {numbers[0]}"
+    return f"tokens {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

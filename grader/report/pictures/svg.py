@@ -1,0 +1,99 @@
+"""Elements of SVG as text: what is put into one is escaped, and nothing needs a style sheet.
+
+No element has an id, so that any number of pictures can stand on one page. What is not on a cell
+of its own colour is drawn in currentColor, so that it follows the theme around it.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from grader.report.render.sanitise import harmless
+
+SMALL = 11
+"""points of text"""
+
+
+class Box(NamedTuple):
+    """Where something is drawn."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return self.x + self.width / 2, self.y + self.height / 2
+
+
+def element(name: str, *inside: str, **attributes: object) -> Markup:
+    """One element; underscores in the names of attributes are hyphens. All is escaped."""
+    given = "".join(
+        f' {key.strip("_").replace("_", "-")}="{escape(_short(value))}"'
+        for key, value in attributes.items()
+    )
+    content = "".join(map(escape, inside))
+    return Markup(
+        f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>"
+    )  # its parts are
+
+
+def _short(value: object) -> object:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+def drawing(width: float, height: float, title: str, words: str, *inside: str) -> Markup:
+    """A picture with a name and a description for those who do not see it."""
+    return element(
+        "svg",
+        element("title", harmless(title)),
+        element("desc", harmless(words)),
+        *inside,
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        font_family="inherit",
+        font_size=SMALL,
+        fill="currentColor",
+        class_="picture",
+    )
+
+
+def text(at: tuple[float, float], said: str, *, size: float = SMALL, **more: object) -> Markup:
+    """Text around a place. Its baseline is set by hand: not every renderer centres it."""
+    x, y = at
+    shown = {"text_anchor": "middle", "font_size": size, **more}
+    return element("text", harmless(said), x=float(x), y=y + 0.35 * size, **shown)
+
+
+def rectangle(box: Box, **more: object) -> Markup:
+    """A box with a colour, a frame or both."""
+    return element("rect", x=box.x, y=box.y, width=box.width, height=box.height, **more)
+
+
+def hatching(box: Box, colour: str) -> Markup:
+    """Diagonal lines over a cell, all of them inside."""
+    x, y, size, _ = box
+    gap = size / 4
+    lines = []
+    for i in range(1, 8):
+        along = i * gap
+        start = (x + min(along, size), y + max(along - size, 0))
+        end = (x + max(along - size, 0), y + min(along, size))
+        lines.append(f"M{start[0]:g} {start[1]:g}L{end[0]:g} {end[1]:g}")
+    return element("path", d="".join(lines), stroke=colour, stroke_opacity=0.4, fill="none")
+
+
+def upright(at: tuple[float, float], said: str) -> Markup:
+    """Text that reads upwards."""
+    x, y = at
+    return text((0, 0), said, transform=f"translate({x:g} {y:g}) rotate(-90)", opacity=0.8)
+
+
+def joined(parts: Iterable[str]) -> Markup:
+    """Several elements."""
+    return Markup("").join(parts)

@@ -1,0 +1,256 @@
+"""A submission as a `properties.Subject`, over a channel to wherever it runs.
+
+There is one implementation for a confined process and for this process; only the channel differs,
+so both give the same verdicts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from torch import Tensor
+
+from grader.sandbox.wire import Message, named, positional
+from grader.sandbox.worker.runtime import MESSAGE_LIMIT, Host
+from properties.subject import Gradients, How, Module, Returned, TensorInfo, Value
+from properties.violation import Status, SubmissionFailed
+
+
+class Channel(Protocol):
+    """Carries requests to a host. Raises SubmissionFailed when the host is gone or too slow."""
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """One request, one reply."""
+
+
+@dataclass(eq=False)
+class InProcess:
+    """A host in this very process, for code that is trusted."""
+
+    host: Host
+    count: int = 0
+
+    def request(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        self.count += 1
+        # As over a wire: neither side may hold tensors that the other can write on.
+        reply = self.host.answer(Message(self.count, op, meta, _copied(tensors)))
+        return replace(reply, tensors=_copied(reply.tensors))
+
+
+def _copied(tensors: tuple[tuple[str, Tensor], ...]) -> tuple[tuple[str, Tensor], ...]:
+    return tuple((name, tensor.detach().clone()) for name, tensor in tensors)
+
+
+def of_namespace(namespace: Mapping[str, Any]) -> "ChannelSubject":
+    """Trusted objects of this process, by name, as a subject."""
+    return ChannelSubject(InProcess(Host(dict(namespace))))
+
+
+@dataclass(eq=False)
+class ChannelSubject:
+    """What answers at the other end of a channel."""
+
+    channel: Channel
+    device: str = "cpu"
+
+    def ask(
+        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
+    ) -> Message:
+        """A reply. Raises SubmissionFailed when the submission raised."""
+        reply = self.channel.request(op, meta, tensors)
+        if reply.op == "raised":
+            raise failure(reply.meta)
+        return reply
+
+    def construct(
+        self,
+        name: str,
+        arguments: Mapping[str, Value],
+        seed: int | None,
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> Module:
+        place = {"dtype": dtype, "device": device}
+        meta = {"name": name, "arguments": dict(arguments), "seed": seed, **place}
+        return ChannelModule(self, handle_of(self.ask("construct", meta)), device or "cpu")
+
+    def function(self, name: str) -> Module:
+        return ChannelModule(self, handle_of(self.ask("function", {"name": name})))
+
+    def call(self, name: str, modules: Sequence[Module]) -> None:
+        handles = [module.handle for module in modules if isinstance(module, ChannelModule)]
+        self.ask("call", {"name": name, "handles": handles})
+
+
+@dataclass(eq=False)
+class ChannelModule:
+    """One object at the other end of a channel."""
+
+    subject: ChannelSubject
+    handle: int
+    device: str = field(default="cpu")
+
+    def _ask(self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any) -> Message:
+        return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
+
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        return taken(self._ask("tensors"), _Described).tensors
+
+    def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
+        wanted = None if paths is None else list(paths)
+        return dict(self._ask("fetch", paths=wanted).tensors)
+
+    def write(self, tensors: Mapping[str, Tensor]) -> None:
+        self._ask("write", named(tensors), device=self.device)
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self._ask("restore", named(tensors), device=self.device)
+
+    def descend(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
+    ) -> None:
+        sent = _with_cotangent(inputs, cotangent, mask)
+        self._ask("descend", named(sent), device=self.device, rate=rate)
+
+    def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
+        given = [tensor for tensor in inputs if tensor is not None]
+        reply = self._ask(
+            "forward",
+            positional(given),
+            device=self.device,
+            memory=how.memory,
+            training=how.training,
+            seed=how.seed,
+            grad=how.grad,
+            watched=how.watched,
+            times=how.times,
+        )
+        tensors = tuple(tensor for _, tensor in reply.tensors)
+        seen = taken(reply, _Seen)
+        outputs = tensors[: len(tensors) - len(given)]
+        if len(tensors) < len(given) or not len(outputs) == len(seen.dtypes) == len(seen.devices):
+            raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
+        return Returned(
+            outputs=outputs,
+            inputs_after=tensors[len(outputs) :],
+            form=seen.form,
+            dtypes=seen.dtypes,
+            devices=seen.devices,
+            printed=seen.printed,
+            random_state_moved=seen.random_state_moved,
+            training_after=seen.training_after,
+            earlier_result_changed=seen.earlier_result_changed,
+            config_changed=seen.config_changed,
+            called=seen.called,
+            altered=seen.altered,
+            unmoved=seen.unmoved,
+        )
+
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> Returned:
+        reply = self._ask("refill", positional([*first, *inputs]), device=self.device)
+        outputs = tuple(tensor for _, tensor in reply.tensors)
+        return Returned(outputs, f"{len(outputs)} tensors")
+
+    def answer(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
+        """Call it once in evaluation mode, for its outputs alone."""
+        given = [tensor for tensor in inputs if tensor is not None]
+        return self._ask("answer", positional(given), device=self.device, memory=memory)
+
+    def vjp(
+        self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
+    ) -> Gradients:
+        sent = _with_cotangent(inputs, cotangent, mask)
+        reply = self._ask("vjp", named(sent), paths=list(paths), device=self.device)
+        found = dict(reply.tensors)
+        arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
+        if any(g is not None and g.shape != x.shape for g, x in zip(arrived, inputs, strict=True)):
+            raise SubmissionFailed(Status.CRASHED, "answered with gradients of another shape")
+        return Gradients(arrived, {path: found.get(path) for path in paths})
+
+    def move(self, dtype: str | None, device: str | None) -> None:
+        self._ask("move", dtype=dtype, device=device)
+        self.device = device or self.device
+
+    def copy(self, way: str) -> "ChannelModule":
+        reply = self._ask("copy", way=way)
+        return ChannelModule(self.subject, handle_of(reply), self.device)
+
+
+def _with_cotangent(
+    inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None
+) -> dict[str, Tensor]:
+    sent = {**{str(i): tensor for i, tensor in enumerate(inputs)}, "cotangent": cotangent}
+    return sent if mask is None else {**sent, "mask": mask}
+
+
+@dataclass(frozen=True)
+class _Made:
+    handle: int
+
+
+@dataclass(frozen=True)
+class _Described:
+    tensors: dict[str, TensorInfo]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    form: str
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    printed: int
+    random_state_moved: bool
+    training_after: bool
+    earlier_result_changed: bool
+    config_changed: bool
+    called: tuple[str, ...]
+    altered: tuple[str, ...]
+    unmoved: tuple[str, ...]
+
+
+PLACES = 100_000
+"""no cell and no line has such a number"""
+Said = TypeVar("Said")
+
+
+def taken(reply: Message, form: type[Said]) -> Said:
+    """What a reply says. Raises SubmissionFailed where it has not the form of an answer.
+
+    A submission shares a process with the host that answers for it, and may answer in its place.
+    """
+    try:
+        return msgspec.convert(dict(reply.meta), form)
+    except msgspec.ValidationError as error:
+        text = f"answered what was not asked: {error}"
+        raise SubmissionFailed(Status.CRASHED, text) from None
+
+
+def handle_of(reply: Message) -> int:
+    """The number of a new object."""
+    return taken(reply, _Made).handle
+
+
+def failure(meta: Mapping[str, Any]) -> SubmissionFailed:
+    """What the submission raised, as the examiner's record of it."""
+    status = Status.OUT_OF_MEMORY if out_of_memory(meta) else Status.CRASHED
+    return SubmissionFailed(status, said(meta), placed(meta.get("cell")), placed(meta.get("line")))
+
+
+def placed(number: object) -> int | None:
+    """A cell's or line's number, if it can be one: a submission may say any, and so a message."""
+    return number if isinstance(number, int) and 0 < number < PLACES else None
+
+
+def said(meta: Mapping[str, Any]) -> str:
+    """The words of what it raised."""
+    return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
+
+
+def out_of_memory(meta: Mapping[str, Any]) -> bool:
+    """Whether it raised because there was no more memory for it."""
+    return meta.get("type") in ("MemoryError", "OutOfMemoryError") or "can't allocate" in said(meta)

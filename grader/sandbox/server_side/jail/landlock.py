@@ -1,0 +1,98 @@
+"""Landlock: which files a process and its threads may open, which signals and sockets it may use.
+
+A ruleset is made once and then restricts any number of processes. What no rule grants is denied.
+Landlock cannot except a folder from a granted tree, so a tree with hidden folders in it is granted
+piece by piece.
+
+Source: Linux, Documentation/userspace-api/landlock.rst.
+"""
+
+import os
+import struct
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from grader.sandbox.server_side.jail import kernel
+
+TRUNCATE_ABI = 3
+"""before it, a file that must not be written could still be emptied"""
+SCOPE_ABI = 6
+"""from here on it also confines signals and abstract unix sockets"""
+_NETWORK_ABI = 4
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION, _PATH_BENEATH = 1, 1
+
+WRITE_FILE, READ_FILE, READ_DIR = 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+REFER, TRUNCATE = 1 << 13, 1 << 14
+READ = READ_FILE | READ_DIR
+SCRATCH = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
+_OF_A_FILE = WRITE_FILE | READ_FILE | TRUNCATE
+_RIGHTS = {3: 15, 4: 15}
+"""how many rights on files an ABI knows; from 5 on it is 16"""
+
+
+def abi() -> int:
+    """The version that this kernel offers. Raises OSError where there is none."""
+    return kernel.syscall("Landlock", _CREATE_RULESET, None, 0, _VERSION)
+
+
+def ruleset(grants: Mapping[Path, int], version: int) -> int:
+    """A file descriptor of a ruleset: these rights beneath these paths, and no network.
+
+    Paths that do not exist or cannot be reached are left out. Raises OSError.
+    """
+    known = (1 << _RIGHTS.get(version, 16)) - 1
+    attributes = struct.pack(
+        "QQQ", known, 3 if version >= _NETWORK_ABI else 0, 3 if version >= SCOPE_ABI else 0
+    )
+    size = 24 if version >= SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
+    made = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes[:size], size, 0)
+    for path, rights in grants.items():
+        _add(made, path, rights & known)
+    return made
+
+
+def _add(made: int, path: Path, rights: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError, NotADirectoryError):
+        return
+    try:
+        fitting = rights if path.is_dir() else rights & _OF_A_FILE
+        rule = struct.pack("=Qi", fitting, fd)
+        if fitting:
+            kernel.syscall("landlock_add_rule", _ADD_RULE, made, _PATH_BENEATH, rule, 0)
+    finally:
+        os.close(fd)
+
+
+def restrict(made: int) -> None:
+    """Restrict this process for good; it must have no_new_privs. Raises OSError."""
+    kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, made, 0)
+
+
+def readable(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]:
+    """The rights with which these trees can be read, but for what is hidden in them.
+
+    Of a folder with something hidden below it the names can be listed, hidden ones among them.
+    """
+    away = {path.resolve() for path in hidden}
+    found: dict[Path, int] = {}
+    for tree in trees:
+        for path, rights in _pieces(tree, away, set()):
+            found[path] = found.get(path, 0) | rights
+    return found
+
+
+def _pieces(tree: Path, hidden: set[Path], seen: set[Path]) -> Iterator[tuple[Path, int]]:
+    path = tree.resolve()
+    if path in seen or path in hidden or not hidden.isdisjoint(path.parents):
+        return
+    seen.add(path)
+    if not any(path in each.parents for each in hidden):
+        yield path, READ
+        return
+    yield path, READ_DIR
+    for child in sorted(path.iterdir()):
+        yield from _pieces(child, hidden, seen)

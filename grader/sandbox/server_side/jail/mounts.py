@@ -1,0 +1,43 @@
+"""Covering folders: what a process sees of the file system, changed for it alone."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.sandbox.server_side.jail import kernel
+
+UNCOVERED = ("/proc", "/dev")
+
+
+def cover(folder: Path, needed: Sequence[Path]) -> None:
+    """Put an empty folder over this one, with only what is needed of it in its place.
+
+    To be called in a mount namespace of one's own. Raises OSError.
+    """
+    outermost = [path for path in needed if not set(path.parents) & set(needed)]
+    copied = [(path, path.is_dir(), kernel.copied_mount(path)) for path in outermost]
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV
+    kernel.mount("tmpfs", folder, "tmpfs", flags, "mode=755,size=1m")
+    for path, is_folder, tree in copied:
+        (path if is_folder else path.parent).mkdir(parents=True, exist_ok=True)
+        if not is_folder:
+            path.touch()
+        kernel.place_mount(tree, path)
+        os.close(tree)
+    kernel.mount(None, folder, None, kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
+
+
+def cover_all(needed: Sequence[Path], hidden: Sequence[Path]) -> None:
+    """Cover every folder of the machine, and what is hidden in the needed ones. Raises OSError.
+
+    Devices and `/proc` are left.
+    """
+    for folder in sorted(Path("/").iterdir()):
+        if folder.is_symlink() or not folder.is_dir() or str(folder) in UNCOVERED:
+            continue
+        beneath = [path for path in needed if folder in path.parents]
+        if folder not in needed:
+            cover(folder, beneath)
+    for folder in hidden:
+        if folder.is_dir():
+            cover(folder, [])

@@ -1,0 +1,76 @@
+"""Who the fork server is: never root.
+
+Theory of operation
+    A limit on processes does not bind root, and root may write what everybody owns. So a server
+    that root starts becomes `nobody` before it does anything else. Then Python must be readable
+    by everybody, and often enough it is not: pyenv and virtual environments lie in root's home,
+    which only root may enter. In that case the server first moves into a mount namespace of its
+    own, and covers the closed folder with an empty one in which only Python's folders are placed.
+    Nothing changes for anyone else. Where that is not possible either, one line says so.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from grader.sandbox.server_side.jail import kernel, mounts
+
+NOBODY = 65534
+
+
+class NoOwner(Exception):
+    """The server cannot run as anyone but root; the message says why and what to do."""
+
+
+def become_unprivileged(needed: Sequence[Path]) -> None:
+    """As root, become nobody, who can read all that is needed. Raises NoOwner."""
+    if os.geteuid() != 0 or root_is_somebody():
+        return
+    closed = closed_folders(needed)
+    if closed:
+        open_up(closed)
+    if remaining := closed_folders(needed):
+        raise NoOwner(_unreadable(next(iter(remaining))))
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError as error:
+        text = f"as root, submissions would run as user {NOBODY}, which is impossible here"
+        raise NoOwner(f"{text}: {error.strerror}; run headcheck as an ordinary user") from None
+
+
+def _unreadable(folder: Path) -> str:
+    return (
+        f"as root, submissions run as user {NOBODY}, who cannot enter {folder}, where Python or "
+        "headcheck lies; run headcheck as an ordinary user, or install both where all can read"
+    )
+
+
+def root_is_somebody() -> bool:
+    """Whether root is so by name only, as in a rootless container, and an ordinary user outside."""
+    rows = [row.split() for row in Path("/proc/self/uid_map").read_text().splitlines()]
+    return any(inside == "0" and outside != "0" for inside, outside, _ in rows)
+
+
+def closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
+    """The outermost folders that not everybody may enter, and what is needed from each."""
+    found: dict[Path, list[Path]] = {}
+    for path in needed:
+        for folder in (*reversed(path.parents), path):
+            if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
+                found.setdefault(folder, []).append(path)
+                break
+    return found
+
+
+def open_up(closed: dict[Path, list[Path]]) -> None:
+    """For this process alone, leave of closed folders only what is needed. Raises NoOwner."""
+    try:
+        kernel.unshare(kernel.NEWNS)
+        kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)
+        for folder, needed in closed.items():
+            mounts.cover(folder, needed)
+    except OSError:
+        raise NoOwner(_unreadable(next(iter(closed)))) from None

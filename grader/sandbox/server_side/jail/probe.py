@@ -1,0 +1,95 @@
+"""Which layers work on this machine: found by trying each in a process that is thrown away."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from grader.sandbox.isolation import Layer
+from grader.sandbox.server_side.jail import kernel, landlock, namespaces, seccomp
+
+_WHY = {
+    errno.ENOSYS: "this kernel does not have it, or a container hides it",
+    errno.EOPNOTSUPP: "switched off when the kernel was started",
+}
+
+
+def problems(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
+    """The layers that are missing, and why; those left out on purpose among them."""
+    found: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
+    tries: dict[Layer, Callable[[], None]] = {
+        Layer.NAMESPACES: lambda: _namespaces(needed),
+        Layer.LANDLOCK: _landlock,
+        Layer.SCOPES: _scopes,
+        Layer.SECCOMP: _seccomp,
+    }
+    for layer, action in tries.items():
+        why = None if layer in found else attempt(action)
+        if why is not None:
+            found[layer] = why
+    if Layer.LANDLOCK in found:
+        found.setdefault(Layer.SCOPES, "part of Landlock")
+    return {layer: found[layer] for layer in Layer if layer in found}
+
+
+def attempt(action: Callable[[], None]) -> str | None:
+    """Why an action fails, tried in a process of its own; None if it does not."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+            os._exit(0)
+        except BaseException as error:
+            with contextlib.suppress(BrokenPipeError):  # whoever wants to know was killed
+                os.write(writing, _told(error).encode()[:4096])
+            os._exit(1)
+    os.close(writing)
+    _, status = os.waitpid(pid, 0)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode("utf-8", "replace")
+    return None if status == 0 else said or f"the attempt ended with status {status}"
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in _WHY:
+        return _WHY[error.errno]
+    return str(error) or type(error).__name__
+
+
+def _namespaces(needed: Sequence[Path]) -> None:
+    stage = namespaces.set_up_stage(needed)
+    kernel.drop_capabilities()
+    ids = os.geteuid(), os.getegid()
+    pid = kernel.fork_into(namespaces.OF_A_CHILD)
+    if pid == 0:
+        why = 0
+        try:
+            namespaces.move_in(stage, ids, 1 << 12, 4)
+        except OSError as error:
+            why = error.errno or errno.EPERM
+        os._exit(why)
+    number = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if number:
+        raise OSError(number, f"within them: {os.strerror(abs(number))}")
+
+
+def _landlock() -> None:
+    version = landlock.abi()
+    if version < landlock.TRUNCATE_ABI:
+        raise OSError(f"this kernel has version {version} of Landlock, it takes 3")
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    landlock.restrict(landlock.ruleset({}, version))
+
+
+def _scopes() -> None:
+    version = landlock.abi()
+    if version < landlock.SCOPE_ABI:
+        raise OSError(f"this kernel has version {version} of Landlock, it takes 6")
+
+
+def _seccomp() -> None:
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.install(seccomp.program(os.getpid()))
+    os.getpid()

@@ -1,0 +1,95 @@
+"""The filter of system calls: a program for the kernel, and its installation.
+
+Theory of operation
+    The kernel runs a classic BPF program before every system call. It sees the machine's
+    architecture, the call's number and its arguments as numbers, not what they point to. Ours is
+    a list of comparisons: a call by the numbers of another architecture ends the process; a call
+    that is on no list returns EPERM; of some calls an argument is looked at. Arguments have 64
+    bits, of which only the lower 32 are compared: the kernel itself takes no more of these.
+
+    A filter is for good and is inherited by threads. It needs no_new_privs. Since Linux 6.14 the
+    kernel asks it about all calls but two, uretprobe and uprobe (335 and 336 on x86-64), which do
+    nothing for anybody but the kernel's own trampolines.
+
+Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
+"""
+
+import ctypes
+import errno
+import platform
+import struct
+
+from grader.sandbox.server_side.jail import kernel
+from grader.sandbox.server_side.jail.syscalls import (
+    AUDIT_ARCH,
+    CONDITIONAL,
+    NOT_THERE,
+    NUMBERS,
+    OWN,
+    Only,
+)
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_LOAD, _AND, _RETURN, _EQUAL, _AT_LEAST = 0x20, 0x54, 0x06, 0x15, 0x35
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+_X32 = 0x40000000
+_MODE_FILTER = 2
+
+Instruction = tuple[int, int, int, int]
+"""code, how many to skip if true, how many if false, operand"""
+
+
+class Unsupported(Exception):
+    """No table of system calls for this machine."""
+
+
+def program(pid: int, machine: str | None = None) -> bytes:
+    """The filter for a process of this number. Raises Unsupported."""
+    name = machine or platform.machine()
+    if name not in NUMBERS:
+        raise Unsupported(f"there is no table of system calls for {name}, only for x86-64, aarch64")
+    return b"".join(struct.pack("HBBI", *each) for each in _instructions(pid, name))
+
+
+def _instructions(pid: int, machine: str) -> list[Instruction]:
+    numbers = NUMBERS[machine]
+    code: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if machine == "x86_64":
+        code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, KILL)]
+    conditional = {**CONDITIONAL, OWN: Only(0, (pid,))}
+    for call in NOT_THERE:
+        code += _for(numbers[call], [(_RETURN, 0, 0, ERRNO | errno.ENOSYS)])
+    for call, condition in conditional.items():
+        code += _for(numbers[call], _checking(condition))
+    for call in sorted(numbers.keys() - conditional.keys() - {*NOT_THERE}):
+        code += _for(numbers[call], [(_RETURN, 0, 0, ALLOW)])
+    return [*code, (_RETURN, 0, 0, ERRNO | errno.EPERM)]
+
+
+def _for(number: int, then: list[Instruction]) -> list[Instruction]:
+    return [(_EQUAL, 0, len(then), number), *then]
+
+
+def _checking(condition: Only) -> list[Instruction]:
+    """Ends in either return: the number is no longer at hand for the comparisons that follow."""
+    values = condition.values
+    return [
+        (_LOAD, 0, 0, _ARGUMENTS + 8 * condition.argument),
+        (_AND, 0, 0, condition.mask),
+        *((_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)),
+        (_RETURN, 0, 0, ERRNO | errno.EPERM),
+        (_RETURN, 0, 0, ALLOW),
+    ]
+
+
+def install(code: bytes) -> None:
+    """Filter this process's system calls from now on. Raises OSError."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    described = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
+    holder = ctypes.create_string_buffer(described, len(described))
+    kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(holder))

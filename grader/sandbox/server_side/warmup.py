@@ -1,0 +1,104 @@
+"""What is done for the first time takes longest: done here once, for all children.
+
+Importing is not enough: torch and Python set much up when it is first called. That takes a fifth of
+the time of the questions which everybody is asked, and every child would do it for itself. So a
+host is asked everything once about a sample. The memory of the server is an open book to its
+children: the sample computes nothing in particular, with what submissions compute with.
+"""
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.sandbox import wire
+from grader.sandbox.wire import Message, named
+from grader.sandbox.worker.runtime import Host
+
+SAMPLE = '''
+import math
+import torch
+import torch.nn as nn
+
+
+class Sample(nn.Module):
+    """Operations without a sense."""
+
+    def __init__(self, size, dropout=0.1, bias=False):
+        super().__init__()
+        self.size = size
+        self.first = nn.Linear(size, size, bias=bias)
+        self.second = nn.Linear(size, size)
+        self.parts = nn.ModuleList([nn.Linear(size, 2, bias=bias) for _ in range(2)])
+        self.own = nn.Parameter(torch.rand(size, size))
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("corner", torch.triu(torch.ones(size, size), diagonal=1))
+
+    def forward(self, x):
+        several, n, size = x.shape
+        y = self.dropout(self.first(x) @ self.own) / size**0.5
+        y = y.view(several, n, 2, size // 2).transpose(1, 2)
+        z = torch.softmax(y.contiguous().reshape(several, n, size), dim=0)
+        z = z.masked_fill(self.corner.bool()[:n, :size], 7.0) * math.sqrt(size)
+        z.masked_fill_(self.corner[:n, :size] > 2, -torch.inf)
+        pieces = torch.cat([part(z) for part in self.parts], dim=-1)
+        mean = torch.matmul(pieces.transpose(1, 2), pieces).mean(-1, keepdim=True)
+        return self.second(z) + mean.sum() + torch.ones(n, size).tril().to(x)
+'''
+
+
+def warm_up() -> None:
+    """Do what every child will do first."""
+    here, there = socket.socketpair()
+    host = Host()
+    with here, there:
+        for number, (op, meta, tensors) in enumerate(requests()):
+            wire.write(here.fileno(), Message(number, op, meta, named(tensors)))
+            wire.write(there.fileno(), host.answer(wire.read(there.fileno())))
+            reply = wire.read(here.fileno())
+            assert reply.op == "ok", reply.meta
+    del sys.modules["submission"]
+
+
+def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
+    """What is asked about a submission, of every kind once."""
+    x = torch.rand(3, 4, 4, dtype=torch.float64)
+    weights = {f"{name}.weight": torch.rand(4, 4).double() for name in ("first", "second")}
+    made = {"name": "Sample", "arguments": {"size": 4}, "seed": 1}
+    where = {"handle": 1, "device": "cpu"}
+    laid = {**where, "memory": "contiguous"}
+    how = {**laid, "seed": 1, "watched": False, "times": 1}
+    for kind, source in (("ipynb", notebook()), ("py", SAMPLE)):
+        yield "read", {"kind": kind}, {"source": torch.tensor(list(source.encode())).byte()}
+    yield "load", {"names": ["Sample"], "by_hand": True}, {}
+    yield "construct", {**made, "dtype": "float64"}, {}
+    yield "tensors", {"handle": 1}, {}
+    yield "fetch", {"handle": 1, "paths": list(weights)}, {}
+    yield "write", where, weights
+    yield "forward", {**how, "training": True, "grad": "no_grad"}, {"0": x}
+    yield "forward", {**how, "training": False, "grad": "grad"}, {"0": x}
+    yield "vjp", {**where, "paths": list(weights)}, {"0": x, "cotangent": torch.ones_like(x)}
+    yield "copy", {"handle": 1, "way": "deepcopy"}, {}
+    yield "copy", {"handle": 1, "way": "state_dict"}, {}
+    yield "move", {"handle": 1, "dtype": "float32", "device": None}, {}
+    yield "forward", {**how, "training": False, "grad": "no_grad"}, {"0": x.float()}
+    yield "move", {"handle": 1, "dtype": None, "device": "meta"}, {}
+    there = {**how, "device": "meta", "training": False, "grad": "no_grad"}
+    yield "forward", there, {"0": x.float()}
+    series = [
+        {"op": "construct", "meta": {**made, "dtype": "float32"}, "tensors": []},
+        {"op": "answer", "meta": {**laid, "handle": 0}, "tensors": ["0"]},
+    ]
+    yield "series", {"constructions": [series]}, {"0": x.float()}
+    yield "drop", {"handles": [1]}, {}
+
+
+def notebook() -> str:
+    """The sample as one."""
+    cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "id": "a"}
+    cells = [{**cell, "metadata": {}, "outputs": [], "source": f"%time 1\n{SAMPLE}"}]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})

@@ -1,0 +1,356 @@
+"""The commands about a whole course. Nothing heavy is imported before one of them needs it."""
+
+import getpass
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader import files
+from grader.course import CohortError
+from grader.ui.course_options import missing, opened, remark, roster_of, roster_option, store_option
+from grader.ui.options import SEEDS, feedback_option, telling
+from grader.ui.similar_command import similar
+
+if TYPE_CHECKING:
+    from grader.grading.grade import Settings
+    from grader.report.feedback import Feedback
+    from grader.report.records import Report
+
+LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
+FORMATS = (
+    "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
+    "nbgrader", "nbgrader-db", "parquet", "prairielearn",
+)  # fmt: skip
+DATABASES = ("nbgrader-db",)
+"""formats that fill in a database, and no sheet"""
+
+
+def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What `grade` is told about a course; all of it takes effect with --store only."""
+    options = (
+        store_option(),
+        click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
+        roster_option,
+        click.option(
+            "--layout", type=click.Choice(LAYOUTS), help="Whose download [default: auto]."
+        ),
+        click.option(
+            "--assignment", metavar="NAME", help="As nbgrader or GitHub Classroom has it."
+        ),
+        click.option(
+            "--attempts",
+            type=click.Choice(["latest", "best"]),
+            help="Which of several attempts counts [default: latest].",
+        ),
+        click.option("--due", type=click.DateTime(), help="UTC; what comes later is late."),
+        click.option(
+            "--cluster", metavar="URL", help="Judge on the workers of this Dask scheduler."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def taken(options: dict[str, Any]) -> dict[str, Any] | None:
+    """Takes what `course_options` added out of the options; None without a store.
+
+    Raises click.UsageError where something is said about a course and there is no store.
+    """
+    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
+    told = {name: options.pop(name) for name in names}
+    if told["place"] is not None:
+        return told
+    if said := [name for name in names if told[name] is not None]:
+        raise click.UsageError(f"--{said[0]} is about a course, which needs --store")
+    return None
+
+
+def graded(
+    paths: tuple[str, ...],
+    chosen: "Settings",
+    feedback: "Feedback | None",
+    told: dict[str, Any],
+    *,
+    trusted: bool,
+) -> "Report":
+    """Grade a course into its store, and say on standard error what is odd about it.
+
+    The report says what may be told; the store holds everything.
+    """
+    name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
+    if name is None:
+        raise click.UsageError("without --exercise a run needs a name: --run NAME")
+    with opened(told["place"], create=True) as store:
+        from grader.course import grading
+        from grader.course.intake.gather import Wanted, gathered
+        from grader.report.feedback import told as told_at
+
+        attempts = told["attempts"] or "latest"
+        due = told["due"]
+        wanted = Wanted(
+            roster=roster_of(told["roster"]),
+            layout=told["layout"] or "auto",
+            assignment=told["assignment"] or "",
+            attempts=attempts,
+            due=None if due is None else due.replace(tzinfo=UTC),
+        )
+        with gathered(paths, wanted) as intake:
+            remark("not on the roster", intake.strangers)
+            remark("nobody's, by their names", intake.unclaimed)
+            remark("in doubt", intake.doubts)
+            try:
+                report = grading.grade(
+                    store,
+                    intake,
+                    chosen,
+                    name,
+                    attempts=attempts,
+                    trusted=trusted,
+                    feedback=feedback,
+                    cluster=told["cluster"],
+                )
+            except ImportError as error:
+                raise missing(error) from None
+            return told_at(report, store.newest(name).manifest.feedback)
+
+
+def _who(text: str) -> tuple[str, str]:
+    run, slash, student = text.partition("/")
+    if not (run and slash and student):
+        raise click.UsageError(f"{text}: write RUN/STUDENT; `headcheck runs` lists the runs")
+    return run, student
+
+
+# ---------------------------------------------------------------------------- commands
+
+
+@click.command()
+@store_option(required=True)
+def runs(place: str) -> None:
+    """List the runs of a store, the oldest first."""
+    with opened(place) as store:
+        for each in store.runs():
+            about = each.manifest
+            exercise = about.exercise or "any exercise"
+            click.echo(f"{each.created[:16]}  {each.name}  {exercise}  headcheck {about.headcheck}")
+
+
+@click.command()
+@click.argument("run")
+@store_option(required=True)
+@click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
+@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@click.option("--seed", type=SEEDS, help="Chooses other cases.")
+@click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
+def regrade(
+    run: str, place: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
+) -> None:
+    """Grade again what a run holds, with this version: what did not change is not judged.
+
+    Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
+    decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
+    """
+    with opened(place) as store:
+        from grader.course import grading
+        from grader.course.change_table import shown
+        from grader.report import points as points_
+        from grader.seed import given
+
+        chosen = store.newest(run).manifest.settings
+        if points is not None:
+            chosen = replace(chosen, points=points_.read(points))
+        if seed is not None:
+            chosen = replace(chosen, seed=given(seed))
+        again = grading.regrade(store, run, chosen, trusted=trusted)
+        if not diff:
+            grading.adopt(store, run, again)
+        click.echo(shown(again.changes, len(again.before), would=diff), nl=False)
+    sys.exit(1 if again.changes else 0)
+
+
+@click.command()
+@click.argument("who", metavar="RUN/STUDENT")
+@click.argument("score", type=click.FloatRange(min=0), required=False)
+@store_option(required=True)
+@click.option("--exercise", metavar="SLUG", help="Where the run has several.")
+@click.option("--reason", default="", help="Why; kept with it.")
+@click.option("--clear", is_flag=True, help="Take an earlier one back.")
+def override(
+    who: str, score: float | None, place: str, exercise: str | None, reason: str, clear: bool
+) -> None:
+    """Decide what somebody's answer is worth, whatever is judged now or later."""
+    if clear == (score is not None):
+        raise click.UsageError("give a score, or --clear to take an earlier one back")
+    run, student = _who(who)
+    with opened(place) as store:
+        from grader.course.result_lookup import exercise_of
+        from grader.course.store.records import Override
+
+        standing = exercise_of(store, run, student, exercise)
+        if score is not None and score > standing.max_score:
+            raise CohortError(
+                f"{who}: {score:g} is over the {standing.max_score:g} points there are"
+            )
+        decided = Override(run, student, standing.exercise, score, reason, _author())
+        store.override(decided)
+        counts = standing.judged if score is None else score
+        click.echo(f"{who} {standing.exercise}: {standing.score:g} before, {counts:g} now")
+
+
+@click.command()
+@click.argument("who", metavar="RUN/STUDENT")
+@click.argument("text")
+@store_option(required=True)
+@click.option("--exercise", metavar="SLUG", help="About this exercise only.")
+def comment(who: str, text: str, place: str, exercise: str | None) -> None:
+    """Write a comment that gradebooks take along as feedback."""
+    run, student = _who(who)
+    with opened(place) as store:
+        from grader.course.result_lookup import exercise_of
+        from grader.course.store.records import Comment
+
+        about = "" if exercise is None else exercise_of(store, run, student, exercise).exercise
+        store.of(run, student)
+        store.comment(Comment(run, student, about, text, _author()))
+
+
+@click.command()
+@click.argument("run")
+@click.option("--student", required=True, metavar="ID", help="Whose files.")
+@store_option(required=True)
+@click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
+def replay(run: str, student: str, place: str, trusted: bool) -> None:
+    """Judge a student's files again with the settings of then, and compare. Writes nothing.
+
+    Exit code: 0 the same verdicts, 1 others.
+    """
+    from grader import run as runner
+
+    with opened(place) as store:
+        from grader.course import grading
+
+        again = grading.replay(store, run, student, trusted=trusted)
+    runner.show(again.report, "text")
+    for difference in again.differences:
+        click.echo(f"differs: {difference}")
+    click.echo("the verdicts are the same" if again.same else "the verdicts are others")
+    sys.exit(0 if again.same else 1)
+
+
+@click.command()
+@click.argument("run")
+@store_option(required=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@roster_option
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="The sheet, or the database, that the gradebook handed out, to be filled in.",
+)
+@click.option("--column", default="", metavar="NAME", help="The gradebook's name for the grade.")
+@click.option("--out", type=click.Path(path_type=Path), help="A file; for several files a folder.")
+@feedback_option
+def export(
+    run: str,
+    place: str,
+    form: str,
+    roster: Path | None,
+    into: Path | None,
+    column: str,
+    out: Path | None,
+    feedback: str | None,
+) -> None:
+    """Write the results of a run for a gradebook, or for whoever reads them.
+
+    It tells what the run was graded to tell, unless --feedback says otherwise.
+    Exit code: 0 everybody is in it, 1 some are not, as standard error says.
+    """
+    with opened(place) as store:
+        from grader.course.result_lookup import told_results
+
+        standings = told_results(store, run, telling(feedback))
+    from grader.course.export import Gradebook, export, sheet
+
+    book = Gradebook(run, tuple(standings), roster_of(roster), column=column)
+    if into is not None and form in DATABASES:
+        book = replace(book, database=into.read_bytes())
+    elif into is not None:
+        book = replace(book, sheet=sheet.read(into))
+    try:
+        exported = export(book, form)
+    except ImportError as error:
+        raise missing(error) from None
+    _write(exported.files, out)
+    remark("not in the sheet", exported.left_out)
+    sys.exit(1 if exported.left_out else 0)
+
+
+@click.command()
+@click.argument("run")
+@store_option(required=True)
+@roster_option
+@click.option("--anonymous", is_flag=True, help="Numbers for names, and no pages of students.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="A folder for the pages."
+)
+@feedback_option
+def dashboard(
+    run: str, place: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
+) -> None:
+    """Write a page on a whole run: scores, the same mistakes, hard claims, everybody.
+
+    It tells what the run was graded to tell, unless --feedback says otherwise.
+    """
+    files.ready(out)
+    with opened(place) as store:
+        from grader.course.result_lookup import told_results
+
+        standings = told_results(store, run, telling(feedback))
+        version = store.newest(run).manifest.headcheck
+    from grader.course import dashboard as shown
+    from grader.course.export import Gradebook
+
+    book = Gradebook(run, tuple(standings), roster_of(roster))
+    pages = {}
+    if anonymous:
+        book = shown.anonymous(book, secrets.token_hex())
+    else:
+        pages = shown.pages(book, version)
+    similar = not anonymous and (out / "similar.html").is_file()
+    pages["index.html"] = shown.render(book, version, tuple(pages), similar=similar)
+    for name, text in pages.items():
+        files.write(out / name, text.encode())
+    click.echo(f"dashboard: {out / 'index.html'}", err=True)
+
+
+def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
+    """One file as it is said, several into a folder; without a place to standard output."""
+    if len(exported) == 1 and (out is None or not out.is_dir()):
+        (data,) = exported.values()
+        if out is None:
+            click.echo(data, nl=False)
+        else:
+            files.write(out, data)
+        return
+    if out is None:
+        raise click.UsageError(f"these are {len(exported)} files: give a folder by --out")
+    files.ready(out)
+    for name, data in exported.items():
+        files.write(out / name, data)
+
+
+def _author() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no user of that number
+        return "unknown"
+
+
+COMMANDS = (runs, regrade, override, comment, replay, export, dashboard, similar)

@@ -1,0 +1,147 @@
+"""From an object in a notebook to what is judged: its name and the exercise that it answers."""
+
+import functools
+import inspect
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from exercises import ALL, Exercise
+from grader.grading import infer
+from grader.grading.infer import Defined, NoTarget, Target
+from grader.ui.jupyter.live import Text
+from properties.contract import Entry
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class CannotCheck(Exception):
+    """What was asked for cannot be checked; the message says why and what to write instead.
+
+    A notebook shows the message and no traceback: there is nothing to be found in one.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"headcheck: {self}"]
+
+
+def name_of(made: object, namespace: Mapping[str, Any]) -> str:
+    """What an object is called where it is defined. Raises CannotCheck for one of no use."""
+    if isinstance(made, nn.Module):
+        kind = type(made).__name__
+        raise CannotCheck(f"check takes the class, not an instance of it: write check({kind})")
+    if isinstance(made, str):
+        name = made if made.isidentifier() else "MultiHeadAttention"
+        raise CannotCheck(
+            f"check takes a class or a function, not a string: write check({name}), without quotes"
+        )
+    if isinstance(made, types.ModuleType) or not callable(made):
+        kind = type(made).__name__
+        raise CannotCheck(
+            f"check takes a class or a function, not something of type {kind}: "
+            "write the name that you defined, as in check(MultiHeadAttention)"
+        )
+    own = getattr(made, "__name__", None)
+    if isinstance(own, str) and own.isidentifier() and namespace.get(own, made) is made:
+        return own
+    found = [name for name, value in namespace.items() if value is made and name[:1] != "_"]
+    if not found:
+        raise CannotCheck("what is checked needs a name: assign it to one, and check that")
+    return found[0]
+
+
+def target_of(
+    made: object, exercise: str | None, namespace: Mapping[str, Any], text: Text
+) -> Target:
+    """What to judge an object as: the exercise that is named, else the one that it answers.
+
+    Raises CannotCheck where there is none.
+    """
+    defined = defined_as(name_of(made, namespace), made, text)
+    try:
+        wanted = None if exercise is None else infer.by_slug(_slug(exercise))
+        if wanted is not None and not could_answer(defined, wanted):
+            raise CannotCheck(_other_kind(defined, wanted))
+        [target] = infer.targets([defined], wanted, defined.name)
+    except NoTarget as problem:
+        raise CannotCheck(_no_exercise(defined) if exercise is None else str(problem)) from None
+    return target
+
+
+def defined_as(name: str, made: object, text: Text) -> Defined:
+    """An object as reading its source would find it."""
+    parameters = _parameters(made)
+    plain = [p for p in parameters if p.kind not in OPEN_ENDED]
+    cell, line = _place(made, text)
+    bases = made.__bases__ if isinstance(made, type) else ()
+    return Defined(
+        name=name,
+        is_class=isinstance(made, type),
+        cell=cell,
+        line=line,
+        required=tuple(p.name for p in plain if p.default is p.empty),
+        optional=tuple(p.name for p in plain if p.default is not p.empty),
+        open_ended=len(plain) < len(parameters),
+        bases=tuple(base.__name__ for base in bases if base is not object),
+    )
+
+
+def _parameters(made: object) -> list[inspect.Parameter]:
+    """The parameters of a function or of a class's own constructor, without `self`."""
+    maker: Any = made
+    if isinstance(made, type):
+        maker = functools.partial(made.__init__, None)  # type: ignore[misc]  # its own class's
+        if made.__init__ in (nn.Module.__init__, object.__init__):  # type: ignore[misc]
+            return []
+    try:
+        return list(inspect.signature(maker).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _place(made: object, text: Text) -> tuple[int | None, int]:
+    """Where it is defined, as far as that is known."""
+    function = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+    code = getattr(function, "__code__", None)
+    known = code and text.place_of(code.co_filename, code.co_firstlineno)
+    return known or (None, 1)
+
+
+def could_answer(defined: Defined, exercise: Exercise) -> bool:
+    """Whether it is of the kind asked for: a class or a function; either can build a module."""
+    entry = exercise.contract.entry
+    return entry is Entry.BUILDER or defined.is_class is (entry is Entry.CLASS)
+
+
+def _slug(exercise: object) -> str:
+    if isinstance(exercise, str):
+        return exercise
+    raise CannotCheck(
+        f"exercise is the name of an exercise, not a {type(exercise).__name__}: "
+        'write exercise="multi_head_attention"; `headcheck list` names all'
+    )
+
+
+def _other_kind(defined: Defined, wanted: Exercise) -> str:
+    asked = "class" if wanted.contract.entry is Entry.CLASS else "function"
+    given = "class" if defined.is_class else "function"
+    return f"`{defined.name}` is a {given}, and {wanted.slug} asks for a {asked}, {_asked(wanted)}"
+
+
+def _no_exercise(defined: Defined) -> str:
+    """Why an object answers nothing: its arguments if there is an exercise of its name."""
+    takes = ", ".join((*defined.required, *defined.optional))
+    alike = [_asked(e) for e in ALL if e.contract.name == defined.name]
+    if alike:
+        return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(alike)}"
+    return (
+        f"no exercise asks for `{defined.name}({takes})`: say which one is meant, as in "
+        f'check({defined.name}, exercise="multi_head_attention"); `headcheck list` names all'
+    )
+
+
+def _asked(exercise: Exercise) -> str:
+    return infer.asked_by(exercise.contract)

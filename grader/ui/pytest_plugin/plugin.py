@@ -1,0 +1,170 @@
+"""Properties as tests: `pytest --headcheck package.module:Class --exercise SLUG`.
+
+Collects one test for every property of the exercise, device and dtype, and runs the code that is
+named in this very process: it is trusted. Without `--headcheck` nothing is imported and nothing
+happens.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from grader.grading import devices
+
+if TYPE_CHECKING:
+    from grader.ui.pytest_plugin.suite import Cell, Outcome, Suite
+
+NOTE = "headcheck note"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What the command line understands."""
+    group = parser.getgroup("headcheck", "properties of attention")
+    group.addoption(
+        "--headcheck",
+        metavar="NAME",
+        help="the implementation to try: package.module:Class or path/to/file.py:Class. Other "
+        "tests are collected only where they are named, too",
+    )
+    group.addoption("--exercise", metavar="SLUG", help="the exercise whose contract it keeps")
+    group.addoption(
+        "--device",
+        action="append",
+        metavar="DEVICE",
+        help="where to try it: cpu (default), cuda, cuda:N or mps; may be repeated. Where there "
+        "is no such device, its tests are skipped",
+    )
+    group.addoption(
+        "--headcheck-cases",
+        type=int,
+        metavar="N",
+        help="how many cases a property is tried on, at most (default: what the exercise says)",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Give each worker its GPU, before a conftest.py can have initialised CUDA."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    asked = early_config.known_args_namespace.device or []
+    # Whoever asks for cuda:1 counts the GPUs himself.
+    if worker and "cuda" in asked and not any(name.startswith("cuda:") for name in asked):
+        devices.take_turn(worker)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find what is to be tried, so that a wrong name ends the run before it begins."""
+    for name in devices_of(config):
+        if not devices.NAME.fullmatch(name):
+            raise pytest.UsageError(f"--device: `{name}` is none of cpu, cuda, cuda:N and mps")
+    name, slug = config.getoption("--headcheck"), config.getoption("--exercise")
+    if name is None:
+        if slug is not None:
+            raise pytest.UsageError("--exercise needs --headcheck to say what is to be tried")
+        return
+    if slug is None:
+        raise pytest.UsageError("--headcheck needs --exercise to say what is asked of it")
+    suite = load(name, slug, config.getoption("--headcheck-cases"))
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = []  # nobody named other tests: those of `testpaths` are not meant
+    config.pluginmanager.register(Collected(suite, f"{name} as {slug}"), "headcheck suite")
+
+
+def devices_of(config: pytest.Config) -> list[str]:
+    """The devices that were asked for, each once."""
+    return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
+
+
+def load(name: str, slug: str, cases: int | None) -> "Suite":
+    """The suite of what is called `name`. Raises pytest.UsageError."""
+    from exercises import BY_SLUG
+    from grader.ui.pytest_plugin.locate import NotFound, did_you_mean, locate
+    from grader.ui.pytest_plugin.suite import Suite
+
+    if slug not in BY_SLUG:
+        hint = did_you_mean(slug, BY_SLUG) or f"; there are {', '.join(BY_SLUG)}"
+        raise pytest.UsageError(f"--exercise: there is no exercise `{slug}`{hint}")
+    if cases is not None and cases < 1:
+        raise pytest.UsageError(f"--headcheck-cases: {cases} is less than 1")
+    try:
+        module, found = locate(name)
+    except NotFound as problem:
+        raise pytest.UsageError(f"--headcheck: {problem}") from problem
+    exercise = BY_SLUG[slug]
+    # It answers to the exercise's name, whatever its own.
+    namespace = {**vars(module), exercise.contract.name: found}
+    return Suite(namespace, exercise.contract, cases or exercise.cases)
+
+
+def settle(outcome: "Outcome") -> None:
+    """End the present test as a cell ended, without a traceback of ours."""
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
+    if outcome.failure:
+        pytest.fail(outcome.failure, pytrace=False)
+
+
+class Collected:
+    """Adds the tests of one suite to a run."""
+
+    def __init__(self, suite: "Suite", title: str) -> None:
+        self.suite = suite
+        self.title = title
+
+    def pytest_report_header(self) -> str:
+        return f"headcheck: {self.title}, on up to {len(self.suite.bank)} cases a property"
+
+    @pytest.hookimpl(tryfirst=True)  # -k, -m and --lf then choose among these, too
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, items: list[pytest.Item]
+    ) -> None:
+        collector = Properties.from_parent(session, name="headcheck", nodeid="headcheck")
+        collector.suite = self.suite
+        report = session.ihook.pytest_make_collect_report(collector=collector)
+        session.ihook.pytest_collectreport(report=report)  # so that they are counted
+        items.extend(report.result)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        reports = [report for found in terminalreporter.stats.values() for report in found]
+        kept = [pair for report in reports for pair in getattr(report, "user_properties", ())]
+        notes = dict.fromkeys(str(text) for name, text in kept if name == NOTE)
+        if notes:
+            terminalreporter.section("headcheck notes")
+            for text in notes:
+                terminalreporter.line(text)
+
+
+class Properties(pytest.Collector):
+    """The tests of one suite."""
+
+    suite: "Suite"
+
+    def collect(self) -> Iterator["PropertyItem"]:
+        asked = devices_of(self.config)
+        missing = {device: devices.unavailable(device) for device in asked}
+        for cell in self.suite.cells(asked):
+            item = PropertyItem.from_parent(self, name=cell.name, suite=self.suite, cell=cell)
+            if reason := missing[cell.device]:
+                item.add_marker(pytest.mark.skip(reason=reason))
+            yield item
+
+
+class PropertyItem(pytest.Item):
+    """One property on one device in one dtype."""
+
+    def __init__(self, *, suite: "Suite", cell: "Cell", **node: Any) -> None:
+        super().__init__(**node)
+        self.suite = suite
+        self.cell = cell
+
+    def runtest(self) -> None:
+        try:
+            settle(self.suite.outcome(self.cell))
+        finally:
+            self.user_properties.extend((NOTE, note.message) for note in self.suite.notes)
+
+    def reportinfo(self) -> tuple[str, int, str]:
+        # No file is to blame: reports name the property alone.
+        return "headcheck", 0, self.name

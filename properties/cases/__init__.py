@@ -1,0 +1,1 @@
+"""The cases that properties are checked on: chosen by design, reseeded, transformed, shrunk."""

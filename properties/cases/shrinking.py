@@ -1,0 +1,32 @@
+"""A failing case made smaller by Hypothesis, as far as its budget goes."""
+
+import contextlib
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import HypothesisException, NoSuchExample
+
+from properties.case import Case
+from properties.cases.strategies import smaller
+
+CALLS = 60
+
+
+def shrink(start: Case, fails: Callable[[Case], bool]) -> None:
+    """Try cases that are smaller; `fails` is asked about each, and remembers.
+
+    If none fails, or what does is not repeatable, the case at hand will do.
+    """
+    with contextlib.suppress(NoSuchExample, HypothesisException):
+        find(smaller(start), fails, settings=SETTINGS)
+
+
+SETTINGS = settings(
+    max_examples=CALLS,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)

@@ -1,0 +1,1 @@
+"""A submission made ready to be checked: constructed, given parameters, called, aged."""

@@ -1,0 +1,21 @@
+"""Misconceptions: mistakes that people make when they write attention, by name.
+
+Each is the oracle with a step or two done otherwise (`properties.mistakes.pipeline`), so what it
+does to any input can be computed and compared. The simpler one comes first: where two cannot be
+told apart, it is the one to think of.
+"""
+
+from properties.mistakes.catalogue.dropout import DROPOUT
+from properties.mistakes.catalogue.heads import HEADS
+from properties.mistakes.catalogue.layers import LAYERS
+from properties.mistakes.catalogue.mask import MASK
+from properties.mistakes.catalogue.mistake import Look, Misconception, of_heads
+from properties.mistakes.catalogue.output import NOTHING, OUTPUT
+from properties.mistakes.catalogue.scale import SCALE
+from properties.mistakes.catalogue.softmax import SOFTMAX
+
+CATALOGUE = (*NOTHING, *SCALE, *SOFTMAX, *MASK, *LAYERS, *of_heads(HEADS), *OUTPUT)
+
+ALL = (*CATALOGUE, *DROPOUT)
+
+__all__ = ["ALL", "CATALOGUE", "DROPOUT", "Look", "Misconception"]

@@ -1,0 +1,238 @@
+"""Misconceptions about several heads, and several sequences."""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.mistake import Misconception, fault
+from properties.mistakes.steps import layers, output, scores
+
+HEADS: Sequence[Misconception] = (
+    fault(
+        "split_without_transpose",
+        "The heads are split by a view alone, which scrambles heads and tokens: "
+        "view (batch, tokens, heads, head_dim), then transpose.",
+        "reshape",
+    )(split=layers.straight_view),
+    fault(
+        "split_channel_major",
+        "Head h takes every n-th column of the projection instead of a block of neighbours.",
+        "reshape",
+    )(split=layers.every_nth_column),
+    fault(
+        "merge_without_transpose",
+        "The heads are laid one after the other and reshaped without being moved behind the "
+        "tokens first, which scrambles them.",
+        "last reshape",
+    )(
+        {"merge": output.without_transpose},
+        {"merge": output.viewed_from_the_front},
+    ),
+    fault(
+        "merge_channel_major",
+        "The merge puts the same column of all heads side by side instead of whole heads.",
+        "last reshape | stack",
+    )(merge=output.channels_first),
+    fault(
+        "heads_interleaved",
+        "The heads are interleaved, in the split and in the merge, instead of lying in blocks.",
+        "reshape",
+    )(split=layers.every_nth_column, merge=output.channels_first),
+    fault(
+        "split_and_merge_without_transpose",
+        "Heads are split and merged by views alone: rows of the same token attend to each other.",
+        "reshape",
+    )(split=layers.straight_view, merge=output.without_transpose),
+    fault(
+        "heads_and_head_dim_exchanged",
+        "The number of heads and the width of a head have changed places.",
+        "reshape",
+    )(
+        {
+            "split": layers.into(lambda s: s.given.head_dim),
+            "scale": scores.divided_by(lambda s: s.given.heads**0.5),
+        },
+        {"split": layers.into(lambda s: s.given.head_dim)},
+    ),
+    fault(
+        "one_head",
+        "One wide head does everything: the projection is not split.",
+        "reshape | scores",
+    )(
+        {
+            "split": layers.into(lambda s: 1),
+            "scale": scores.divided_by(lambda s: s.given.d_out**0.5),
+        },
+        {"split": layers.into(lambda s: 1)},
+        {
+            "split": layers.into(lambda s: 1),
+            "scale": scores.divided_by(lambda s: s.given.d_out**0.5),
+            "give": output.given_weights(output.for_all_heads),
+        },
+        {"split": layers.into(lambda s: 1), "give": output.given_weights(output.for_all_heads)},
+    ),
+    fault(
+        "attends_over_heads",
+        "The heads of a token attend to each other, because tokens and heads did not change "
+        "places.",
+        "reshape | transpose",
+    )(
+        {"split": layers.heads_behind_tokens, "merge": output.heads_last},
+        {
+            "split": layers.heads_behind_tokens,
+            "permit": scores.causal_of_any_size,
+            "merge": output.heads_last,
+        },
+        {
+            "split": layers.heads_behind_tokens,
+            "permit": scores.everybody,
+            "merge": output.heads_last,
+        },
+    ),
+    fault(
+        "head_slices_overlap",
+        "Head i begins at column i instead of i times the width of a head.",
+        "index:\\+",
+        rare=True,
+    )(split=layers.overlapping_slices),
+    fault(
+        "packed_projection_cut_wrongly",
+        "The packed projection is not cut into thirds along its last dimension, "
+        "so queries, keys and values are mixed up.",
+        "unpack | reshape",
+        rare=True,
+    )(
+        {"split": layers.packed_by_view},
+        {"split": layers.packed_every_third},
+        {"split": layers.packed_per_head},
+    ),
+    fault(
+        "batch_and_heads_confused",
+        "Batch and heads are read in the wrong order when the heads are merged.",
+        "last reshape",
+        rare=True,
+    )(merge=output.batch_for_heads),
+    fault(
+        "keys_of_one_head",
+        "All heads use the keys of one and the same head.",
+        "index::1\\b | projection:[kK]",
+        rare=True,
+    )({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
+    fault(
+        "values_of_one_head",
+        "All heads average the values of one and the same head.",
+        "index::1\\b | projection:[vV]",
+        rare=True,
+    )({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
+    fault(
+        "weights_of_first_head",
+        "The weights of the first head serve all heads.",
+        "index:(:1|, 0)\\]?",
+        rare=True,
+    )(use=scores.weights_of_first_head),
+    fault(
+        "heads_scored_together",
+        "The scores of the heads are summed, so that all heads share one pattern.",
+        "sum | scores",
+    )(match=scores.summed_over_heads),
+    fault(
+        "batch_averaged",
+        "The scores are averaged over the batch.",
+        "mean | scores",
+        rare=True,
+    )(match=scores.averaged_over_batch),
+    fault(
+        "keys_of_first_sequence",
+        "All sequences of the batch attend to the keys of the first.",
+        "index:\\[:1\\]",
+        rare=True,
+    )(assign=layers.keys_of_first_sequence),
+    fault(
+        "first_sequence_only",
+        "The first sequence of the batch answers for all.",
+        "index:\\[:1\\]",
+        rare=True,
+    )(assign=layers.first_sequence_only),
+    fault(
+        "heads_reversed",
+        "The heads are put together in reversed order.",
+        "index:-1 | stack | last reshape",
+        rare=True,
+    )(
+        {"merge": output.ordered(lambda heads: heads[::-1])},
+        {
+            "merge": output.ordered(lambda heads: heads[::-1]),
+            "give": output.given_weights(lambda s: s.used.flip(1)),
+        },
+    ),
+    fault(
+        "heads_rotated",
+        "The heads are put together in another order: the last one comes first.",
+        "index:-1 | stack",
+        rare=True,
+    )(
+        {"merge": output.ordered(lambda heads: [*heads[-1:], *heads[:-1]])},
+        {"merge": output.ordered(lambda heads: [*heads[1:], *heads[:1]])},
+    ),
+    fault(
+        "heads_averaged",
+        "The heads are averaged instead of laid side by side.",
+        "mean | stack",
+    )(
+        {"merge": output.one_for_all(lambda t: t.mean(1, keepdim=True))},
+        {"merge": output.one_alone(lambda t: t.mean(1, keepdim=True))},
+        {"merge": output.repeated_columns(lambda t: t.mean(1, keepdim=True))},
+    ),
+    fault(
+        "heads_added",
+        "The heads are added up instead of laid side by side.",
+        "sum | stack",
+    )(
+        {"merge": output.one_alone(lambda t: t.sum(1, keepdim=True))},
+        {"merge": output.one_for_all(lambda t: t.sum(1, keepdim=True))},
+    ),
+    fault(
+        "first_head_only",
+        "Only the first head has a part in the output.",
+        "last index:[:0] | last return",
+    )(
+        {"merge": output.one_alone(lambda t: t[:, :1])},
+        {"merge": output.kept(lambda count: [0])},
+    ),
+    fault(
+        "one_head_repeated",
+        "One head stands in the place of every head: all give the same.",
+        "last stack | last return",
+    )(
+        {"merge": output.one_for_all(lambda t: t[:, :1])},
+        {"merge": output.one_for_all(lambda t: t[:, -1:])},
+    ),
+    fault(
+        "last_head_only",
+        "Only the last head has a part in the output.",
+        "last return",
+    )(
+        {"merge": output.one_alone(lambda t: t[:, -1:])},
+        {"merge": output.kept(lambda count: [count - 1])},
+    ),
+    fault(
+        "last_head_missing",
+        "The last head is left out: the loop stops one head early.",
+        "range:- ?1",
+        rare=True,
+    )(
+        {"merge": output.kept(lambda count: list(range(count - 1)))},
+        {"merge": output.kept(lambda count: list(range(max(1, count - 1))))},
+    ),
+    fault(
+        "heads_along_another_dimension",
+        "The heads are put together along another dimension than that of their columns.",
+        "stack",
+        rare=True,
+    )(
+        {"merge": output.along(1)},
+        {"merge": output.along(0)},
+        {"merge": output.stacked(0)},
+        {"merge": output.stacked(1)},
+        {"merge": output.stacked(2)},
+        {"merge": output.stacked(3)},
+    ),
+)

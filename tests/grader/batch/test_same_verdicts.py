@@ -1,0 +1,59 @@
+"""A sandbox changes no record: every known answer, in a child of the fork server and here.
+
+But for its limits, which there are none of here: claims on which an answer ran into one are left
+out, and of the others what is said may then be less.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exercises import ALL, Exercise
+from grader.grading.grade import Settings, grade
+from grader.grading.worker_pool import Place
+from grader.reading.submission import find
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.in_process import Unconfined
+from grader.sandbox.grader_side.servers import Server
+from properties.violation import Status
+
+LIMITS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
+ANSWERS = [
+    pytest.param(
+        exercise,
+        path,
+        id=f"{exercise.slug}/{path.stem}",
+        marks=() if exercise.slug == "linear_layer" else pytest.mark.deep,
+    )
+    for exercise in ALL
+    for path in sorted((exercise.folder / "answers").glob("*/*.py"))
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+def judged(place: Place, exercise: Exercise, path: Path) -> list[SubmissionRecord]:
+    [handed_in] = find([str(path)])
+    return [replace(r, seconds=0.0) for r in grade(place, handed_in, Settings(exercise))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("exercise", "path"), ANSWERS)
+def test_every_answer_gets_the_same_record(server: Server, exercise: Exercise, path: Path) -> None:
+    with Unconfined("for a test") as here:
+        pairs = zip(judged(server, exercise, path), judged(here, exercise, path), strict=True)
+    for confined, free in pairs:
+        limited = {claim.name for claim in confined.properties if claim.status in LIMITS}
+        assert ends(confined, limited) == ends(free, limited)
+        assert limited or confined == free
+
+
+def ends(record: SubmissionRecord, without: set[str]) -> list[tuple[str, str, float]]:
+    """How every claim ended, but for these."""
+    return [(p.name, p.status, p.points) for p in record.properties if p.name not in without]

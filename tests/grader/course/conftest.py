@@ -1,0 +1,138 @@
+"""Stores on both databases, and a judge that needs no sandbox."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+
+from grader import run
+from grader.course.export import Gradebook
+from grader.grading.grade import Settings
+from grader.reading.submission import Submission
+from grader.report.records import (
+    Counterexample,
+    DiagnosisRecord,
+    NoteRecord,
+    PropertyRecord,
+    SubmissionRecord,
+)
+from grader.sandbox.isolation import Rung
+from grader.seed import Kind, Seed
+from tests.grader.course.gradebooks import Record, odd_course
+from tests.grader.course.postgresql import Missing, started
+
+
+@pytest.fixture(scope="session")
+def record() -> Record:
+    """Makes records with all there can be in one; points say how many of two claims hold."""
+
+    def made(
+        student: str = "ada", points: float = 100.0, exercise: str | None = "causal_weights"
+    ) -> SubmissionRecord:
+        passed, half = points >= 100, points >= 50
+        claims = (
+            PropertyRecord("it_runs", "It runs.", "contract", "passed", 50.0 * half, 50.0),
+            PropertyRecord(
+                "it_is_right",
+                "It is right.",
+                "values",
+                "passed" if passed else "failed",
+                50.0 * passed,
+                50.0,
+                "" if passed else 'It is right.\n  expected  1 < 2 & "3"\n  got       \x1b[1m\0',
+                None if passed else "batch=1 seed=3",
+                None if passed else Counterexample({"batch": 1, "dtype": "float64"}, "print(1)"),
+            ),
+        )
+        return SubmissionRecord(
+            file=f"{student}.py",
+            student=student,
+            exercise=exercise,
+            name="causal_weights",
+            score=sum(claim.points for claim in claims),
+            max_score=100.0,
+            status="passed" if passed else "failed",
+            seconds=0.25,
+            properties=claims,
+            notes=(NoteRecord("prints", "it prints", 1, 2),),
+            diagnosis=() if passed else (DiagnosisRecord("no_scale", "Not scaled.", 1, 2, 9, 9),),
+        )
+
+    return made
+
+
+@pytest.fixture
+def book(record: Record) -> Gradebook:
+    """Right, wrong, decided by a person, unreadable, and known to no roster."""
+    return odd_course(record)
+
+
+class Judge:
+    """Stands for the sandbox: a file's points are its first number; it is written what it judges.
+
+    A file that says `several` answers two exercises.
+    """
+
+    def __init__(self, record: Record, log: Path) -> None:
+        self.record = record
+        self.log = log
+        self.seeds: set[Seed] = set()
+
+    def judged(
+        self, server: object, found: Sequence[Submission], chosen: Settings
+    ) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
+        self.seeds.add(chosen.seed)
+        bonus = -50.0 if chosen.seed.kind is Kind.GIVEN else 0.0
+        for each in found:
+            text = each.path.read_text()
+            with self.log.open("a") as log:
+                log.write(text.replace("\n", " ") + "\n")
+            points = float(text.split()[0]) + bonus
+            records = [self.record(each.student, points)]
+            if "several" in text:
+                records.append(self.record(each.student, 100.0, "self_attention_v2"))
+            yield each, [replace(r, file=each.shown) for r in records]
+
+    @property
+    def judgings(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def judge(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """The same, in place of the real one."""
+    fake = Judge(record, tmp_path / "judged.log")
+    place = SimpleNamespace(rung=Rung("A", ()))
+    monkeypatch.setattr(run, "sandbox", lambda **_: contextlib.nullcontext(place))
+    monkeypatch.setattr(run, "judged", fake.judged)
+    return fake
+
+
+# ------------------------------------------------------------------------ databases
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The URL of a real PostgreSQL, started for these tests; skipped where there is none."""
+    try:
+        with started() as url:
+            yield url
+    except Missing as why:
+        pytest.skip(str(why))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new store goes, on each database in turn."""
+    if request.param == "sqlite":
+        return str(tmp_path / "course.db")
+    server: str = request.getfixturevalue("server")
+    name = f"t{abs(hash(request.node.name))}"
+    with psycopg.connect(server.format("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return server.format(name)

@@ -1,0 +1,84 @@
+"""A course in which everything is odd, and what reads the files that are made of it."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from grader.course.export import Exported, Gradebook
+from grader.course.intake import roster
+from grader.course.intake.roster import Student
+from grader.course.results import Standing
+from grader.course.store.records import Override
+from grader.report.records import ErrorRecord, SubmissionRecord
+
+Record = Callable[..., SubmissionRecord]
+WEEK = "week 1"
+PEOPLE = [
+    Student("s1", "Ada Lovelace", "Ada", "Lovelace", "ada@x.org", section="A", handles=("17",)),
+    Student("s2", 'Conway "Jr" O\'Neil, Esq.', "", "", "conway@x.org", handles=("18",)),
+    Student("s3", "=cmd|'/c calc'!A1", "", "", "+1@x.org", handles=("19",)),
+    Student("s4", "Émilie 李 du Châtelet", "Émilie 李", "du Châtelet", "", handles=("20",)),
+]
+MISSING = "../../etc/passwd"  # an id that is on no roster
+
+
+def standing(student: str, record: SubmissionRecord, handle: str = "", **more: Any) -> Standing:
+    values: dict[str, Any] = {
+        "name": student,
+        "email": "",
+        "handle": handle or student,
+        "exercise": record.exercise or "",
+        "score": record.score,
+        "max_score": record.max_score or 100.0,
+        "judged": record.score,
+        "status": record.status,
+        "attempt": 1,
+        "late": False,
+        "submitted": None,
+        "record": record,
+        **more,
+    }
+    return Standing(student=student, **values)
+
+
+def odd_course(record: Record) -> Gradebook:
+    """Right, wrong, decided by a person, unreadable, and known to no roster."""
+    decided = Override(WEEK, "s3", "causal_weights", 33.333333, "secret reason", "prof")
+    unread = replace(
+        record("s4", 0),
+        properties=(),
+        status="not_tried",
+        diagnosis=(),
+        error=ErrorRecord("syntax", '"(" was never closed', None, 3),
+    )
+    odd = record("s2", 50)
+    thirds = tuple(replace(p, points=p.points / 3) for p in odd.properties)
+    odd = replace(odd, properties=thirds, score=round(50 / 3, 6))
+    return Gradebook(
+        WEEK,
+        (
+            standing(MISSING, record(MISSING, 50), late=True),
+            standing("s1", record("s1"), "17", comments=("=HYPERLINK(1)", "well\ndone")),
+            standing("s2", odd, "18"),
+            standing("s3", record("s3", 50), "19", override=decided, score=33.333333),
+            standing("s4", unread, "20", submitted="2026-02-01T10:00:00+00:00"),
+        ),
+        roster.roster(PEOPLE),
+    )
+
+
+def table(exported: Exported, delimiter: str = ",") -> list[list[str]]:
+    (data,) = exported.files.values()
+    return list(csv.reader(io.StringIO(data.decode(), newline=""), delimiter=delimiter))
+
+
+def column(rows: list[list[str]], name: str) -> list[str]:
+    at = rows[0].index(name)
+    return [row[at] for row in rows[1:]]
+
+
+def loaded(exported: Exported, ending: str = ".json") -> dict[str, Any]:
+    return {n: json.loads(data) for n, data in exported.files.items() if n.endswith(ending)}

@@ -1,0 +1,275 @@
+"""The commands about a course, from the command line to the exit code; with a real sandbox."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.ui import course_commands
+from grader.ui.cli import main
+
+RIGHT = """
+import torch
+def simplified_attention(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+WRONG = RIGHT.replace("dim=-1", "dim=0")
+SLUG = "simplified_attention"
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ran]
+
+
+@pytest.fixture
+def headcheck(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """Runs the command in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def ran(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["headcheck", *arguments])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err and "a fault of headcheck" not in err
+        return Ran(code or 0, out, err)
+
+    return ran
+
+
+@pytest.fixture
+def course(headcheck: Command) -> Command:
+    """The same, with a download of a course, and its roster."""
+    with zipfile.ZipFile("canvas.zip", "w") as archive:
+        archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
+        archive.writestr("turingalan_LATE_18_2_hw.py", WRONG)
+        archive.writestr("../evil_19_3_hw.py", RIGHT)
+        archive.writestr("README.py", "")
+    Path("roster.csv").write_text('Student,ID,SIS User ID\n"Lovelace, Ada",17,s1\n')
+    return headcheck
+
+
+GRADE = ("grade", "canvas.zip", "--store", "c.db", "--exercise", SLUG, "--layout", "canvas")
+
+
+@pytest.fixture
+def kept(course: Command) -> Command:
+    """The same, graded."""
+    assert course(*GRADE, "--roster", "roster.csv").code == 1
+    return course
+
+
+WHO = f"{SLUG}/18"
+
+
+def test_a_download_is_graded_once_and_what_is_nobodys_is_said(course: Command) -> None:
+    ran = course(*GRADE, "--roster", "roster.csv", "--format", "json")
+    assert ran.code == 1
+    assert ran.err.splitlines() == [
+        "headcheck: not on the roster: 18, 19",
+        "headcheck: nobody's, by their names: README.py",
+    ]
+    told = {s["student"]: s for s in json.loads(ran.out)["submissions"]}
+    assert {student: s["status"] for student, s in told.items()} == {
+        "18": "failed",
+        "19": "not_tried",
+        "s1": "passed",
+    }
+    assert "leads out of the archive" in told["19"]["error"]["message"]
+    again = course(*GRADE, "--roster", "roster.csv", "--format", "json")
+    assert again.out == ran.out, "nothing is judged again, so even the seconds are the same"
+    assert f"{SLUG}  {SLUG}" in course("runs", "--store", "c.db").out
+
+
+def test_what_speaks_of_somebody_else_is_said_and_not_believed(headcheck: Command) -> None:
+    with zipfile.ZipFile("canvas.zip", "w") as archive:
+        archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
+        archive.writestr("passwdeve_20_2_lovelaceada_17_1_hw-1.py", WRONG)
+    ran = headcheck(*GRADE[:-2], "--format", "json")
+    told = "passwdeve_20_2_lovelaceada_17_1_hw-1.py is 20's, whatever it says"
+    assert ran.err.splitlines() == [f"headcheck: in doubt: {told}"]
+    status = {s["student"]: s["status"] for s in json.loads(ran.out)["submissions"]}
+    assert status == {"17": "passed", "20": "failed"}
+
+
+def test_a_download_that_may_be_two_systems_is_asked_about(headcheck: Command) -> None:
+    with zipfile.ZipFile("canvas.zip", "w") as archive:
+        archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
+        archive.writestr("eve\x1b[2J.py", WRONG)
+    ran = headcheck(*GRADE[:-2])
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "headcheck: canvas.zip: lovelaceada_17_1_hw.py is as Canvas names it, but eve\\x1b[2J.py "
+        "is not. Take it out, or say whose download it is by --layout\n"
+    )
+
+
+def test_a_decision_outlives_a_regrade_that_is_shown_before_it_is_made(kept: Command) -> None:
+    ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
+    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 67.5 before, 70 now\n")
+    assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
+
+    Path("points.toml").write_text(f"[{SLUG}]\nvalues = 50\n")
+    changed = ("regrade", SLUG, "--store", "c.db", "--points", "points.toml")
+    shown = kept(*changed, "--diff")
+    assert shown.code == 1
+    assert "1 would gain, 0 would lose, 2 stay" in shown.out and "overridden" in shown.out
+    assert kept(*changed, "--diff").out == shown.out, "nothing was changed"
+    assert "1 gain, 0 lose, 2 stay" in kept(*changed).out
+    assert kept(*changed).code == 0
+    ran = kept("override", WHO, "--clear", "--store", "c.db")
+    assert "70 before, 70.8333 now" in ran.out
+
+
+def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command) -> None:
+    exported = kept("export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv")
+    rows = list(csv.DictReader(io.StringIO(exported.out)))
+    assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
+        ("18", "turingalan", "67.5", "yes"),
+        ("19", "evil", "0", "no"),
+        ("s1", "Ada Lovelace", "100", "no"),
+    ]
+    files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
+    assert "these are 3 files: give a folder by --out" in kept(*files).err
+    assert kept(*files, "--out", "results").code == 0
+    assert {p.name for p in Path("results").iterdir()} == {"18.json", "19.json", "s1.json"}
+    Path("sheet.csv").write_text('Student,ID,SIS User ID,Section\n"Lovelace, Ada",17,s1,A\n')
+    filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
+    ran = kept(*filled, "--out", "new.csv")
+    assert (ran.code, ran.err) == (1, "headcheck: not in the sheet: 18, 19\n")
+    assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,100'
+
+
+def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
+    ran = kept("replay", SLUG, "--student", "s1", "--store", "c.db")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "the verdicts are the same")
+
+
+def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
+    answers = BY_SLUG["causal_attention"].folder / "answers" / "right"
+    text = (answers / "online_softmax_in_blocks.py").read_text(encoding="utf-8")
+    Path("class").mkdir()
+    Path("class", "ada.py").write_text(text)
+    Path("class", "bob.py").write_text(text.replace("queries", "q").replace("keys", "k"))
+    added = text.replace("        return", "        done = [x]\n        return")
+    Path("class", "eve.py").write_text(f"# mine, not <b>ada's</b>\n{added}")
+    Path("class", "zoe.py").write_text((answers / "fused.py").read_text(encoding="utf-8"))
+    Path("class", "tom.py").write_text("def broken(:")
+    Path("class", "kim.ipynb").write_text("{")
+    headcheck("grade", "class", "--store", "c.db", "--exercise", "causal_attention")
+    looked = ("similar", "causal_attention", "--store", "c.db")
+    ran = headcheck(*looked, "--out", "pages")
+    assert (ran.code, ran.err) == (1, f"similar: {Path('pages', 'similar.html')}\n")
+    assert "order: ada, bob\n" in ran.out and "not read: kim: kim.ipynb" in ran.out
+    assert [line.split()[3:] for line in ran.out.splitlines() if "%" in line] == [
+        ["ada", "ada.py", "eve", "eve.py"]
+    ]
+    page = Path("pages", "similar.html").read_text(encoding="utf-8")
+    assert page.count("torch.maximum") == 2, "the passage, on both sides"
+    assert headcheck(*looked).out == ran.out
+    known = headcheck(*looked, "--known", str(Path("class", "ada.py")))
+    assert known.code == 0 and "0 pairs alike" in known.out
+    assert "none.py: cannot be opened" in headcheck(*looked, "--known", "none.py").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("grade", "x", "--store", "c.db"), "without --exercise a run needs a name"),
+        (("grade", "x", "--due", "2026-01-01"), "--due is about a course, which needs --store"),
+        (("grade", "x", "--store", "c.db", "--run", "a"), "x: no such file or folder"),
+        (("grade", "x", "--store", "c.db", "--run", "a/b"), "x: no such file or folder"),
+        (("runs", "--store", "none.db"), "none.db: no such store; `headcheck grade"),
+        (("regrade", "w", "--store", "d.db"), "there is no run 'w'; there are: none yet"),
+        (("override", "w", "1", "--store", "d.db"), "w: write RUN/STUDENT"),
+        (("override", "w/a", "--store", "d.db"), "give a score, or --clear"),
+        (("override", "w/a", "1", "--store", "d.db"), "there is no run 'w'"),
+        (("export", "w", "--store", "d.db", "--format", "csv"), "there is no run 'w'"),
+        (("similar", "w", "--store", "d.db"), "there is no run 'w'"),
+        (("replay", "w", "--student", "a", "--store", "d.db"), "there is no run 'w'"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    headcheck: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    from grader.course.store import store
+
+    with store.opened("d.db", create=True):
+        pass
+    ran = headcheck(*arguments)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
+    course(*GRADE)
+    ran = course("override", f"{SLUG}/17", "101", "--store", "c.db")
+    assert (ran.code, ran.err) == (
+        2,
+        f"headcheck: {SLUG}/17: 101 is over the 100 points there are\n",
+    )
+
+
+def test_without_dask_there_is_no_cluster_and_the_extra_is_named(
+    course: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ran = course(*GRADE, "--cluster", "tcp://127.0.0.1:9")
+    told = "headcheck: needs distributed: pip install 'headcheck[cluster]'"
+    assert (ran.code, ran.err.splitlines()[-1]) == (2, told)
+    ran = course("grade", "canvas.zip", "--cluster", "tcp://127.0.0.1:9")
+    assert "--cluster is about a course, which needs --store" in ran.err
+
+
+@pytest.mark.parametrize("package", ["sqlalchemy", "alembic"])
+def test_what_is_missing_is_named_with_the_extra_that_brings_it(package: str) -> None:
+    program = f"""
+import sys
+sys.modules["{package}"] = None
+sys.argv = ["headcheck", "runs", "--store", "c.db"]
+from exercises import BY_SLUG
+from grader.ui.cli import main
+main()
+"""
+    done = python(program)
+    assert done.stderr == f"headcheck: needs {package}: pip install 'headcheck[cohort]'\n"
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_help_needs_neither_torch_nor_a_database() -> None:
+    program = """
+import sys
+from grader.ui.cli import cli
+cli(["--help"], standalone_mode=False)
+heavy = {"torch", "sqlalchemy", "alembic", "psycopg", "pyarrow"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    assert python(program).returncode == 0
+
+
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    """What a fresh interpreter says to a program."""
+    root = Path(course_commands.__file__).parents[2]
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=root, check=False, capture_output=True, text=True
+    )

@@ -1,0 +1,191 @@
+"""What the consumers' own code makes of our files; `tox run -e formats` installs that code."""
+
+import csv
+import io
+import json
+import os
+import sys
+import unittest
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.course.export import Gradebook, NotExported, export
+from grader.course.results import Standing
+from grader.report.records import SubmissionRecord
+
+Record = Callable[..., SubmissionRecord]
+ODD = 'O"Neil, Conway'
+
+
+@pytest.fixture
+def book(record: Record) -> Gradebook:
+    standings = []
+    for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
+        made = record(student, points)
+        standings.append(
+            Standing(
+                student=student,
+                name=ODD,
+                email=f"{student}@x.org",
+                handle=student,
+                exercise="causal_weights",
+                score=made.score,
+                max_score=100.0,
+                judged=made.score,
+                status=made.status,
+                attempt=1,
+                late=False,
+                submitted="2026-02-01T10:00:00+00:00",
+                record=made,
+            )
+        )
+    return Gradebook("ps1", tuple(standings))
+
+
+def test_gradescope_s_own_runner_writes_the_same_fields(book: Gradebook) -> None:
+    reason = "gradescope-utils is not installed: tox run -e formats"
+    utils = "gradescope_utils.autograder_utils"
+    runner = pytest.importorskip(f"{utils}.json_test_runner", reason=reason)
+    decorators = pytest.importorskip(f"{utils}.decorators", reason=reason)
+
+    class Tests(unittest.TestCase):
+        def test_it_runs(self) -> None:
+            sys.stdout.write("said")
+
+        def test_it_is_right(self) -> None:
+            raise AssertionError("wrong")
+
+    for number, test in enumerate((Tests.test_it_runs, Tests.test_it_is_right), start=1):
+        decorators.weight(50)(decorators.number(str(number))(test))
+        decorators.tags("contract")(decorators.visibility("visible")(test))
+    stream = io.StringIO()
+    options = {"visibility": "visible", "stdout_visibility": "hidden", "buffer": True}
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Tests)
+    runner.JSONTestRunner(stream=stream, **options).run(suite)
+    theirs = json.loads(stream.getvalue())
+    ours = json.loads(export(book, "gradescope").files["bob.json"])
+
+    def alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+        # Theirs writes the time as text, where the specification has a number.
+        for key in (one.keys() & other.keys()) - {"execution_time"}:
+            numbers = isinstance(one[key], int | float) and isinstance(other[key], int | float)
+            assert numbers or type(one[key]) is type(other[key]), key
+
+    assert {"tests", "visibility", "stdout_visibility", "score"} <= theirs.keys() & ours.keys()
+    alike(theirs, ours)
+    for test in theirs["tests"]:
+        assert test.keys() <= ours["tests"][0].keys()
+        alike(test, ours["tests"][0])
+    assert {test["status"] for test in theirs["tests"]} == {"passed", "failed"}
+
+
+@pytest.mark.filterwarnings("ignore")  # of nbgrader's dependencies, which are not ours
+def test_nbgrader_s_own_export_has_the_same_columns(
+    book: Gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "nbgrader is not installed: tox run -e formats"
+    api = pytest.importorskip("nbgrader.api", reason=reason)
+    plugins = pytest.importorskip("nbgrader.plugins", reason=reason)
+    # It starts the program alembic, which is beside the interpreter.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    theirs_at = tmp_path / "theirs.csv"
+    with api.Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as gradebook:
+        gradebook.add_assignment("ps1")
+        for each in book.standings:
+            names = {"first_name": "Conway", "last_name": "ONeil", "email": each.email}
+            gradebook.add_student(each.student, **names)
+            gradebook.add_submission("ps1", each.student)
+        plugins.CsvExportPlugin(to=str(theirs_at)).export(gradebook)
+    theirs = list(csv.reader(io.StringIO(theirs_at.read_text())))
+    (data,) = export(book, "nbgrader").files.values()
+    ours = list(csv.reader(io.StringIO(data.decode(), newline="")))
+    assert ours[0] == theirs[0]
+    assert len(ours) == len(theirs) == 4
+    at = {name: i for i, name in enumerate(ours[0])}
+    for one, other in zip(ours[1:], sorted(theirs[1:], key=lambda row: row[3]), strict=True):
+        assert len(one) == len(other)
+        for name in ("assignment", "student_id", "email"):
+            assert one[at[name]] == other[at[name]]
+        for name in ("raw_score", "late_submission_penalty", "score", "max_score"):
+            assert float(one[at[name]]) >= 0 and float(other[at[name]]) >= 0
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """nbgrader's API; its dependencies warn about themselves."""
+    reason = "nbgrader is not installed: tox run -e formats"
+    found = pytest.importorskip("nbgrader.api", reason=reason)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)  # it starts the program alembic
+    return found
+
+
+def gradebook_db(api: Any, path: Path) -> Gradebook:
+    """What a course has before: ada handed in and was graded by hand, bob did not; no eve."""
+    with api.Gradebook(f"sqlite:///{path}", course_id="cs1") as gradebook:
+        gradebook.add_assignment("old", course_id="cs1")
+        gradebook.add_assignment("ps1", course_id="cs1")
+        gradebook.add_notebook("theirs", "ps1")
+        gradebook.add_grade_cell("q1", "theirs", "ps1", max_score=10, cell_type="code")
+        for student in ("ada", "bob"):
+            gradebook.add_student(student)
+        gradebook.add_submission("ps1", "ada")
+        gradebook.find_grade("q1", "theirs", "ps1", "ada").manual_score = 7
+        gradebook.db.commit()
+    return Gradebook("ps1", (), database=path.read_bytes())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nbgrader_s_api_reads_what_was_written(api: Any, book: Gradebook, tmp_path: Path) -> None:
+    before = gradebook_db(api, tmp_path / "before.db")
+    exported = export(replace(before, standings=book.standings), "nbgrader-db")
+    assert exported.left_out == ("eve",)
+    after = tmp_path / "after.db"
+    after.write_bytes(exported.files["gradebook.db"])
+    with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
+        assert {each.name for each in gradebook.assignments} == {"old", "ps1"}
+        scores = {s.student.id: s.score for s in gradebook.assignment_submissions("ps1")}
+        assert scores == {"ada": 107.0, "bob": 50.0}, "7 of them by hand"
+        assert gradebook.find_assignment("ps1").max_score == 110.0
+        submission = gradebook.find_submission("ps1", "bob")
+        assert submission.timestamp.isoformat() == "2026-02-01T10:00:00"
+        at = ("headcheck", "causal_weights", "ps1", "bob")
+        assert not gradebook.find_grade(*at).needs_manual_grade
+        assert "Not scaled." in gradebook.find_comment(*at).comment
+        # What a person says in nbgrader, later on, goes before what is exported again.
+        gradebook.find_grade(*at).manual_score = 60
+        gradebook.find_comment(*at).manual_comment = "well tried"
+        gradebook.db.commit()
+    again = replace(before, standings=book.standings, database=after.read_bytes())
+    after.write_bytes(export(again, "nbgrader-db").files["gradebook.db"])
+    with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
+        assert gradebook.find_submission("ps1", "bob").score == 60.0
+        assert gradebook.find_comment(*at).comment == "well tried"
+        assert gradebook.find_grade(*at).auto_score == 50.0
+        assert len(gradebook.find_submission("ps1", "ada").notebooks) == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_assignment_that_is_new_belongs_to_the_course(
+    api: Any, book: Gradebook, tmp_path: Path
+) -> None:
+    before = gradebook_db(api, tmp_path / "before.db")
+    wanted = replace(before, standings=book.standings, column="ps2")
+    (tmp_path / "after.db").write_bytes(export(wanted, "nbgrader-db").files["gradebook.db"])
+    with api.Gradebook(f"sqlite:///{tmp_path / 'after.db'}", course_id="cs1") as gradebook:
+        assert gradebook.find_assignment("ps2").course_id == "cs1"
+        assert [course.id for course in gradebook.db.query(api.Course)] == ["cs1"]
+        assert gradebook.find_submission("ps2", "ada").score == 100.0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_no_gradebook_is_refused(api: Any, book: Gradebook) -> None:
+    with pytest.raises(NotExported, match="give it by --into"):
+        export(book, "nbgrader-db")
+    with pytest.raises(NotExported, match=r"cannot fill in this gradebook\.db: .*Is it one\?"):
+        export(replace(book, database=b"no database at all" * 100), "nbgrader-db")

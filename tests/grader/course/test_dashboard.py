@@ -1,0 +1,197 @@
+"""The page on a course: what it counts, what it hides, and that its script runs in a browser."""
+
+import html
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.course import dashboard
+from grader.course.export import Gradebook
+from grader.course.results import Standing
+from grader.course.store.records import Override
+from grader.report.records import ErrorRecord, SubmissionRecord
+
+Record = Callable[..., SubmissionRecord]
+EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+
+
+def standing(student: str, record: SubmissionRecord, **more: Any) -> Standing:
+    values: dict[str, Any] = {
+        "name": f"Name of {student}",
+        "email": f"{student}@x.org",
+        "handle": f"handle-{student}",
+        "exercise": record.exercise or "",
+        "score": record.score,
+        "max_score": 100.0,
+        "judged": record.score,
+        "status": record.status,
+        "attempt": 1,
+        "late": False,
+        "submitted": None,
+        "record": replace(record, student=student, file=f"file-{student}.py"),
+        **more,
+    }
+    return Standing(student=student, **values)
+
+
+@pytest.fixture
+def book(record: Record) -> Gradebook:
+    unnamed = replace(record("x", 50), diagnosis=())
+    crashed = tuple(replace(p, status="timed_out", points=0.0) for p in record("x").properties)
+    ended = replace(unnamed, properties=crashed, status="timed_out", score=0.0)
+    error = ErrorRecord("syntax", "never closed")
+    unread = replace(unnamed, properties=(), status="not_tried", error=error, score=0.0)
+    decided = Override("week 1", "dan", "causal_weights", 80.0, "", "prof")
+    return Gradebook(
+        "week 1",
+        (
+            standing("ada", record("ada")),
+            standing("bob", record("bob", 50), late=True),
+            standing("cyd", record("cyd", 50)),
+            standing("dan", unnamed, override=decided, score=80.0, comments=("secret",)),
+            standing("eve", ended),
+            standing("fay", unread),
+        ),
+    )
+
+
+def test_scores_are_counted_and_full_ones_apart(book: Gradebook) -> None:
+    counts = {each.label: each.count for each in dashboard.bins(book.standings) if each.count}
+    assert counts == {"0–10 %": 2, "50–60 %": 2, "80–90 %": 1, "all points": 1}
+    assert max(each.share for each in dashboard.bins(book.standings)) == 1.0
+    assert [each.share for each in dashboard.bins([])] == [0.0] * 11
+
+
+def test_the_same_mistake_is_said_once_with_the_shortest_example(book: Gradebook) -> None:
+    rows = dashboard._rows(book, [f"{i}.html" for i in range(6)])
+    named, unnamed = dashboard.clusters(book.standings, rows)
+    assert (named.sentence, named.named) == ("Not scaled.", True)
+    assert named.students == (("Name of bob", "1.html"), ("Name of cyd", "2.html"))
+    assert named.code == "print(1)" and "expected  1 < 2" in named.message
+    assert unnamed.sentence == f"{dashboard.UNNAMED}It is right." and not unnamed.named
+    assert [name for name, _ in unnamed.students] == ["Name of dan"]
+
+
+def test_claims_are_sorted_by_how_many_break_them(book: Gradebook) -> None:
+    hard = [(each.claim, each.broken, each.tried) for each in dashboard.hardest(book.standings)]
+    assert hard == [("It is right.", 4, 5), ("It runs.", 1, 5)]
+
+
+def test_every_result_has_a_line_of_the_matrix(book: Gradebook, record: Record) -> None:
+    other = standing("ada", record("ada", 100, "linear_layer"))
+    both = replace(book, standings=(*book.standings, other))
+    ends = [row.ends for row in dashboard._rows(both, [""] * 7)]
+    assert ends == ["pp  ", "pf  ", "pf  ", "pf  ", "cc  ", "    ", "  pp"]
+
+
+def test_the_page_says_all_of_it_and_no_page_is_no_error(book: Gradebook) -> None:
+    pages = dashboard.pages(book, "1.0")
+    text = dashboard.render(book, "1.0", tuple(pages))
+    assert len(pages) == 6 and all(f'href="{name}"' in text for name in pages)
+    assert "6 students; 6 submissions: 1 passed, 3 failed, 1 not tried, 1 timed out" in text
+    assert "on average 46.7 % of the points" in text and "80 / 100*" in text
+    assert "* decided by a person" in text
+    assert "Nobody made one." in dashboard.render(Gradebook("empty", ()), "1.0")
+    assert "similar.html" not in text
+    assert 'href="similar.html"' in dashboard.render(book, "1.0", similar=True)
+
+
+def test_nothing_on_the_page_is_code_of_a_submission(book: Gradebook, record: Record) -> None:
+    bad = record("x", 50)
+    claims = tuple(replace(p, claim=EVIL, message=EVIL, group=EVIL) for p in bad.properties)
+    found = tuple(replace(d, sentence=EVIL, name=EVIL) for d in bad.diagnosis)
+    evil = replace(bad, properties=claims, diagnosis=found)
+    more = standing(EVIL, evil, name=EVIL, exercise=EVIL, status=EVIL)
+    text = dashboard.render(replace(book, run=EVIL, standings=(more,)), EVIL, (EVIL,))
+    assert text.count("<script") == text.count("</script>") == 1
+    assert "<img" not in text
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    allowed = html.unescape(policy[1])
+    assert "default-src 'none'" in allowed and "script-src 'sha256-" in allowed
+    assert "unsafe-inline" not in allowed.partition("script-src")[2]
+    assert "http" not in text.replace("http-equiv", "")
+
+
+def test_an_anonymous_page_names_nobody(book: Gradebook) -> None:
+    hidden = dashboard.anonymous(book, "salt")
+    text = dashboard.render(hidden, "1.0")
+    for student in book.students:
+        for said in (
+            f"Name of {student}",
+            f"{student}@x.org",
+            f"handle-{student}",
+            f"file-{student}",
+        ):
+            assert said not in text
+    assert "secret" not in text and "student 0006" in text and "href" not in text
+    assert hidden.total == book.total
+    assert dashboard.anonymous(book, "salt") == hidden != dashboard.anonymous(book, "other")
+
+
+# ------------------------------------------------------------------------ in a browser
+
+
+@pytest.fixture(scope="session")
+def browse() -> Callable[[Path, str], str]:
+    """The page as a browser has it after its script ran."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+
+    def dumped(page: Path, state: str = "") -> str:
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
+        options = ["--headless", "--disable-gpu", *root, "--dump-dom"]
+        done = subprocess.run(
+            [chromium, *options, f"{page.as_uri()}{state}"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        return done.stdout
+
+    return dumped
+
+
+def rows(text: str) -> list[tuple[str, bool]]:
+    """The students of the table in its order, and whether each is to be seen."""
+    found = re.findall(r"<tr data-ends=[^>]*?( hidden=\"\")?><th[^>]*>.*?<bdi>(.*?)</bdi>", text)
+    return [(student, not hidden) for hidden, student in found]
+
+
+def test_the_script_sorts_filters_and_draws(
+    book: Gradebook, tmp_path: Path, browse: Callable[..., str]
+) -> None:
+    page = tmp_path / "index.html"
+    page.write_text(dashboard.render(book, "1.0"), encoding="utf-8")
+    plain = browse(page)
+    assert "data-ready=" in plain and "6 of 6" in plain
+    assert re.search(r'<canvas id="matrix" width="16" height="48">', plain)
+    assert [student for student, _ in rows(plain)] == ["ada", "bob", "cyd", "dan", "eve", "fay"]
+
+    best_first = browse(page, "#sort=-4")
+    assert [student for student, _ in rows(best_first)][:2] == ["ada", "dan"]
+    assert 'aria-sort="descending"' in best_first
+
+    chosen = browse(page, "#filter=NAME%20of%20b&status=failed")
+    assert [student for student, seen in rows(chosen) if seen] == ["bob"]
+    assert "1 of 6" in chosen and 'height="8"' in chosen
+
+
+def test_thousands_of_students_are_a_page(
+    record: Record, tmp_path: Path, browse: Callable[..., str]
+) -> None:
+    many = tuple(standing(f"s{i:04}", record("x", (0, 50, 100)[i % 3])) for i in range(2000))
+    page = tmp_path / "index.html"
+    page.write_text(dashboard.render(Gradebook("large", many), "1.0"), encoding="utf-8")
+    text = browse(page, "#sort=-4&status=passed")
+    assert "666 of 2000" in text and "data-ready=" in text
+    assert rows(text)[0][0] == "s0002"

@@ -1,0 +1,135 @@
+"""What gradebooks get, format by format: the rules that each of them documents.
+
+Where a consumer's own code can be installed, `test_consumers.py` asks that, too.
+"""
+
+import base64
+import io
+import json
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from grader.course.export import Gradebook, export
+from grader.course.export.prairielearn import LARGEST
+from grader.report.records import ErrorRecord
+from tests.grader.course.gradebooks import MISSING, WEEK, Record, column, loaded, standing, table
+
+
+def test_gradescope(book: Gradebook) -> None:
+    allowed = {
+        "score", "execution_time", "output", "output_format", "test_output_format",
+        "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests",
+    }  # fmt: skip
+    shown = {"hidden", "after_due_date", "after_published", "visible"}
+    files = loaded(export(book, "gradescope"))
+    assert len(files) == 5
+    for each in files.values():
+        assert each.keys() <= allowed
+        assert each["visibility"] in shown and each["stdout_visibility"] in shown
+        assert isinstance(each["execution_time"], int)
+        for test in each["tests"]:
+            assert test["status"] in ("passed", "failed") and test["visibility"] in shown
+            assert 0 <= test["score"] <= test["max_score"]
+    assert files["s1.json"]["output"] == "=HYPERLINK(1)\nwell\ndone"
+    assert "never closed" in files["s4.json"]["output"] and files["s4.json"]["tests"] == []
+    told = files["s3.json"]["tests"][1]["output"]
+    assert 'expected  1 < 2 & "3"' in told and "\\x1b" in told, (
+        "as text, with no control characters"
+    )
+
+
+def test_prairielearn(book: Gradebook) -> None:
+    files = loaded(export(book, "prairielearn"))
+    unread = files.pop("s4.json")
+    assert unread == {"gradable": False, "format_errors": ['"(" was never closed']}
+    for each in files.values():
+        assert each["gradable"] is True and 0 <= each["score"] <= 1
+        assert all({"points", "max_points"} <= test.keys() for test in each["tests"])
+
+
+def test_prairielearn_takes_one_megabyte(book: Gradebook, record: Record) -> None:
+    claim = replace(record("x", 50).properties[1], message="m" * 4000)
+    wide = replace(record("x", 50), properties=tuple(claim for _ in range(1000)))
+    (data,) = export(Gradebook(WEEK, (standing("x", wide),)), "prairielearn").files.values()
+    assert LARGEST / 4 < len(data) <= LARGEST
+
+
+def test_github_classroom(book: Gradebook) -> None:
+    files = export(book, "github").files
+    results = {n: json.loads(base64.b64decode(d)) for n, d in files.items() if n.endswith("result")}
+    assert {n: r["status"] for n, r in results.items() if n.startswith("s")} == {
+        "s1.result": "pass",
+        "s2.result": "fail",
+        "s3.result": "fail",
+        "s4.result": "error",
+    }
+    keys = ["name", "status", "score", "message", "test_code", "filename", "line_no", "duration"]
+    for each in results.values():
+        assert each["version"] == 1 and each["max_score"] == 100 and each["tests"]
+        for test in each["tests"]:
+            assert list(test) == keys and test["status"] in ("pass", "fail", "error")
+    assert files["s4.annotations"] == b'::error file=s4.py,line=3::"(" was never closed\n'
+    assert files["s2.annotations"] == b"::error file=s2.py::Not scaled.\n"
+
+
+def test_an_annotation_is_one_command_whatever_it_says(record: Record) -> None:
+    evil = "x\n::set-output name=a::b\r100%"
+    error = ErrorRecord("syntax", evil, None, 3)
+    bad = replace(record("a", 0), file="a,line=1::b\n.py", properties=(), error=error, diagnosis=())
+    (text,) = (
+        data
+        for name, data in export(Gradebook(WEEK, (standing("a", bad),)), "github").files.items()
+        if name.endswith(".annotations")
+    )
+    (line,) = text.decode().splitlines()
+    assert line.startswith("::error file=a%2Cline=1%3A%3Ab\\n.py,line=3::x%0A")
+
+
+def test_junit(book: Gradebook) -> None:
+    (data,) = export(book, "junit").files.values()
+    root = ET.fromstring(data)
+    assert root.tag == "testsuites" and data.startswith(b'<?xml version="1.0" encoding="UTF-8"?>')
+    suites = root.findall("testsuite")
+    for element in (root, *suites):
+        for count, tag in (
+            ("tests", "testcase"), ("failures", "failure"), ("errors", "error"),
+            ("skipped", "skipped"),
+        ):  # fmt: skip
+            assert int(element.get(count, "-1")) == len(element.findall(f".//{tag}"))
+    cases = root.findall(".//testcase")
+    assert all(case.get("classname") and case.get("name") for case in cases)
+    names = [p.get("value") for p in root.findall(".//property[@name='name']")]
+    assert len(names) == 5
+
+
+def test_nbgrader(book: Gradebook) -> None:
+    rows = table(export(book, "nbgrader"))
+    assert ",".join(rows[0]) == (
+        "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
+        "late_submission_penalty,score,max_score"
+    )
+    told = {row[3]: row for row in rows[1:]}
+    assert told["s4"][2] == "2026-02-01T10:00:00+00:00"
+    assert told["s4"][4:6] == ["du Châtelet", "Émilie 李"]
+    assert told["s1"][0] == WEEK and told["s1"][-3:] == ["0", "100", "100"]
+
+
+def test_plain(book: Gradebook) -> None:
+    rows = table(export(book, "csv"))
+    assert column(rows, "student") == [MISSING, "s1", "s2", "s3", "s4"]
+    assert column(rows, "overridden") == ["no", "no", "no", "yes", "no"]
+    assert column(rows, "late")[0] == "yes" and column(rows, "judged")[3] == "50"
+    assert column(rows, "name")[2] == 'Conway "Jr" O\'Neil, Esq.'
+
+
+def test_parquet(book: Gradebook) -> None:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    import pyarrow.parquet as pq
+
+    (data,) = export(book, "parquet").files.values()
+    read = pq.read_table(io.BytesIO(data))
+    assert read.num_rows == 5
+    assert str(read.schema.field("score").type) == "double"
+    assert read.column("name").to_pylist()[3] == "=cmd|'/c calc'!A1"

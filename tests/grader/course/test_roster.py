@@ -1,0 +1,96 @@
+"""Rosters, as the common systems export them."""
+
+from pathlib import Path
+
+import pytest
+
+from grader.course.intake.gradescope_metadata import scalar
+from grader.course.intake.roster import BadRoster, Student, normal, read
+
+CANVAS = """\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,hw (12)
+    Points Possible,,,,,100
+"Lovelace, Ada",17,s1,ada@x.org,"A, morning",90
+"O""Neil, Conway",18,,conway,B,
+"Student, Test",99,,,,
+"""
+MOODLE = "First name;Surname;ID number;Email address\nAda;Lovelace;s1;ada@x.org\n;;;\n"
+NBGRADER = "id,first_name,last_name,email,lms_user_id\nada,Ada,Lovelace,ada@x.org,17\n"
+GITHUB = '"identifier","github_username","github_id","name"\n"s1","ada-l","99",""\n'
+GRADESCOPE = "Name,SID,Email,Role\nAda Lovelace,s1,ada@x.org,Student\n"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "roster.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (
+            CANVAS,
+            Student(
+                "s1", "Ada Lovelace", "Ada", "Lovelace", login="ada@x.org",
+                section="A, morning", handles=("17",),
+            ),
+        ),
+        (MOODLE, Student("s1", "", "Ada", "Lovelace", "ada@x.org")),
+        (NBGRADER, Student("ada", "", "Ada", "Lovelace", "ada@x.org", handles=("17",))),
+        (GITHUB, Student("s1", login="ada-l", handles=("ada-l", "99"))),
+        (GRADESCOPE, Student("s1", "Ada Lovelace", email="ada@x.org")),
+    ],
+)  # fmt: skip
+def test_every_system_s_export_is_read(tmp_path: Path, text: str, first: Student) -> None:
+    assert read(written(tmp_path, text)).students[0] == first
+
+
+def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None:
+    found = read(written(tmp_path, CANVAS))
+    assert [(s.id, s.shown) for s in found.students] == [
+        ("s1", "Ada Lovelace"),
+        ("18", 'Conway O"Neil'),
+    ]
+    assert found.match("17") == found.match("s1") == found.match("ADA@x.org") == found.students[0]
+    assert found.match(name="oneilconway") == found.students[1]
+    assert found.match("nobody") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b\n1,2\n", "no column for an id; its headers are a, b. Name one of them"),
+        ("student_id,name\n", "lists no students"),
+        ("student_id,name\n1,a\n1,b\n", "line 3: '1' is there twice"),
+        ("course 101\nid,name\n1,a\n", "its first line is no header: course 101"),
+    ],
+)
+def test_what_is_wrong_with_a_roster_is_said(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadRoster, match=message):
+        read(written(tmp_path, text))
+
+
+def test_bytes_that_are_no_roster_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    with pytest.raises(BadRoster, match="cannot be read: No such file"):
+        read(path)
+    path.write_bytes("id,name\n1,Émilie\n".encode("latin-1"))
+    with pytest.raises(BadRoster, match="is not UTF-8"):
+        read(path)
+
+
+def test_names_are_the_same_however_they_are_written() -> None:
+    assert normal("Du Châtelet, Émilie") == normal("duchatelet emilie")
+    assert normal("李 明") == "李明"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Ada", "Ada"), ("'0017'", "0017"), ("'O''Neil'", "O'Neil"), ("", ""), ("~", ""),
+        (r'"a \"b\" \u00e9 \x41 \e"', 'a "b" é A \x1b'), (r'"\q"', r"\q"),
+    ],
+)  # fmt: skip
+def test_scalars_are_read_as_yaml_writes_them(text: str, value: str) -> None:
+    assert scalar(text) == value

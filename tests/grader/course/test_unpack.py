@@ -1,0 +1,237 @@
+"""Archives that strangers made: nothing leaves the folder, nothing grows without end."""
+
+import io
+import os
+import stat
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from grader.course.intake.unpack import Caps, Item, Unpacker
+
+CODE = "def f(x):\n    return x\n"
+Members = dict[str, str | bytes]
+
+
+def packed(members: Members, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()
+
+
+Unpack = Callable[..., dict[str, Item]]
+
+
+def everything(unpacker: Unpacker, path: Path) -> list[Item]:
+    """What is listed, with students' archives opened."""
+    return [each for item in unpacker.items(path) for each in unpacker.opened(item)]
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Unpack:
+    """What an archive of these bytes gives, by name; checks that all of it lies in the folder."""
+
+    def unpack(data: bytes, **caps: int) -> dict[str, Item]:
+        private = Path(tempfile.mkdtemp(dir=tmp_path))
+        archive = tmp_path / "class.zip"
+        archive.write_bytes(data)
+        before = {*tmp_path.rglob("*")}
+        items = everything(Unpacker(private, Caps(**caps)), archive)
+        new = {*tmp_path.rglob("*")} - before
+        assert all(path.parent == private and path.is_file() for path in new)
+        assert all(item.file is None or item.file.parent == private for item in items)
+        assert all(bool(item.problem) == (item.file is None) for item in items)
+        return {str(item.path): item for item in items}
+
+    return unpack
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("../../evil.py", "evil.py"),
+        ("/etc/evil.py", "etc/evil.py"),
+        ("a/../../evil.py", "a/evil.py"),
+        ("..\\..\\evil.py", "evil.py"),
+        ("C:\\evil.py", "C:/evil.py"),
+    ],
+)
+def test_names_that_lead_out_are_refused_and_the_others_taken(
+    unpacked: Unpack, name: str, shown: str
+) -> None:
+    found = unpacked(packed({name: CODE, "good.py": CODE}))
+    assert found[shown].problem == "has a name that leads out of the archive"
+    good = found["good.py"].file
+    assert good is not None and good.read_text() == CODE
+
+
+def test_members_get_numbers_for_names_whatever_they_are_called(unpacked: Unpack) -> None:
+    long, odd = "x" * 5000 + ".py", "a\n\u202e'\";$(rm).PY"
+    found = unpacked(packed({long: CODE, odd: CODE, "ada/con.py": CODE}))
+    names = [item.file.name for item in found.values() if item.file]
+    assert names == ["000001.py", "000002.py", "000003.py"]
+    assert {long, odd} <= found.keys()
+
+
+def test_only_what_can_be_a_submission_is_written(unpacked: Unpack) -> None:
+    members: Members = {
+        "a.py": CODE, "a.pdf": "x", "b.so": "x", "__MACOSX/._a.py": "x", "._c.py": "x",
+        ".git/hooks/x.py": "x", ".ipynb_checkpoints/a-checkpoint.ipynb": "{}", "timestamp.txt": "",
+    }  # fmt: skip
+    assert unpacked(packed(members)).keys() == {"a.py", "timestamp.txt"}
+
+
+def test_a_bomb_is_cut_off_by_what_is_read_and_not_by_what_it_says(unpacked: Unpack) -> None:
+    zeros = b"\0" * (9 << 20)
+    data = packed({"bomb.py": zeros, "good.py": CODE})
+    assert len(data) < 20_000
+    found = unpacked(data, member=1 << 20)
+    assert found["bomb.py"].problem == "unpacks to more than 1 MiB"
+    assert found["good.py"].file
+    lying = data.replace((9 << 20).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    assert lying != data
+    found = unpacked(lying, member=1 << 20)
+    assert found["bomb.py"].problem and found["good.py"].file
+
+
+def test_all_archives_together_have_a_limit(unpacked: Unpack) -> None:
+    members: Members = {f"{i}.py": b"\0" * (1 << 20) for i in range(5)}
+    found = unpacked(packed(members), total=3 << 20)
+    assert [bool(item.file) for item in found.values()] == [True] * 3 + [False] * 2
+    assert "all that was unpacked is over 3 MiB" in found["4.py"].problem
+
+
+def test_too_many_members_are_none(unpacked: Unpack) -> None:
+    members: Members = {f"{i}.py": "" for i in range(11)}
+    (only,) = unpacked(packed(members), members=10).values()
+    assert only.problem == "lists 11 members, over the limit of 10"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.py", "first")
+        archive.writestr("a.py", "second")
+    archive_path = tmp_path / "twice.zip"
+    archive_path.write_bytes(buffer.getvalue())
+    first, second = Unpacker(tmp_path, Caps()).items(archive_path)
+    assert first.file and first.file.read_text() == "first"
+    assert second.problem == "is in the archive twice"
+
+
+def test_links_encrypted_members_and_rare_methods_are_refused(unpacked: Unpack) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        link = zipfile.ZipInfo("link.py")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr("lzma.py", CODE, zipfile.ZIP_LZMA)
+        secret = zipfile.ZipInfo("secret.py")
+        archive.writestr(secret, CODE)
+        secret.flag_bits |= 1
+    found = unpacked(buffer.getvalue())
+    assert found["link.py"].problem == "is no regular file in the archive"
+    assert found["lzma.py"].problem == "is compressed by a method other than deflate"
+    assert found["secret.py"].problem == "is encrypted"
+
+
+def test_damage_stops_only_what_is_damaged(unpacked: Unpack) -> None:
+    stored = packed({"a.py": "A" * 100, "b.py": "B" * 100}, zipfile.ZIP_STORED)
+    found = unpacked(stored.replace(b"A" * 100, b"A" * 99 + b"X"))
+    assert "Bad CRC-32" in found["a.py"].problem
+    assert found["b.py"].file
+    (only,) = unpacked(b"PK\x03\x04 and nothing more").values()
+    assert only.problem.startswith("is no zip archive that can be read")
+    assert only.path == PurePosixPath("class.zip")
+
+
+def test_a_download_is_listed_before_any_archive_in_it_is_opened(tmp_path: Path) -> None:
+    archive = tmp_path / "class.zip"
+    archive.write_bytes(packed({"ada.zip": packed({"a.py": CODE}), "..zip": packed({"b.py": ""})}))
+    unpacker = Unpacker(tmp_path, Caps())
+    listed = list(unpacker.items(archive))
+    assert [str(item.path) for item in listed] == ["ada.zip", "..zip"]
+    opened = [str(each.path) for item in listed for each in unpacker.opened(item)]
+    assert opened == ["ada/a.py", "..zip/b.py"]
+
+
+def test_a_student_s_archive_uses_up_nobody_else_s_room(unpacked: Unpack) -> None:
+    greedy = packed({f"{i}.py": b"\0" * (1 << 20) for i in range(9)})
+    found = unpacked(packed({"ada.zip": greedy, "bob.py": CODE}), archive=3 << 20, total=8 << 20)
+    assert [bool(item.file) for item in found.values()] == [True] * 3 + [False] * 6 + [True]
+    assert found["ada/3.py"].problem == "all in its archive unpacks to over 3 MiB"
+
+
+@pytest.mark.parametrize(
+    "name", ["/x/a.py", "//x/a.py", "../../x/a.py", "..\\x\\a.py", "\\x\\a.py"]
+)
+def test_what_is_in_an_archive_is_shown_inside_it(unpacked: Unpack, name: str) -> None:
+    (only,) = unpacked(packed({"ada.zip": packed({name: CODE})}))
+    assert only == "ada/x/a.py"
+
+
+@pytest.fixture
+def nested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
+    """Makes folders in folders, and removes them: what comes after a test cannot."""
+    top = tmp_path / "class"
+    top.mkdir()
+    monkeypatch.chdir(top)
+    step, made = Path("d"), [0]
+
+    def nest(levels: int) -> Path:
+        for _ in range(levels):
+            step.mkdir()
+            os.chdir(step)
+            made[0] += 1
+        Path("a.py").write_text(CODE)
+        return top
+
+    yield nest
+    Path("a.py").unlink()
+    for _ in range(made[0]):
+        os.chdir("..")
+        step.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("levels", "problem"),
+    [(1500, ""), (2500, "is a folder that cannot be read: File name too long")],
+)
+def test_folders_are_listed_as_deep_as_paths_go(
+    nested: Callable[[int], Path], tmp_path: Path, levels: int, problem: str
+) -> None:
+    top = nested(levels)
+    (top / "bob.py").write_text(CODE)
+    bob, deep = Unpacker(tmp_path, Caps()).items(top)
+    assert (str(bob.path), bob.problem) == ("bob.py", "")
+    assert deep.problem == problem and set(deep.path.parts) <= {"d", "a.py"}
+
+
+def test_a_student_s_archive_is_a_folder_and_no_deeper_one_is_opened(unpacked: Unpack) -> None:
+    inner = packed({"src/attention.py": CODE, "deeper.zip": packed({"a.py": CODE})})
+    found = unpacked(packed({"ada.zip": inner, "bob.zip": b"no zip"}))
+    assert found["ada/src/attention.py"].file
+    told = "is an archive in an archive that was handed in; unpack it"
+    assert found["ada/deeper.zip"].problem == told
+    assert found["bob.zip"].problem.startswith("is no zip archive")
+
+
+def test_archives_in_a_folder_are_opened_with_care(tmp_path: Path) -> None:
+    folder, private = tmp_path / "class", tmp_path / "private"
+    folder.mkdir()
+    private.mkdir()
+    (folder / "ada.zip").write_bytes(packed({"attention.py": CODE}))
+    (folder / "bob.zip").symlink_to(folder / "ada.zip")
+    os.mkfifo(folder / "eve.zip")
+    (folder / "large.zip").write_bytes(b"\0" * (2 << 20))
+    items = everything(Unpacker(private, Caps(member=1 << 20)), folder)
+    told = {str(item.path): item.problem for item in items}
+    assert told["ada/attention.py"] == ""
+    assert "symbolic link" in told["bob.zip"] and "no regular file" in told["eve.zip"]
+    assert "over the limit of 1 MiB" in told["large.zip"]

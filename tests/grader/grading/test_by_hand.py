@@ -1,0 +1,73 @@
+"""Where attention is to be written by hand, torch's own is out of reach; elsewhere it is not."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import SubmissionRecord
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+EXERCISE = BY_SLUG["scaled_dot_product"]
+HEAD = "import torch\nimport torch.nn.functional as F\n\n"
+ASKED = "def scaled_dot_product_attention(x, W_query, W_key, W_value):\n"
+FUSED = (
+    "    q, k, v = (t[None] for t in (x @ W_query, x @ W_key, x @ W_value))\n"
+    "    return F.scaled_dot_product_attention(q, k, v)[0]\n"
+)
+MODULE = (
+    "    q, k, v = (t.unsqueeze(1) for t in (x @ W_query, x @ W_key, x @ W_value))\n"
+    "    d = q.shape[-1]\n"
+    "    zero, one = torch.zeros(3 * d).to(x), torch.eye(d).to(x)\n"
+    "    out, _ = F.multi_head_attention_forward(\n"
+    "        q, k, v, d, 1, torch.cat([one] * 3), zero, None, None, False, 0.0, one, zero[:d],\n"
+    "        training=False, need_weights=False)\n"
+    "    return out.squeeze(1)\n"
+)
+
+
+def graded(sandbox: "Sandbox", folder: Path, source: str, settings: Settings) -> SubmissionRecord:
+    (folder / "ada.py").write_text(source, encoding="utf-8")
+    [handed_in] = find([str(folder / "ada.py")])
+    [record] = grade(sandbox.server, handed_in, settings)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [(FUSED, "scaled_dot_product_attention"), (MODULE, "multi_head_attention_forward")],
+)
+def test_torch_s_attention_may_be_put_out_of_reach(
+    sandbox: "Sandbox", tmp_path: Path, body: str, name: str
+) -> None:
+    allowed = graded(sandbox, tmp_path, HEAD + ASKED + body, Settings(exercise=EXERCISE))
+    assert allowed.status == "passed"
+    refused = graded(
+        sandbox, tmp_path, HEAD + ASKED + body, Settings(exercise=EXERCISE, by_hand=True)
+    )
+    assert (refused.status, refused.score) == ("crashed", 0)
+    told = next(p.message for p in refused.properties if p.status == "crashed")
+    assert f"torch's own `{name}` was called: here attention is written by hand" in told
+
+
+def test_what_is_written_by_hand_is_judged_as_ever(sandbox: "Sandbox", tmp_path: Path) -> None:
+    settings = Settings(exercise=EXERCISE, by_hand=True)
+    assert graded(sandbox, tmp_path, EXERCISE.solution, settings).status == "passed"
+
+
+def test_an_exercise_may_demand_it(sandbox: "Sandbox", tmp_path: Path) -> None:
+    strict = Settings(exercise=replace(EXERCISE, by_hand=True))
+    assert graded(sandbox, tmp_path, HEAD + ASKED + FUSED, strict).status == "crashed"
+
+
+def test_the_exercise_that_asks_for_it_is_let_alone() -> None:
+    fused = BY_SLUG["fused_causal_self_attention"]
+    assert not Settings(by_hand=True).by_hand_in(fused)
+    assert Settings(by_hand=True).by_hand_in(EXERCISE)
+    assert not Settings().by_hand_in(EXERCISE)

@@ -1,0 +1,253 @@
+"""From a file to its record: what is told of a wrong answer, and that it is told every time."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading.grade import Settings, certain, grade
+from grader.reading.submission import find
+from grader.report.records import SubmissionRecord, report_of, to_json
+from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.limits import Limits
+from grader.seed import given
+from properties.families.dropout import EXTRA
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import FLOAT32, Bench
+from properties.property import Verdict
+from properties.violation import Note, Status
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Grade, Sandbox
+
+
+def troubles(record: SubmissionRecord) -> list[str]:
+    return [p.name for p in record.properties if p.status not in ("passed", "not_tried")]
+
+
+def first_message(record: SubmissionRecord) -> str:
+    return next(p.message for p in record.properties if p.status not in ("passed", "not_tried"))
+
+
+def kinds(record: SubmissionRecord) -> set[str]:
+    return {note.kind for note in record.notes}
+
+
+def assert_full_marks(record: SubmissionRecord) -> None:
+    assert troubles(record) == [], first_message(record)
+    assert record.error is None
+    assert record.status == "passed"
+    assert record.score == record.max_score > 0
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(Status.PASSED, [EXTRA, FLOAT32]), (Status.FAILED, [EXTRA])]
+)
+def test_only_a_right_answer_can_be_as_exact_as_float32(status: Status, told: list[Note]) -> None:
+    exercise = BY_SLUG["causal_weights"]
+    bench = Bench(of_namespace({}), exercise.contract)
+    bench.note(EXTRA)
+    bench.note(FLOAT32)
+    assert certain(bench, [Verdict(it_equals_the_equation, status)]) == told
+
+
+# ----------------------------------------------------------------------- what is wrong
+
+SIMPLE = "import torch\ndef simplified_attention(x):\n    {body}"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return None", "None (is there a return?)"),
+        ("torch.softmax(x @ x.T, -1) @ x", "None (is there a return?)"),
+        ("return (torch.softmax(x @ x.T, -1) @ x).tolist()", "a list of"),
+        ("return float(x.sum())", "one float"),
+        ("return (torch.softmax(x @ x.T, -1) @ x)[0]", "shape"),
+        ("return torch.softmax(x @ x.T, -1) @ x, x", "a tuple of 2 (Tensor, Tensor)"),
+        ("return torch.softmax(x @ x.T, -1).half() @ x.half()", "float16"),
+        ("return torch.softmax(x @ y.T, -1) @ x", "NameError: name 'y' is not defined"),
+        ("return torch.softmax(x @ x, -1) @ x", "RuntimeError"),
+        ("return torch.softmax(x @ x.T, 0) @ x", "expected"),
+        ("y = x.clone(); x.resize_(1, 1); return torch.softmax(y @ y.T, -1) @ y", "shape (1, 1)"),
+    ],
+    ids=[
+        "None",
+        "no return",
+        "list",
+        "float",
+        "shape",
+        "two",
+        "dtype",
+        "name",
+        "crash",
+        "axis",
+        "resized",
+    ],
+)
+def test_a_wrong_result_is_told_in_its_own_words(graded: "Grade", body: str, told: str) -> None:
+    [record] = graded(SIMPLE.format(body=body)).values()
+    assert record.status in ("failed", "crashed")
+    assert record.error is None
+    assert record.score < record.max_score == 100
+    assert told in first_message(record)
+    if record.status == "crashed":
+        assert "(cell 1, line 3)" in first_message(record)
+
+
+def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(graded: "Grade") -> None:
+    source = SIMPLE.format(body="return (x @ x.T) @ x")
+    [record] = graded(source).values()
+    wrong = next(p for p in record.properties if p.name == "it_equals_the_equation")
+    assert wrong.status == "failed"
+    assert wrong.counterexample is not None and wrong.counterexample.code is not None
+    assert wrong.case is not None and "tokens=" in wrong.case
+    code = f"{source}\n{wrong.counterexample.code}"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.startswith("tensor(")
+
+
+def test_arguments_that_the_constructor_does_not_take(graded: "Grade") -> None:
+    odd = """
+        from torch import nn
+        class CausalAttention(nn.Module):
+            def __init__(self, d_in, d_out, context_length, dropout, layers, style): ...
+    """
+    [record] = graded(odd, slug="causal_attention").values()
+    assert record.status == "crashed" and record.score == 0
+    assert "TypeError: CausalAttention.__init__() missing" in first_message(record)
+    assert "hint      compare the names and the order of the arguments" in first_message(record)
+
+
+SOMETIMES = """
+    import os, time, torch
+    def simplified_attention(x):
+        if len(x) > 20:
+            {then}
+        return torch.softmax(x @ x.T, -1) @ x
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "status", "message"),
+    [
+        ("os._exit(0)", "crashed", "the process ended itself"),
+        ("__import__('ctypes').string_at(0)", "crashed", "the process died (Segmentation fault)"),
+        ("time.sleep(60)", "timed_out", "took more than 1 s for one call"),
+        ("torch.zeros(1 << 40)", "out_of_memory", "can't allocate"),
+    ],
+)
+def test_a_process_that_is_lost_takes_no_other_claim_along(
+    graded: "Grade", then: str, status: str, message: str
+) -> None:
+    [record] = graded(SOMETIMES.format(then=then), limits=Limits(call_s=1)).values()
+    long = {p.name: p for p in record.properties}["a_long_sequence_is_right_too"]
+    assert (record.status, long.status) == (status, status)
+    assert message in long.message and "tokens=" in long.message
+    assert 0.8 * record.max_score < record.score < record.max_score
+    assert record.properties[-1].status == "passed"
+
+
+def test_what_was_earned_before_time_was_up_is_kept(graded: "Grade") -> None:
+    lost = SOMETIMES.format(then="time.sleep(60)")
+    [record] = graded(lost, limits=Limits(wall_s=4)).values()
+    assert record.status == "timed_out" and record.error is None
+    assert record.score > 0
+    assert record.properties[0].status == "passed"
+    assert record.properties[-1].status == "timed_out"
+    assert "took more than 4 s in all" in record.properties[-1].message
+
+
+# ------------------------------------------------------------------------- determinism
+
+
+def records_of(sandbox: "Sandbox", path: Path) -> list[SubmissionRecord]:
+    [handed_in] = find([str(path)])
+    return [replace(r, seconds=0) for r in grade(sandbox.server, handed_in, Settings())]
+
+
+def test_the_same_records_come_out_every_time(sandbox: "Sandbox", tmp_path: Path) -> None:
+    path = tmp_path / "ada.py"
+    wrong = SIMPLE.format(body="return torch.softmax(x @ x.T / 2, -1) @ x")
+    linear = "def linear(x, weight, bias):\n    return x @ weight.T - bias"
+    path.write_text(f"{wrong}\n\n{linear}\n")
+    first = records_of(sandbox, path)
+    assert len(first) == 2 and all(troubles(record) for record in first)
+    assert records_of(sandbox, path) == first
+    assert records_of(sandbox, path) == first
+
+    program = """
+        import sys
+        from dataclasses import replace
+        from grader.grading.grade import Settings, grade
+        from grader.report.records import report_of, to_json
+        from grader.sandbox.grader_side.servers import Server
+        from grader.reading.submission import find
+        with Server() as server:
+            records = grade(server, find(sys.argv[1:])[0], Settings())
+        print(to_json(report_of([replace(r, seconds=0) for r in records])))
+    """
+    root = str(Path(__file__).resolve().parents[3])
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(path)],
+        env={**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": "12345", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(ran.stdout) == json.loads(to_json(report_of(first)))
+
+
+def test_another_seed_asks_other_questions_and_reaches_the_same_verdict(
+    sandbox: "Sandbox", tmp_path: Path
+) -> None:
+    path = tmp_path / "ada.py"
+    path.write_text(SIMPLE.format(body="return torch.softmax(x @ x.T, 0) @ x"))
+    [handed_in] = find([str(path)])
+    cases: list[Sequence[str | None]] = []
+    for seed in (0, 1):
+        [record] = grade(sandbox.server, handed_in, Settings(seed=given(seed)))
+        assert record.status == "failed"
+        cases.append([p.case for p in record.properties])
+    assert cases[0] != cases[1]
+
+
+# ------------------------------------------------------------------ what the mistake is
+
+CELLS = (
+    "import torch\nfrom torch import nn",
+    """class CausalAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+        mask = torch.triu(torch.ones(context_length, context_length), diagonal=1).bool()
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        t = x.shape[1]
+        scores = self.W_query(x) @ self.W_key(x).transpose(1, 2)
+        scores = scores.masked_fill(self.mask[:t, :t], -torch.inf)
+        weights = torch.softmax(scores / scores.shape[-1] ** 0.5, dim=1)
+        return self.dropout(weights) @ self.W_value(x)
+""",
+)
+
+
+def test_two_mistakes_are_named_with_their_lines(graded: "Grade") -> None:
+    [record] = graded(*CELLS).values()
+    found = [(d.name, d.cell, d.line) for d in record.diagnosis]
+    assert found == [("scale_by_tokens", 2, 15), ("softmax_over_queries", 2, 15)]
+    assert all(d.cases_matched == d.cases_tried >= 3 for d in record.diagnosis)

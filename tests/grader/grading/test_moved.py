@@ -1,0 +1,51 @@
+"""What does not move with a module is named in a confined process, too, with its line."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import find
+from grader.report.records import PropertyRecord
+from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Sandbox
+
+
+EXERCISE = BY_SLUG["multi_head_attention"]
+ADVICE = (
+    '.to() moves parameters and buffers, not other attributes. Keep it with self.register_buffer("'
+)
+
+
+def moved(sandbox: "Sandbox", answer: str) -> list[PropertyRecord]:
+    """What is said of an answer of the bank about moving it."""
+    path = EXERCISE.folder / "answers" / f"{answer}.py"
+    [record] = grade(sandbox.server, find([str(path)])[0], Settings(exercise=EXERCISE))
+    names = [it_moves_to_another_dtype.name, it_moves_to_another_device.name]
+    return [p for p in record.properties if p.name in names]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "name", "line"),
+    [
+        ("mask_attribute_filled_in_place", "crashed", "future", 33),
+        ("mask_attribute_added_in_place", "crashed", "future", 33),
+        ("mask_attribute_as_an_index", "failed", "future", None),
+    ],
+)
+def test_a_mask_that_stays_behind_costs_that_claim(
+    sandbox: "Sandbox", answer: str, status: str, name: str, line: int | None
+) -> None:
+    dtype, device = moved(sandbox, f"wrong/{answer}")
+    assert (dtype.status, dtype.message) == ("passed", "")
+    assert (device.status, device.line) == (status, line)
+    assert f"`{name}`, of shape (" in device.message
+    assert f"stayed on the cpu: {ADVICE}{name}" in device.message
+
+
+@pytest.mark.parametrize("answer", ["right/view_and_transpose", "right/residual_dropout"])
+def test_a_right_one_moves(sandbox: "Sandbox", answer: str) -> None:
+    assert [(p.status, p.message) for p in moved(sandbox, answer)] == [("passed", "")] * 2

@@ -1,0 +1,129 @@
+"""From a file to its record: what is drawn, which lines are shown, and where there is neither."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.report.records import SubmissionRecord, from_json, report_of, to_json
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.limits import Limits
+from properties.mistakes.diagnosis import Finding
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Grade
+
+SLUG = "causal_attention"
+SOLUTION = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
+WRONG = BY_SLUG[SLUG].folder / "answers" / "wrong"
+
+
+def answer(name: str) -> str:
+    return (WRONG / f"{name}.py").read_text(encoding="utf-8")
+
+
+def drawn(record: SubmissionRecord) -> list[str]:
+    return [p.name for p in record.properties if p.evidence is not None]
+
+
+def test_a_wrong_answer_is_drawn_and_its_line_marked(graded: "Grade") -> None:
+    record = graded("import torch", answer("masked_after_softmax"), slug=SLUG)["CausalAttention"]
+    assert drawn(record) == ["it_equals_the_equation", "the_future_is_invisible"]
+    [found], [excerpt] = record.diagnosis, record.source
+    assert (excerpt.cell, excerpt.marked) == (2, (found.line,))
+    line = excerpt.text.split("\n")[(found.line or 0) - excerpt.line]
+    assert "torch.softmax" in line and line in answer("masked_after_softmax")
+    assert from_json(to_json(report_of([record]))) == report_of([record])
+
+
+def test_a_right_answer_has_nothing_to_show(graded: "Grade") -> None:
+    record = graded(SOLUTION, slug=SLUG)["CausalAttention"]
+    assert record.status == "passed"
+    assert drawn(record) == [] and record.source == ()
+
+
+def test_a_cell_that_is_no_python_is_shown(graded: "Grade") -> None:
+    record = graded("x = 1", "class CausalAttention(\n    pass", slug=SLUG)[""]
+    [excerpt] = record.source
+    assert (excerpt.cell, excerpt.line, excerpt.marked) == (2, 1, (1,))
+    assert excerpt.text == "class CausalAttention(\n    pass"
+
+
+def test_the_line_that_raises_is_shown(graded: "Grade") -> None:
+    raising = answer("no_mask").replace("return ", "raise ValueError(x.shape)\n        return ")
+    record = graded(raising, slug=SLUG)["CausalAttention"]
+    [excerpt] = record.source
+    [marked] = excerpt.marked
+    assert "raise ValueError" in excerpt.text.split("\n")[marked - excerpt.line]
+
+
+def test_a_definition_that_cannot_be_loaded_is_shown(graded: "Grade") -> None:
+    record = graded("import torch\n1 / 0\nclass CausalAttention(1 / 0):\n    pass", slug=SLUG)[
+        "CausalAttention"
+    ]
+    assert record.error is not None
+    [excerpt] = record.source
+    assert excerpt.marked == (record.error.line,)
+
+
+def test_where_the_process_is_gone_there_is_no_picture(
+    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(session: Session, *rest: object) -> tuple[Finding, ...]:
+        session.close()
+        return ()
+
+    monkeypatch.setattr("grader.grading.explain.findings", gone)
+    record = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    assert record.status == "failed"
+    assert drawn(record) == [] and record.source == ()
+
+
+def test_where_the_process_ends_meanwhile_there_is_none_either(
+    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(session: Session, *rest: object) -> tuple[Finding, ...]:
+        assert session.child is not None
+        session.child.close()
+        monkeypatch.setattr(Session, "alive", True)
+        return ()
+
+    monkeypatch.setattr("grader.grading.explain.findings", ended)
+    record = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    assert drawn(record) == []
+
+
+def test_verdicts_do_not_depend_on_pictures(
+    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pictures = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    monkeypatch.setattr("grader.grading.evidence.pictured", lambda records, *rest: records)
+    without = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    assert drawn(with_pictures) and not drawn(without)
+    assert with_pictures.score == without.score
+    assert with_pictures.diagnosis == without.diagnosis
+    assert [p.message for p in with_pictures.properties] == [p.message for p in without.properties]
+
+
+STUCK = """
+import torch
+from torch import nn
+
+class CausalAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+
+    def forward(self, x):
+        while x.shape[1] > 1:
+            pass
+        return self.W_value(x)
+"""
+
+
+def test_what_never_returns_is_not_asked_again(graded: "Grade") -> None:
+    record = graded(STUCK, slug=SLUG, limits=Limits(call_s=0.5, wall_s=6))["CausalAttention"]
+    assert record.status != "passed"
+    assert drawn(record) == []

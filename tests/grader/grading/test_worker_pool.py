@@ -1,0 +1,308 @@
+"""Workers: the same records in the same order, whatever becomes of a worker."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading import worker_pool
+from grader.grading.grade import Settings
+from grader.grading.worker_pool import Crew, Worker, fitting, judged, shared_out
+from grader.reading.submission import Submission, find
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side import launch
+from grader.sandbox.grader_side.launch import Forked
+from grader.sandbox.grader_side.servers import SandboxError, Server
+
+EXERCISE = BY_SLUG["simplified_attention"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as there:
+        yield there
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> list[Submission]:
+    """Five submissions: right, wrong, broken, crashing, right."""
+    wrong = EXERCISE.solution.replace("softmax", "sigmoid").replace(", dim=-1", "")
+    texts = (EXERCISE.solution, wrong, "def broken(:", "1 / 0", EXERCISE.solution)
+    for i, text in enumerate(texts):
+        (tmp_path / f"s{i}.py").write_text(text, encoding="utf-8")
+    return find([str(tmp_path)])
+
+
+def settings(jobs: int) -> Settings:
+    return Settings(exercise=EXERCISE, jobs=jobs)
+
+
+class Nothing(Submission):
+    """What arrives as no submission at all."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(None), ()
+
+
+def untimed(records: list[SubmissionRecord]) -> list[SubmissionRecord]:
+    return [replace(record, seconds=0) for record in records]
+
+
+def test_several_workers_give_what_one_gives(server: Server, found: list[Submission]) -> None:
+    alone = [(s, untimed(records)) for s, records in judged(server, found, settings(1))]
+    together = [(s, untimed(records)) for s, records in judged(server, found, settings(2))]
+    assert together == alone
+    assert [s for s, _ in together] == found
+    assert [r[0].status for _, r in alone][:2] == ["passed", "failed"]
+
+
+def worker_of(server: Server, processor: int | None = None) -> Worker:
+    return Worker(settings(2), False, processor, server.zygote)
+
+
+def forked(worker: Worker) -> Forked:
+    assert worker.running is not None
+    assert isinstance(worker.running.process, Forked)
+    return worker.running.process
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
+    server: Server, found: list[Submission]
+) -> None:
+    worker = worker_of(server)
+    try:
+        before = untimed(worker.grade(found[0]))
+        first = forked(worker)
+        os.kill(first.pid, signal.SIGKILL)
+        assert first.wait(10)
+        assert untimed(worker.grade(found[0])) == before
+    finally:
+        worker.close()
+
+
+def test_where_there_is_no_zygote_a_worker_is_a_new_interpreter(found: list[Submission]) -> None:
+    worker = Worker(settings(2), trusted=False)
+    try:
+        assert worker.grade(found[0])[0].status == "passed"
+        assert worker.running is not None
+        assert isinstance(worker.running.process, BaseProcess)
+    finally:
+        worker.close()
+
+
+def test_a_worker_is_who_and_where_the_run_was_started(
+    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADCHECK_TEST_CANARY", "a secret")
+    monkeypatch.chdir(found[0].path.parent)
+    worker = worker_of(server)
+    try:
+        [record] = worker.grade(replace(found[0], path=Path("s0.py")))
+        assert record.status == "passed"
+        folder = Path("/proc", str(forked(worker).pid))
+        assert folder.joinpath("cwd").resolve() == found[0].path.parent
+    finally:
+        worker.close()
+    assert server.zygote.process is not None
+    for pid in (server.zygote.process.pid, server.process.pid):
+        assert b"CANARY" not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_no_worker_starts_where_the_zygote_is_gone(found: list[Submission]) -> None:
+    zygote = launch.start()
+    assert zygote.process is not None
+    zygote.process.kill()
+    worker = Worker(settings(2), False, None, zygote)
+    with pytest.raises(SandboxError, match="the fork server did not start"):
+        worker.grade(found[0])
+    worker.close()
+    zygote.close()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_worker_never_waits_for_a_process_that_was_not_started(found: list[Submission]) -> None:
+    zygote = launch.start()
+    assert zygote.process is not None
+    worker = Worker(settings(2), False, None, zygote)
+    zygote.process.kill()
+    zygote.process.wait()
+    before = descriptors()
+    for _ in range(2):  # the second time it must not believe that the first left it a line
+        said: list[BaseException] = []
+        asking = threading.Thread(target=failing, args=(worker, found[0], said), daemon=True)
+        asking.start()
+        asking.join(20)
+        assert not asking.is_alive(), "it waits for an answer that nobody will give"
+        assert isinstance(said[0], SandboxError)
+    assert descriptors() <= before, "what was meant for the worker is closed"
+    zygote.close()
+
+
+def failing(worker: Worker, handed_in: Submission, said: list[BaseException]) -> None:
+    try:
+        worker.grade(handed_in)
+    except BaseException as error:
+        said.append(error)
+
+
+def test_worker_whose_fork_server_dies_is_replaced(server: Server, found: list[Submission]) -> None:
+    worker = worker_of(server)
+    try:
+        before = children()
+        first = untimed(worker.grade(found[0]))
+        mine = forked(worker)
+        [own_server] = children() - before - {mine.pid}
+        os.kill(own_server, signal.SIGKILL)
+        assert untimed(worker.grade(found[0])) == first
+        assert forked(worker) is not mine
+    finally:
+        worker.close()
+
+
+def test_first_failure_ends_all_workers(server: Server, found: list[Submission]) -> None:
+    """Whoever waits for another worker's answer hears at once that there will be no report."""
+    slow, broken = worker_of(server), worker_of(server)
+    crew = Crew([slow, broken])
+    started = slow._started()  # judges nothing, as nobody sends it anything more
+    said: list[BaseException] = []
+    waiting = threading.Thread(target=reading, args=(started.line, said), daemon=True)
+    waiting.start()
+    crew.idle.get()
+    broken.dismiss("memory ran out")
+    with pytest.raises(SandboxError, match="memory ran out"):
+        crew.grade(found[0])
+    waiting.join(20)
+    assert isinstance(said[0], EOFError | ConnectionError)
+    with pytest.raises(SandboxError, match="memory ran out"):
+        slow.grade(found[0])
+    crew.close()
+
+
+def reading(line: Connection, said: list[BaseException]) -> None:
+    try:
+        line.recv()
+    except BaseException as error:
+        said.append(error)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_worker_whose_examiner_is_gone_ends_without_a_word(
+    answered: bool, server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
+) -> None:
+    worker = worker_of(server)
+    line = worker._started().line
+    line.send(found[0])
+    # As when the process is killed while the worker judges, or before it has read the answer.
+    assert line.poll(60 if answered else 0) is answered
+    line.close()
+    assert forked(worker).wait(60)
+    worker.close()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_worker_that_has_no_place_to_judge_in_says_why(
+    server: Server, found: list[Submission]
+) -> None:
+    on_a_gpu = replace(settings(2), device="cuda")
+    worker = Worker(on_a_gpu, False, None, server.zygote)
+    with pytest.raises(SandboxError, match="the driver of cuda is beyond the jail's reach"):
+        worker.grade(found[0])
+    worker.close()
+
+
+def test_what_kills_every_worker_is_said(
+    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = worker_of(server)
+    monkeypatch.setattr(worker_pool, "FORKED", "builtins:max")  # and that is all it does
+    with pytest.raises(SandboxError, match=r"s0\.py: every worker that judged it died"):
+        worker.grade(found[0])
+    worker.close()
+
+
+def test_a_fault_of_ours_is_raised_where_the_run_was_started(
+    server: Server, found: list[Submission]
+) -> None:
+    worker = worker_of(server)
+    try:
+        with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'shown'"):
+            worker.grade(Nothing(Path(), "nothing"))
+        assert worker.grade(found[0])[0].status == "passed"
+    finally:
+        worker.close()
+
+
+def test_ending_a_run_early_ends_every_process(server: Server, found: list[Submission]) -> None:
+    before = children()
+    run = judged(server, found, settings(2))
+    next(run)
+    assert children() - before
+    run.close()
+    limit = time.monotonic() + 10
+    while children() - before and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not children() - before
+
+
+def children() -> set[int]:
+    """The processes below this one."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(entry.name)] = int(
+                entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            )
+        except OSError:
+            continue
+    below, new = {os.getpid()}, {os.getpid()}
+    while new := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= new
+    return below - {os.getpid()}
+
+
+def test_a_crew_that_was_dismissed_starts_nothing_new(found: list[Submission]) -> None:
+    crew = Crew([Worker(settings(2), trusted=False)])
+    crew.dismiss("the run was broken off")
+    with pytest.raises(SandboxError, match="broken off"):
+        crew.grade(found[0])
+
+
+def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
+    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_pool, "processors", lambda: [2, 5])
+    assert shared_out(1) == [None]
+    assert shared_out(3) == [2, 5, 2]
+    monkeypatch.undo()
+    mine = worker_pool.processors()[-1]
+    worker = worker_of(server, mine)
+    before = children()
+    try:
+        worker.grade(found[0])
+        new = children() - before
+        assert len(new) == 2, "the worker and its fork server"
+        assert [os.sched_getaffinity(pid) for pid in new] == [{mine}] * 2
+    finally:
+        worker.close()
+
+
+def test_a_processor_that_is_gone_is_no_reason_to_stop() -> None:
+    before = os.sched_getaffinity(0)
+    worker_pool.stay_on(1023)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_few_submissions_are_not_worth_a_worker() -> None:
+    assert fitting(1) == fitting(worker_pool.WORTH) == 1
+    assert 1 <= fitting(10_000) <= (os.cpu_count() or 1)

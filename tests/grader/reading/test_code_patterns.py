@@ -1,0 +1,112 @@
+"""Landmarks: what code reads like, and where it stands."""
+
+import nbformat
+import pytest
+
+from grader.reading.cells import Source, read_source
+from grader.reading.code_patterns import LONGEST, MOST, landmarks
+
+
+def notebook(*cells: str) -> Source:
+    v4 = nbformat.v4
+    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
+    return read_source(nbformat.writes(written).encode(), "ipynb")
+
+
+def read(line: str) -> set[tuple[str, str]]:
+    """What one line of `forward` reads like, but for what it returns."""
+    source = notebook(f"class Wanted(nn.Module):\n    def forward(self, x):\n        {line}")
+    return {(mark.kind, mark.detail) for mark in landmarks(source, "Wanted")}
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "detail"),
+    [
+        ("w = torch.softmax(s, dim=-1)", "softmax", "dim=-1"),
+        ("w = torch.softmax(s, 1)", "softmax", "dim=1"),
+        ("w = F.softmax(s)", "softmax", "dim="),
+        ("w = s.softmax(0)", "softmax", "dim=0"),
+        ("w = nn.Softmax(dim=2)(s)", "softmax", "dim=2"),
+        ("w = nn.Softmax(2)(s)", "softmax", "dim=2"),
+        ("w = s.log_softmax(-1)", "softmax", "log dim=-1"),
+        ("s = s.masked_fill(mask == 0, -1e9)", "fill", "-1000000000.0"),
+        ("s.masked_fill_(mask, float('-inf'))", "fill", "-inf"),
+        ("s = s.masked_fill(mask, value=-torch.inf)", "fill", "-inf"),
+        ("s = s.masked_fill(mask, math.inf)", "fill", "inf"),
+        ("s = s.masked_fill(mask, torch.finfo(s.dtype).min)", "fill", "-inf"),
+        ("s = torch.where(mask, s, 0)", "fill", "0"),
+        ("s[mask] = -10", "fill", "-10"),
+        ("m = torch.triu(torch.ones(3, 3), diagonal=1)", "triangle", "triu diagonal=1"),
+        ("m = torch.triu(torch.ones(3, 3), 1)", "triangle", "triu diagonal=1"),
+        ("m = torch.ones(3, 3).tril(-1)", "triangle", "tril diagonal=-1"),
+        ("m = torch.ones(3, 3).tril_()", "triangle", "tril diagonal="),
+        ("s = s / d_k ** 0.5", "scale", "d_k"),
+        ("s = s * d_k ** -0.5", "scale", "d_k"),
+        ("s = s / d_k ** (1 / 2)", "scale", "d_k"),
+        ("s = s / math.sqrt(d_k)", "scale", "math.sqrt(d_k)"),
+        ("s = s * self.scale", "scale", "s * self.scale"),
+        ("s = s / d_k", "divide", "d_k"),
+        ("s /= d_k", "divide", "d_k"),
+        ("s = s * mask", "times", "s * mask"),
+        ("s = q @ k.transpose(1, 2)", "scores", "q @ k.transpose(1, 2)"),
+        ("s = q @ k.mT", "scores", "q @ k.mT"),
+        ("s = torch.bmm(q, k.permute(0, 2, 1))", "scores", "torch.bmm(q, k.permute(0, 2, 1))"),
+        ("s = q.matmul(k.T)", "scores", "q.matmul(k.T)"),
+        ("s = torch.einsum('bqd,bkd->bqk', q, k)", "scores", None),
+        ("c = torch.einsum('bqk,bkd->bqd', w, v)", "mix", None),
+        ("c = w @ v", "mix", "w @ v"),
+        ("q = x @ self.W_query", "projection", "x @ self.W_query"),
+        ("q = x @ self.W_query.weight.T", "projection", None),
+        ("q = self.W_query(x)", "projection", "W_query"),
+        ("q = F.linear(x, w)", "projection", None),
+        ("q = q.view(b, t, h, -1)", "reshape", "q.view(b, t, h, -1)"),
+        ("q = q.transpose(1, 2)", "transpose", "q.transpose(1, 2)"),
+        ("q, k, v = qkv.chunk(3, dim=-1)", "unpack", "qkv.chunk(3, dim=-1)"),
+        ("c = torch.cat(heads, dim=1)", "stack", "dim=1"),
+        ("w = F.dropout(w, 0.1)", "dropout", "F.dropout(w, 0.1)"),
+        ("y = F.scaled_dot_product_attention(q, k, v, scale=1.0)", "kernel", "scale=1.0"),
+        ("return y", "return", "y"),
+    ],
+)
+def test_it_reads_like_what_it_is(line: str, kind: str, detail: str | None) -> None:
+    found = read(line)
+    assert kind in {kind for kind, _ in found}
+    assert detail is None or (kind, detail) in found
+
+
+@pytest.mark.parametrize("line", ["self.register_buffer('m', m)", "z[:, 0] = x", "s = mask"])
+def test_what_is_no_step_of_attention_is_no_landmark(line: str) -> None:
+    assert {kind for kind, _ in read(line)} <= {"index"}
+
+
+def test_a_place_is_a_cell_and_its_line() -> None:
+    source = notebook(
+        "import torch\nw = torch.softmax(x, 0)",
+        "def weigh(s):\n    return s.softmax(1)",
+        "class Other(nn.Module):\n    def forward(self, x):\n        return x.softmax(2)",
+        "class Wanted(nn.Module):\n    def helper(self, x):\n        return x\n\n"
+        "    def forward(self, x):\n        w = weigh(x)\n        return w.softmax(-1)",
+    )
+    found = [(m.kind, m.detail, m.cell, m.line) for m in landmarks(source, "Wanted")]
+    assert found == [
+        ("return", "s.softmax(1)", 2, 2),
+        ("softmax", "dim=1", 2, 2),
+        ("return", "w.softmax(-1)", 4, 7),
+        ("softmax", "dim=-1", 4, 7),
+    ]
+
+
+def test_a_module_has_no_cells() -> None:
+    source = read_source(b"def wanted(x):\n    return x.softmax(-1)", "py")
+    assert {mark.cell for mark in landmarks(source, "wanted")} == {None}
+
+
+def test_landmarks_are_short_and_not_too_many() -> None:
+    long = "return [" + ", ".join(f"x{i}.exp()" for i in range(1000)) + "]"
+    found = landmarks(read_source(f"def wanted(x):\n    {long}".encode(), "py"), "wanted")
+    assert len(found) <= MOST
+    assert max(len(mark.detail) for mark in found) <= LONGEST
+
+
+def test_without_the_definition_there_are_none() -> None:
+    assert landmarks(notebook("x = 1"), "Wanted") == ()

@@ -1,0 +1,147 @@
+"""Outlines: names, signatures and places, read without running anything."""
+
+import dataclasses
+import json
+
+import nbformat
+
+from grader.reading.cells import Source, read_source
+from grader.reading.outline import Outline, Parameter, outline, remarks
+
+IMPORTS = "import torch\nfrom torch import nn"
+
+
+def notebook(*cells: str) -> Source:
+    v4 = nbformat.v4
+    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
+    return read_source(nbformat.writes(written).encode(), "ipynb")
+
+
+def parameters(*names: str) -> tuple[Parameter, ...]:
+    return tuple(Parameter(name.rstrip("="), "positional", "=" in name) for name in names)
+
+
+# ---------------------------------------------------------------------------- outlines
+
+
+def test_an_outline_has_classes_functions_and_variables() -> None:
+    found = outline(
+        notebook(
+            "import torch.nn as nn\nn = 3",
+            "class Head(nn.Module):\n"
+            "    def __init__(self, d_in, d_out=4):\n        pass\n"
+            "    def forward(self, x, mask=None):\n        return x",
+            "def attend(q, /, k, *rest, scale, bias=None, **more): pass\nheads, x = [], n",
+        )
+    )
+    head, attend = found.definitions
+    assert (head.name, head.kind, head.cell, head.line) == ("Head", "class", 2, 1)
+    assert head.parameters == parameters("d_in", "d_out=")
+    assert head.forward == parameters("x", "mask=")
+    assert head.bases == ("nn.Module",)
+    assert (head.times_defined, head.redefined_in) == (1, ())
+    assert (attend.name, attend.kind, attend.cell, attend.forward) == (
+        "attend",
+        "function",
+        3,
+        None,
+    )
+    assert attend.parameters == (
+        Parameter("q", "positional", False),
+        Parameter("k", "positional", False),
+        Parameter("rest", "*", False),
+        Parameter("scale", "keyword", False),
+        Parameter("bias", "keyword", True),
+        Parameter("more", "**", False),
+    )
+    assert [(a.name, a.cell, a.line) for a in found.assigned] == [
+        ("n", 1, 2),
+        ("heads", 3, 2),
+        ("x", 3, 2),
+    ]
+
+
+def test_constructors_are_inherited_from_classes_of_the_submission_as_of_then() -> None:
+    found = outline(
+        notebook(
+            "class A:\n    def __init__(self, a): pass\n    def forward(self, x): pass",
+            "class B(A): pass",
+            "class C(B):\n    def forward(self, y): pass",
+            "class A(A):\n    def __init__(self, later): pass",
+            "class D(nn.Module): pass",
+        )
+    )
+    by_name = {definition.name: definition for definition in found.definitions}
+    assert by_name["B"].parameters == by_name["C"].parameters == parameters("a")
+    assert by_name["B"].forward == parameters("x")
+    assert by_name["C"].forward == parameters("y")
+    assert (by_name["A"].parameters, by_name["A"].forward) == (
+        parameters("later"),
+        parameters("x"),
+    )
+    assert (by_name["D"].parameters, by_name["D"].forward) == (None, None)
+
+
+def test_the_last_definition_is_outlined_and_the_others_counted() -> None:
+    cells = ("class A: pass", "x = 1", "class A:\n    def __init__(self, n): pass", "class A: pass")
+    [found] = outline(notebook(*cells)).definitions
+    assert (found.cell, found.times_defined, found.redefined_in) == (4, 3, (3, 4))
+    assert found.parameters is None
+
+
+def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
+    found = outline(
+        notebook(
+            "try:\n    def f(a): pass\nexcept E:\n    def f(b): pass",
+            "if x:\n    class A: pass",
+            "def outer():\n    def inner(): pass\n    y = 1\n    class B: pass",
+            "class C:\n    def method(self): pass\n    z = 1",
+            "if __name__ == '__main__':\n    class Hidden: pass",
+        )
+    )
+    assert [(d.name, d.times_defined) for d in found.definitions] == [
+        ("f", 1),
+        ("A", 1),
+        ("outer", 1),
+        ("C", 1),
+    ]
+    assert found.assigned == ()
+
+
+def test_static_methods_have_no_self() -> None:
+    source = notebook("class A:\n    @staticmethod\n    def forward(x): pass")
+    assert outline(source).definitions[0].forward == parameters("x")
+
+
+def test_a_module_is_outlined_without_cells() -> None:
+    found = outline(read_source(b"\nclass A: pass\nx = 1\n", "py"))
+    assert (found.definitions[0].cell, found.definitions[0].line) == (None, 2)
+    assert (found.assigned[0].cell, found.assigned[0].line) == (None, 3)
+
+
+def test_broken_cells_and_empty_submissions_have_empty_outlines() -> None:
+    assert outline(notebook("class A(:")) == Outline((), ())
+    assert outline(read_source(b"", "py")) == Outline((), ())
+
+
+def test_records_are_plain_data() -> None:
+    source = notebook(IMPORTS, "n = 1\nclass Wanted:\n    def forward(self, x): print(n)")
+    plain = json.loads(json.dumps(dataclasses.asdict(outline(source))))
+    assert plain["definitions"][0]["forward"][0]["name"] == "x"
+    for remark in remarks(source, "Wanted"):
+        assert json.loads(json.dumps(dataclasses.asdict(remark)))["cell"] == 2
+
+
+def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
+    found = outline(
+        notebook(
+            "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
+        )
+    )
+    assert [(d.name, d.kind, d.alias_of) for d in found.definitions] == [
+        ("A", "class", None),
+        ("f", "function", None),
+        ("B", "class", "A"),
+    ]
+    assert found.definitions[1].parameters == parameters("q", "k=")
+    assert found.definitions[2].parameters == parameters("n")

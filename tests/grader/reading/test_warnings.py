@@ -1,0 +1,372 @@
+"""Remarks: what they say, and where they keep silent."""
+
+import nbformat
+import pytest
+
+from grader.reading.cells import Source, read_source
+from grader.reading.outline import Remark, remarks
+
+IMPORTS = "import torch\nfrom torch import nn"
+
+
+def notebook(*cells: str) -> Source:
+    v4 = nbformat.v4
+    written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
+    return read_source(nbformat.writes(written).encode(), "ipynb")
+
+
+def said(*cells: str, name: str = "Wanted") -> list[str]:
+    return [remark.message for remark in remarks(notebook(IMPORTS, *cells), name)]
+
+
+def kinds(*cells: str) -> list[str]:
+    return [remark.kind for remark in remarks(notebook(IMPORTS, *cells), "Wanted")]
+
+
+# -------------------------------------------------------------------------- in general
+
+
+def test_a_clean_definition_earns_no_remark() -> None:
+    wanted = (
+        "class Wanted(nn.Module):\n"
+        "    def __init__(self, d_in: int, d_out: int, bias: bool = False):\n"
+        "        super().__init__()\n"
+        "        self.W = nn.Linear(d_in, d_out, bias=bias)\n"
+        "        self.v = nn.Parameter(torch.randn(d_in))\n"
+        "        self.register_buffer('mask', torch.ones(d_in, d_in))\n"
+        "        self.sizes, self.scale, self.n = [d_in], d_out**-0.5, 3\n"
+        "    def forward(self, x):\n"
+        "        return self.W(x) * self.v"
+    )
+    assert said("d_in, d_out = 3, 2\nx = torch.ones(2, 3)\nbias = True", wanted) == []
+
+
+def test_undefined_names_earn_no_remark() -> None:
+    assert said("x = 1") == []
+
+
+def test_everything_used_is_remarked_on_in_order_and_once() -> None:
+    source = notebook(
+        "n = 1",
+        "def scale(x): return x * n",
+        "class Head:\n    def forward(self, x): return scale(x)",
+        "class Other:\n    def forward(self, x): return n",
+        "class Wanted(Head):\n    def __init__(self): self.heads = [Head(), Head()]\n"
+        "    def forward(self, x): return n + scale(x)",
+    )
+    found = remarks(source, "Wanted")
+    assert [(remark.cell, remark.line) for remark in found] == [(2, 1), (5, 3)]
+    assert remarks(source, "Wanted") == found
+
+
+def test_another_name_for_a_class_gets_the_remarks_of_the_class() -> None:
+    cells = ("n = 1", "class A:\n    def forward(self, x): return x + n", "Wanted = A")
+    assert kinds(*cells) == ["notebook_variable"]
+
+
+# ------------------------------------------------------------------- notebook variables
+
+
+def test_reading_a_notebook_variable_is_named_with_both_places() -> None:
+    source = notebook(
+        "masked = compute()", "class Wanted:\n    def forward(self, x):\n        return masked @ x"
+    )
+    assert remarks(source, "Wanted") == (
+        Remark(
+            "notebook_variable",
+            "`forward` of `Wanted` reads the notebook variable `masked` (set in cell 1); "
+            "a class should use its own arguments and attributes",
+            2,
+            3,
+        ),
+    )
+
+
+def test_functions_and_modules_are_called_what_they_are() -> None:
+    source = read_source(b"n = f()\ndef Wanted(x):\n    return x * n\n", "py")
+    [remark] = remarks(source, "Wanted")
+    assert remark.message == (
+        "`Wanted` reads the module variable `n` (set on line 1); "
+        "a function should use its own arguments"
+    )
+    assert (remark.cell, remark.line) == (None, 3)
+
+
+def test_constants_are_mentioned_without_advice() -> None:
+    reads = "class Wanted:\n    def forward(self, x): return x * SCALE"
+    assert said("SCALE = 2.5", reads) == [
+        "`forward` of `Wanted` reads the notebook variable `SCALE` (set in cell 2)"
+    ]
+    for cells in (("SCALE = f()",), ("SCALE = 1", "SCALE = 2"), ("SCALE = [1]", "SCALE[0] = 2")):
+        assert "should use its own" in said(*cells, reads)[0]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "n = 1 * 2",
+        "n: int = f()",
+        "n, m = 1, 2",
+        "for n in range(3): pass",
+        "with f() as n: pass",
+        "if f(): n = 3",
+        "print(n := 3)",
+        "n = 1\nn += torch.pi",
+        "m = f()\nn = m.x",
+        "import n\nn = 3 + 4",
+    ],
+)
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def forward(self, x): return x + n",
+        "def forward(self, x, k=n): return x + k",
+        "def forward(self, x): return (lambda: x + n)()",
+        "def helper(self):\n        def inner(): return n\n        return inner",
+    ],
+)
+def test_every_assigned_name_is_a_variable(binding: str, function: str) -> None:
+    assert kinds(binding, f"class Wanted:\n    {function}") == ["notebook_variable"]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "import n",
+        "from m import n",
+        "def n(): pass",
+        "class n: pass",
+        "n = lambda x: x",
+        "n = torch.nn",
+        "n = torch.float32",
+        "m = torch.nn\nn = m.Linear",
+        "n = print",
+        "try:\n    import n\nexcept ImportError:\n    n = None",
+        "if __name__ == '__main__':\n    n = 3",
+    ],
+)
+def test_imports_definitions_and_their_other_names_are_no_variables(binding: str) -> None:
+    assert kinds(binding, "class Wanted:\n    def forward(self, x): return x + n") == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "class Wanted:\n    def forward(self, n): return n",
+        "class Wanted:\n    n = 1\n    def forward(self, x, k=n): return x + k",
+        "class Wanted:\n    def forward(self, x: n) -> n: return x",
+        "class Wanted:\n    def forward(self, x):\n        n = x\n        return n",
+        "class Wanted:\n    def forward(self, x): return self.n + x",
+    ],
+)
+def test_local_names_are_no_notebook_variables(wanted: str) -> None:
+    assert kinds("n = 2", wanted) == []
+
+
+# ----------------------------------------------------------------------------- prints
+
+
+def test_printing_in_forward_is_counted_where_it_starts() -> None:
+    wanted = (
+        "class Wanted:\n    def __init__(self): print('once')\n"
+        "    def forward(self, x):\n        y = x\n        print(y)\n        print(x)\n"
+    )
+    assert remarks(notebook(wanted), "Wanted") == (
+        Remark(
+            "prints",
+            "`forward` of `Wanted` calls print 2 times; its answer is what it returns",
+            1,
+            5,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "label"),
+    [
+        (["def Wanted(x): print(x)"], "`Wanted`"),
+        (["class Wanted:\n def __call__(self, x): print(x)"], "`__call__` of `Wanted`"),
+        (
+            ["class Wanted:\n def forward(me, x): me.show(x)\n def show(self, x): print(x)"],
+            "`show` of `Wanted`",
+        ),
+        (
+            ["def show(x): print(x)", "class Wanted:\n def forward(self, x): show(x)"],
+            "`show`",
+        ),
+        (
+            ["class A:\n def forward(self, x): print(x)", "class Wanted(A): pass"],
+            "`forward` of `A`",
+        ),
+        (
+            [
+                "class A:\n def forward(self, x): self.show(x)\n def show(self, x): return x",
+                "class Wanted(A):\n def show(self, x): print(x)",
+            ],
+            "`show` of `Wanted`",
+        ),
+        (
+            [
+                "class A:\n def forward(self, x): print(x)",
+                "class Wanted(A):\n def forward(self, x): return super().forward(x)",
+            ],
+            "`forward` of `A`",
+        ),
+        (
+            [
+                "class Head:\n def forward(self, x): print(x)",
+                "class Wanted:\n def __init__(self): self.head = Head()",
+            ],
+            "`forward` of `Head`",
+        ),
+    ],
+)
+def test_printing_is_found_in_all_that_forward_calls(cells: list[str], label: str) -> None:
+    assert said(*cells) == [f"{label} calls print once; its answer is what it returns"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["class Wanted:\n def __init__(self): print(1)\n def forward(self, x): return x"],
+        ["class Wanted:\n def show(self): print(1)\n def forward(self, x): return x"],
+        [
+            "class A:\n def forward(self, x): print(x)",
+            "class Wanted(A):\n def forward(self, x): return x",
+        ],
+        ["def make(): print(1)", "class Wanted:\n def __init__(self): make()"],
+        ["def print(x): pass", "class Wanted:\n def forward(self, x): print(x)"],
+        ["class Wanted:\n def forward(self, x, print): print(x)"],
+        ["class Wanted:\n def forward(self, x): log.print(x)"],
+    ],
+)
+def test_what_does_not_print_with_every_call_is_no_remark(cells: list[str]) -> None:
+    assert [kind for kind in kinds(*cells) if kind == "prints"] == []
+
+
+# ------------------------------------------------------------------------ defined twice
+
+
+def test_a_second_definition_is_named_with_its_cells() -> None:
+    wanted = "class Wanted: pass"
+    assert said(wanted, wanted) == ["`Wanted` is defined in cells 2 and 3; the last one counts"]
+    assert said(wanted, wanted, wanted) == [
+        "`Wanted` is defined in cells 2, 3 and 4; the last one counts"
+    ]
+    assert said(f"{wanted}\n{wanted}") == [
+        "`Wanted` is defined in cell 2 line 1 and cell 2 line 2; the last one counts"
+    ]
+    [remark] = remarks(read_source(f"{wanted}\n{wanted}".encode(), "py"), "Wanted")
+    assert remark.message == "`Wanted` is defined on lines 1 and 2; the last one counts"
+    assert remark.line == 2
+
+
+def test_alternatives_in_one_statement_are_one_definition() -> None:
+    assert kinds("if x:\n def Wanted(): pass\nelse:\n def Wanted(): pass") == []
+
+
+# --------------------------------------------------------------------- unused arguments
+
+
+@pytest.mark.parametrize(
+    ("wanted", "label"),
+    [
+        ("class Wanted:\n def __init__(self, a, b=1): self.a = a", "`__init__` of `Wanted`"),
+        ("class Wanted:\n def __init__(self, a, *, b): self.a = a", "`__init__` of `Wanted`"),
+        ("class Wanted:\n def forward(self, a, b=1): return a", "`forward` of `Wanted`"),
+        ("def Wanted(a, b): return a", "`Wanted`"),
+        ("def Wanted(a, b):\n b = a\n return a", "`Wanted`"),
+        ("class Wanted:\n @staticmethod\n def forward(b, a): return a", "`forward` of `Wanted`"),
+    ],
+)
+def test_an_argument_that_is_never_read_is_named(wanted: str, label: str) -> None:
+    assert said(wanted) == [f"{label} never uses its argument `b`"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "def Wanted(a, _b, *args, **kwargs): return a",
+        "def Wanted(a): return lambda: a",
+        "def Wanted(a):\n a += 1",
+        "def Wanted(a):\n del a",
+        "def Wanted(a): return locals()",
+        "def Wanted(a):\n 'Say.'\n raise NotImplementedError",
+        "def Wanted(a): ...",
+        "def Wanted(a):\n 'Later.'\n pass",
+        "class Wanted:\n def __init__(self): pass\n def helper(self, a): return 1",
+    ],
+)
+def test_arguments_that_are_read_or_need_not_be_earn_no_remark(wanted: str) -> None:
+    assert kinds(wanted) == []
+
+
+# ------------------------------------------------------------------------- unregistered
+
+
+def module(line: str) -> str:
+    return f"class Wanted(nn.Module):\n    def __init__(self):\n        {line}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.w = torch.randn(3, 3)",
+        "self.w: torch.Tensor = torch.zeros(3)",
+        "self.w = torch.rand(3) * 0.02",
+        "self.w = -torch.ones(3)",
+        "self.w = torch.tril(torch.ones(3, 3)).view(1, 3, 3).bool()",
+        "self.w = torch.empty(3).T",
+        "self.w = torch.Tensor(3)[0]",
+        "w = torch.tensor([1.0]); self.w = w / 3",
+        "self.w, self.n = torch.ones(3), 3",
+        "self.w = torch.sqrt(torch.ones(3))",
+        "self.w = randn(3)",
+        "self.n = self.w = torch.ones(3); self.n = 3",
+    ],
+)
+def test_a_tensor_as_a_plain_attribute_is_named(line: str) -> None:
+    source = notebook(IMPORTS, "from torch import randn", module(line))
+    assert remarks(source, "Wanted") == (
+        Remark(
+            "unregistered",
+            "`self.w` of `Wanted` is a plain tensor: "
+            "optimizers, state_dict and .to(device) do not see it",
+            3,
+            3,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.w = nn.Parameter(torch.randn(3))",
+        "self.w = torch.nn.Parameter(torch.randn(3))",
+        "self.register_buffer('w', torch.ones(3))",
+        "self.w = 3",
+        "self.w = [1.0, 2.0]",
+        "self.w = nn.Linear(3, 3)",
+        "self.w = torch.ones(3).size()",
+        "self.w = torch.ones(3).sum().item()",
+        "self.w = torch.ones(3).shape[0]",
+        "self.w = torch.numel(torch.ones(3))",
+        "self.w = torch.float32",
+        "self.w = np.zeros(3)",
+        "w = torch.ones(3); w = nn.Parameter(w); self.w = w",
+        "self.w = torch.ones(3); self.w = nn.Parameter(torch.ones(3))",
+        "other.w = torch.ones(3)",
+        "w = torch.ones(3)",
+        "def later():\n            self.w = torch.ones(3)",
+    ],
+)
+def test_registered_tensors_and_other_values_earn_no_remark(line: str) -> None:
+    assert kinds(module(line)) == []
+
+
+def test_torch_may_have_another_name_and_a_plain_class_may_hold_tensors() -> None:
+    line = "self.w = t.ones(3)"
+    assert [r.kind for r in remarks(notebook("import torch as t", module(line)), "Wanted")] == [
+        "unregistered"
+    ]
+    assert kinds("class Wanted:\n    def __init__(self): self.w = torch.ones(3)") == []

@@ -1,0 +1,125 @@
+"""Records as a report holds them, for tests of what is shown of them."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from grader.report.records import (
+    Counterexample,
+    ErrorRecord,
+    NoteRecord,
+    PropertyRecord,
+    Report,
+    SubmissionRecord,
+)
+from grader.report.render import html
+from properties.violation import Kind, Status, SubmissionFailed, Violation
+
+SHAPE, FUTURE, EQUATION = (
+    "The output has the right shape.",
+    "The future is invisible.",
+    "The output equals the equation.",
+)
+CASE = "batch=1 tokens=2 heads=1 float64 cpu seed=3"
+CODE_TO_PASTE = "import torch\n\nprint(module(x))"
+
+
+def claim(
+    name: str, group: str = "values", status: str = "passed", message: str = "", of: float = 2
+) -> PropertyRecord:
+    earned = of if status == "passed" else 0.0
+    return PropertyRecord(name, name, group, status, earned, of, message)
+
+
+def failed(name: str, group: str = "values", got: str = "1.5") -> PropertyRecord:
+    violation = Violation(Kind.VALUE, "0.5 ± 1e-06", got, "output[0, 0]", name, CASE, "√d_k?")
+    shown = Counterexample({"batch": 1}, CODE_TO_PASTE)
+    record = claim(name, group, "failed", str(violation))
+    return replace(record, case=CASE, counterexample=shown)
+
+
+def crashed(
+    name: str, group: str = "values", seed: int = 3, status: str = "crashed"
+) -> PropertyRecord:
+    failure = SubmissionFailed(Status(status), "ValueError: no", 7, 3)
+    case = CASE.replace("seed=3", f"seed={seed}")
+    return replace(
+        claim(name, group, status, f"{name}\n  got       {failure}\n  on        {case}"), case=case
+    )
+
+
+def untried(name: str, because: str, group: str = "values") -> PropertyRecord:
+    return claim(name, group, "not_tried", f"Not tried, because this did not hold: {because}")
+
+
+def submission(*claims: PropertyRecord, file: str = "ada.py", **more: object) -> SubmissionRecord:
+    troubles = [c.status for c in claims if c.status not in ("passed", "not_tried")]
+    record = SubmissionRecord(
+        file=file,
+        student="ada",
+        exercise="causal_attention",
+        name="CausalAttention",
+        score=sum(c.points for c in claims),
+        max_score=sum(c.max_points for c in claims),
+        status=troubles[0] if troubles else "passed",
+        seconds=1.0,
+        properties=claims,
+    )
+    return replace(record, **more)  # type: ignore[arg-type]
+
+
+def unjudged(message: str = "line 3: '(' was never closed", **more: object) -> SubmissionRecord:
+    record = SubmissionRecord("b.ipynb", "b", None, None, 0.0, 0.0, "not_tried", 0.1)
+    return replace(record, error=ErrorRecord("syntax", message, 4, 3), **more)  # type: ignore[arg-type]
+
+
+def report(*submissions: SubmissionRecord) -> Report:
+    return Report(1, "0.1.0", submissions)
+
+
+RIGHT = submission(claim(SHAPE, "contract"), claim(FUTURE, "mask"), claim(EQUATION))
+WRONG = submission(
+    claim(SHAPE, "contract"),
+    failed(EQUATION),
+    claim("It is repeatable."),
+    failed(FUTURE, "mask"),
+    untried("Weights sum to one.", EQUATION, "weights"),
+    untried("Weights are positive.", EQUATION, "weights"),
+    notes=(NoteRecord("prints", "`forward` calls print 6 times", 3, 26),),
+    file="class/alan.py",
+)
+
+
+class Outline(HTMLParser):
+    """The tags of a page, in order, and its words."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "wbr"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "title"} & set(self.open):
+            self.words += data
+
+    def names(self) -> list[str]:
+        return [tag for tag, _ in self.tags]
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+def pages(*submissions: SubmissionRecord) -> list[str]:
+    whole = report(*submissions)
+    return [html.index(whole), html.whole(whole), *(html.page(s, whole) for s in submissions)]

@@ -1,0 +1,75 @@
+"""Every kept answer can be drawn: a wrong one may have a picture, a right one has none."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise
+from grader.grading.evidence import pictured
+from grader.report.pictures.draw import pictures
+from grader.report.records import PropertyRecord
+from grader.sandbox.grader_side.in_process import Unconfined
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.grader_side.subject import ChannelSubject
+from grader.sandbox.limits import Limits
+from properties.case import Case, MaskForm
+from properties.harness.harness import Bench
+from properties.property import Group, Property, Verdict
+from properties.violation import Kind, Status, SubmissionFailed, Violation
+
+# A warning of torch about what an answer does is no exception anywhere else.
+pytestmark = [pytest.mark.deep, pytest.mark.filterwarnings("ignore")]
+
+CASE = Case(
+    batch=2,
+    tokens=3,
+    context_length=4,
+    d_in=3,
+    heads=2,
+    head_dim=2,
+    mask_form=MaskForm.BATCH_HEAD_QUERY_KEY,
+    seed=5,
+)
+
+
+def drawn(exercise: Exercise, path: Path) -> int:
+    """How many pictures there are of an answer, as if its claims had failed; all well-formed."""
+    session = Session(Unconfined("trusted"), path.read_bytes(), "py", Limits())
+    contract = exercise.contract
+    try:
+        session.load(contract.name, *(other.name for other in contract.transfer or ()))
+        bench = Bench(ChannelSubject(session), contract)
+        case = contract.fit(CASE)
+        verdicts = [
+            Verdict(
+                Property(group.value, group.value, group, judge=lambda trial: None),
+                Status.FAILED,
+                1,
+                case,
+                violation=Violation(Kind.VALUE, "1", "2"),
+            )
+            for group in (Group.VALUES, Group.MASK)
+        ]
+        records = [PropertyRecord(v.property.name, "", "", "", 0, 0) for v in verdicts]
+        shown = pictured(records, verdicts, bench, ())
+    except (SubmissionFailed, Violation):
+        return 0  # it cannot be loaded or built: nothing would have been drawn
+    found = [picture for record in shown for picture in pictures(record.evidence)]
+    for panel in (panel for picture in found for panel in picture.panels):
+        ET.fromstring(panel)
+    return len(found)
+
+
+@pytest.mark.parametrize("slug", [exercise.slug for exercise in ALL])
+def test_right_answers_have_no_pictures(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    right = sorted((exercise.folder / "answers" / "right").glob("*.py"))
+    assert {path.stem: drawn(exercise, path) for path in right} == {p.stem: 0 for p in right}
+
+
+@pytest.mark.parametrize("slug", [exercise.slug for exercise in ALL])
+def test_no_wrong_answer_is_in_the_way_of_a_picture(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    wrong = sorted((exercise.folder / "answers" / "wrong").glob("*.py"))
+    assert all(drawn(exercise, path) >= 0 for path in wrong)

@@ -1,0 +1,312 @@
+"""One budget for a file: what counts against it, and what is said when it is used up."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from torch import Tensor
+
+from exercises import BY_SLUG
+from grader.grading import grade
+from grader.sandbox.grader_side.budget import Budget, UsedUp
+from grader.sandbox.grader_side.servers import TooSlow
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.limits import Limits
+from grader.sandbox.timing import NOTHING, Took
+from grader.sandbox.wire import Message
+from properties.violation import Status, SubmissionFailed
+from tests.hostile.costly import HONEST, SIX
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import Grade
+
+LIMITS = Limits()
+SLEPT = Took(own=9.0, idle=9.0)
+COMPUTED = Took(own=2.0)
+WAITED_FOR_OTHERS = Took(own=0.01)
+
+
+def charged(*requests: tuple[str, float, Took, bool]) -> Budget:
+    """A budget after requests of one process: what, wall time, what was done, whether too late."""
+    budget = Budget()
+    budget.begin(LIMITS, 100)
+    for op, wall, took, late in requests:
+        budget.charge(op, LIMITS, wall, took, late=late)
+    return budget
+
+
+def used_up(budget: Budget, limits: Limits = LIMITS, op: str = "forward") -> UsedUp | None:
+    try:
+        budget.check(op, limits)
+    except UsedUp as said:
+        return said
+    return None
+
+
+# ---------------------------------------------------------------------------- slow calls
+
+
+def test_no_more_is_asked_after_three_slow_calls_but_one_of_each_process_is_forgiven() -> None:
+    slow = ("forward", 2.5, COMPUTED, False)
+    assert used_up(charged(*[slow] * 3)) is None
+    said = used_up(charged(*[slow] * 4))
+    assert said is not None and said.status is Status.TIMED_OUT
+    assert said.message == (
+        "3 calls took more than 1 s each, on inputs of a few numbers, so no more are made: is "
+        "there a loop that does not end, a loop that one operation on tensors could replace, a "
+        "sleep, or something loaded in every call?"
+    )
+    budget = charged(*[slow] * 3)
+    budget.begin(LIMITS, 100)
+    budget.charge("forward", LIMITS, 2.5, COMPUTED, late=False)
+    assert used_up(budget) is None
+
+
+def test_a_busy_machine_makes_no_call_slow() -> None:
+    assert used_up(charged(*[("forward", 9.0, WAITED_FOR_OTHERS, False)] * 10)) is None
+    broken_off = charged(*[("forward", 10.0, WAITED_FOR_OTHERS, True)] * 5)
+    assert used_up(broken_off) is None
+    assert broken_off.patience("forward", LIMITS) == LIMITS.call_s
+
+
+def test_importing_and_a_series_of_calls_are_no_slow_calls() -> None:
+    assert used_up(charged(*[("load", 3.0, COMPUTED, False)] * 9)) is None
+    assert used_up(charged(*[("series", 5.0, COMPUTED, True)] * 9)) is None
+
+
+def test_an_exercise_may_ask_for_slower_calls() -> None:
+    assert BY_SLUG["gpt2_size"].limits["slow_s"] > COMPUTED.own
+    patient = Limits().but(BY_SLUG["gpt2_size"].limits)
+    budget = Budget()
+    for _ in range(9):
+        budget.charge("forward", patient, 2.5, COMPUTED, late=False)
+    assert used_up(budget, patient) is None
+
+
+def test_each_call_that_used_up_its_time_leaves_less_to_the_next() -> None:
+    budget = charged()
+    given = []
+    while used_up(budget) is None:
+        given.append(budget.patience("forward", LIMITS))
+        budget.charge("forward", LIMITS, given[-1], Took(own=given[-1]), late=True)
+    assert given == pytest.approx([10, 10 / 3, 10 / 9])
+    assert sum(given) + budget.patience("series", LIMITS) < 20
+
+
+# ------------------------------------------------------------------------------ sleeping
+
+
+def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
+    budget = charged(*[("forward", 0.9, Took(own=0.9, idle=0.9), False)] * 16)
+    assert used_up(budget) is None
+    budget.charge("forward", LIMITS, 0.9, Took(own=0.9, idle=0.9), late=False)
+    said = used_up(budget)
+    assert said is not None and said.status is Status.TIMED_OUT
+    assert said.message == (
+        "waited for more than 15 s in all without computing anything, so no more calls are made: "
+        "is there a sleep, or something that never comes?"
+    )
+
+
+@pytest.mark.parametrize("nap", [0.9, 4.9, 7.4, 9.9, 60.0])
+def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
+    budget, cost, asked = charged(), 0.0, "series"
+    while used_up(budget) is None:
+        patience = budget.patience(asked, LIMITS)
+        slept = min(nap * 9 if asked == "series" else nap, patience)
+        budget.charge(asked, LIMITS, slept, Took(slept, slept), late=slept == patience)
+        if slept == patience:
+            budget.begin(LIMITS, 100)
+        cost, asked = cost + slept, "forward"
+    assert cost <= 20
+
+
+# --------------------------------------------------------------- reading, wall, processor
+
+
+def test_reading_has_a_limit_of_its_own() -> None:
+    budget = charged(("read", 30.0, COMPUTED, False), ("units", 29.0, COMPUTED, False))
+    assert budget.patience("read", LIMITS) == pytest.approx(1)
+    assert budget.patience("forward", LIMITS) == LIMITS.call_s
+    assert budget.waited == 0 and used_up(budget, op="read") is None
+    budget.charge("read", LIMITS, 1.5, COMPUTED, late=True)
+    said = used_up(budget, op="read")
+    assert said is not None and said.message == (
+        "reading it took more than 60 s: hand in a smaller file, with the definitions and what "
+        "they need"
+    )
+    assert used_up(budget) is None, "what was read is judged"
+
+
+def test_a_large_file_gets_processor_time_to_be_read_in() -> None:
+    budget = Budget(cpu=50.0)
+    assert budget.begin(LIMITS, 1000) == 11
+    assert budget.begin(LIMITS, 3 << 20) == 40
+    budget.charge("read", LIMITS, 20.0, Took(own=8.0), late=False)
+    budget.end(cpu=10.0)
+    assert budget.cpu == pytest.approx(52)
+
+
+@pytest.mark.parametrize(
+    ("budget", "status", "message"),
+    [
+        (Budget(waited=120.0), Status.TIMED_OUT, "took more than 120 s in all"),
+        (Budget(cpu=60.0), Status.TIMED_OUT, "used more than 60 s of processor time"),
+        (
+            Budget(received=(1 << 30) + 1),
+            Status.CRASHED,
+            "answered with more than 1024 MiB in all",
+        ),
+    ],
+    ids=["wall", "processor", "replies"],
+)
+def test_what_is_used_in_all_is_said(budget: Budget, status: Status, message: str) -> None:
+    said = used_up(budget)
+    assert said is not None and (said.status, said.message) == (status, message)
+
+
+# --------------------------------------------------------------------------- the session
+
+
+@dataclass
+class Slow:
+    """A server whose children answer, sleep, or are too late."""
+
+    took: Took = NOTHING
+    late: bool = False
+    asked: list[tuple[str, float | None]] = field(default_factory=list)
+    lefts: list[int | None] = field(default_factory=list)
+    cpu: float = 0.0
+    closed: bool = False
+    killed_by_others: bool = False
+
+    def child(self, limits: Limits, cpu_left: int | None = None) -> "Slow":
+        self.lefts.append(cpu_left)
+        return dataclasses.replace(self, closed=False)
+
+    def request(
+        self,
+        op: str,
+        meta: Mapping[str, Any],
+        tensors: tuple[tuple[str, Tensor], ...] = (),
+        within: float | None = None,
+    ) -> Message:
+        self.asked.append((op, within))
+        if self.late and op == "forward":
+            self.closed = True
+            raise TooSlow(within or 0.0)
+        meta = {"outline": {}} if op == "read" else {"remarks": []}
+        return Message(1, "ok", meta, size=1 << 20)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_definitions_of_a_file_share_its_budget() -> None:
+    server = Slow(cpu=25.0)
+    reading = Session(server, b"x = 1", "py", LIMITS)
+    reading.read()
+    for _ in range(3):
+        session = reading.followed_by(LIMITS)
+        session.load("x")
+        session.close()
+    # The reading process becomes that of the first definition.
+    assert server.lefts == [61, 36, 11]
+    last = reading.followed_by(LIMITS)
+    with pytest.raises(UsedUp, match="used more than 60 s of processor time"):
+        last.load("x")
+    assert len(server.lefts) == 3, "no process is started for nothing"
+
+
+def test_replies_of_all_processes_are_added_up() -> None:
+    limits = Limits(replies=5 << 20)
+    session = Session(Slow(), b"x = 1", "py", limits)
+    session.load("x")
+    session.close()
+    session.revive()
+    with pytest.raises(UsedUp, match="answered with more than 5 MiB in all") as caught:
+        [session.request("forward", {}) for _ in range(2)]
+    assert caught.value.status is Status.CRASHED
+    with pytest.raises(UsedUp):
+        session.revive()
+
+
+def test_the_last_of_too_many_slow_calls_says_so() -> None:
+    server = Slow(Took(own=10.0), late=True)
+    session = Session(server, b"x = 1", "py", LIMITS)
+    session.load("x")
+    said = []
+    for _ in range(3):
+        session.revive()
+        with pytest.raises(SubmissionFailed) as caught:
+            session.request("forward", {})
+        said.append(str(caught.value))
+    assert said[0] == "took more than 10 s for one call: is there an endless loop?"
+    assert said[2].startswith("3 calls took more than 1 s each")
+
+
+# ------------------------------------------------------------------------- from a file on
+
+QUICK = Limits(call_s=0.6, idle_s=0.8)
+
+
+def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
+    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets: list[Budget] = []
+    monkeypatch.setattr(Session, "close", _noted(budgets))
+    records = graded(SIX["thirteen_sleepers"], limits=QUICK)
+    assert len(records) == 13
+    first, *_, last = records.values()
+    assert first.status == "timed_out" and first.error is None
+    assert {record.status for record in records.values()} == {"timed_out"}
+    assert last.error is not None and last.error.message.startswith(
+        "`MultiHeadAttention12` was not judged, since all that a file may use was used: waited for "
+        "more than 0.8 s in all without computing anything"
+    )
+    assert len({id(budget) for budget in budgets}) == 1
+    assert QUICK.idle_s <= budgets[0].idle <= QUICK.idle_s + QUICK.call_s + 0.5
+
+
+def _noted(budgets: list[Budget]) -> Any:
+    close = Session.close
+
+    def noted(session: Session) -> None:
+        budgets.append(session.budget)
+        close(session)
+
+    return noted
+
+
+def test_of_too_many_definitions_the_first_are_judged_and_the_others_named(
+    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grade, "MOST", 1)
+    monkeypatch.setattr(grade, "NAMED", 2)
+    tail = HONEST[HONEST.index("class ") :]
+    names = ("MultiHeadAttention", "MultiHeadAttention1", "MultiHeadAttention2")
+    cells = [HONEST, *(tail.replace("MultiHeadAttention", name) for name in names[1:])]
+    first, rest = graded(*cells).values()
+    assert (first.name, first.status) == ("MultiHeadAttention", "passed")
+    assert rest.error is not None and rest.score == 0 and rest.max_score == first.max_score
+    assert (rest.name, rest.status, rest.error.kind) == (names[1], "not_tried", "too_many")
+    assert rest.error.message == (
+        "`MultiHeadAttention1`, `MultiHeadAttention2`: not judged, since of one file the first 1 "
+        "definitions that answer an exercise are; hand in the others in files of their own"
+    )
+
+
+def test_reading_a_large_file_is_no_call(graded: "Grade") -> None:
+    cells = [f"value_{n} = [{n}]\n" * 60 for n in range(60)]
+    [record] = graded(HONEST, *cells, limits=Limits(read_s=0.02)).values()
+    assert record.error is not None and record.error.kind == "unreadable"
+    assert record.error.message.startswith("reading it took more than 0.02 s: hand in a smaller")
+
+
+def test_a_tuple_of_very_many_tensors_is_refused_where_it_is_made(graded: "Grade") -> None:
+    [record] = graded(SIX["empty_tensors"]).values()
+    assert record.status == "failed"
+    messages = [p.message for p in record.properties]
+    assert any("got       a tuple of 100000 (Tensor, Tensor" in message for message in messages)

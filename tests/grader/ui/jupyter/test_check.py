@@ -1,0 +1,290 @@
+"""`check` in a process of one's own: what it judges, and what it says."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exercises import ALL, BY_SLUG, Exercise
+from grader import check
+from grader.grading.grade import Settings, grade
+from grader.reading.submission import Submission
+from grader.report.records import from_json, report_of, to_json
+from grader.sandbox.grader_side.in_process import Unconfined
+from grader.ui.jupyter import CannotCheck, Stopped
+from grader.ui.jupyter.checking import checked
+from grader.ui.jupyter.progress import Progress
+from tests.grader.ui.jupyter.cells import defined, result, solved
+
+ANSWERS = [
+    pytest.param(exercise, kind, id=f"{exercise.slug}-{kind}")
+    for exercise in ALL
+    for kind in ("solution", "stub", "another")
+    if exercise.slug != "gpt2_size"  # nothing special, and seconds each
+]
+
+
+# ------------------------------------------------------------------------------- the verdict
+
+
+def answer_of(exercise: Exercise, kind: str) -> Path:
+    wrong = exercise.folder / "answers" / "wrong"
+    if kind == "solution":
+        return exercise.folder / "solution.py"
+    if kind == "stub":
+        return wrong / "stub.py"
+    return sorted(path for path in wrong.glob("*.py") if path.stem != "stub")[0]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("exercise", "kind"), ANSWERS)
+def test_the_verdicts_are_those_of_the_command(exercise: Exercise, kind: str) -> None:
+    path = answer_of(exercise, kind)
+    with Unconfined("a test") as place:
+        [graded] = grade(place, Submission(path, path.name), Settings(exercise=exercise))
+    here = result(exercise.slug, path.read_text(encoding="utf-8")).record
+    assert [(p.name, p.status, p.points) for p in here.properties] == [
+        (p.name, p.status, p.points) for p in graded.properties
+    ]
+    assert [d.name for d in here.diagnosis] == [d.name for d in graded.diagnosis]
+
+
+def test_a_right_answer_gets_full_marks() -> None:
+    found = result("causal_weights")
+    assert found.passed
+    assert found.score == found.record.max_score == 70
+    assert str(found).splitlines()[0].endswith("causal_weights (causal_weights)  70 / 70  passed")
+    assert repr(found) == str(found)
+
+
+def test_a_wrong_answer_is_told_where_and_what_to_do() -> None:
+    wrong = (BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py").read_text()
+    found = result("causal_weights", wrong)
+    assert not found.passed
+    assert [d.name for d in found.record.diagnosis] == ["no_scale"]
+    text = str(found)
+    assert "expected  " in text
+    assert "hint      " in text
+
+
+def test_the_result_shows_itself_as_a_fragment_and_as_text() -> None:
+    found = result("linear_layer")
+    bundle = found._repr_mimebundle_(include=None, exclude=None)
+    assert bundle == {"text/plain": str(found), "text/html": found._repr_html_()}
+    page = bundle["text/html"]
+    assert page.startswith('<div class="headcheck">')
+    assert page.rstrip().endswith("</div>")
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_the_record_can_be_kept() -> None:
+    record = result("linear_layer").record
+    assert from_json(to_json(report_of([record]))).submissions == (record,)
+
+
+def test_another_seed_chooses_other_cases() -> None:
+    wrong = (BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py").read_text()
+    one, other = (result("causal_weights", wrong, seed=seed).record for seed in (0, 1))
+    assert [p.status for p in one.properties] == [p.status for p in other.properties]
+    assert [p.case for p in one.properties] != [p.case for p in other.properties]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """An answer in a module: this one."""
+    return x @ weight.transpose(0, 1) + bias
+
+
+def test_what_is_imported_from_a_module_is_told_by_its_file() -> None:
+    found = check(linear)
+    assert found.passed
+    assert found.record.file == Path(__file__).name
+
+
+def test_the_exercise_is_told_from_name_and_arguments() -> None:
+    for slug in ("multi_head_attention", "masked_multi_head"):
+        namespace = solved(slug)
+        found = checked(namespace["MultiHeadAttention"], None, namespace)
+        assert found.record.exercise == slug
+
+
+def test_what_else_an_exercise_needs_is_taken_from_the_caller() -> None:
+    namespace = solved("weight_transfer")
+    namespace["check"] = check
+    exec("found = check(transfer_weights)", namespace)
+    assert namespace["found"].passed
+
+
+def test_what_is_missing_is_named() -> None:
+    namespace = solved("weight_transfer")
+    del namespace["SelfAttention_v1"]
+    record = checked(namespace["transfer_weights"], None, namespace).record
+    assert record.error is not None
+    assert "`SelfAttention_v1` is not defined yet; run the cell that defines it" in (
+        record.error.message
+    )
+
+
+def test_an_answer_under_another_name_is_found_by_the_name_it_has() -> None:
+    namespace = defined("mine = lambda x, weight, bias: x @ weight.mT + bias")
+    found = checked(namespace["mine"], "linear_layer", namespace)
+    assert (found.passed, found.record.name) == (True, "mine")
+
+
+def test_what_it_raises_is_a_result() -> None:
+    found = result("linear_layer", "def linear(x, weight, bias):\n    return x.nothing\n")
+    assert found.record.status == "crashed"
+    assert "AttributeError: 'Tensor' object has no attribute 'nothing'" in str(found)
+    assert "Traceback" not in str(found)
+
+
+def test_its_prints_and_warnings_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    result(
+        "linear_layer",
+        """
+        import warnings
+        def linear(x, weight, bias):
+            print("noise")
+            warnings.warn("more noise")
+            return x @ weight.mT + bias
+        """,
+    )
+    assert capsys.readouterr() == ("", "")
+
+
+# ------------------------------------------------------------------------------- interruptions
+
+
+def stopping(after: int) -> dict[str, Any]:
+    """A wrong answer during whose call number `after` somebody interrupts."""
+    namespace = solved("causal_weights")
+    right: Callable[..., Any] = namespace["causal_weights"]
+    calls = []
+
+    def causal_weights(queries: Tensor, keys: Tensor) -> Any:
+        calls.append(1)
+        if len(calls) == after:
+            raise KeyboardInterrupt
+        renormalised, masked = right(queries, keys)
+        return renormalised * 1.5, masked
+
+    return {"causal_weights": causal_weights}
+
+
+def test_an_interrupt_at_once_says_so() -> None:
+    namespace = stopping(after=1)
+    with pytest.raises(Stopped, match=r"^stopped before the first claim about causal_weights was"):
+        checked(namespace["causal_weights"], None, namespace)
+
+
+def test_an_interrupt_tells_what_was_known_by_then() -> None:
+    namespace = stopping(after=50)
+    with pytest.raises(Stopped) as caught:
+        checked(namespace["causal_weights"], None, namespace)
+    text = str(caught.value)
+    assert text.startswith("stopped after ")
+    assert "broken by then: “The output equals the equation of the statement" in text
+    assert caught.value._render_traceback_() == [f"headcheck: {text}"]
+    # The next check is none the worse for it.
+    assert result("causal_weights").passed
+
+
+def test_a_fault_of_ours_is_one_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("grader.ui.jupyter.checking.judged", broken)
+    with pytest.raises(ZeroDivisionError) as caught:
+        result("linear_layer")
+    assert caught.value.__notes__ == [
+        "a fault of headcheck itself: please report it, with these lines"
+    ]
+
+
+# ---------------------------------------------------------------------------- wrong arguments
+
+
+class Attention(nn.Module):
+    """Nothing that is asked for."""
+
+
+class CausalAttention(nn.Module):
+    """A name that is asked for, with other arguments."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+
+WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+    "an instance": ((Attention(),), {}, "takes the class, not an instance of it: write check(Att"),
+    "its name": (("Attention",), {}, "not a string: write check(Attention), without quotes"),
+    "some text": (("a b",), {}, "not a string: write check(MultiHeadAttention), without quotes"),
+    "a number": ((3,), {}, "not something of type int: write the name that you defined"),
+    "a module": ((torch,), {}, "not something of type module: write"),
+    "no exercise": ((Attention,), {}, "no exercise asks for `Attention()`: say which one is meant"),
+    "arguments": (
+        (CausalAttention,),
+        {},
+        "`CausalAttention` takes (width); asked for is `CausalAttention(d_in, d_out, context_len",
+    ),
+    "misspelt": ((Attention,), {"exercise": "causal_atention"}, "did you mean causal_attention?"),
+    "another kind": (
+        (Attention,),
+        {"exercise": "linear_layer"},
+        "`Attention` is a class, and linear_layer asks for a function, `linear(x, weight, bias)`",
+    ),
+    "the other kind": (
+        (linear,),
+        {"exercise": "causal_attention"},
+        "`linear` is a function, and causal_attention asks for a class, `CausalAttention(d_in",
+    ),
+    "no slug": ((Attention,), {"exercise": 3}, "exercise is the name of an exercise, not a int"),
+    "no seed": ((linear,), {"seed": "a"}, "seed is a whole number from 0 on, not 'a'"),
+    "a negative seed": ((linear,), {"seed": -1}, "seed is a whole number from 0 on, not -1"),
+    "nameless": ((lambda x, weight, bias: x,), {}, "needs a name: assign it to one"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_argument_gets_a_line_that_says_what_to_write(case: str) -> None:
+    given, options, message = WRONG[case]
+    with pytest.raises(CannotCheck) as caught:
+        check(*given, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value._render_traceback_() == [f"headcheck: {caught.value}"]
+
+
+# ------------------------------------------------------------------------------------ progress
+
+
+def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grader.ui.jupyter.progress._is_terminal", lambda: True)
+    assert result("linear_layer").passed
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    claims = len(BY_SLUG["linear_layer"].properties)
+    assert f"checking linear: 0 of {claims} claims" in shown.err
+    assert "\n" not in shown.err
+    assert shown.err.endswith("\r\x1b[K")
+
+
+def test_progress_is_silent_where_nobody_could_see_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert result("linear_layer").passed
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_that_is_done_says_nothing_or_that_it_looks_for_the_mistake() -> None:
+    assert Progress("linear", 0).words == ""
+
+
+def test_the_package_has_no_other_names() -> None:
+    import grader
+
+    with pytest.raises(AttributeError, match="module 'grader' has no attribute 'chek'"):
+        grader.chek  # noqa: B018  # asking is the test

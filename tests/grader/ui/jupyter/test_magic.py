@@ -1,0 +1,189 @@
+"""`%load_ext grader` and `%%headcheck`, in a shell of IPython of this process."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+from exercises import BY_SLUG
+from grader import check
+from grader.ui.jupyter import CannotCheck, Checked
+
+TORCH = "import torch\nfrom torch import nn"
+SHAPELESS = """
+def linear(x, weight, bias):
+    return x[99]
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """A fresh shell with the extension loaded; no history of it is kept."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    config = Config()
+    config.HistoryManager.enabled = False
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance(config=config)
+    made.run_cell("%load_ext grader", store_history=True)
+    try:
+        yield made
+    finally:
+        made.restore_sys_module_state()
+        InteractiveShell.clear_instance()
+
+
+def run(shell: InteractiveShell, source: str) -> ExecutionResult:
+    """A cell of its own, as a notebook runs it."""
+    ended: ExecutionResult = shell.run_cell(textwrap.dedent(source), store_history=True)
+    return ended
+
+
+def shown(shell: InteractiveShell, source: str) -> tuple[ExecutionResult, str, list[Any]]:
+    """A cell's result, what it printed, and what it displayed."""
+    with capture_output() as captured:
+        ended = run(shell, source)
+    return ended, captured.stdout + captured.stderr, captured.outputs
+
+
+def records(shell: InteractiveShell, source: str) -> list[str]:
+    """The first lines of the results that a cell displays."""
+    ended, _, outputs = shown(shell, source)
+    assert ended.success
+    return [output.data["text/plain"].splitlines()[0] for output in outputs]
+
+
+# --------------------------------------------------------------------------------- the magic
+
+
+def test_the_extension_brings_the_magic_and_check(shell: InteractiveShell) -> None:
+    assert shell.user_ns["check"] is check
+    assert shell.find_cell_magic("headcheck") is not None
+
+
+def test_the_extension_takes_no_name_that_is_used(shell: InteractiveShell) -> None:
+    run(shell, "check = 3\n%reload_ext grader")
+    assert shell.user_ns["check"] == 3
+
+
+@pytest.mark.parametrize("line", ["%%headcheck linear_layer", "%%headcheck"])
+def test_a_cell_is_run_and_what_it_defines_is_checked(shell: InteractiveShell, line: str) -> None:
+    found = records(shell, f"{line}\ndef linear(x, weight, bias):\n    return x @ weight.mT + bias")
+    assert found == ["notebook  linear_layer (linear)  75 / 75  passed"]
+    assert callable(shell.user_ns["linear"])
+
+
+def test_under_another_name_the_only_candidate_is_meant(shell: InteractiveShell) -> None:
+    found = records(shell, "%%headcheck linear_layer\nmine = lambda x, w, b: x @ w.mT + b\nn = 3")
+    assert [line.split("  ")[1] for line in found] == ["linear_layer (mine)"]
+
+
+def test_several_answers_of_a_cell_are_checked_in_turn(shell: InteractiveShell) -> None:
+    run(shell, TORCH)
+    solutions = [BY_SLUG[s].solution for s in ("linear_layer", "simplified_attention")]
+    found = records(shell, "\n".join(["%%headcheck", *solutions]))
+    assert [line.split("  ")[1] for line in found] == [
+        "linear_layer (linear)",
+        "simplified_attention (simplified_attention)",
+    ]
+
+
+REFUSED = {
+    "%%headcheck\nx = 1": "this cell defines no class and no function, so nothing was checked",
+    "%%headcheck\ndef f(): ...": "this cell defines `f`, and no exercise asks for that: say which",
+    "%%headcheck linear_layer\nx = 1": "this cell: there is no `linear`; it defines nothing",
+    "%%headcheck linear_lair\nx = 1": "there is no exercise 'linear_lair'; did you mean linear_lay",
+    "%%headcheck a b\nx = 1": "%%headcheck takes one exercise, not 2: a b",
+    "%%headcheck linear_layer\n1 / 0": "the cell ended with an error, so nothing was checked",
+}
+
+
+@pytest.mark.parametrize("source", REFUSED)
+def test_what_cannot_be_checked_gets_a_line_and_no_traceback(
+    shell: InteractiveShell, source: str
+) -> None:
+    ended, printed, outputs = shown(shell, source)
+    assert isinstance(ended.error_in_exec, CannotCheck)
+    assert REFUSED[source] in str(ended.error_in_exec)
+    assert printed.splitlines()[-1].startswith("headcheck: ")
+    assert "magic.py" not in printed
+    assert outputs == []
+
+
+def test_the_student_s_own_error_is_shown_as_ever(shell: InteractiveShell) -> None:
+    _, printed, _ = shown(shell, "%%headcheck linear_layer\n1 / 0")
+    assert "ZeroDivisionError" in printed
+
+
+# ------------------------------------------------------------------------------- cells by number
+
+
+def judged(shell: InteractiveShell, source: str = "found = check(linear)") -> Checked:
+    assert run(shell, source).success
+    found = shell.user_ns["found"]
+    assert isinstance(found, Checked)
+    return found
+
+
+def test_an_error_is_placed_in_the_cell_that_the_notebook_shows(shell: InteractiveShell) -> None:
+    run(shell, "n = 1")
+    run(shell, "\n\n" + SHAPELESS.strip())  # cell 3
+    assert "(cell 3, line 4)" in str(judged(shell))
+
+
+def test_the_line_of_a_cell_with_the_magic_counts_the_magic(shell: InteractiveShell) -> None:
+    _, _, [output] = shown(shell, f"%%headcheck linear_layer\n{SHAPELESS}")  # cell 2
+    run(shell, "n = 1")
+    assert "(cell 2, line 4)" in output.data["text/plain"]
+    assert "(cell 2, line 4)" in str(judged(shell))
+
+
+def test_notes_are_placed_in_the_cells_too(shell: InteractiveShell) -> None:
+    run(shell, "shift = 1.0")  # cell 2
+    run(shell, "def linear(x, weight, bias):\n    return x @ weight.mT + bias * shift")
+    [note] = judged(shell).record.notes
+    assert "reads the notebook variable `shift` (set in cell 2)" in note.message
+    assert (note.cell, note.line) == (3, 2)
+
+
+def test_the_mistake_is_placed_in_the_cell(shell: InteractiveShell) -> None:
+    wrong = BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py"
+    run(shell, wrong.read_text(encoding="utf-8"))  # cell 2
+    [mistake] = judged(shell, "found = check(causal_weights)").record.diagnosis
+    assert mistake.name == "no_scale"
+    assert mistake.cell == 2
+    assert mistake.line is not None
+
+
+def test_a_cell_that_was_run_again_is_not_said_to_define_twice(shell: InteractiveShell) -> None:
+    for _ in range(3):
+        run(shell, SHAPELESS)
+    kinds = {note.kind for note in judged(shell).record.notes}
+    assert "defined_twice" not in kinds
+
+
+def test_what_is_there_now_is_judged_and_not_what_the_notebook_shows(
+    shell: InteractiveShell,
+) -> None:
+    run(shell, SHAPELESS)
+    run(shell, "def linear(x, weight, bias):\n    return x @ weight.mT + bias")
+    assert judged(shell).passed
+
+
+def test_cells_that_are_not_python_do_no_harm(shell: InteractiveShell) -> None:
+    shown(shell, "def linear(x, weight")
+    shown(shell, "!true")
+    run(shell, "def linear(x, weight, bias):\n    return x @ weight.mT + bias")
+    assert judged(shell).passed
+
+
+def test_nothing_of_ours_is_left_in_the_notebook(shell: InteractiveShell) -> None:
+    run(shell, "def linear(x, weight, bias):\n    return x @ weight.mT + bias")
+    before = set(shell.user_ns)
+    judged(shell)
+    # What IPython itself keeps of every cell, and what the cell assigned.
+    assert {n for n in set(shell.user_ns) - before if not n.startswith("_")} == {"found"}

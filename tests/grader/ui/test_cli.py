@@ -1,0 +1,429 @@
+"""The command: exit codes, what goes where, and that every fault is one line."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from exercises import ALL, BY_SLUG
+from grader import run
+from grader.report.records import from_json
+from grader.ui.cli import main
+
+RIGHT = """
+import torch
+def simplified_attention(x):
+    return torch.softmax(x @ x.T, dim=-1) @ x
+"""
+WRONG = RIGHT.replace("dim=-1", "dim=0")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ran]
+
+
+@pytest.fixture
+def headcheck(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """Runs the command in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def ran(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["headcheck", *arguments])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err
+        return Ran(code or 0, out, err)
+
+    return ran
+
+
+def written(**files: str) -> None:
+    for name, text in files.items():
+        Path(f"{name}.py").write_text(text)
+
+
+def one_line(ran: Ran) -> str:
+    """The message of a command that could not do what it was asked."""
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("headcheck: ") and ran.err.count("\n") == 1
+    assert "a fault of headcheck" not in ran.err
+    return ran.err.removeprefix("headcheck: ").rstrip("\n")
+
+
+# ------------------------------------------------------------------------------ grading
+
+
+def test_right_answers_end_with_0(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    ran = headcheck("grade", "ada.py")
+    assert (ran.code, ran.err) == (0, "")
+    assert "ada.py" in ran.out and "100 / 100" in ran.out and "passed" in ran.out
+
+
+def test_wrong_answers_end_with_1_and_the_reasons(headcheck: Command) -> None:
+    written(ada=RIGHT, bob=WRONG)
+    ran = headcheck("grade", "ada.py", "bob.py", "nobody.py")
+    assert (ran.code, ran.err) == (1, "")
+    assert "bob.py" in ran.out and "expected" in ran.out
+    assert "nobody.py: no such file or folder" in ran.out
+
+
+def test_a_report_in_json_is_all_there_is_on_standard_output(headcheck: Command) -> None:
+    written(ada="print('hello')\n" + RIGHT, bob=WRONG, eve="def f(:")
+    ran = headcheck("grade", ".", "--format", "json")
+    assert (ran.code, ran.err) == (1, "")
+    assert [s["student"] for s in json.loads(ran.out)["submissions"]] == ["ada", "bob", "eve"]
+    report = from_json(ran.out)
+    assert [s.status for s in report.submissions] == ["passed", "failed", "not_tried"]
+
+
+def test_less_is_told_by_level_and_claim_in_all_that_is_written(headcheck: Command) -> None:
+    written(bob=WRONG)
+    Path("exam.toml").write_text('level = "message"\nhidden = ["it_equals_the_equation"]\n')
+    ran = headcheck(
+        "grade", "bob.py", "--format", "json", "--out", "told", "--feedback", "exam.toml"
+    )
+    assert ran.code == 1
+    for text in (ran.out, *(path.read_text() for path in Path("told").iterdir())):
+        assert "seed=" not in text and "it_equals_the_equation" not in text
+    [record] = from_json(ran.out).submissions
+    assert (record.hidden, record.seconds, record.status) == (1, 0.0, "failed")
+    shown = headcheck("check", "bob.py", "--feedback", "name")
+    assert shown.code == 1 and "\n    failed\n" in shown.out and "expected" not in shown.out
+
+
+def test_a_level_that_there_is_not_is_one_line(headcheck: Command) -> None:
+    written(bob=WRONG)
+    said = one_line(headcheck("check", "bob.py", "--feedback", "messag"))
+    assert said == (
+        "--feedback: there is no level 'messag'; did you mean message? (or name a .toml file)"
+    )
+
+
+def test_a_workflow_gets_annotations_and_the_text(headcheck: Command) -> None:
+    written(bob=WRONG)
+    ran = headcheck("check", "bob.py", "--format", "github")
+    assert ran.code == 1
+    assert ran.out.startswith("::error file=bob.py,line=4,title=The mistake::The softmax runs")
+    assert "\n::notice title=headcheck::bob.py: " in ran.out
+    assert headcheck("check", "bob.py").out in ran.out
+
+
+def test_out_is_a_folder_with_the_report_and_its_pages(headcheck: Command) -> None:
+    written(ada=RIGHT, bob=WRONG)
+    ran = headcheck("grade", "ada.py", "bob.py", "--out", "reports/week 1", "--format", "json")
+    folder = Path("reports/week 1")
+    assert ran.code == 1
+    assert ran.err == f"report: {folder / 'index.html'}\n"
+    assert (folder / "report.json").read_text() == ran.out
+    pages = sorted(p.name for p in folder.glob("*.html"))
+    assert len(pages) == 3 and "index.html" in pages
+    index = (folder / "index.html").read_text()
+    assert all(page in index for page in pages if page != "index.html")
+
+
+def test_html_is_one_page(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    ran = headcheck("grade", "ada.py", "--format", "html")
+    assert ran.code == 0
+    assert ran.out.lstrip().lower().startswith("<!doctype html>")
+    assert "ada.py" in ran.out
+
+
+def test_points_change_what_a_group_is_worth(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    Path("points.toml").write_text("[simplified_attention]\nvalues = 1000\n")
+    ran = headcheck("grade", "ada.py", "--points", "points.toml", "--format", "json")
+    [record] = from_json(ran.out).submissions
+    assert record.score == record.max_score == pytest.approx(1070)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "p.toml: cannot be read: No such file or directory"),
+        ("values = ", "p.toml: is not TOML"),
+        ("[causal]\nvalues = 1", "p.toml: there is no exercise 'causal'; see `headcheck list`"),
+        ("causal_attention = 3", "[causal_attention] must be a table of groups and points"),
+        ("[causal_attention]\nvalue = 1", "has no group 'value'; there are contract, values"),
+        ("[causal_attention]\nvalues = -1", "values must be a number of at least 0"),
+        ("[causal_attention]\nvalues = true", "values must be a number of at least 0"),
+        ("[causal_attention]\nvalues = 'ten'", "values must be a number of at least 0"),
+        ("[causal_attention]\nvalues = nan", "values must be a number of at least 0"),
+        ("[causal_attention]\nvalues = inf", "values must be a number of at least 0"),
+    ],
+)
+def test_a_bad_points_file_is_told_and_nothing_is_graded(
+    headcheck: Command, text: str | None, message: str
+) -> None:
+    written(ada=RIGHT)
+    if text is not None:
+        Path("p.toml").write_text(text)
+    assert message in one_line(headcheck("grade", "ada.py", "--points", "p.toml"))
+
+
+def test_a_definition_is_picked_after_a_colon(headcheck: Command) -> None:
+    written(ada=RIGHT + WRONG.replace("def simplified_attention", "def attempt"))
+    picked = headcheck("grade", "ada.py:attempt", "--exercise", "simplified_attention")
+    assert picked.code == 1 and "(attempt)" in picked.out.replace("simplified_attention", "")
+    missing = headcheck("grade", "ada.py:atempt")
+    assert missing.code == 1
+    assert "there is no `atempt`; did you mean `attempt`? found in line" in missing.out
+
+
+def test_check_is_for_one_file(headcheck: Command) -> None:
+    written(ada=RIGHT, bob=WRONG)
+    assert headcheck("check", "ada.py").code == 0
+    ran = headcheck("check", "bob.py", "--exercise", "simplified_attention", "--format", "json")
+    assert ran.code == 1
+    assert from_json(ran.out).submissions[0].status == "failed"
+
+
+def test_limits_are_options(headcheck: Command) -> None:
+    written(ada=RIGHT.replace("return", "while True: x = x + 0\n    return"))
+    limits = ("--call-seconds", "0.5", "--seconds", "60", "--cpu-seconds", "9", "--memory", "512")
+    ran = headcheck("check", "ada.py", *limits)
+    assert ran.code == 1
+    assert "took more than 0.5 s for one call: is there an endless loop?" in ran.out
+
+
+# ------------------------------------------------------------------- what is not possible
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody.py"], "nobody.py: no such file or folder"),
+        (["empty"], "empty: no submissions in this folder; they are .ipynb and .py files"),
+        (["notes.txt"], "notes.txt: a submission is a .ipynb or a .py file"),
+        (["ada.py", "--exercise", "causal_atention"], "did you mean causal_attention?"),
+        (["ada.py", "--exercise", "zzz"], "no exercise 'zzz'; see `headcheck list`"),
+        (["ada.py", "--device", "toaster"], "toaster: no device; there are cpu, cuda"),
+        (["ada.py", "--device", "cuda:99"], "cuda:99: needs "),
+        (["ada.py", "--out", "notes.txt"], "notes.txt: cannot be written: File exists"),
+        (
+            ["ada.py", "--out", "notes.txt/reports"],
+            "notes.txt/reports: cannot be written: Not a dir",
+        ),
+        ([300 * "a" + ".py"], "File name too long"),
+    ],
+)
+def test_what_cannot_be_graded_ends_with_2_and_one_line(
+    headcheck: Command, arguments: list[str], message: str
+) -> None:
+    written(ada=RIGHT)
+    Path("empty").mkdir()
+    Path("notes.txt").touch()
+    assert message in one_line(headcheck("grade", *arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["grade"],
+        ["nonsense"],
+        ["grade", "ada.py", "--format", "yaml"],
+        ["grade", "ada.py", "--no-such-option"],
+        ["grade", "ada.py", "--seed", "first"],
+        ["grade", "ada.py", "--memory", "-1"],
+        ["grade", "ada.py", "--memory", "0"],
+        ["grade", "ada.py", "--cpu-seconds", "0"],
+        ["grade", "ada.py", "--call-seconds", "0"],
+        ["grade", "ada.py", "--seconds", "-1"],
+        ["start", "causal_attention", "ada.py"],
+        ["show"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_asked_wrongly_ends_with_2_and_the_usage(
+    headcheck: Command, arguments: list[str]
+) -> None:
+    written(ada=RIGHT)
+    ran = headcheck(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Usage: ")
+
+
+def test_a_fault_of_ours_is_one_line_too(
+    headcheck: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("three\nlines\nlong")
+
+    monkeypatch.setattr(run, "grade", broken)
+    ran = headcheck("grade", "ada.py")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.count("\n") == 1
+    assert "a fault of headcheck itself" in ran.err
+    assert "ZeroDivisionError: three lines long (test_cli.py:" in ran.err
+
+
+def test_an_interrupt_ends_with_2(headcheck: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "grade", interrupted)
+    ran = headcheck("grade", "ada.py")
+    assert ran.code == 2
+    assert ran.err.strip() == "headcheck: interrupted"
+
+
+# ----------------------------------------------------------------- list, show, hint, start
+
+
+def test_list_names_every_exercise_in_order(headcheck: Command) -> None:
+    ran = headcheck("list")
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split()[0] for line in ran.out.splitlines()] == [e.slug for e in ALL]
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
+def test_show_tells_what_is_asked_and_what_it_is_worth(headcheck: Command, exercise: Any) -> None:
+    ran = headcheck("show", exercise.slug)
+    assert (ran.code, ran.err) == (0, "")
+    assert exercise.contract.name in ran.out
+    assert all(wanted.claim in ran.out for wanted in exercise.properties)
+    assert "values: 30 points" in ran.out
+
+
+@pytest.mark.parametrize("command", ["show", "start", "hint"])
+def test_a_misspelt_exercise_is_suggested(headcheck: Command, command: str) -> None:
+    message = "there is no exercise 'self_attention_v3'; did you mean self_attention_v2?"
+    assert one_line(headcheck(command, "self_attention_v3")) in (message, message.replace("2", "1"))
+
+
+def test_hints_are_shown_one_at_a_time(headcheck: Command) -> None:
+    first, second, third = BY_SLUG["causal_attention"].hints
+    ran = headcheck("hint", "causal_attention")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"Hint 1 of 3\n\n{first}\n\nThe next: headcheck hint causal_attention 2\n"
+    assert second in headcheck("hint", "causal_attention", "2").out
+    last = headcheck("hint", "causal_attention", "3").out
+    assert last == f"Hint 3 of 3\n\n{third}\n\nThis was the last.\n"
+
+
+def test_a_hint_that_is_not_there_is_refused(headcheck: Command) -> None:
+    assert one_line(headcheck("hint", "causal_attention", "4")) == (
+        "causal_attention has 3 hints, counted from 1; no hint 4"
+    )
+
+
+def test_show_keeps_the_hints_for_who_asks(headcheck: Command) -> None:
+    shown = headcheck("show", "causal_attention").out
+    assert not [hint for hint in BY_SLUG["causal_attention"].hints if hint in shown]
+    assert shown.endswith("Stuck? There are 3 hints: headcheck hint causal_attention\n")
+
+
+def test_start_all_writes_the_series_and_its_contents(headcheck: Command) -> None:
+    ran = headcheck("start", "--all", "course")
+    files = ["contents.ipynb", *(f"{exercise.slug}.ipynb" for exercise in ALL)]
+    assert ran.out.splitlines() == [f"wrote {Path('course') / name}" for name in files]
+    assert "nothing was written" in one_line(headcheck("start", "--all", "course"))
+
+
+@pytest.mark.parametrize("words", [(), ("a", "b", "c"), ("--all", "a", "b")])
+def test_start_says_what_it_takes(headcheck: Command, words: tuple[str, ...]) -> None:
+    ran = headcheck("start", *words)
+    assert ran.code == 2
+    assert "write start SLUG [DIRECTORY], or start --all [DIRECTORY]" in ran.err
+
+
+def test_start_writes_a_starter_once(headcheck: Command) -> None:
+    first = headcheck("start", "causal_attention", "new/folder")
+    path = Path("new/folder/causal_attention.ipynb")
+    assert (first.code, first.out) == (0, f"wrote {path}\n")
+    nbformat.validate(nbformat.reads(path.read_text(), as_version=4))
+
+    path.write_text("my answer")
+    assert "is already there, and may hold an answer" in one_line(
+        headcheck("start", "causal_attention", "new/folder")
+    )
+    assert path.read_text() == "my answer"
+
+
+def test_start_writes_a_module_when_asked_and_it_earns_nothing_yet(headcheck: Command) -> None:
+    assert headcheck("start", "simplified_attention", "--form", "py").code == 0
+    ran = headcheck("check", "simplified_attention.py", "--format", "json")
+    assert ran.code == 1
+    [record] = from_json(ran.out).submissions
+    assert (record.exercise, record.score) == ("simplified_attention", 0)
+
+
+# ----------------------------------------------------------------------- as a process
+
+
+def as_process(
+    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    root = str(Path(__file__).resolve().parents[3])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": root, "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", **(env or {})},
+        cwd=cwd,
+        timeout=120,
+        check=False,
+    )
+
+
+HEAVY = "[m for m in ('torch', 'hypothesis', 'numpy', 'IPython', 'jinja2') if m in sys.modules]"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["grade", "--help"], ["--version"], ["list"], ["nonsense"]],
+    ids=" ".join,
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = f"""
+import sys
+from grader.ui.cli import main
+sys.argv = ["headcheck", *{arguments!r}]
+try:
+    main()
+finally:
+    print({HEAVY}, file=sys.stderr)
+"""
+    ran = as_process("-c", program)
+    assert ran.stderr.splitlines()[-1] == "[]"
+    assert ran.returncode == (2 if arguments == ["nonsense"] else 0)
+
+
+def test_the_module_runs_in_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
+    (tmp_path / "Ξένια.py").write_text(WRONG)
+    ran = as_process("-m", "grader", "grade", ".", env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "simplified_attention" in ran.stdout and ran.stdout.isascii()
+    as_json = ["-m", "grader", "grade", "Ξένια.py", "--format", "json"]
+    ran = as_process(*as_json, env={"PYTHONIOENCODING": "ascii"}, cwd=tmp_path)
+    assert from_json(ran.stdout).submissions[0].student == "Ξένια"
+
+
+def test_file_names_that_are_no_text_are_graded(headcheck: Command, tmp_path: Path) -> None:
+    Path(str(tmp_path).encode().decode() + "/\udcff.py").write_text(RIGHT)
+    assert headcheck("grade", ".").code == 0
+    ran = headcheck("grade", ".", "--format", "json", "--out", "reports")
+    assert ran.code == 0
+    assert from_json(ran.out).submissions[0].file == "\\udcff.py"

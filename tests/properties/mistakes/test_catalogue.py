@@ -1,0 +1,177 @@
+"""The catalogue of misconceptions: each is a mistake, and no two are the same one."""
+
+import itertools
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from properties.mistakes.catalogue import ALL, CATALOGUE, DROPOUT, Misconception
+from properties.mistakes.pipeline import LINEAR, RIGHT, STEPS, Given, Kitchen, Recipe
+from reference import Parameters, causal, multi_head_attention
+
+ALIKE = {
+    frozenset({"one_head", "heads_scored_together"}): "one wide head adds up the heads' scores",
+    frozenset({"values_returned", "own_value_only"}): "the weights of a query sum to one",
+}
+"""Mistakes that no output tells apart without the weights, and why."""
+
+
+def numbers(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def given(
+    mask: str = "causal",
+    *,
+    heads: int = 3,
+    head_dim: int = 4,
+    d_in: int = 7,
+    tokens: int = 5,
+    spread: float = 1.5,
+    scale: float | None = None,
+    plain: bool = False,
+) -> Given:
+    """Sizes that differ from each other, and scores that are sharp.
+
+    There are biases and an output layer, unless it is to be plain.
+    """
+    d = heads * head_dim
+    layers = {f"W_{name}": numbers(i, d, d_in) / d_in**0.5 for i, name in enumerate("qkv")}
+    layers |= {"W_q": layers["W_q"] * spread, "W_k": layers["W_k"] * spread}
+    more = {f"b_{name}": numbers(10 + i, d) for i, name in enumerate("qkvo")}
+    more["W_o"] = numbers(5, d, d) / d**0.5
+    drawn = numbers(30, 2, heads, tokens, tokens) < 0.4
+    drawn[..., 0] = True
+    padding = torch.tensor([[True] * tokens, [True] * (tokens - 2) + [False] * 2])[:, None, None]
+    masks = {"causal": causal(tokens), "drawn": drawn, "padding": padding, "none": None}
+    x = numbers(20, 2, tokens, d_in)
+    x[0, 2] = 0
+    return Given(
+        x=x,
+        parameters=Parameters(**layers, **({} if plain else more)),
+        heads=heads,
+        may_attend=masks[mask],
+        scale=head_dim**-0.5 if scale is None else scale,
+        context_length=tokens + 3,
+        causal=mask == "causal",
+        wanted=("output",) if mask == "causal" else ("output", "weights"),
+    )
+
+
+INPUTS: tuple[tuple[Given, Recipe], ...] = (
+    (given(), RIGHT),
+    (given(heads=2, head_dim=2, d_in=4, tokens=19), RIGHT),
+    (given(plain=True), RIGHT),
+    (given("drawn"), RIGHT),
+    (given("padding", heads=2, head_dim=3, d_in=6, tokens=6), RIGHT),
+    (given("none", heads=1), RIGHT),
+    (given("none", scale=1.0), RIGHT),
+    (given(spread=30.0, tokens=9), RIGHT),
+    (given(spread=60.0, heads=2), RIGHT),
+    (given(spread=1000.0, heads=2), RIGHT),
+    (given("none", heads=2, head_dim=3, d_in=6, tokens=6), LINEAR),
+)
+"""Together they show every mistake: masks of the module and of the caller, and large scores."""
+
+
+@cache
+def kitchens() -> tuple[tuple[Kitchen, Recipe], ...]:
+    return tuple((Kitchen(one, base), base) for one, base in INPUTS)
+
+
+@cache
+def answers(change: int | None) -> tuple[tuple[Tensor, ...] | None, ...]:
+    """What a way to make a mistake gives to every input; None is the right recipe."""
+    made = {} if change is None else WAYS[change][1]
+    followed = [kitchen.follow(base.with_(made)) for kitchen, base in kitchens()]
+    return tuple(None if steps is None else steps.answer for steps in followed)
+
+
+WAYS = [(each, change) for each in CATALOGUE for change in each.changes]
+
+
+def same(one: tuple[Tensor, ...] | None, other: tuple[Tensor, ...] | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(
+        a.shape == b.shape and torch.allclose(a, b, rtol=1e-11, atol=1e-13, equal_nan=True)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def test_the_right_recipe_is_multi_head_attention() -> None:
+    for one, base in INPUTS:
+        if base is RIGHT:
+            steps = Kitchen(one, base).follow(base)
+            exact = multi_head_attention(
+                one.x, one.parameters, one.heads, one.may_attend, one.scale
+            )
+            assert steps is not None
+            torch.testing.assert_close(steps.output, exact.output, rtol=1e-11, atol=1e-12)
+            torch.testing.assert_close(steps.used, exact.weights, rtol=1e-11, atol=1e-12)
+
+
+def test_remembering_changes_nothing() -> None:
+    kitchen, base = kitchens()[0]
+    for _, change in WAYS[::7]:
+        again = Kitchen(INPUTS[0][0], base).follow(base.with_(change))
+        before = kitchen.follow(base.with_(change))
+        assert (again is None) is (before is None)
+        assert again is None or before is None or same(again.answer, before.answer)
+
+
+def test_there_are_many_and_all_have_names_of_their_own() -> None:
+    assert len(ALL) >= 40
+    assert len({each.name for each in ALL}) == len(ALL)
+    assert len({each.sentence for each in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("each", ALL, ids=lambda each: each.name)
+def test_a_misconception_is_written_for_students(each: Misconception) -> None:
+    assert each.name.isidentifier()
+    assert not each.sentence[0].islower()
+    assert each.sentence.endswith(".")
+    assert each.look_for
+
+
+@pytest.mark.parametrize("each", CATALOGUE, ids=lambda each: each.name)
+def test_a_misconception_changes_steps(each: Misconception) -> None:
+    assert each.changes
+    assert all(change and set(change) <= set(STEPS) for change in each.changes)
+
+
+def test_what_dropout_does_follows_no_recipe() -> None:
+    assert not any(each.changes for each in DROPOUT)
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)), ids=lambda i: WAYS[i][0].name)
+def test_every_way_to_make_a_mistake_is_seen(way: int) -> None:
+    assert not all(map(same, answers(way), answers(None)))
+
+
+def alike(inputs: Sequence[int]) -> set[frozenset[str]]:
+    """The mistakes that no answer to these inputs tells apart."""
+    shown = [[answers(i)[k] for k in inputs] for i in range(len(WAYS))]
+    right = [answers(None)[k] for k in inputs]
+    seen = [
+        i
+        for i, given in enumerate(shown)
+        if any(a is not None and not same(a, b) for a, b in zip(given, right, strict=True))
+    ]
+    return {
+        frozenset({WAYS[i][0].name, WAYS[j][0].name})
+        for i, j in itertools.combinations(seen, 2)
+        if WAYS[i][0] is not WAYS[j][0] and all(map(same, shown[i], shown[j]))
+    }
+
+
+def test_no_two_mistakes_are_the_same() -> None:
+    assert alike(range(len(INPUTS))) == set()
+
+
+def test_without_weights_few_look_the_same() -> None:
+    alone = [k for k, (one, _) in enumerate(INPUTS) if one.wanted == ("output",)]
+    assert alike(alone) == set(ALIKE)
