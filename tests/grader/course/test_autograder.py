@@ -134,7 +134,7 @@ def test_the_archive_holds_what_gradescope_asks_for(wheel: Wheel) -> None:
 
 @pytest.mark.parametrize("name", ["setup.sh", "run_autograder"])
 def test_the_scripts_are_scripts(name: str) -> None:
-    path = Path(grader.__path__[0], "cohort", "autograder", name)
+    path = Path(grader.__path__[0], "course", "autograder", name)
     assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
     if shutil.which("shellcheck"):
         assert subprocess.run(["shellcheck", path], check=False).returncode == 0
