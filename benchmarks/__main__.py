@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import spending
 from benchmarks.peers.classroom import write_solutions
-from benchmarks.spending import ROOT, Command, Spent
+from benchmarks.spending import ROOT, Command, Usage
 
 SUBMISSIONS, ROUNDS = 12, 3
 
@@ -35,7 +35,7 @@ def main() -> None:
         print(f"{name:<10} {start:.2f} s with one submission, {each:.2f} s for each further one")
 
 
-def grade(folder: Path, home: Path) -> Spent:
+def grade(folder: Path, home: Path) -> Usage:
     """Grade a folder of right answers."""
     words = ("-m", "grader", "grade", str(folder), "--format", "json", "--jobs", "1")
     return spending.run(Command((sys.executable, *words), ROOT), home)

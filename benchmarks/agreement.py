@@ -18,83 +18,93 @@ from dataclasses import dataclass
 from functools import partial
 
 from exercises import ALL, BY_SLUG
-from grader.audit.matrix import Answer, Judged, answers, begin, judge
+from grader.audit.matrix import (
+    AnswerResult,
+    BankAnswer,
+    check_answer,
+    initialise_process,
+    load_answers,
+)
 from grader.report import points
-from grader.seed import secret
+from grader.seed import draw_secret_seed
 
 SEEDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class SeedComparison:
     """One answer, judged on the public cases and on others."""
 
-    public: Judged
-    others: tuple[Judged, ...]
+    public: AnswerResult
+    others: tuple[AnswerResult, ...]
     seconds: float
 
     @property
     def changed(self) -> Counter[str]:
         """Under how many seeds each claim came to another verdict."""
         return Counter(
-            name for other in self.others for name in set(lost(other)) ^ set(lost(self.public))
+            name
+            for other in self.others
+            for name in set(find_lost_claims(other)) ^ set(find_lost_claims(self.public))
         )
 
     @property
     def scores(self) -> tuple[float, ...]:
         """What it is worth: on the public cases, and on the others."""
-        return tuple(score(each) for each in (self.public, *self.others))
+        return tuple(compute_score(each) for each in (self.public, *self.others))
 
     @property
     def states(self) -> set[bool]:
         """Whether it passed, on any of the cases."""
-        return {not lost(each) for each in (self.public, *self.others)}
+        return {not find_lost_claims(each) for each in (self.public, *self.others)}
 
 
-def lost(judged: Judged) -> tuple[str, ...]:
+def find_lost_claims(judged: AnswerResult) -> tuple[str, ...]:
     """The claims that earned nothing for themselves."""
     return (*judged.broken, *judged.not_tried)
 
 
-def score(judged: Judged) -> float:
+def compute_score(judged: AnswerResult) -> float:
     """The points, as in `grader.report.points`."""
     if judged.earns_nothing:
         return 0.0
-    worth = points.worth(BY_SLUG[judged.answer.exercise], None)
-    return round(sum(p for claim, p in worth.items() if claim.name not in lost(judged)), 2)
+    worth = points.distribute_points(BY_SLUG[judged.answer.exercise], None)
+    return round(
+        sum(p for claim, p in worth.items() if claim.name not in find_lost_claims(judged)), 2
+    )
 
 
-def compared(answer: Answer, seeds: Sequence[int]) -> Compared:
+def compare_seeds(answer: BankAnswer, seeds: Sequence[int]) -> SeedComparison:
     """Judge an answer under the public seed and under these."""
     began = time.process_time()
-    others = tuple(judge(answer, seed) for seed in seeds)
-    return Compared(judge(answer), others, time.process_time() - began)
+    others = tuple(check_answer(answer, seed) for seed in seeds)
+    return SeedComparison(check_answer(answer), others, time.process_time() - began)
 
 
 def main() -> int:
     """Compare all, say what differs."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
     named = sys.argv[2:] or [exercise.slug for exercise in ALL]
-    seeds = tuple(secret().value for _ in range(count))
-    wanted = [answer for name in named for answer in _answers(*name.split("/"))]
+    seeds = tuple(draw_secret_seed().value for _ in range(count))
+    wanted = [answer for name in named for answer in _select_answers(*name.split("/"))]
     spawned = multiprocessing.get_context("spawn")
     print(f"{len(wanted)} answers, {count} seeds: {seeds}", flush=True)
     found = []
     with ProcessPoolExecutor(
-        int(os.environ.get("JOBS", "1")), mp_context=spawned, initializer=begin
+        int(os.environ.get("JOBS", "1")), mp_context=spawned, initializer=initialise_process
     ) as pool:
-        for each in pool.map(partial(compared, seeds=seeds), wanted):
+        for each in pool.map(partial(compare_seeds, seeds=seeds), wanted):
             found.append(each)
-            _tell(each)
+            _print_difference(each)
             print(f"{len(found)} of {len(wanted)}", file=sys.stderr, flush=True)
     return _summarise(found)
 
 
-def _answers(slug: str, kind: str = "") -> list[Answer]:
-    return [answer for answer in answers(BY_SLUG[slug]) if kind in ("", answer.kind)]
+def _select_answers(slug: str, kind: str = "") -> list[BankAnswer]:
+    return [answer for answer in load_answers(BY_SLUG[slug]) if kind in ("", answer.kind)]
 
 
-def _tell(each: Compared) -> None:
+def _print_difference(each: SeedComparison) -> None:
     """What differs, for one answer."""
     answer = each.public.answer
     if each.changed:
@@ -107,7 +117,7 @@ def _tell(each: Compared) -> None:
         )
 
 
-def _summarise(found: Sequence[Compared]) -> int:
+def _summarise(found: Sequence[SeedComparison]) -> int:
     right = [each for each in found if not each.public.answer.is_wrong]
     wrong = [each for each in found if each.public.answer.is_wrong]
     accused = [each for each in right if each.states != {True}]

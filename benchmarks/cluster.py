@@ -19,13 +19,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.kills import answers
+from benchmarks.kills import cycle_answers
 from benchmarks.spending import ROOT
 from exercises import BY_SLUG
 from grader.course.cluster import Cluster
 from grader.grading.grade import Settings
-from grader.grading.worker_pool import judged
-from grader.reading.submission import Submission, find
+from grader.grading.worker_pool import grade_all
+from grader.reading.submission import Submission, find_submissions
 from grader.report.records import SubmissionRecord
 
 SUBMISSIONS, ROUNDS = 100, 3
@@ -38,16 +38,18 @@ def main() -> None:
     given = [int(argument) for argument in sys.argv[1:]]
     count, rounds = [*given, *(SUBMISSIONS, ROUNDS)[len(given) :]]
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        few, many = (a_class(Path(scratch, name), n) for name, n in (("few", 8), ("many", count)))
-        places = [stack.enter_context(a_cluster(Path(scratch), workers)) for workers in (1, 2)]
+        few, many = (
+            write_class(Path(scratch, name), n) for name, n in (("few", 8), ("many", count))
+        )
+        places = [stack.enter_context(start_cluster(Path(scratch), workers)) for workers in (1, 2)]
         for place in places:
-            graded(place, few)
+            grade_class(place, few)
         took: list[list[float]] = [[], []]
         said = []
         for _ in range(rounds):
             for place, seconds in zip(places, took, strict=True):
                 began = time.monotonic()
-                said.append(graded(place, many))
+                said.append(grade_class(place, many))
                 seconds.append(time.monotonic() - began)
     one, two = map(statistics.median, took)
     print(
@@ -56,23 +58,23 @@ def main() -> None:
     print("the verdicts are the same" if all(each == said[0] for each in said) else "NOT the same")
 
 
-def a_class(folder: Path, count: int) -> list[Submission]:
+def write_class(folder: Path, count: int) -> list[Submission]:
     """Right and wrong answers in turn."""
     folder.mkdir()
-    kinds = [answers(kind, random.Random(0)) for kind in ("right", "wrong")]
+    kinds = [cycle_answers(kind, random.Random(0)) for kind in ("right", "wrong")]
     for i in range(count):
         (folder / f"student{i:04}.py").write_text(f"{next(kinds[i % 2])}\n# {i}\n", "utf-8")
-    return find([str(folder)])
+    return find_submissions([str(folder)])
 
 
-def graded(place: Cluster, found: Sequence[Submission]) -> list[list[SubmissionRecord]]:
+def grade_class(place: Cluster, found: Sequence[Submission]) -> list[list[SubmissionRecord]]:
     """What is said of everybody, without the seconds."""
-    run = judged(place, found, Settings(exercise=EXERCISE))
+    run = grade_all(place, found, Settings(exercise=EXERCISE))
     return [[replace(record, seconds=0.0) for record in records] for _, records in run]
 
 
 @contextmanager
-def a_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     """A scheduler with so many workers."""
     told = folder / f"scheduler{workers}.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -92,7 +94,7 @@ def a_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-show")
     those = started("worker", "--nworkers", str(workers), "--nthreads", "1")
     try:
-        with Cluster(address(told, workers), trusted=False) as place:
+        with Cluster(wait_for_address(told, workers), trusted=False) as place:
             yield place
     finally:
         for process in (those, scheduler):
@@ -100,7 +102,7 @@ def a_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
             process.wait(30)
 
 
-def address(told: Path, workers: int) -> str:
+def wait_for_address(told: Path, workers: int) -> str:
     """Of a scheduler, once its workers are there."""
     from distributed import Client
 

@@ -16,16 +16,16 @@ from pathlib import Path
 import nbformat
 
 from benchmarks import spending
-from benchmarks.peers.classroom import classroom, write_solutions
-from benchmarks.spending import ROOT, Command, Spent
+from benchmarks.peers.classroom import make_class, write_solutions
+from benchmarks.spending import ROOT, Command, Usage
 from exercises.multi_head_attention import EXERCISE
 
-MORE = 12
+FURTHER_ANSWERS = 12
 """so many further right answers tell what each of them costs; one does where that takes minutes"""
-LONG = 512
-FEW = 3
+LONG_TOKENS = 512
+FEW_CASES = 3
 """so many cases a claim gets where they are large, as in the exercise of GPT-2's size"""
-LOOK_S = 0.5
+SAMPLING_S = 0.5
 JOBS = (1, 2)
 SMALL = {"batch": 2, "d_in": 16, "heads": 2, "head_dim": 8}
 SUBMISSIONS, QUICK_SUBMISSIONS = (10, 100, 500, 2000), (2, 10)
@@ -36,12 +36,12 @@ SIZES, QUICK_SIZES = ((2, 16), (4, 64), (8, 256), (12, 768)), ((2, 16), (4, 64))
 
 
 @dataclass(frozen=True)
-class Point:
+class CostPoint:
     """What grading right answers takes: the first ever, one, and each further one."""
 
-    first: Spent
-    one: Spent
-    many: Spent
+    first: Usage
+    one: Usage
+    many: Usage
     more: int
     cases: int
 
@@ -57,7 +57,7 @@ class Point:
         return " | ".join(map(str, cells))
 
 
-POINT = (
+POINT_HEADER = (
     "| cases in all | CPU s, the first ever | CPU s with one submission "
     "| CPU s, each further | wall s, each further | largest process |\n"
     "|---|---|---|---|---|---|---|"
@@ -77,7 +77,7 @@ def main() -> None:
         PARTS[part](asked.quick)
 
 
-def by_submissions(quick: bool) -> None:
+def measure_by_submissions(quick: bool) -> None:
     """A class, half of it right, in one job and in two."""
     print("| submissions | jobs | CPU s each | wall s each | wall s | largest process | together |")
     print("|---|---|---|---|---|---|---|")
@@ -86,74 +86,74 @@ def by_submissions(quick: bool) -> None:
             home, folder = Path(scratch, "home"), Path(scratch, "class")
             home.mkdir()
             folder.mkdir()
-            for student in classroom(count):
-                nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
-            _class(folder / "student0000.ipynb", 1, home)  # so that the script is there
+            for student in make_class(count):
+                nbformat.write(student.make_notebook(), folder / f"{student.name}.ipynb")
+            _grade_class(folder / "student0000.ipynb", 1, home)  # so that the script is there
             for jobs in JOBS:
-                _show_class(count, jobs, _class(folder, jobs, home))
+                _show_class(count, jobs, _grade_class(folder, jobs, home))
 
 
-def _class(path: Path, jobs: int, home: Path) -> Spent:
+def _grade_class(path: Path, jobs: int, home: Path) -> Usage:
     options = ("--exercise", EXERCISE.slug, "--format", "json", "--jobs", str(jobs))
     command = Command((sys.executable, "-m", "grader", "grade", str(path), *options), ROOT)
-    return spending.run(command, home, every=LOOK_S, well=(0, 1))
+    return spending.run(command, home, every=SAMPLING_S, well=(0, 1))
 
 
-def _show_class(count: int, jobs: int, spent: Spent) -> None:
+def _show_class(count: int, jobs: int, spent: Usage) -> None:
     each = f"{spent.cpu / count:.3f} | {spent.wall / count:.3f}"
     memory = f"{spent.largest / 1e6:.0f} MB | {spent.together / 1e6:.0f} MB"
     print(f"| {count} | {jobs} | {each} | {spent.wall:.1f} | {memory} |", flush=True)
 
 
-def by_cases(quick: bool) -> None:
+def measure_by_cases(quick: bool) -> None:
     """At most so many cases for each claim; claims with limits of their own get these."""
-    print(f"| cases of a claim, at most {POINT}")
+    print(f"| cases of a claim, at most {POINT_HEADER}")
     for count in QUICK_CASES if quick else CASES:
-        print(f"| {count} | {point(count, {})} |", flush=True)
+        print(f"| {count} | {measure_point(count, {})} |", flush=True)
 
 
-def by_tokens(quick: bool) -> None:
+def measure_by_tokens(quick: bool) -> None:
     """Sequences as long as the context, in a small module."""
-    print(f"| tokens {POINT}")
+    print(f"| tokens {POINT_HEADER}")
     for tokens in QUICK_TOKENS if quick else TOKENS:
         sizes = {**SMALL, "tokens": tokens, "context_length": tokens}
-        print(f"| {tokens} | {point(FEW, sizes)} |", flush=True)
+        print(f"| {tokens} | {measure_point(FEW_CASES, sizes)} |", flush=True)
 
 
-def by_size(quick: bool) -> None:
+def measure_by_size(quick: bool) -> None:
     """Modules as wide as their tokens."""
-    print(f"| heads × width of a head {POINT}")
+    print(f"| heads × width of a head {POINT_HEADER}")
     for heads, width in QUICK_SIZES if quick else SIZES:
         sizes = {"batch": 2, "d_in": width, "heads": heads, "head_dim": width // heads}
-        print(f"| {heads} × {width // heads} | {point(FEW, sizes)} |", flush=True)
+        print(f"| {heads} × {width // heads} | {measure_point(FEW_CASES, sizes)} |", flush=True)
 
 
-def point(cases: int, sizes: Mapping[str, int]) -> Point:
+def measure_point(cases: int, sizes: Mapping[str, int]) -> CostPoint:
     """Grade one right answer in a fresh home, again, and then more of them."""
     with tempfile.TemporaryDirectory() as scratch:
         home, one, many = (Path(scratch, name) for name in ("home", "one", "many"))
         home.mkdir()
         write_solutions(one, 1)
-        more = 1 if sizes.get("tokens", 0) > LONG else MORE
+        more = 1 if sizes.get("tokens", 0) > LONG_TOKENS else FURTHER_ANSWERS
         write_solutions(many, 1 + more)
         words = (str(cases), *(f"{name}={size}" for name, size in sizes.items()))
-        first, again, all_ = (_sized(folder, words, home) for folder in (one, one, many))
-    return Point(first, again, all_, more, cases=int(all_.said.split()[1]))
+        first, again, all_ = (_grade_resized(folder, words, home) for folder in (one, one, many))
+    return CostPoint(first, again, all_, more, cases=int(all_.stdout.split()[1]))
 
 
-def _sized(folder: Path, words: tuple[str, ...], home: Path) -> Spent:
+def _grade_resized(folder: Path, words: tuple[str, ...], home: Path) -> Usage:
     command = Command((sys.executable, "-m", "benchmarks.sized", str(folder), *words), ROOT)
     spent = spending.run(command, home)
-    if int(spent.said.split()[0]) != len(list(folder.iterdir())):
+    if int(spent.stdout.split()[0]) != len(list(folder.iterdir())):
         raise SystemExit(f"a right answer did not pass: benchmarks.sized {' '.join(words)}")
     return spent
 
 
 PARTS: Mapping[str, Callable[[bool], None]] = {
-    "submissions": by_submissions,
-    "cases": by_cases,
-    "tokens": by_tokens,
-    "size": by_size,
+    "submissions": measure_by_submissions,
+    "cases": measure_by_cases,
+    "tokens": measure_by_tokens,
+    "size": measure_by_size,
 }
 
 if __name__ == "__main__":

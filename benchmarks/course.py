@@ -20,10 +20,10 @@ from exercises import BY_SLUG
 from grader import run
 from grader.course import dashboard, grading
 from grader.course.export import FORMATS, Gradebook, export
-from grader.course.intake.gather import Wanted, gathered
-from grader.course.result_lookup import results
+from grader.course.intake.gather import IntakeOptions, gather_submissions
+from grader.course.result_lookup import load_results
 from grader.course.store import manifest
-from grader.course.store.store import Store, opened
+from grader.course.store.store import Store, open_store
 from grader.grading.grade import Settings
 from grader.report.records import SubmissionRecord
 
@@ -39,22 +39,24 @@ def main() -> None:
     settings = Settings(exercise=exercise)
     source = (exercise.folder / "answers" / "wrong" / "no_scale.py").read_text()
     with tempfile.TemporaryDirectory() as scratch:
-        archive = download(Path(scratch), source, count)
-        record = judged(Path(scratch), source, settings)
+        archive = write_download(Path(scratch), source, count)
+        record = grade_one(Path(scratch), source, settings)
         place = sys.argv[2] if len(sys.argv) > 2 else str(Path(scratch, "course.db"))
-        with opened(place, create=True) as store:
-            timed("taken in, each stored", lambda: stored(store, archive, settings, record))
-            timed("taken in again", lambda: again(store, archive, settings))
-            standings = timed("read from the store", lambda: results(store, "course"))
+        with open_store(place, create=True) as store:
+            measure_time(
+                "taken in, each stored", lambda: store_all(store, archive, settings, record)
+            )
+            measure_time("taken in again", lambda: grade_again(store, archive, settings))
+            standings = measure_time("read from the store", lambda: load_results(store, "course"))
         book = Gradebook("course", tuple(standings))
         for form in sorted(FORMATS.keys() - {"moodle-worksheet", "nbgrader-db"}):
-            timed(f"exported as {form}", partial(export, book, form))
-        page = timed("dashboard", lambda: dashboard.render(book, "benchmark"))
+            measure_time(f"exported as {form}", partial(export, book, form))
+        page = measure_time("dashboard", lambda: dashboard.render(book, "benchmark"))
         Path("dashboard.html").write_text(page, encoding="utf-8")
         print(f"dashboard.html: {len(page.encode()) / 1e6:.1f} MB, to be opened in a browser")
 
 
-def download(folder: Path, source: str, count: int) -> Path:
+def write_download(folder: Path, source: str, count: int) -> Path:
     """A Canvas download of different files."""
     path = folder / "submissions.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -63,35 +65,37 @@ def download(folder: Path, source: str, count: int) -> Path:
     return path
 
 
-def judged(folder: Path, source: str, settings: Settings) -> SubmissionRecord:
+def grade_one(folder: Path, source: str, settings: Settings) -> SubmissionRecord:
     """One real verdict."""
     path = folder / "one.py"
     path.write_text(source)
-    return run.grade([str(path)], settings).submissions[0]
+    return run.grade_paths([str(path)], settings).submissions[0]
 
 
-def stored(
+def store_all(
     store: Store, archive: Path, settings: Settings, record: SubmissionRecord
 ) -> Sequence[object]:
     """What grading does, but for the judging."""
-    begun = store.begin("course", manifest.of(settings))
-    with gathered([str(archive)], Wanted()) as intake:
-        batches = grading.batched(intake.hand_ins, settings)
+    begun = store.begin("course", manifest.build_manifest(settings))
+    with gather_submissions([str(archive)], IntakeOptions()) as intake:
+        batches = grading.group_by_content(intake.submitted_files, settings)
         for batch in batches:
-            handed_in = batch.hand_ins[0].submission
+            handed_in = batch.submitted_files[0].submission
             assert handed_in is not None
             content = replace(batch.content, data=handed_in.path.read_bytes())
-            store.finish(begun, begun.manifest.key, content, batch.hand_ins, [record])
+            store.save_judgement(
+                begun, begun.manifest.key, content, batch.submitted_files, [record]
+            )
     return batches
 
 
-def again(store: Store, archive: Path, settings: Settings) -> object:
+def grade_again(store: Store, archive: Path, settings: Settings) -> object:
     """The same command once more: nothing is left to judge."""
-    with gathered([str(archive)], Wanted()) as intake:
+    with gather_submissions([str(archive)], IntakeOptions()) as intake:
         return grading.grade(store, intake, settings, "course", attempts="latest", trusted=False)
 
 
-def timed(what: str, action: Callable[[], T]) -> T:
+def measure_time(what: str, action: Callable[[], T]) -> T:
     """Do it, and print how long it took."""
     began = time.perf_counter()
     result = action()

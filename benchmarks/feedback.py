@@ -17,13 +17,13 @@ from unittest import mock
 
 from exercises import BY_SLUG
 from exercises.exercise import Exercise
-from grader.grading.evidence import pictured
-from grader.grading.excerpts import excerpts
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
-from grader.report.records import SubmissionRecord, report_of
+from grader.grading.evidence import attach_evidence
+from grader.grading.excerpts import collect_excerpts
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord, build_report
 from grader.report.render import html, text
-from grader.sandbox.grader_side.in_process import Unconfined
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
 
 ANSWERS, SLUG = 24, "multi_head_attention"
 P = ParamSpec("P")
@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 
 @dataclass
-class Clock:
+class CallTimer:
     """Seconds of processor time, one number for each call."""
 
     spent: list[float] = field(default_factory=list)
 
-    def timed(self, function: Callable[P, T]) -> Callable[P, T]:
+    def wrap(self, function: Callable[P, T]) -> Callable[P, T]:
         """The same function, its calls timed."""
 
         @wraps(function)
@@ -55,10 +55,10 @@ def main() -> None:
     answers = int(sys.argv[1]) if len(sys.argv) > 1 else ANSWERS
     exercise = BY_SLUG[sys.argv[2] if len(sys.argv) > 2 else SLUG]
     for kind in ("wrong", "right"):
-        report_on(kind, exercise, chosen(exercise.folder / "answers" / kind, answers))
+        report_on(kind, exercise, choose_answers(exercise.folder / "answers" / kind, answers))
 
 
-def chosen(folder: Path, count: int) -> list[Path]:
+def choose_answers(folder: Path, count: int) -> list[Path]:
     """So many answers of a folder, evenly from its whole length."""
     there = sorted(folder.glob("*.py"))
     return there[:: max(1, len(there) // count)][:count]
@@ -66,21 +66,23 @@ def chosen(folder: Path, count: int) -> list[Path]:
 
 def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
     """Grade and render these answers, and print what it took."""
-    evidence, lines, pages, texts = Clock(), Clock(), Clock(), Clock()
+    evidence, lines, pages, texts = CallTimer(), CallTimer(), CallTimer(), CallTimer()
     records: list[SubmissionRecord] = []
     with (
-        mock.patch("grader.grading.evidence.pictured", evidence.timed(pictured)),
-        mock.patch("grader.grading.grade.excerpts", lines.timed(excerpts)),
+        mock.patch("grader.grading.evidence.pictured", evidence.wrap(attach_evidence)),
+        mock.patch("grader.grading.grade.excerpts", lines.wrap(collect_excerpts)),
     ):
-        for handed_in in find([str(path) for path in paths]):
-            records += grade(Unconfined("trusted"), handed_in, Settings(exercise=exercise))
-    report = report_of(records)
-    page, said = pages.timed(html.page), texts.timed(text.render)
+        for handed_in in find_submissions([str(path) for path in paths]):
+            records += grade_file_or_raise(
+                UnconfinedSandbox("trusted"), handed_in, Settings(exercise=exercise)
+            )
+    report = build_report(records)
+    page, said = pages.wrap(html.render_page), texts.wrap(text.render)
     page(records[0], report)
     pages.spent.clear()  # the first one compiled the templates
     sizes = [len(page(record, report).encode()) / 1024 for record in records]
     for record in records:
-        said(report_of([record]))
+        said(build_report([record]))
     drawn = sum(any(p.evidence for p in record.properties) for record in records)
     print(f"{kind}: {len(records)} submissions, {drawn} with pictures")
     for name, clock in (
@@ -89,11 +91,11 @@ def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
         ("page", pages),
         ("text", texts),
     ):
-        print(row(name, [1000 * seconds for seconds in clock.spent], "ms"))
-    print(row("size of a page", sizes, "KiB"))
+        print(format_row(name, [1000 * seconds for seconds in clock.spent], "ms"))
+    print(format_row("size of a page", sizes, "KiB"))
 
 
-def row(name: str, values: Sequence[float], unit: str) -> str:
+def format_row(name: str, values: Sequence[float], unit: str) -> str:
     """A name, the median and the most."""
     return f"  {name:<15} {statistics.median(values):6.1f} {unit}, at most {max(values):.1f}"
 

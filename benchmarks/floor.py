@@ -26,12 +26,12 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from benchmarks.peers.classroom import Student, classroom
+from benchmarks.peers.classroom import SimulatedStudent, make_class
 from exercises.multi_head_attention import EXERCISE
-from grader.grading.grade import Settings, grade
+from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import Submission
-from grader.sandbox.grader_side.in_process import Beside
-from grader.sandbox.grader_side.servers import Child, Server
+from grader.sandbox.grader_side.in_process import InProcessRunner
+from grader.sandbox.grader_side.servers import ChildChannel, ServerHandle
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker import calling, learning, runtime
@@ -46,7 +46,7 @@ HEADER = """\
 
 
 @dataclass(frozen=True)
-class Taken:
+class ProcessorTime:
     """Seconds of processor time."""
 
     born: float
@@ -67,42 +67,44 @@ def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else ANSWERS
-    students = classroom(2 * count)
-    with tempfile.TemporaryDirectory() as scratch, Server() as server:
-        place = Watched(server)
-        taken = {student: _taken(place, student, Path(scratch)) for student in students[:1]}
+    students = make_class(2 * count)
+    with tempfile.TemporaryDirectory() as scratch, ServerHandle() as server:
+        place = WatchedServer(server)
+        taken = {student: _measure(place, student, Path(scratch)) for student in students[:1]}
         # Once more, the first included: now everything is compiled.
-        taken = {student: _taken(place, student, Path(scratch)) for student in students}
+        taken = {student: _measure(place, student, Path(scratch)) for student in students}
     print(HEADER)
     for what, is_right in (("right", True), ("wrong", False)):
-        print(_row(what, [t for student, t in taken.items() if student.is_right is is_right]))
+        print(
+            _format_row(what, [t for student, t in taken.items() if student.is_right is is_right])
+        )
 
 
 @dataclass
-class Watched:
+class WatchedServer:
     """A fork server whose children are known, and what it and they have used."""
 
-    server: Server
-    children: list[Child] = field(default_factory=list)
+    server: ServerHandle
+    children: list[ChildChannel] = field(default_factory=list)
 
-    def child(self, limits: Limits, cpu_left: int | None = None) -> Child:
-        self.children.append(self.server.child(limits, cpu_left))
+    def start_child(self, limits: Limits, cpu_left: int | None = None) -> ChildChannel:
+        self.children.append(self.server.start_child(limits, cpu_left))
         return self.children[-1]
 
-    def used(self) -> float:
+    def get_used_time(self) -> float:
         """Seconds: the children that have ended, and the server itself."""
         stat = Path(f"/proc/{self.server.process.pid}/schedstat").read_text()
         return int(stat.split()[0]) / 1e9 + sum(child.cpu for child in self.children)
 
 
 @dataclass
-class Clock:
+class NestedTimer:
     """Adds up the time spent in what it was put around; calls within calls count once."""
 
     seconds: float = 0.0
     depth: int = 0
 
-    def around(self, action: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, action: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(action)
         def timed(*given: Any, **named: Any) -> Any:
             self.depth += 1
@@ -117,10 +119,10 @@ class Clock:
         return timed
 
 
-class TimedHost(runtime.Host):
+class TimedRuntime(runtime.WorkerRuntime):
     """A host that knows how long it was in the submission's code."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: NestedTimer) -> None:
         super().__init__()
         self.clock = clock
 
@@ -130,40 +132,40 @@ class TimedHost(runtime.Host):
             wanted = self.namespace[name]
             for method in ("__init__", "forward"):
                 if hasattr(wanted, method):
-                    setattr(wanted, method, self.clock.around(getattr(wanted, method)))
+                    setattr(wanted, method, self.clock.wrap(getattr(wanted, method)))
         return reply
 
 
 @dataclass
-class TimedPlace:
+class TimedSandbox:
     """Makes such hosts in this process."""
 
-    clock: Clock = field(default_factory=Clock)
+    clock: NestedTimer = field(default_factory=NestedTimer)
 
-    def child(self, limits: Limits, cpu_left: int | None = None) -> Beside:
-        return Beside(TimedHost(self.clock))
+    def start_child(self, limits: Limits, cpu_left: int | None = None) -> InProcessRunner:
+        return InProcessRunner(TimedRuntime(self.clock))
 
 
-def _taken(place: Watched, student: Student, folder: Path) -> Taken:
+def _measure(place: WatchedServer, student: SimulatedStudent, folder: Path) -> ProcessorTime:
     path = folder / f"{student.name}.py"
-    path.write_text(student.module(), encoding="utf-8")
+    path.write_text(student.make_module(), encoding="utf-8")
     handed_in = Submission(path, str(path))
-    began = time.process_time() + place.used()
-    confined = grade(place, handed_in, SETTINGS)
-    whole = time.process_time() + place.used() - began
-    before = place.used()
+    began = time.process_time() + place.get_used_time()
+    confined = grade_file_or_raise(place, handed_in, SETTINGS)
+    whole = time.process_time() + place.get_used_time() - began
+    before = place.get_used_time()
     with closing(Session(place, path.read_bytes(), handed_in.kind, Limits())) as session:
         session.load(EXERCISE.contract.name)
-    born = place.used() - before
-    timed = TimedPlace()
-    with mock.patch.object(learning, "gradients", timed.clock.around(calling.gradients)):
-        beside = grade(timed, handed_in, SETTINGS)
+    born = place.get_used_time() - before
+    timed = TimedSandbox()
+    with mock.patch.object(learning, "gradients", timed.clock.wrap(calling.compute_gradients)):
+        beside = grade_file_or_raise(timed, handed_in, SETTINGS)
     if [record.status for record in confined] != [record.status for record in beside]:
         raise SystemExit(f"{student.answer.name} got another verdict where its time was taken")
-    return Taken(born, timed.clock.seconds, whole)
+    return ProcessorTime(born, timed.clock.seconds, whole)
 
 
-def _row(what: str, taken: Sequence[Taken]) -> str:
+def _format_row(what: str, taken: Sequence[ProcessorTime]) -> str:
     parts = [map(attrgetter(part), taken) for part in ("born", "own", "floor", "whole")]
     shown = [f"{1e3 * statistics.median(part):.0f} ms" for part in parts]
     ratio = statistics.median(one.ratio for one in taken)

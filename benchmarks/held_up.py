@@ -17,9 +17,9 @@ from pathlib import Path
 import nbformat
 
 from benchmarks import spending
-from benchmarks.peers.classroom import classroom
-from benchmarks.spending import ROOT, Command, Spent
-from tests.hostile.costly import OTHERS, SIX
+from benchmarks.peers.classroom import make_class
+from benchmarks.spending import ROOT, Command, Usage
+from tests.hostile.costly import COSTLY, COSTLY_VARIANTS
 
 STUDENTS = 20
 TIMES, MORE_S = 1.5, 20.0
@@ -28,7 +28,7 @@ TIMES, MORE_S = 1.5, 20.0
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.held_up")
-    known = {**SIX, **OTHERS}
+    known = {**COSTLY, **COSTLY_VARIANTS}
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(known)}")
     parser.add_argument("--all", action="store_true", help="the ways around the limits, too")
     parser.add_argument("--jobs", type=int, help="as of the command")
@@ -36,40 +36,40 @@ def main() -> None:
     if unknown := set(asked.names) - known.keys():
         parser.error(f"no such file: {', '.join(sorted(unknown))}")
     jobs = [] if asked.jobs is None else ["--jobs", str(asked.jobs)]
-    sys.exit(held_up(asked.names or (list(known) if asked.all else list(SIX)), jobs))
+    sys.exit(measure_delay(asked.names or (list(known) if asked.all else list(COSTLY)), jobs))
 
 
-def held_up(names: Sequence[str], jobs: Sequence[str]) -> int:
+def measure_delay(names: Sequence[str], jobs: Sequence[str]) -> int:
     """Print a row for each file; 1 if a class took longer than it may."""
-    known = {**SIX, **OTHERS}
+    known = {**COSTLY, **COSTLY_VARIANTS}
     with tempfile.TemporaryDirectory() as scratch:
         folder, home = Path(scratch, "class"), Path(scratch, "home")
         home.mkdir()
         folder.mkdir()
-        for student in classroom(STUDENTS):
-            nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
-        graded(folder, home, jobs)  # it leaves behind what later ones find on the disk
+        for student in make_class(STUDENTS):
+            nbformat.write(student.make_notebook(), folder / f"{student.name}.ipynb")
+        grade_folder(folder, home, jobs)  # it leaves behind what later ones find on the disk
         print("| a class of 20 and | wall s | CPU s | may take | load |\n|---|---|---|---|---|")
-        alone = row("nothing else", graded(folder, home, jobs), None)
+        alone = print_row("nothing else", grade_folder(folder, home, jobs), None)
         most = TIMES * alone.wall + MORE_S
         took = []
         for name in names:
             # Among the others, so that somebody waits for it.
             costly = folder / "student0007_costly.py"
             costly.write_text(known[name], encoding="utf-8")
-            took.append(row(f"`{name}`", graded(folder, home, jobs), most).wall)
+            took.append(print_row(f"`{name}`", grade_folder(folder, home, jobs), most).wall)
             costly.unlink()
-        row("nothing else, again", graded(folder, home, jobs), None)
+        print_row("nothing else, again", grade_folder(folder, home, jobs), None)
     return int(any(wall > most for wall in took))
 
 
-def graded(folder: Path, home: Path, jobs: Sequence[str]) -> Spent:
+def grade_folder(folder: Path, home: Path, jobs: Sequence[str]) -> Usage:
     """Grade a folder. No exercise is named, so that every definition of a file is judged."""
     words = (sys.executable, "-m", "grader", "grade", str(folder), "--format", "json", *jobs)
     return spending.run(Command(words, ROOT), home, well=(0, 1))
 
 
-def row(name: str, spent: Spent, most: float | None) -> Spent:
+def print_row(name: str, spent: Usage, most: float | None) -> Usage:
     """Print what was measured."""
     allowed = "" if most is None else f"{most:.0f}{' **too long**' if spent.wall > most else ''}"
     load = os.getloadavg()[0]

@@ -28,7 +28,7 @@ import nbformat
 from nbformat import v4
 
 from exercises import BY_SLUG
-from grader.report.records import Report, from_json, to_json, without_seconds
+from grader.report.records import Report, from_json, strip_seconds, to_json
 
 SUBMISSIONS, KILLS, SEED = 2000, 20, 0
 EXERCISE = BY_SLUG["multi_head_attention"]
@@ -45,7 +45,7 @@ BROKEN = (
     b"", b"def broken(:\n", b"\x00\x01\x02", b"%PDF-1.7", b"PK\x03\x04", b"import torch\n",
     b"raise SystemExit\n", b"class MultiHeadAttention: pass\n", "# täst\n".encode("latin-1"),
 )  # fmt: skip
-GONE_S = 20.0
+EXIT_S = 20.0
 
 
 def main() -> None:
@@ -74,23 +74,23 @@ def fill(folder: Path, count: int, seed: int) -> None:
     """A class of as many different files: half of them right, a fifth broken or hostile."""
     folder.mkdir()
     chance = random.Random(seed)
-    right, wrong = (answers(kind, chance) for kind in ("right", "wrong"))
-    broken, hostile = itertools.cycle(BROKEN), itertools.cycle(attacks())
+    right, wrong = (cycle_answers(kind, chance) for kind in ("right", "wrong"))
+    broken, hostile = itertools.cycle(BROKEN), itertools.cycle(load_attacks())
     for i in range(count):
         name = f"student{i:04}"
         mark = f"\n# {i}\n"
         match i % 10:
             case 0 | 1 | 2 | 3 | 4:
-                put(folder / name, next(right) + mark, notebook=bool(i % 4 == 1))
+                write_answer(folder / name, next(right) + mark, notebook=bool(i % 4 == 1))
             case 5 | 6 | 7:
-                put(folder / name, next(wrong) + mark, notebook=bool(i % 4 == 3))
+                write_answer(folder / name, next(wrong) + mark, notebook=bool(i % 4 == 3))
             case 8:
                 (folder / f"{name}.py").write_bytes(next(broken) + mark.encode())
             case _:
-                put(folder / name, next(hostile) + mark, notebook=False)
+                write_answer(folder / name, next(hostile) + mark, notebook=False)
 
 
-def answers(kind: str, chance: random.Random) -> Iterator[str]:
+def cycle_answers(kind: str, chance: random.Random) -> Iterator[str]:
     """The bank's answers of a kind, again and again, in a shuffled order."""
     paths = sorted((EXERCISE.folder / "answers" / kind).glob("*.py"))
     texts = [path.read_text(encoding="utf-8") for path in paths]
@@ -98,7 +98,7 @@ def answers(kind: str, chance: random.Random) -> Iterator[str]:
     return itertools.cycle(texts)
 
 
-def attacks() -> list[str]:
+def load_attacks() -> list[str]:
     """Hostile answers, with nothing there that they are after."""
     texts = [(ATTACKS / f"{name}.py").read_text(encoding="utf-8") for name in HOSTILE]
     marks = ("won", "token", "arena", "project", "tcp", "udp", "unix", "abstract")
@@ -107,7 +107,7 @@ def attacks() -> list[str]:
     return [text.replace("@examiner@", "2").replace("@server@", "2") for text in texts]
 
 
-def put(path: Path, text: str, *, notebook: bool) -> None:
+def write_answer(path: Path, text: str, *, notebook: bool) -> None:
     """Write an answer as a module or as a notebook."""
     if not notebook:
         path.with_suffix(".py").write_text(text, encoding="utf-8")
@@ -116,7 +116,7 @@ def put(path: Path, text: str, *, notebook: bool) -> None:
     nbformat.write(v4.new_notebook(cells=[cell]), path.with_suffix(".ipynb"))
 
 
-def command(folder: Path, store: str) -> list[str]:
+def build_command(folder: Path, store: str) -> list[str]:
     """The command that is killed, and given again."""
     return [
         *(sys.executable, "-m", "grader", "grade", str(folder / "class"), "--format", "json"),
@@ -126,7 +126,7 @@ def command(folder: Path, store: str) -> list[str]:
 
 def finish(folder: Path, store: str) -> None:
     """Let the command come to its end, and keep what it says."""
-    done = subprocess.run(command(folder, store), check=False, stdout=subprocess.PIPE)
+    done = subprocess.run(build_command(folder, store), check=False, stdout=subprocess.PIPE)
     if done.returncode != 1:
         sys.exit(f"exit code {done.returncode} where 1 was due: not everything passes")
     (folder / f"{store}.json").write_bytes(done.stdout)
@@ -142,7 +142,7 @@ def disturb(folder: Path, count: int, kills: int, chance: random.Random) -> list
     for target in sorted(chance.sample(range(count), kills)):
         whole = chance.random() < 0.5
         before = finished
-        finished = killed(folder, target, chance.uniform(0, 2), whole, faults)
+        finished = run_and_kill(folder, target, chance.uniform(0, 2), whole, faults)
         what = "all processes" if whole else "the command"
         print(f"killed {what}: {before} were finished before, {finished} are", flush=True)
         if finished < before:
@@ -150,15 +150,15 @@ def disturb(folder: Path, count: int, kills: int, chance: random.Random) -> list
     return faults
 
 
-def killed(folder: Path, target: int, moment: float, whole: bool, faults: list[str]) -> int:
+def run_and_kill(folder: Path, target: int, moment: float, whole: bool, faults: list[str]) -> int:
     """Start the command and kill it a moment after so many are finished; how many are."""
     process = subprocess.Popen(
-        command(folder, "killed"), stdout=subprocess.DEVNULL, start_new_session=True
+        build_command(folder, "killed"), stdout=subprocess.DEVNULL, start_new_session=True
     )
-    while process.poll() is None and judged(folder / "killed.db") < target:
+    while process.poll() is None and count_judgements(folder / "killed.db") < target:
         time.sleep(0.05)
     time.sleep(moment)
-    below = descendants(process.pid)
+    below = find_descendants(process.pid)
     if process.poll() is not None:
         faults.append("it ended by itself before it could be killed")
     elif whole:
@@ -166,12 +166,12 @@ def killed(folder: Path, target: int, moment: float, whole: bool, faults: list[s
     else:
         process.kill()
     process.wait()
-    left = gone(below)
+    left = wait_for_exit(below)
     faults.extend(f"process {pid} was left over" for pid in sorted(left))
-    return judged(folder / "killed.db")
+    return count_judgements(folder / "killed.db")
 
 
-def judged(store: Path) -> int:
+def count_judgements(store: Path) -> int:
     """How many judgements a store holds."""
     if not store.exists():
         return 0
@@ -183,7 +183,7 @@ def judged(store: Path) -> int:
     return int(count)
 
 
-def descendants(pid: int) -> set[int]:
+def find_descendants(pid: int) -> set[int]:
     """The processes below one."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -197,18 +197,18 @@ def descendants(pid: int) -> set[int]:
     return below - {pid}
 
 
-def gone(pids: set[int]) -> set[int]:
+def wait_for_exit(pids: set[int]) -> set[int]:
     """Those of these processes that are still there after some time."""
-    limit = time.monotonic() + GONE_S
+    limit = time.monotonic() + EXIT_S
     while time.monotonic() < limit:
-        pids = {pid for pid in pids if alive(pid)}
+        pids = {pid for pid in pids if is_alive(pid)}
         if not pids:
             break
         time.sleep(0.1)
     return pids
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process is there, and no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -219,20 +219,20 @@ def alive(pid: int) -> bool:
 def compare(folder: Path) -> list[str]:
     """Where the two gradings differ, if they do."""
     both = [from_json((folder / f"{s}.json").read_bytes()) for s in ("undisturbed", "killed")]
-    texts = [to_json(without_seconds(report)).encode() for report in both]
+    texts = [to_json(strip_seconds(report)).encode() for report in both]
     tables = [(folder / f"{s}.csv").read_bytes() for s in ("undisturbed", "killed")]
     for what, (one, other) in (("report", texts), ("export", tables)):
         digests = [hashlib.sha256(data).hexdigest()[:16] for data in (one, other)]
         print(f"{what}: {len(one)} bytes, SHA-256 {digests[0]}…; after the kills {digests[1]}…")
     faults = [] if tables[0] == tables[1] else ["the exports differ"]
     if texts[0] != texts[1]:
-        faults += list(differences(*both))
+        faults += list(list_differences(*both))
     return faults
 
 
-def differences(one: Report, other: Report) -> Iterator[str]:
+def list_differences(one: Report, other: Report) -> Iterator[str]:
     """The first submissions about which two reports say different things."""
-    plain = [without_seconds(report).submissions for report in (one, other)]
+    plain = [strip_seconds(report).submissions for report in (one, other)]
     different = [(a, b) for a, b in zip(*plain, strict=False) if a != b]
     yield f"{len(different)} records differ, of {len(one.submissions)}; {len(other.submissions)}"
     for a, b in different[:10]:

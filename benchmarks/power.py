@@ -23,24 +23,24 @@ import matplotlib.pyplot as plt
 import torch
 
 from exercises import ALL, BY_SLUG
-from grader.audit.matrix import Answer, Kind, answers
-from grader.batch.message import Exchange
-from grader.batch.plan import script_of
-from grader.sandbox.grader_side.subject import ChannelSubject, of_namespace
-from properties.harness.harness import Bench
+from grader.audit.matrix import AnswerKind, BankAnswer, load_answers
+from grader.batch.message import BatchRequest
+from grader.batch.plan import get_batch_plan
+from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
+from properties.harness.harness import Harness
 from properties.violation import SubmissionFailed
 
-RIGHT = (Kind.SOLUTION, Kind.RIGHT)
+RIGHT = (AnswerKind.SOLUTION, AnswerKind.RIGHT)
 DTYPES = ("float64", "float32")
-LEAST, MOST = 1e-12, 1e12
+PLOT_MIN, PLOT_MAX = 1e-12, 1e12
 """What the plot shows; what is beyond, and what is no number, lies at its edge."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class AnswerMeasurement:
     """One answer: its largest error in units of the bound, by dtype."""
 
-    answer: Answer
+    answer: BankAnswer
     worst: Mapping[str, float]
 
 
@@ -48,13 +48,13 @@ def main() -> None:
     """Measure, print, draw."""
     torch.set_num_threads(1)
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    measured = list(_measured())
+    measured = list(_measure_all())
     print("| dtype | right | worst of them | wrong | beyond the bound | best of these | 5% best |")
     print("|---|---|---|---|---|---|---|")
     for dtype in DTYPES:
         right = sorted(m.worst[dtype] for m in measured if m.answer.kind in RIGHT)
         right = [ratio for ratio in right if math.isfinite(ratio)]
-        wrong = sorted(m.worst[dtype] for m in measured if m.answer.kind is Kind.WRONG)
+        wrong = sorted(m.worst[dtype] for m in measured if m.answer.kind is AnswerKind.WRONG)
         off = [ratio for ratio in wrong if ratio > 1]
         print(
             f"| {dtype} | {len(right)} | {right[-1]:.3g} | {len(wrong)} | {len(off)} "
@@ -63,47 +63,47 @@ def main() -> None:
     _draw(measured, folder / "power.svg")
 
 
-def _measured() -> Iterator[Measured]:
+def _measure_all() -> Iterator[AnswerMeasurement]:
     for exercise in ALL:
         if exercise.slug != "gpt2_size":
-            for answer in answers(exercise):
+            for answer in load_answers(exercise):
                 with contextlib.redirect_stdout(io.StringIO()):
-                    worst = _worst(answer)
-                yield Measured(answer, worst)
+                    worst = _find_worst(answer)
+                yield AnswerMeasurement(answer, worst)
 
 
-def _worst(answer: Answer) -> dict[str, float]:
+def _find_worst(answer: BankAnswer) -> dict[str, float]:
     exercise = BY_SLUG[answer.exercise]
     module = types.ModuleType("submission")
     sys.modules["submission"] = module
     exec(compile(answer.source, answer.name, "exec"), vars(module))
-    subject = of_namespace(vars(module))
-    contract = Bench(subject, exercise.contract).contract
+    subject = make_subject(vars(module))
+    contract = Harness(subject, exercise.contract).contract
     worst = dict.fromkeys(DTYPES, 0.0)
-    for exchange in script_of(exercise, contract.slots, 0, "cpu").exchanges:
-        ratio = _ratio(exchange, subject, contract.name)
+    for exchange in get_batch_plan(exercise, contract.mappings, 0, "cpu").batches:
+        ratio = _compute_ratio(exchange, subject, contract.name)
         worst[exchange.dtype] = max(worst[exchange.dtype], ratio)
     return worst
 
 
-def _ratio(exchange: Exchange, subject: ChannelSubject, name: str) -> float:
+def _compute_ratio(exchange: BatchRequest, subject: ChannelSubject, name: str) -> float:
     """The largest error in units of the bound; infinite where there is no answer of that form."""
     try:
-        row = exchange.row(exchange.asked_of(subject, name))
+        row = exchange.join_answers(exchange.send_to(subject, name))
     except SubmissionFailed:
         return math.inf
     ratio = (row - exchange.exact).abs() / exchange.allowed_float32.clamp_min(1e-300)
     return float(ratio.nan_to_num(math.inf).max())
 
 
-def _draw(measured: list[Measured], path: Path) -> None:
+def _draw(measured: list[AnswerMeasurement], path: Path) -> None:
     figure, axes = plt.subplots(len(DTYPES), 1, sharex=True, figsize=(8, 4))
     bins = [10 ** (x / 4) for x in range(-48, 49)]
     for dtype, axis in zip(DTYPES, axes, strict=True):
         for label, colour in (("right", "#0072B2"), ("wrong", "#D55E00")):
-            kinds = RIGHT if label == "right" else (Kind.WRONG,)
+            kinds = RIGHT if label == "right" else (AnswerKind.WRONG,)
             ratios = [m.worst[dtype] for m in measured if m.answer.kind in kinds]
-            shown = [min(max(ratio, LEAST), MOST * 0.99) for ratio in ratios]
+            shown = [min(max(ratio, PLOT_MIN), PLOT_MAX * 0.99) for ratio in ratios]
             axis.hist(shown, bins, label=label, color=colour, alpha=0.7)
         axis.axvline(1, color="black", linestyle="--", linewidth=1)
         axis.set_xscale("log")

@@ -38,9 +38,9 @@ def main(fd: int, every: float, command: list[str]) -> None:
     pid = os.posix_spawnp(
         command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, fd)]
     )
-    together = watched(pid, every)
+    together = wait_sampling_memory(pid, every)
     wall = time.monotonic() - began
-    status = reaped(pid)
+    status = reap_children(pid)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     told = {
         "status": status,
@@ -52,17 +52,17 @@ def main(fd: int, every: float, command: list[str]) -> None:
     os.write(fd, json.dumps(told).encode())
 
 
-def watched(pid: int, every: float) -> int:
+def wait_sampling_memory(pid: int, every: float) -> int:
     """Wait for the end of a child; the most that all descendants held at one moment."""
     poll = select.poll()
     poll.register(os.pidfd_open(pid), select.POLLIN)
     most = 0
     while not poll.poll(1000 * every or None):
-        most = max(most, sum(held(each) for each in descendants(os.getpid())))
+        most = max(most, sum(measure_memory(each) for each in find_descendants(os.getpid())))
     return most
 
 
-def reaped(pid: int) -> int:
+def reap_children(pid: int) -> int:
     """Wait for every child there is, or will be; the exit status of this one."""
     status, limit = 0, time.monotonic() + ENDING_S
     while True:
@@ -74,23 +74,23 @@ def reaped(pid: int) -> int:
             status = os.waitstatus_to_exitcode(code)
         elif ended == 0:
             if time.monotonic() > limit:
-                left = [named(each) for each in descendants(os.getpid())]
+                left = [get_command_line(each) for each in find_descendants(os.getpid())]
                 raise SystemExit(f"still running {ENDING_S:g} s after the command ended: {left}")
             time.sleep(0.01)
 
 
-def descendants(pid: int) -> Iterator[int]:
+def find_descendants(pid: int) -> Iterator[int]:
     """Every process below this one, as far as they hold still."""
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
                 yield int(child)
-                yield from descendants(int(child))
+                yield from find_descendants(int(child))
     except OSError:
         return
 
 
-def held(pid: int) -> int:
+def measure_memory(pid: int) -> int:
     """The proportional set size of a process, in bytes; 0 if it is gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -99,7 +99,7 @@ def held(pid: int) -> int:
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def named(pid: int) -> str:
+def get_command_line(pid: int) -> str:
     """What runs there, for a message."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()

@@ -13,12 +13,12 @@ from functools import partial
 
 import torch
 
-from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.servers import ServerHandle
 from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import ChannelSubject, of_namespace
+from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
 from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
-from properties.subject import How, Module
+from properties.subject import CallOptions, Module
 
 CHILDREN, CALLS = 50, 500
 SOURCE = """
@@ -34,35 +34,38 @@ def main() -> None:
     children, calls = [*given, *(CHILDREN, CALLS)[len(given) :]]
     torch.set_num_threads(1)
     for left_out in ((), tuple(Layer)):
-        with Server(trusted=True, without=left_out) as server:
-            layers = ", ".join(server.rung.layers) or "a process of its own, no more"
-            print(f"rung {server.rung.name}: {layers}")
-            lives = [life_of_a_child(server) for _ in range(children)]
+        with ServerHandle(trusted=True, without=left_out) as server:
+            layers = ", ".join(server.isolation_level.layers) or "a process of its own, no more"
+            print(f"rung {server.isolation_level.name}: {layers}")
+            lives = [time_child(server) for _ in range(children)]
             show("a child's first reply", [first for first, _ in lives])
             show("a child's whole life", [whole for _, whole in lives])
             compare_calls(server, calls)
 
 
-def life_of_a_child(server: Server) -> tuple[float, float]:
+def time_child(server: ServerHandle) -> tuple[float, float]:
     """Seconds until a child has answered, and until it is gone."""
     began = time.perf_counter()
-    child = server.child(Limits())
+    child = server.start_child(Limits())
     child.request("drop", {"handles": []})
     first = time.perf_counter() - began
     child.close(moment=5.0)
     return first, time.perf_counter() - began
 
 
-def compare_calls(server: Server, calls: int) -> None:
+def compare_calls(server: ServerHandle, calls: int) -> None:
     """The same calls, in a child and here."""
     session = Session(server, SOURCE.encode(), "py", Limits())
     session.load("wanted")
     namespace: dict[str, object] = {}
     exec(SOURCE, namespace)
-    there = ChannelSubject(session).function("wanted")
-    here = of_namespace(namespace).function("wanted")
+    there = ChannelSubject(session).get_function("wanted")
+    here = make_subject(namespace).get_function("wanted")
     for name, call in (("forward", forward), ("vector-Jacobian product", vjp)):
-        inside, beside = timed(partial(call, there), calls), timed(partial(call, here), calls)
+        inside, beside = (
+            time_calls(partial(call, there), calls),
+            time_calls(partial(call, here), calls),
+        )
         more = statistics.median(inside) - statistics.median(beside)
         print(f"  {name:<24} {1e3 * more:7.2f} ms more than in this process")
     session.close()
@@ -70,7 +73,7 @@ def compare_calls(server: Server, calls: int) -> None:
 
 def forward(module: Module) -> None:
     """One call."""
-    module.forward([INPUT], How())
+    module.forward([INPUT], CallOptions())
 
 
 def vjp(module: Module) -> None:
@@ -78,7 +81,7 @@ def vjp(module: Module) -> None:
     module.vjp([INPUT], INPUT, [], None)
 
 
-def timed(action: Callable[[], None], times: int) -> list[float]:
+def time_calls(action: Callable[[], None], times: int) -> list[float]:
     """Seconds that it takes, each time."""
     found = []
     for _ in range(times):

@@ -17,28 +17,34 @@ from exercises import Exercise
 from exercises.multi_head_attention import EXERCISE
 from grader import run
 from grader.grading.grade import Settings
-from grader.sandbox.grader_side.launch import start
+from grader.sandbox.grader_side.launch import start_zygote
 from properties.case import Case
-from properties.cases.case_set import bank
-from properties.contract import Trait
+from properties.cases.case_set import generate_case_set
+from properties.contract import Capability
 from properties.property import Property
 
-WIDE = {"call_s": 600.0, "wall_s": 3600.0, "cpu_s": 3600, "memory": 16 << 30, "reply": 4 << 30}
-UNSIZED = {Trait.WIDTHS, Trait.DIVISIBLE, Trait.DROPOUT}
+WIDE_LIMITS = {
+    "call_s": 600.0,
+    "wall_s": 3600.0,
+    "cpu_s": 3600,
+    "memory": 16 << 30,
+    "reply": 4 << 30,
+}
+UNSIZED_CAPABILITIES = {Capability.WIDTHS, Capability.DIVISIBLE, Capability.DROPOUT}
 """Their claims choose sizes of their own, or ask so often that little else would be measured."""
 
 
 @dataclass(frozen=True, eq=False)
-class Sized(Exercise):
+class ResizedExercise(Exercise):
     """An exercise with other cases."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     @functools.cache  # noqa: B019  # as that of an exercise
     def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
-        made = bank(self.contract, self.cases, seed)
+        made = generate_case_set(self.contract, self.cases, seed)
         there = list(dict.fromkeys(replace(case, **self._sizes, device=device) for case in made))
-        return {claim: claim.choose(self.contract, there) for claim in self.properties}
+        return {claim: claim.select_cases(self.contract, there) for claim in self.properties}
 
     @property
     def _sizes(self) -> dict[str, Any]:
@@ -48,25 +54,29 @@ class Sized(Exercise):
 def main() -> None:
     """Grade, and print how many passed and on how many cases."""
     folder, count, *rest = sys.argv[1:]
-    with start() as ahead:
-        exercise = sized(int(count), {n: int(v) for n, _, v in (r.partition("=") for r in rest)})
-        settings = Settings(exercise=exercise, insisted=WIDE, jobs=1)
-        report = run.grade([folder], settings, ahead=ahead)
+    with start_zygote() as ahead:
+        exercise = resize_exercise(
+            int(count), {n: int(v) for n, _, v in (r.partition("=") for r in rest)}
+        )
+        settings = Settings(exercise=exercise, limit_overrides=WIDE_LIMITS, jobs=1)
+        report = run.grade_paths([folder], settings, ahead=ahead)
     passed = sum(record.status == "passed" for record in report.submissions)
     print(passed, sum(map(len, exercise.plan().values())))
 
 
-def sized(cases: int, sizes: Mapping[str, int]) -> Sized:
+def resize_exercise(cases: int, sizes: Mapping[str, int]) -> ResizedExercise:
     """The exercise with other cases.
 
     Another slug, too: what is kept on disk for the exercise must not be mistaken for this one's.
     """
     named = "_".join(f"{name}_{size}" for name, size in sizes.items())
     slug = f"{EXERCISE.slug}_on_{cases}_{named}"
-    traits = EXERCISE.contract.traits - (UNSIZED if sizes else set())
-    contract = replace(EXERCISE.contract, traits=traits)
+    traits = EXERCISE.contract.capabilities - (UNSIZED_CAPABILITIES if sizes else set())
+    contract = replace(EXERCISE.contract, capabilities=traits)
     known = {each.name: getattr(EXERCISE, each.name) for each in fields(EXERCISE)}
-    return Sized(**{**known, "slug": slug, "contract": contract, "cases": cases}, sizes=sizes)
+    return ResizedExercise(
+        **{**known, "slug": slug, "contract": contract, "cases": cases}, sizes=sizes
+    )
 
 
 if __name__ == "__main__":

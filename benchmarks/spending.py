@@ -15,7 +15,7 @@ REAPER = ROOT / "benchmarks" / "reaper.py"
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
 
 
-class Broken(Exception):
+class CommandFailed(Exception):
     """A command that did not do what is measured; the message has what it said."""
 
 
@@ -29,7 +29,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Spent:
+class Usage:
     """What it took: seconds and bytes."""
 
     wall: float
@@ -37,11 +37,11 @@ class Spent:
     largest: int
     together: int = 0
     status: int = 0
-    said: str = ""
+    stdout: str = ""
     """standard output"""
 
 
-def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int] = (0,)) -> Spent:
+def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int] = (0,)) -> Usage:
     """Run a command with one thread and a home folder of its own; memory is looked at `every` s.
 
     Raises Broken when it ends with another status than those of `well`.
@@ -52,28 +52,28 @@ def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int]
         ended = subprocess.run(
             words,
             cwd=command.folder,
-            env={**environment(home), **command.more},
+            env={**build_environment(home), **command.more},
             pass_fds=[theirs],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
         )
         os.close(theirs)
-        said, complained = (_text(file) for file in (out, err))
+        said, complained = (_read_text(file) for file in (out, err))
         known = json.loads(told.read() or "{}")
         if ended.returncode or known["status"] not in well:
             status = known.get("status", "no status")
             shown = f"{said[-2000:]}\n{complained[-2000:]}"
-            raise Broken(f"{' '.join(command.words)} ended with {status}:\n{shown}")
-    return Spent(said=said, **known)
+            raise CommandFailed(f"{' '.join(command.words)} ended with {status}:\n{shown}")
+    return Usage(stdout=said, **known)
 
 
-def _text(file: IO[bytes]) -> str:
+def _read_text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode("utf-8", "replace")
 
 
-def environment(home: Path) -> dict[str, str]:
+def build_environment(home: Path) -> dict[str, str]:
     """One thread, and nothing read from or left in the folders of whoever measures."""
     jupyter = {f"JUPYTER_{what}_DIR": str(home / what.lower()) for what in ("CONFIG", "DATA")}
     return {
@@ -88,10 +88,10 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def added(parts: Iterable[Spent]) -> Spent:
+def sum_usage(parts: Iterable[Usage]) -> Usage:
     """Several commands, one after another, as one."""
     all_ = list(parts)
-    return Spent(
+    return Usage(
         wall=sum(part.wall for part in all_),
         cpu=sum(part.cpu for part in all_),
         largest=max(part.largest for part in all_),

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING
 
 from properties.case import Case
 from properties.contract import Contract
-from properties.group import Group
+from properties.group import PropertyGroup
 
 if TYPE_CHECKING:  # imported where they are needed: whoever only lists exercises does not wait
     from properties.property import Property
 
-NUMBERED = re.compile(r"^\d+\. ", re.MULTILINE)
+LIST_ITEM_START = re.compile(r"^\d+\. ", re.MULTILINE)
 """where an item of a list in Markdown begins"""
 
-POINTS: Mapping[Group, float] = {
-    Group.CONTRACT: 10,
-    Group.VALUES: 30,
-    Group.MASK: 15,
-    Group.WEIGHTS: 10,
-    Group.SCALE: 10,
-    Group.HEADS: 10,
-    Group.GRADIENTS: 10,
-    Group.DROPOUT: 10,
-    Group.PURITY: 10,
-    Group.BATCH: 5,
-    Group.PRECISION: 5,
-    Group.DEVICE: 5,
-    Group.INITIALISATION: 5,
+DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
+    PropertyGroup.CONTRACT: 10,
+    PropertyGroup.VALUES: 30,
+    PropertyGroup.MASK: 15,
+    PropertyGroup.WEIGHTS: 10,
+    PropertyGroup.SCALE: 10,
+    PropertyGroup.HEADS: 10,
+    PropertyGroup.GRADIENTS: 10,
+    PropertyGroup.DROPOUT: 10,
+    PropertyGroup.PURITY: 10,
+    PropertyGroup.BATCH: 5,
+    PropertyGroup.PRECISION: 5,
+    PropertyGroup.DEVICE: 5,
+    PropertyGroup.INITIALISATION: 5,
 }
 """What the groups are worth, where an exercise has claims of that group and does not say else."""
 
@@ -47,9 +47,9 @@ class Exercise:
     title: str
     contract: Contract
     folder: Path
-    also_called: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     """beginnings of other names under which answers to this exercise are found"""
-    points: Mapping[Group, float] = field(default_factory=dict)
+    points: Mapping[PropertyGroup, float] = field(default_factory=dict)
     """what a group is worth here, where it differs from `POINTS`"""
     cases: int = 24
     """how many different cases a property is tried on, at most"""
@@ -63,32 +63,34 @@ class Exercise:
         """Every invariant that makes sense for the contract."""
         from properties import families
 
-        return families.for_contract(self.contract)
+        return families.select_for_contract(self.contract)
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
-    def plan(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
+    def plan_cases(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:
         """The cases that each claim is tried on: the same for every submission.
 
         The seed chooses their numbers; their sizes and options are always the same.
         """
-        from properties.cases.case_set import bank
-        from properties.cases.reseeding import renumbered
+        from properties.cases.case_set import generate_case_set
+        from properties.cases.reseeding import reseed_cases
 
-        made = renumbered(self.contract, bank(self.contract, self.cases), seed, self.slug)
+        made = reseed_cases(
+            self.contract, generate_case_set(self.contract, self.cases), seed, self.slug
+        )
         there = [replace(case, device=device) for case in made]
-        return {claim: claim.choose(self.contract, there) for claim in self.properties}
+        return {claim: claim.select_cases(self.contract, there) for claim in self.properties}
 
     @cached_property
-    def gate(self) -> Property:
+    def prerequisite(self) -> Property:
         """The claim without which nothing earns a point: a stub keeps many by doing nothing."""
         from properties.families import values
 
         attends = values.the_output_depends_on_queries_keys_and_values
         return attends if attends in self.properties else values.it_equals_the_equation
 
-    def worth(self, group: Group) -> float:
+    def get_points(self, group: PropertyGroup) -> float:
         """The points of a group."""
-        return self.points.get(group, POINTS[group])
+        return self.points.get(group, DEFAULT_POINTS[group])
 
     @property
     def statement(self) -> str:
@@ -102,7 +104,9 @@ class Exercise:
         `hints.md` is a numbered list.
         """
         text = (self.folder / "hints.md").read_text(encoding="utf-8")
-        return tuple(textwrap.dedent(f"   {each}").strip() for each in NUMBERED.split(text)[1:])
+        return tuple(
+            textwrap.dedent(f"   {each}").strip() for each in LIST_ITEM_START.split(text)[1:]
+        )
 
     @property
     def solution(self) -> str:

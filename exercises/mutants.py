@@ -23,7 +23,7 @@ from typing import Any
 from exercises.exercise import Exercise
 from exercises.starter import BEGIN, END
 
-OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
+REPLACED_OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
     ast.Mult: ast.Div,
@@ -33,7 +33,7 @@ OPERATORS: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Pow: ast.Mult,
     ast.MatMult: ast.Mult,
 }
-COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+REPLACED_COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
     ast.Lt: ast.LtE,
@@ -43,7 +43,7 @@ COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
-BESIDE = (("queries", "keys", "values"), ("query", "key", "value"), ("q", "k", "v"))
+INTERCHANGEABLE_NAMES = (("queries", "keys", "values"), ("query", "key", "value"), ("q", "k", "v"))
 """Names with these words in them stand for one another."""
 
 
@@ -57,21 +57,21 @@ class Mutant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _Mutation:
     """Something to be put in the place of a node; None leaves it out."""
 
-    says: str
+    description: str
     node: ast.AST | None
 
 
-def mutants(exercise: Exercise) -> list[Mutant]:
+def generate_mutants(exercise: Exercise) -> list[Mutant]:
     """All mutants of a solution that are other code, in the order of the source."""
-    tree = _without_docstrings(ast.parse(exercise.solution))
+    tree = _strip_docstrings(ast.parse(exercise.solution))
     original = ast.unparse(tree)
     seen: Counter[str] = Counter()
     found: dict[str, Mutant] = {}
-    for place, says, change in _places(tree, _written(exercise.solution)):
-        source = _changed(tree, place, change)
+    for place, says, change in _iterate_mutations(tree, _find_student_lines(exercise.solution)):
+        source = _apply_mutation(tree, place, change)
         if source == original or source in found:
             continue
         seen[says] += 1
@@ -80,7 +80,7 @@ def mutants(exercise: Exercise) -> list[Mutant]:
     return list(found.values())
 
 
-def equivalents(exercise: Exercise) -> dict[str, str]:
+def load_equivalents(exercise: Exercise) -> dict[str, str]:
     """The mutants that nobody could tell from the solution by what is demanded, and why.
 
     Raises ValueError when `equivalents.toml` cannot be read, or names what is no mutant.
@@ -88,9 +88,9 @@ def equivalents(exercise: Exercise) -> dict[str, str]:
     path = exercise.folder / "equivalents.toml"
     if not path.exists():
         return {}
-    known = {mutant.name for mutant in mutants(exercise)}
+    known = {mutant.name for mutant in generate_mutants(exercise)}
     found: dict[str, str] = {}
-    for names, reason in _entries(path):
+    for names, reason in _read_entries(path):
         for name in names:
             if name not in known:
                 raise ValueError(f"{path}: no mutant is called {name!r}. Was the solution changed?")
@@ -100,7 +100,7 @@ def equivalents(exercise: Exercise) -> dict[str, str]:
     return found
 
 
-def _entries(path: Path) -> Iterator[tuple[list[str], str]]:
+def _read_entries(path: Path) -> Iterator[tuple[list[str], str]]:
     """Every entry's mutants and their reason."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -108,12 +108,12 @@ def _entries(path: Path) -> Iterator[tuple[list[str], str]]:
         raise ValueError(f"{path}: {error}. It must be TOML, in UTF-8.") from error
     match entries:
         case {"equivalent": list(listed), **others} if not others:
-            yield from (_entry(path, entry) for entry in listed)
+            yield from (_parse_entry(path, entry) for entry in listed)
         case _:
             raise ValueError(f"{path}: it must hold [[equivalent]] entries and nothing else.")
 
 
-def _entry(path: Path, entry: Any) -> tuple[list[str], str]:
+def _parse_entry(path: Path, entry: Any) -> tuple[list[str], str]:
     match entry:
         case {"mutants": [str(), *_] as names, "reason": str(reason), **others} if (
             not others and all(isinstance(name, str) for name in names) and reason.strip()
@@ -125,7 +125,7 @@ def _entry(path: Path, entry: Any) -> tuple[list[str], str]:
     )
 
 
-def _written(source: str) -> set[int]:
+def _find_student_lines(source: str) -> set[int]:
     """The numbers of the lines that the student writes."""
     numbers: set[int] = set()
     inside = False
@@ -136,7 +136,7 @@ def _written(source: str) -> set[int]:
     return numbers
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+def _strip_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module) and ast.get_docstring(
             node
@@ -147,21 +147,23 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 # ---------------------------------------------------------------------------------- places
 
-Place = tuple[tuple[str, int | None], ...]
+NodePath = tuple[tuple[str, int | None], ...]
 """A path from the root of the tree: fields, and indices in those that are lists."""
 
 
-def _places(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[Place, str, ast.AST | None]]:
+def _iterate_mutations(
+    tree: ast.Module, lines: Container[int]
+) -> Iterator[tuple[NodePath, str, ast.AST | None]]:
     """Every change at every place inside a function that begins on one of these lines."""
     for place, node, inside in _walk(tree, (), None):
         if inside is not None and getattr(node, "lineno", None) in lines:
-            for change in _changes(node):
-                yield place, f"{inside}: {change.says}", change.node
+            for change in _mutate_node(node):
+                yield place, f"{inside}: {change.description}", change.node
 
 
 def _walk(
-    node: ast.AST, place: Place, inside: str | None
-) -> Iterator[tuple[Place, ast.AST, str | None]]:
+    node: ast.AST, place: NodePath, inside: str | None
+) -> Iterator[tuple[NodePath, ast.AST, str | None]]:
     yield place, node, inside
     if isinstance(node, ast.FunctionDef):
         inside = node.name
@@ -178,7 +180,7 @@ def _walk(
                     yield from _walk(item, (*place, (field, index)), inside)
 
 
-def _changed(tree: ast.Module, place: Place, change: ast.AST | None) -> str:
+def _apply_mutation(tree: ast.Module, place: NodePath, change: ast.AST | None) -> str:
     """The source with what stands at a place replaced."""
     made = copy.deepcopy(tree)
     *before, (field, index) = place
@@ -196,103 +198,108 @@ def _changed(tree: ast.Module, place: Place, change: ast.AST | None) -> str:
 # --------------------------------------------------------------------------------- changes
 
 
-def _changes(node: ast.AST) -> Iterator[_Change]:
-    for kind, change in CHANGES.items():
+def _mutate_node(node: ast.AST) -> Iterator[_Mutation]:
+    for kind, change in MUTATION_OPERATORS.items():
         if isinstance(node, kind):
             yield from change(node)
 
 
-def _replaced(node: ast.AST, other: ast.AST) -> _Change:
-    return _Change(f"{ast.unparse(node)} -> {ast.unparse(other)}", other)
+def _make_replacement(node: ast.AST, other: ast.AST) -> _Mutation:
+    return _Mutation(f"{ast.unparse(node)} -> {ast.unparse(other)}", other)
 
 
-def _of_operation(node: ast.BinOp) -> Iterator[_Change]:
-    if type(node.op) in OPERATORS:
-        yield _replaced(node, ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right))
-    yield _replaced(node, node.left)
+def _mutate_operation(node: ast.BinOp) -> Iterator[_Mutation]:
+    if type(node.op) in REPLACED_OPERATORS:
+        yield _make_replacement(
+            node, ast.BinOp(node.left, REPLACED_OPERATORS[type(node.op)](), node.right)
+        )
+    yield _make_replacement(node, node.left)
     if isinstance(node.op, ast.MatMult | ast.Sub | ast.Div):
-        yield _replaced(node, ast.BinOp(node.right, node.op, node.left))
+        yield _make_replacement(node, ast.BinOp(node.right, node.op, node.left))
 
 
-def _of_comparison(node: ast.Compare) -> Iterator[_Change]:
-    if type(node.ops[0]) in COMPARISONS:
-        other = COMPARISONS[type(node.ops[0])]()
-        yield _replaced(node, ast.Compare(node.left, [other], node.comparators))
+def _mutate_comparison(node: ast.Compare) -> Iterator[_Mutation]:
+    if type(node.ops[0]) in REPLACED_COMPARISONS:
+        other = REPLACED_COMPARISONS[type(node.ops[0])]()
+        yield _make_replacement(node, ast.Compare(node.left, [other], node.comparators))
 
 
-def _of_constant(node: ast.Constant) -> Iterator[_Change]:
+def _mutate_constant(node: ast.Constant) -> Iterator[_Mutation]:
     value = node.value
     if isinstance(value, bool):
-        yield _replaced(node, ast.Constant(not value))
+        yield _make_replacement(node, ast.Constant(not value))
     elif isinstance(value, int):
-        yield from (_replaced(node, ast.Constant(value + step)) for step in (1, -1))
+        yield from (_make_replacement(node, ast.Constant(value + step)) for step in (1, -1))
     elif isinstance(value, float):
-        yield from (_replaced(node, ast.Constant(value * factor)) for factor in (2, 0.5))
+        yield from (_make_replacement(node, ast.Constant(value * factor)) for factor in (2, 0.5))
     elif value == "-inf":
-        yield from (_replaced(node, ast.Constant(other)) for other in ("inf", "0", "-1"))
+        yield from (_make_replacement(node, ast.Constant(other)) for other in ("inf", "0", "-1"))
 
 
-def _of_sign(node: ast.UnaryOp) -> Iterator[_Change]:
-    yield _replaced(node, node.operand)
+def _mutate_sign(node: ast.UnaryOp) -> Iterator[_Mutation]:
+    yield _make_replacement(node, node.operand)
 
 
-def _of_call(node: ast.Call) -> Iterator[_Change]:
-    is_method = isinstance(node.func, ast.Attribute) and not _is_a_module(node.func.value)
+def _mutate_call(node: ast.Call) -> Iterator[_Mutation]:
+    is_method = isinstance(node.func, ast.Attribute) and not _is_module(node.func.value)
     if is_method and isinstance(node.func, ast.Attribute):
-        yield _replaced(node, node.func.value)
+        yield _make_replacement(node, node.func.value)
     elif node.args:
-        yield _replaced(node, node.args[0])
+        yield _make_replacement(node, node.args[0])
     if len(node.args) >= 2 and not _is_symmetric(node):
         first, second, *rest = node.args
-        yield _replaced(node, ast.Call(node.func, [second, first, *rest], node.keywords))
+        yield _make_replacement(node, ast.Call(node.func, [second, first, *rest], node.keywords))
     for left_out in node.keywords:
         kept = [keyword for keyword in node.keywords if keyword is not left_out]
-        yield _replaced(node, ast.Call(node.func, node.args, kept))
+        yield _make_replacement(node, ast.Call(node.func, node.args, kept))
 
 
 def _is_symmetric(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr in ("transpose", "swapaxes")
 
 
-def _is_a_module(node: ast.expr) -> bool:
+def _is_module(node: ast.expr) -> bool:
     root = node
     while isinstance(root, ast.Attribute):
         root = root.value
     return isinstance(root, ast.Name) and root.id in ("torch", "nn", "F", "math", "self")
 
 
-def _of_name(node: ast.Name) -> Iterator[_Change]:
+def _mutate_name(node: ast.Name) -> Iterator[_Mutation]:
     if isinstance(node.ctx, ast.Load):
-        yield from (_replaced(node, ast.Name(other, node.ctx)) for other in _others(node.id))
+        yield from (
+            _make_replacement(node, ast.Name(other, node.ctx))
+            for other in _find_interchangeable(node.id)
+        )
 
 
-def _of_attribute(node: ast.Attribute) -> Iterator[_Change]:
+def _mutate_attribute(node: ast.Attribute) -> Iterator[_Mutation]:
     if isinstance(node.ctx, ast.Load):
-        others = _others(node.attr)
-        yield from (_replaced(node, ast.Attribute(node.value, o, node.ctx)) for o in others)
+        others = _find_interchangeable(node.attr)
+        yield from (_make_replacement(node, ast.Attribute(node.value, o, node.ctx)) for o in others)
 
 
-def _others(name: str) -> Iterator[str]:
+def _find_interchangeable(name: str) -> Iterator[str]:
     """The names that stand beside one: keys and values beside queries."""
-    for triple in BESIDE:
+    for triple in INTERCHANGEABLE_NAMES:
         for word in triple:
             if re.search(rf"(^|_){word}($|_)", name):
                 yield from (name.replace(word, other) for other in triple if other != word)
 
 
-def _of_statement(node: ast.stmt) -> Iterator[_Change]:
+def _mutate_statement(node: ast.stmt) -> Iterator[_Mutation]:
     simple = isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If)
     if simple and "super().__init__" not in ast.unparse(node):
-        yield _Change(f"without {ast.unparse(node).splitlines()[0]}", None)
+        yield _Mutation(f"without {ast.unparse(node).splitlines()[0]}", None)
 
 
-CHANGES: Mapping[type[ast.AST], Callable[..., Iterator[_Change]]] = {
-    ast.BinOp: _of_operation,
-    ast.Compare: _of_comparison,
-    ast.Constant: _of_constant,
-    ast.UnaryOp: _of_sign,
-    ast.Call: _of_call,
-    ast.Name: _of_name,
-    ast.Attribute: _of_attribute,
-    ast.stmt: _of_statement,
+MUTATION_OPERATORS: Mapping[type[ast.AST], Callable[..., Iterator[_Mutation]]] = {
+    ast.BinOp: _mutate_operation,
+    ast.Compare: _mutate_comparison,
+    ast.Constant: _mutate_constant,
+    ast.UnaryOp: _mutate_sign,
+    ast.Call: _mutate_call,
+    ast.Name: _mutate_name,
+    ast.Attribute: _mutate_attribute,
+    ast.stmt: _mutate_statement,
 }

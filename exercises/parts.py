@@ -1,8 +1,8 @@
 """Pieces that several contracts are made of."""
 
-from properties.contract import Argument, Slot, Trait
+from properties.contract import Argument, Capability, ParameterMapping
 
-T = Trait
+C = Capability
 
 D_IN = Argument("d_in", "d_in")
 D_OUT = Argument("d_out", "d_out")
@@ -16,32 +16,41 @@ N_HEAD = Argument("n_head", "heads")
 N_EMBD = Argument("n_embd", "d_out")
 
 MODULE = frozenset(
-    {T.MODULE, T.ATTENTION, T.TOKENS, T.PROJECTED, T.INITIALISED, T.STABLE, T.WIDTHS}
+    {C.MODULE, C.ATTENTION, C.TOKENS, C.PROJECTED, C.INITIALISED, C.STABLE, C.WIDTHS}
 )
 """A class that makes its own weights and attends."""
-CAUSAL = frozenset({T.CAUSAL, T.CONTEXT, T.BATCH})
+CAUSAL = frozenset({C.CAUSAL, C.CONTEXT, C.BATCH})
 """... to a batch of sequences, without looking ahead."""
-HEADS = frozenset({T.HEADS, T.OUTPUT_PROJECTION, T.OUTPUT_BIAS})
+HEADS = frozenset({C.HEADS, C.OUTPUT_PROJECTION, C.OUTPUT_BIAS})
 """... with several heads, mixed by an output layer."""
-OPTIONAL_BIAS = frozenset({T.BIAS, T.BIAS_OPTION})
+OPTIONAL_BIAS = frozenset({C.BIAS, C.BIAS_OPTION})
 
 
-def linear(prefix: str, letter: str) -> tuple[Slot, Slot]:
+def make_linear_mappings(prefix: str, letter: str) -> tuple[ParameterMapping, ParameterMapping]:
     """The weight and bias of one nn.Linear that makes queries, keys or values."""
-    return Slot(f"{prefix}.weight", (f"W_{letter}",)), Slot(f"{prefix}.bias", (f"b_{letter}",))
+    return ParameterMapping(f"{prefix}.weight", (f"W_{letter}",)), ParameterMapping(
+        f"{prefix}.bias", (f"b_{letter}",)
+    )
 
 
-def linears(query: str, key: str, value: str) -> tuple[Slot, ...]:
+def make_qkv_mappings(query: str, key: str, value: str) -> tuple[ParameterMapping, ...]:
     """Three separate nn.Linear."""
-    return (*linear(query, "q"), *linear(key, "k"), *linear(value, "v"))
+    return (
+        *make_linear_mappings(query, "q"),
+        *make_linear_mappings(key, "k"),
+        *make_linear_mappings(value, "v"),
+    )
 
 
-QKV = linears("W_query", "W_key", "W_value")
-OUT_PROJ = (Slot("out_proj.weight", ("W_o",)), Slot("out_proj.bias", ("b_o",)))
+QKV = make_qkv_mappings("W_query", "W_key", "W_value")
+OUT_PROJ = (
+    ParameterMapping("out_proj.weight", ("W_o",)),
+    ParameterMapping("out_proj.bias", ("b_o",)),
+)
 FUSED = (
-    Slot("c_attn.weight", ("W_q", "W_k", "W_v")),
-    Slot("c_attn.bias", ("b_q", "b_k", "b_v")),
-    Slot("c_proj.weight", ("W_o",)),
-    Slot("c_proj.bias", ("b_o",)),
+    ParameterMapping("c_attn.weight", ("W_q", "W_k", "W_v")),
+    ParameterMapping("c_attn.bias", ("b_q", "b_k", "b_v")),
+    ParameterMapping("c_proj.weight", ("W_o",)),
+    ParameterMapping("c_proj.bias", ("b_o",)),
 )
 """Queries, keys and values from one layer, in this order; and the output layer."""

@@ -21,9 +21,9 @@ from exercises.exercise import Exercise
 
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 CODE, MARKDOWN = "# %%", "# %% [markdown]"
-TO_WRITE = "...  # your code here"
+PLACEHOLDER = "...  # your code here"
 
-CHECKING = """\
+CHECK_TEMPLATE = """\
 ## Check
 
 Run the next cell as often as you like: it checks what is defined above, as you have it now. What
@@ -31,7 +31,7 @@ you hand in is the file. To check that, save it and run, in a terminal:
 
     headcheck check {slug}.ipynb"""
 
-CONTENTS = """\
+CONTENTS_TEMPLATE = """\
 # Attention by hand
 
 Every exercise builds on those before it. Begin with the first, and go on when its check passes.
@@ -47,12 +47,12 @@ open the next.
 In a terminal, `headcheck check FILE` checks a saved file, `headcheck show SLUG` prints a statement,
 and `headcheck hint SLUG` a hint. `headcheck list` names the exercises."""
 
-Form = Literal["ipynb", "py", "both"]
+StarterForm = Literal["ipynb", "py", "both"]
 """A notebook, a module, or one of each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class StarterCell:
     """A piece of the source between two markers, line by line."""
 
     marker: str
@@ -63,10 +63,10 @@ class Cell:
         """What a notebook shows of it."""
         if self.marker == CODE:
             return "\n".join(self.lines).strip("\n")
-        return "\n".join(_uncommented(line) for line in self.lines).strip("\n")
+        return "\n".join(_uncomment(line) for line in self.lines).strip("\n")
 
 
-def module(exercise: Exercise) -> str:
+def render_module(exercise: Exercise) -> str:
     """The starter as the text of a Python module.
 
     Raises ValueError when the markers in `solution.py` are not as they should be.
@@ -78,28 +78,28 @@ def module(exercise: Exercise) -> str:
         f"When you are stuck:  headcheck hint {exercise.slug}\n"
         '"""\n'
     )
-    body = "\n".join("\n".join((cell.marker, *cell.lines)) for cell in _cells(exercise))
+    body = "\n".join("\n".join((cell.marker, *cell.lines)) for cell in _split_cells(exercise))
     return f"{head}\n{body.rstrip()}\n"
 
 
-def notebook(exercise: Exercise) -> str:
+def render_notebook(exercise: Exercise) -> str:
     """The starter as the text of a notebook, nbformat 4.5.
 
     The statement, the cells, the hints, each folded up, and a cell that checks what was written.
     Raises ValueError when the markers in `solution.py` are not as they should be.
     """
-    return _notebook_of(
+    return _build_notebook(
         [
             v4.new_markdown_cell(exercise.statement.strip()),
-            *(_notebook_cell(cell) for cell in _cells(exercise)),
-            v4.new_markdown_cell(_folded(exercise.hints)),
-            v4.new_markdown_cell(CHECKING.format(slug=exercise.slug)),
+            *(_to_notebook_cell(cell) for cell in _split_cells(exercise)),
+            v4.new_markdown_cell(_fold_hints(exercise.hints)),
+            v4.new_markdown_cell(CHECK_TEMPLATE.format(slug=exercise.slug)),
             v4.new_code_cell(f"from grader import check\n\ncheck({exercise.contract.name})"),
         ]
     )
 
 
-def _notebook_of(cells: list[NotebookNode]) -> str:
+def _build_notebook(cells: list[NotebookNode]) -> str:
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # nbformat's own are random
     made = v4.new_notebook(
@@ -112,7 +112,7 @@ def _notebook_of(cells: list[NotebookNode]) -> str:
     return f"{v4.writes(made)}\n"
 
 
-def _folded(hints: Sequence[str]) -> str:
+def _fold_hints(hints: Sequence[str]) -> str:
     """Hints to be opened one by one; the blank lines let their Markdown be read as such."""
     each = (
         f"<details>\n<summary>Hint {number}</summary>\n\n{hint}\n\n</details>"
@@ -121,55 +121,57 @@ def _folded(hints: Sequence[str]) -> str:
     return "\n\n".join(("## Hints", *each))
 
 
-def contents(exercises: Sequence[Exercise], *, form: Form) -> str:
+def render_contents(exercises: Sequence[Exercise], *, form: StarterForm) -> str:
     """The series in teaching order, as Markdown with a link to every file of this form."""
-    endings = [ending for ending in MAKERS if form in (ending, "both")]
+    endings = [ending for ending in RENDERERS if form in (ending, "both")]
     rows = "\n".join(
-        f"| {number} | {_links(exercise, endings)} | `{exercise.contract.name}` |"
+        f"| {number} | {_render_links(exercise, endings)} | `{exercise.contract.name}` |"
         for number, exercise in enumerate(exercises, 1)
     )
-    return CONTENTS.format(rows=rows)
+    return CONTENTS_TEMPLATE.format(rows=rows)
 
 
-def _links(exercise: Exercise, endings: Sequence[str]) -> str:
+def _render_links(exercise: Exercise, endings: Sequence[str]) -> str:
     first, *others = (f"{exercise.slug}.{ending}" for ending in endings)
     also = "".join(f" ([{other}]({other}))" for other in others)
     return f"[{exercise.title}]({first}){also}"
 
 
-def write(exercise: Exercise, directory: Path, *, form: Form) -> list[Path]:
+def write_starter(exercise: Exercise, directory: Path, *, form: StarterForm) -> list[Path]:
     """Write the starter, or both, into a directory, which is made if it is missing.
 
     Raises FileExistsError, and writes nothing, where a file of that name is already: it may be
     somebody's answer.
     """
-    return _written(_starters(exercise, directory, form), directory)
+    return _write_files(_render_starters(exercise, directory, form), directory)
 
 
-def write_all(exercises: Sequence[Exercise], directory: Path, *, form: Form) -> list[Path]:
+def write_starters(
+    exercises: Sequence[Exercise], directory: Path, *, form: StarterForm
+) -> list[Path]:
     """Write the starters of a series and a table of contents, in this order, contents first.
 
     Raises FileExistsError, and writes nothing, where one of the files is there already.
     """
-    listed = contents(exercises, form=form)
+    listed = render_contents(exercises, form=form)
     if form == "py":
         wanted = {directory / "contents.md": listed}
     else:
-        wanted = {directory / "contents.ipynb": _notebook_of([v4.new_markdown_cell(listed)])}
+        wanted = {directory / "contents.ipynb": _build_notebook([v4.new_markdown_cell(listed)])}
     for exercise in exercises:
-        wanted |= _starters(exercise, directory, form)
-    return _written(wanted, directory)
+        wanted |= _render_starters(exercise, directory, form)
+    return _write_files(wanted, directory)
 
 
-def _starters(exercise: Exercise, directory: Path, form: Form) -> dict[Path, str]:
+def _render_starters(exercise: Exercise, directory: Path, form: StarterForm) -> dict[Path, str]:
     return {
         directory / f"{exercise.slug}.{ending}": make(exercise)
-        for ending, make in MAKERS.items()
+        for ending, make in RENDERERS.items()
         if form in (ending, "both")
     }
 
 
-def _written(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
+def _write_files(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
     for path in wanted:
         if path.exists():
             raise FileExistsError(
@@ -190,34 +192,34 @@ def _written(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
     return list(wanted)
 
 
-MAKERS: Mapping[str, Callable[[Exercise], str]] = {"ipynb": notebook, "py": module}
+RENDERERS: Mapping[str, Callable[[Exercise], str]] = {"ipynb": render_notebook, "py": render_module}
 """what makes the starter that has this ending"""
 
 
-def _cells(exercise: Exercise) -> list[Cell]:
+def _split_cells(exercise: Exercise) -> list[StarterCell]:
     """The cells that have something in them, without the solution and without the title."""
     found: list[tuple[str, list[str]]] = [(CODE, [])]
-    for line in _stripped(exercise):
+    for line in _strip_solution(exercise):
         if line in (CODE, MARKDOWN):
             found.append((line, []))
         else:
             found[-1][1].append(line)
-    cells = (Cell(marker, tuple(_untitled(lines))) for marker, lines in found)
+    cells = (StarterCell(marker, tuple(_strip_title(lines))) for marker, lines in found)
     return [cell for cell in cells if cell.text]
 
 
-def _untitled(lines: list[str]) -> list[str]:
+def _strip_title(lines: list[str]) -> list[str]:
     """Without a title: the statement has it, and so has the module's docstring."""
-    if not (lines and _uncommented(lines[0]).startswith("# ")):
+    if not (lines and _uncomment(lines[0]).startswith("# ")):
         return lines
-    return list(dropwhile(lambda line: not _uncommented(line), lines[1:]))
+    return list(dropwhile(lambda line: not _uncomment(line), lines[1:]))
 
 
-def _uncommented(line: str) -> str:
+def _uncomment(line: str) -> str:
     return line.removeprefix("#").removeprefix(" ")
 
 
-def _notebook_cell(cell: Cell) -> NotebookNode:
+def _to_notebook_cell(cell: StarterCell) -> NotebookNode:
     made: NotebookNode
     if cell.marker == MARKDOWN:
         made = v4.new_markdown_cell(cell.text)
@@ -226,7 +228,7 @@ def _notebook_cell(cell: Cell) -> NotebookNode:
     return made
 
 
-def _stripped(exercise: Exercise) -> Iterator[str]:
+def _strip_solution(exercise: Exercise) -> Iterator[str]:
     """The source's lines, with every region that the student writes replaced by one line."""
     path = exercise.folder / "solution.py"
     opened: int | None = None
@@ -240,7 +242,7 @@ def _stripped(exercise: Exercise) -> Iterator[str]:
                     f"end that one first, with `{END}`"
                 )
             opened, regions = number, regions + 1
-            yield line.replace(BEGIN, TO_WRITE)
+            yield line.replace(BEGIN, PLACEHOLDER)
         elif marker == END:
             if opened is None:
                 raise ValueError(f"{path}, line {number}: `{END}` without a `{BEGIN}` before it")

@@ -3,11 +3,11 @@
 import traceback
 from pathlib import Path
 
-KIND = "fault"
+ERROR_KIND = "fault"
 """of the error in a record"""
 
 
-def told(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """What happened, with the place for whoever mends it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"

@@ -13,7 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 ADVICE = {
     errno.ENOSPC: "free some space, or choose another place",
     errno.EDQUOT: "free some space, or choose another place",
@@ -27,41 +27,41 @@ ADVICE = {
     errno.EISDIR: "a folder is where a file should be; choose another place",
 }
 """what to do about what the system says"""
-TRIAL = 1 << 16
+PROBE_SIZE = 1 << 16
 """so many bytes must fit at least where something is going to be written"""
 
 
-class NotWritten(Exception):
+class WriteError(Exception):
     """Something could not be written; the message says where, why, and what to do."""
 
 
-def not_written(place: Path | str, error: OSError) -> NotWritten:
+def make_write_error(place: Path | str, error: OSError) -> WriteError:
     """The error to raise where the system did not let a place be written."""
     advice = ADVICE.get(error.errno or 0, "choose another place")
-    return NotWritten(f"{place}: cannot be written: {error.strerror or error}; {advice}")
+    return WriteError(f"{place}: cannot be written: {error.strerror or error}; {advice}")
 
 
-def said(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """What the system says about a file, and what to do; its number means nothing to anybody."""
     if error.errno is None or error.strerror is None:
         return str(error)
-    if error.errno in FULL and error.filename is None:
+    if error.errno in NO_SPACE_ERRNOS and error.filename is None:
         folder = tempfile.gettempdir()
         return f"{error.strerror}, likely in {folder}: free some, or set TMPDIR to another folder"
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    advice = f"; {ADVICE[error.errno]}" if error.errno in FULL else ""
+    advice = f"; {ADVICE[error.errno]}" if error.errno in NO_SPACE_ERRNOS else ""
     return f"{where}{error.strerror}{advice}"
 
 
-def ready(folder: Path) -> None:
+def ensure_writable(folder: Path) -> None:
     """Make a folder, and see that something can be written into it. Raises NotWritten."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as trial:
-            _write_all(trial.fileno(), bytes(TRIAL))
+            _write_all(trial.fileno(), bytes(PROBE_SIZE))
             os.fsync(trial.fileno())  # some systems find out no earlier that there is no room
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise make_write_error(folder, error) from None
 
 
 def write(path: Path, data: bytes) -> None:
@@ -73,7 +73,7 @@ def write(path: Path, data: bytes) -> None:
             return
         _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
-        raise not_written(path, error) from None
+        raise make_write_error(path, error) from None
 
 
 def _replace(path: Path, data: bytes) -> None:

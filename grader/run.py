@@ -18,53 +18,53 @@ from rich.progress import (
 from rich.text import Text
 
 from grader import files, terminal
-from grader.files import NotWritten
+from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
 from grader.grading.grade import Settings
-from grader.grading.precompile import compiling
-from grader.grading.worker_pool import Elsewhere, Graded, Place, sandbox
+from grader.grading.precompile import precompile_plans
+from grader.grading.worker_pool import GradedSubmission, RemoteGrader, Sandbox, create_sandbox
 from grader.reading import submission
-from grader.reading.notebook_lines import line_in_file
-from grader.reading.submission import NotFound, Submission, Unopened
+from grader.reading.notebook_lines import find_file_line
+from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
 from grader.report import points, render
-from grader.report.feedback import Feedback, told
+from grader.report.feedback import Feedback, redact_report
 from grader.report.records import (
     ErrorRecord,
     Report,
     SubmissionRecord,
-    exit_code,
-    report_of,
+    build_report,
+    compute_exit_code,
     to_json,
 )
-from grader.report.render.sanitise import plain_json
+from grader.report.render.sanitise import escape_json
 from grader.sandbox.grader_side.launch import Zygote
-from grader.sandbox.isolation import Rung
+from grader.sandbox.isolation import IsolationLevel
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
-from grader.watch import saved, stamp
+from grader.watch import read_stamp, wait_for_saves
 
 __all__ = [
-    "examined",
-    "exit_code",
-    "grade",
-    "hinted",
-    "judged",
-    "put",
-    "rendered",
-    "sandbox",
-    "settings",
-    "show",
-    "shown",
-    "watched",
-    "write",
+    "compute_exit_code",
+    "create_sandbox",
+    "describe_exercise",
+    "examine_machine",
+    "format_hint",
+    "grade_paths",
+    "grade_with_progress",
+    "make_settings",
+    "render_report",
+    "save_report",
+    "show_report",
+    "watch_file",
+    "write_report",
 ]
 
 
-class NoDevice(Exception):
+class DeviceUnavailable(Exception):
     """A device that is not there; the message says why."""
 
 
-def settings(
+def make_settings(
     exercise: str | None,
     points_file: Path | None,
     *,
@@ -78,15 +78,15 @@ def settings(
 
     Raises NoTarget, BadPoints, NoDevice.
     """
-    if devices.NAME.fullmatch(device) is None:
-        raise NoDevice(f"{device}: no device; there are cpu, cuda, cuda:N and mps")
-    why_not = devices.unavailable(device)
+    if devices.DEVICE_PATTERN.fullmatch(device) is None:
+        raise DeviceUnavailable(f"{device}: no device; there are cpu, cuda, cuda:N and mps")
+    why_not = devices.explain_unavailable(device)
     if why_not is not None:
-        raise NoDevice(f"{device}: {why_not}")
+        raise DeviceUnavailable(f"{device}: {why_not}")
     return Settings(
-        exercise=None if exercise is None else infer.by_slug(exercise),
-        insisted=limits or {},
-        points=None if points_file is None else points.read(points_file),
+        exercise=None if exercise is None else infer.find_exercise(exercise),
+        limit_overrides=limits or {},
+        points=None if points_file is None else points.load_points(points_file),
         seed=seed or Seed(),
         device=device,
         by_hand=by_hand,
@@ -94,7 +94,7 @@ def settings(
     )
 
 
-def grade(
+def grade_paths(
     paths: Sequence[str],
     chosen: Settings,
     *,
@@ -106,27 +106,27 @@ def grade(
     Submissions that are not trusted are graded only where they can be confined; SandboxError else.
     A path that leads nowhere beside others that do is reported, and the others are graded.
     """
-    found, missing = _found(paths)
-    records = [_missing(path, problem) for path, problem in missing]
-    place = sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
-    with compiling(found, chosen), place as server:
-        for _, graded in judged(server, found, chosen):
+    found, missing = _collect_submissions(paths)
+    records = [_record_missing(path, problem) for path, problem in missing]
+    place = create_sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
+    with precompile_plans(found, chosen), place as server:
+        for _, graded in grade_with_progress(server, found, chosen):
             records.extend(graded)
-    return report_of(records, server.rung, chosen.seed)
+    return build_report(records, server.isolation_level, chosen.seed)
 
 
-def judged(
-    place: Place | Elsewhere, found: Sequence[Submission], chosen: Settings
-) -> Iterator[Graded]:
+def grade_with_progress(
+    place: Sandbox | RemoteGrader, found: Sequence[Submission], chosen: Settings
+) -> Iterator[GradedSubmission]:
     """Every file with its records, in order, as soon as it is judged."""
-    with _progress() as progress:
+    with _make_progress() as progress:
         task = progress.add_task("grading", total=len(found))
-        for handed_in, records in worker_pool.judged(place, found, chosen):
-            progress.update(task, description=handed_in.shown[-40:], advance=1)
+        for handed_in, records in worker_pool.grade_all(place, found, chosen):
+            progress.update(task, description=handed_in.display_path[-40:], advance=1)
             yield handed_in, records
 
 
-def watched(
+def watch_file(
     path: str,
     chosen: Settings,
     form: str,
@@ -143,19 +143,25 @@ def watched(
     where nothing was checked.
     """
     if Path(path).is_dir():
-        raise NotFound(f"{path}: a folder cannot be watched; name one file")
-    [handed_in] = submission.find([path])
+        raise SubmissionNotFound(f"{path}: a folder cannot be watched; name one file")
+    [handed_in] = submission.find_submissions([path])
     code = None
     try:
-        with sandbox(trusted=trusted, device=chosen.device, ahead=ahead) as server:
-            for _ in saved(handed_in.path):
-                records = [r for _, found in judged(server, [handed_in], chosen) for r in found]
-                if stamp(handed_in.path) is None:
+        with create_sandbox(trusted=trusted, device=chosen.device, ahead=ahead) as server:
+            for _ in wait_for_saves(handed_in.path):
+                records = [
+                    r
+                    for _, found in grade_with_progress(server, [handed_in], chosen)
+                    for r in found
+                ]
+                if read_stamp(handed_in.path) is None:
                     continue  # it was taken away in the middle, and will be back
-                report = told(report_of(records, server.rung, chosen.seed), telling)
+                report = redact_report(
+                    build_report(records, server.isolation_level, chosen.seed), telling
+                )
                 _show_next(report, form, first=code is None)
-                code = exit_code(report)
-                if terminal.unread():
+                code = compute_exit_code(report)
+                if terminal.is_reader_gone():
                     break
                 click.echo("watching: save it to check it again, Ctrl-C ends", err=True)
     except KeyboardInterrupt:
@@ -172,23 +178,25 @@ def _show_next(report: Report, form: str, *, first: bool) -> None:
         console.clear()
     elif not first and form != "json":
         click.echo()
-    show(report, form)
+    show_report(report, form)
 
 
-def _found(paths: Sequence[str]) -> tuple[list[Submission], list[tuple[str, NotFound]]]:
+def _collect_submissions(
+    paths: Sequence[str],
+) -> tuple[list[Submission], list[tuple[str, SubmissionNotFound]]]:
     found: list[Submission] = []
-    missing: list[tuple[str, NotFound]] = []
+    missing: list[tuple[str, SubmissionNotFound]] = []
     for path in paths:
         try:
-            found.extend(submission.find([path]))
-        except NotFound as problem:
+            found.extend(submission.find_submissions([path]))
+        except SubmissionNotFound as problem:
             missing.append((path, problem))
     if not found:
         raise missing[0][1]
     return list(dict.fromkeys(found)), missing
 
 
-def _missing(path: str, problem: NotFound) -> SubmissionRecord:
+def _record_missing(path: str, problem: SubmissionNotFound) -> SubmissionRecord:
     return SubmissionRecord(
         file=path,
         student=Path(path).stem,
@@ -202,21 +210,21 @@ def _missing(path: str, problem: NotFound) -> SubmissionRecord:
     )
 
 
-class Rate(ProgressColumn):
+class RateColumn(ProgressColumn):
     """How many are judged in a second."""
 
     def render(self, task: Task) -> Text:
         return Text("" if task.speed is None else f"{task.speed:.1f}/s")
 
 
-def _progress() -> Progress:
+def _make_progress() -> Progress:
     """A bar on standard error, for people only."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        Rate(),
+        RateColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
@@ -224,30 +232,30 @@ def _progress() -> Progress:
     )
 
 
-def rendered(report: Report, form: str) -> str:
+def render_report(report: Report, form: str) -> str:
     """The report as text, JSON, one HTML page or commands of a GitHub workflow."""
     match form:
         case "json":
-            return plain_json(to_json(report))
+            return escape_json(to_json(report))
         case "html":
-            return render.html.whole(report)
+            return render.html.render_all(report)
         case "github":
-            return render.github.render(report, _line_in_file)
+            return render.github.render(report, _find_file_line)
         case _:
             return render.text.render(report)
 
 
-def _line_in_file(record: SubmissionRecord, cell: int, line: int) -> int | None:
+def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | None:
     """The line of a notebook's file that holds a line of a cell, if the file is still there."""
     limit = Limits().source
     try:
-        [handed_in] = submission.find([record.file])
-        return line_in_file(submission.read(handed_in, limit), cell, line)
-    except (NotFound, Unopened, ValueError):
+        [handed_in] = submission.find_submissions([record.file])
+        return find_file_line(submission.read_submission(handed_in, limit), cell, line)
+    except (SubmissionNotFound, UnreadableSubmission, ValueError):
         return None
 
 
-def show(report: Report, form: str) -> None:
+def show_report(report: Report, form: str) -> None:
     """Write the report to standard output, in colour if that is a terminal."""
     console = Console()
     if form == "text" and console.is_terminal:
@@ -255,49 +263,49 @@ def show(report: Report, form: str) -> None:
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
         encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
-        click.echo(rendered(report, form).encode(encoding, "replace"), nl=False)
+        click.echo(render_report(report, form).encode(encoding, "replace"), nl=False)
 
 
-def write(report: Report, out: Path) -> Path:
+def write_report(report: Report, out: Path) -> Path:
     """Write report.json, index.html and a page for every submission; where the index is.
 
     Raises NotWritten.
     """
     out.mkdir(parents=True, exist_ok=True)
-    files.write(out / "report.json", plain_json(to_json(report)).encode())
+    files.write(out / "report.json", escape_json(to_json(report)).encode())
     for i, record in enumerate(report.submissions):
-        page = out / render.html.page_name(record, i)
-        files.write(page, render.html.page(record, report).encode())
+        page = out / render.html.make_page_name(record, i)
+        files.write(page, render.html.render_page(record, report).encode())
     index = out / "index.html"
-    files.write(index, render.html.index(report).encode())
+    files.write(index, render.html.render_index(report).encode())
     return index
 
 
-def put(report: Report, out: Path) -> str:
+def save_report(report: Report, out: Path) -> str:
     """Write a report into a folder, and say where it is; why not, if that does not work."""
     try:
-        index = write(report, out)
-    except NotWritten as problem:
+        index = write_report(report, out)
+    except WriteError as problem:
         return str(problem)
     click.echo(f"report: {index}", err=True)
     return ""
 
 
-def examined() -> tuple[str, bool]:
+def examine_machine() -> tuple[str, bool]:
     """What this machine offers to confine submissions, and whether it suffices; tried out."""
-    with sandbox(trusted=True) as place:
-        child = place.child(Limits())
+    with create_sandbox(trusted=True) as place:
+        child = place.start_child(Limits())
         child.request("drop", {"handles": []})
         child.close()
-        return described(place.rung), place.rung.confines
+        return describe_isolation(place.isolation_level), place.isolation_level.is_confining
 
 
-def described(rung: Rung) -> str:
+def describe_isolation(rung: IsolationLevel) -> str:
     """A rung for people: what holds, what is missing, and how to get it."""
     layers = ", ".join(rung.layers) or "nothing"
     lines = [f"rung {rung.name}: {layers}", "", "A submission"]
-    lines += [f"  - {each}" for each in rung.holds] or ["  - is not confined in any way"]
-    if not rung.confines:
+    lines += [f"  - {each}" for each in rung.guarantees] or ["  - is not confined in any way"]
+    if not rung.is_confining:
         lines += ["", "This is not enough for code of strangers: only --trusted runs it here."]
     if rung.missing:
         lines += ["", "Missing"]
@@ -306,25 +314,27 @@ def described(rung: Rung) -> str:
     return "\n".join(lines) + "\n"
 
 
-def hinted(slug: str, number: int) -> str:
+def format_hint(slug: str, number: int) -> str:
     """One of an exercise's hints, counted from 1, and how to get the next. Raises NoTarget."""
-    hints = infer.by_slug(slug).hints
+    hints = infer.find_exercise(slug).hints
     if not 1 <= number <= len(hints):
-        raise infer.NoTarget(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
+        raise infer.TargetNotFound(
+            f"{slug} has {len(hints)} hints, counted from 1; no hint {number}"
+        )
     last = number == len(hints)
     more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
     return f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n"
 
 
-def shown(slug: str) -> str:
+def describe_exercise(slug: str) -> str:
     """What an exercise asks, and what its groups of claims are worth. Raises NoTarget."""
-    exercise = infer.by_slug(slug)
+    exercise = infer.find_exercise(slug)
     groups: dict[str, list[str]] = {}
     for wanted in exercise.properties:
         groups.setdefault(wanted.group.value, []).append(wanted.claim)
     lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
     for group in dict.fromkeys(p.group for p in exercise.properties):
-        lines.append(f"{group.value}: {exercise.worth(group):g} points")
+        lines.append(f"{group.value}: {exercise.get_points(group):g} points")
         lines += [f"  - {claim}" for claim in groups[group.value]]
     lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"

@@ -8,13 +8,13 @@ import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 
-from properties.cases.case_set import PUBLIC
+from properties.cases.case_set import PUBLIC_SEED
 
-HIGHEST = 2**63 - 1
+MAX_SEED = 2**63 - 1
 """the largest number that every format of ours carries"""
 
 
-class Kind(StrEnum):
+class SeedKind(StrEnum):
     """Who knows a seed."""
 
     PUBLIC = "public"
@@ -26,20 +26,20 @@ class Kind(StrEnum):
 class Seed:
     """A number, and who knows it."""
 
-    value: int = PUBLIC
-    kind: Kind = Kind.PUBLIC
+    value: int = PUBLIC_SEED
+    kind: SeedKind = SeedKind.PUBLIC
 
 
-def given(value: int) -> Seed:
+def make_seed(value: int) -> Seed:
     """The seed of somebody who names one, which may be the public one."""
-    return Seed(value, Kind.PUBLIC if value == PUBLIC else Kind.GIVEN)
+    return Seed(value, SeedKind.PUBLIC if value == PUBLIC_SEED else SeedKind.GIVEN)
 
 
-def secret() -> Seed:
+def draw_secret_seed() -> Seed:
     """A seed that nobody knows."""
-    return Seed(1 + secrets.randbelow(HIGHEST), Kind.SECRET)
+    return Seed(1 + secrets.randbelow(MAX_SEED), SeedKind.SECRET)
 
 
-def for_grading(value: int | None) -> Seed:
+def choose_grading_seed(value: int | None) -> Seed:
     """The seed of a graded run: a secret one if nobody names any."""
-    return secret() if value is None else given(value)
+    return draw_secret_seed() if value is None else make_seed(value)

@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from grader.files import not_written
+from grader.files import make_write_error
 
 
 class Stream(io.BufferedWriter):
     """A standard stream that goes on into nothing when its descriptor takes no more."""
 
-    unread = False
+    is_reader_gone = False
     """whether whoever read it has gone"""
 
     def write(self, data: Any) -> int:
@@ -45,32 +45,32 @@ class Stream(io.BufferedWriter):
     def _give_up(self, error: OSError) -> None:
         if isinstance(error, BlockingIOError):
             raise error
-        self.unread = isinstance(error, BrokenPipeError)
+        self.is_reader_gone = isinstance(error, BrokenPipeError)
         with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - no path, but a device
             os.dup2(nothing.fileno(), self.fileno())
         super().flush()  # what waits must not be tried again at the end
-        self.tell_of(error)
+        self.report_error(error)
 
-    def tell_of(self, error: OSError) -> None:
+    def report_error(self, error: OSError) -> None:
         """Nothing to be told, and nobody who could be."""
 
 
 class Stdout(Stream):
     """Standard output. Raises NotWritten once where it takes nothing, unless nobody reads it."""
 
-    def tell_of(self, error: OSError) -> None:
+    def report_error(self, error: OSError) -> None:
         """Raises NotWritten."""
-        if not self.unread:
-            raise not_written("standard output", error) from None
+        if not self.is_reader_gone:
+            raise make_write_error("standard output", error) from None
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def guard_streams() -> Iterator[None]:
     """Let this process write to its standard streams, whatever they are, within the context."""
-    open_closed()
+    open_closed_streams()
     before = sys.stdout, sys.stderr
-    sys.stdout = _wrapped(before[0], 1, Stdout)
-    sys.stderr = _wrapped(before[1], 2, Stream)
+    sys.stdout = _wrap_stream(before[0], 1, Stdout)
+    sys.stderr = _wrap_stream(before[1], 2, Stream)
     try:
         yield
     finally:
@@ -80,13 +80,13 @@ def guarded() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def unread() -> bool:
+def is_reader_gone() -> bool:
     """Whether whoever read standard output has gone."""
     buffer = getattr(sys.stdout, "buffer", None)
-    return isinstance(buffer, Stdout) and buffer.unread
+    return isinstance(buffer, Stdout) and buffer.is_reader_gone
 
 
-def open_closed() -> None:
+def open_closed_streams() -> None:
     """Open on nothing whichever of the standard streams is closed, here and in what is started."""
     for fd in range(3):
         try:
@@ -96,7 +96,7 @@ def open_closed() -> None:
             os.set_inheritable(opened, True)
 
 
-def _wrapped(stream: TextIO | None, fd: int, kind: type[Stream]) -> TextIO:
+def _wrap_stream(stream: TextIO | None, fd: int, kind: type[Stream]) -> TextIO:
     """The same stream, of this kind; what has no descriptor of its own as it is."""
     if stream is not None:
         if isinstance(stream, io.TextIOWrapper):

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-EVERY_S = 0.2
-Stamp = tuple[int, int, int]
+POLL_INTERVAL_S = 0.2
+FileStamp = tuple[int, int, int]
 
 
-def stamp(path: Path) -> Stamp | None:
+def read_stamp(path: Path) -> FileStamp | None:
     """What changes when a file is saved; None where there is no file."""
     try:
         found = path.stat()
@@ -23,15 +23,15 @@ def stamp(path: Path) -> Stamp | None:
     return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
-def saved(path: Path, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def wait_for_saves(path: Path, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
     """Once for the file as it is, then once whenever it has been saved; never ends."""
-    taken: Stamp | None = None
-    before = stamp(path)
+    taken: FileStamp | None = None
+    before = read_stamp(path)
     while True:
-        now = stamp(path)
+        now = read_stamp(path)
         if now is not None and now == before and now != taken:
             taken = now
             yield
         else:
-            wait(EVERY_S)
+            wait(POLL_INTERVAL_S)
         before = now

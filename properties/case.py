@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 
-class Content(StrEnum):
+class InputContent(StrEnum):
     """What the tokens of the input are like."""
 
     NORMAL = "normal"
@@ -17,7 +17,7 @@ class Content(StrEnum):
     OUTLIER = "an outlier token"
 
 
-class Memory(StrEnum):
+class MemoryLayout(StrEnum):
     """How the input lies in memory; its values do not depend on it."""
 
     CONTIGUOUS = "contiguous"
@@ -62,8 +62,8 @@ class Case:
     bias: bool = False
     dropout: float = 0.0
     sharpness: int = 1
-    content: Content = Content.NORMAL
-    memory: Memory = Memory.CONTIGUOUS
+    content: InputContent = InputContent.NORMAL
+    memory: MemoryLayout = MemoryLayout.CONTIGUOUS
     mask_form: MaskForm = MaskForm.NONE
     mask_type: MaskType = MaskType.BOOL
     dtype: str = "float64"
@@ -93,8 +93,8 @@ class Case:
             for text, shown in (
                 ("bias", self.bias),
                 (f"dropout={self.dropout:g}", self.dropout),
-                (self.content.value, self.content is not Content.NORMAL),
-                (f"{self.memory.value} input", self.memory is not Memory.CONTIGUOUS),
+                (self.content.value, self.content is not InputContent.NORMAL),
+                (f"{self.memory.value} input", self.memory is not MemoryLayout.CONTIGUOUS),
                 (f"{self.mask_type} mask {self.mask_form}", self.mask_form is not MaskForm.NONE),
             )
             if shown

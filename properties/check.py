@@ -6,112 +6,126 @@ from typing import TypeVar
 
 from properties import support
 from properties.case import Case
-from properties.cases.case_transforms import prepared
-from properties.cases.small_cases import few_smaller, rungs
-from properties.harness.harness import Bench, Trial
+from properties.cases.case_transforms import transform_cases
+from properties.cases.small_cases import enumerate_smaller, list_starting_cases
+from properties.harness.harness import CaseContext, Harness
 from properties.property import Property, Verdict
-from properties.violation import Kind, Status, SubmissionFailed, Violation
+from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
-FEW = 60
+EXHAUSTIVE_LIMIT = 60
 """So many cases are sooner tried one after the other than searched."""
-SEARCHED = 800
+SEARCH_BUDGET = 800
 """So many cases are tried in all searches on one subject; no known wrong answer needs 700."""
 Error = TypeVar("Error", bound=Exception)
 
 
-def check(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
+def check_property(wanted: Property, bench: Harness, cases: Sequence[Case]) -> Verdict:
     """Judge one property on cases that it chose; a failing case is made as small as possible.
 
     Raises only what is our own fault. A dead process is the caller's to replace.
     """
-    verdict = first_trouble(wanted, bench, cases)
+    verdict = find_first_failure(wanted, bench, cases)
     if verdict.violation is None or verdict.case is None:
         return verdict
-    smallest, found = _shown_before(wanted, bench, verdict.case, verdict.violation) or simplest(
+    smallest, found = _reuse_counterexample(
         wanted, bench, verdict.case, verdict.violation
-    )
-    on = bench.contract.told(smallest)
-    told = found.on(wanted.claim, on, wanted.hint)
-    return replace(verdict, case=smallest, violation=told, on=on)
+    ) or find_smallest_failure(wanted, bench, verdict.case, verdict.violation)
+    on = bench.contract.describe(smallest)
+    told = found.with_details(wanted.claim, on, wanted.hint)
+    return replace(verdict, case=smallest, violation=told, case_description=on)
 
 
-def first_trouble(wanted: Property, bench: Bench, cases: Sequence[Case]) -> Verdict:
+def find_first_failure(wanted: Property, bench: Harness, cases: Sequence[Case]) -> Verdict:
     """Judge one property on cases, small ones first, up to the first on which it does not hold."""
     for tried, drawn in enumerate(cases, 1):
-        trial = bench.trial_for(wanted.needs, drawn)
+        trial = bench.get_context_for(wanted.needs, drawn)
         case = trial.case
         try:
-            wanted.judge(trial)
+            wanted.check(trial)
         except Violation as violation:
-            on = bench.contract.told(case)
-            return Verdict(wanted, Status.FAILED, tried, case, violation=_bare(violation), on=on)
+            on = bench.contract.describe(case)
+            return Verdict(
+                wanted,
+                Status.FAILED,
+                tried,
+                case,
+                violation=_strip_traceback(violation),
+                case_description=on,
+            )
         except SubmissionFailed as failed:
-            on, failure = bench.contract.told(case), support.judged(failed, case)
-            return Verdict(wanted, failure.status, tried, case, failure=_bare(failure), on=on)
+            on, failure = bench.contract.describe(case), support.classify_failure(failed, case)
+            return Verdict(
+                wanted,
+                failure.status,
+                tried,
+                case,
+                failure=_strip_traceback(failure),
+                case_description=on,
+            )
     return Verdict(wanted, Status.PASSED, len(cases))
 
 
-def _shown_before(
-    wanted: Property, bench: Bench, case: Case, violation: Violation
+def _reuse_counterexample(
+    wanted: Property, bench: Harness, case: Case, violation: Violation
 ) -> tuple[Case, Violation] | None:
     """A small case on which another claim failed, if this one fails there in the same way.
 
     One example for several claims is easier to follow than several, and nothing is searched for.
     """
-    search = Search(wanted, bench, violation.kind)
-    shown = search.first(bench.shown, case)
-    return None if shown is None else search.failing(shown)
+    search = CounterexampleSearch(wanted, bench, violation.kind)
+    shown = search.find_first(bench.counterexamples, case)
+    return None if shown is None else search.get_violation(shown)
 
 
-def simplest(
-    wanted: Property, bench: Bench, case: Case, violation: Violation
+def find_smallest_failure(
+    wanted: Property, bench: Harness, case: Case, violation: Violation
 ) -> tuple[Case, Violation]:
     """Look for the smallest case on which the property fails in the same way.
 
     The search begins at the first rung of a ladder of examples on which that is so. If there are
     few cases below, all of them are tried; if there are many, Hypothesis chooses.
     """
-    search = Search(wanted, bench, violation.kind, {case: violation})
-    start = search.first(rungs(case), case) or case
-    few = few_smaller(start, FEW)
+    search = CounterexampleSearch(wanted, bench, violation.kind, {case: violation})
+    start = search.find_first(list_starting_cases(case), case) or case
+    few = enumerate_smaller(start, EXHAUSTIVE_LIMIT)
     if few:
-        search.first(few, start)
+        search.find_first(few, start)
     else:
         search.shrink(start)
-    smallest = min(search.failed, key=lambda c: (c.size, str(c)))
-    bench.shown.append(smallest)
-    return search.failing(smallest)
+    smallest = min(search.failing_cases, key=lambda c: (c.size, str(c)))
+    bench.counterexamples.append(smallest)
+    return search.get_violation(smallest)
 
 
 @dataclass(frozen=True)
-class Search:
+class CounterexampleSearch:
     """A search for cases on which a property fails in the same way; none is judged twice.
 
     All searches on a subject share a number of cases: what fails everywhere, and differently each
     time, would be searched for hours. The count is the same in every run, and so is the example.
     """
 
-    wanted: Property
-    bench: Bench
-    kind: Kind
+    prop: Property
+    harness: Harness
+    kind: ViolationKind
     tried: dict[Case, Violation | None] = field(default_factory=dict)
 
     @property
-    def failed(self) -> list[Case]:
+    def failing_cases(self) -> list[Case]:
         """The cases found."""
         return [c for c, v in self.tried.items() if v is not None and v.kind is self.kind]
 
-    def failing(self, case: Case) -> tuple[Case, Violation]:
+    def get_violation(self, case: Case) -> tuple[Case, Violation]:
         """One of them, with what was wrong there."""
         found = self.tried[case]
         assert found is not None
         return case, found
 
-    def first(self, cases: Iterable[Case], largest: Case) -> Case | None:
+    def find_first(self, cases: Iterable[Case], largest: Case) -> Case | None:
         """The first that fails, as the property prepares it: where one is, and no larger."""
-        there = (case for drawn in cases for case in self._prepared(drawn))
+        there = (case for drawn in cases for case in self._transform_case(drawn))
         like = [largest.dtype, largest.device]
-        with self.bench.quiet():
+        with self.harness.suppress_notes():
             return next(
                 (
                     c
@@ -126,36 +140,36 @@ class Search:
         # It takes a third of a second to import, and few submissions need it.
         from properties.cases import shrinking
 
-        with self.bench.quiet():
+        with self.harness.suppress_notes():
             shrinking.shrink(start, self.fails)
 
     def fails(self, drawn: Case) -> bool:
         """Whether the property fails in the same way on this case."""
-        return any(self._fails(chosen) for chosen in self._prepared(drawn))
+        return any(self._fails(chosen) for chosen in self._transform_case(drawn))
 
-    def _prepared(self, drawn: Case) -> tuple[Case, ...]:
-        return prepared(self.bench.contract, self.wanted.prepare, [drawn])
+    def _transform_case(self, drawn: Case) -> tuple[Case, ...]:
+        return transform_cases(self.harness.contract, self.prop.transform, [drawn])
 
     def _fails(self, case: Case) -> bool:
-        if case not in self.tried and self.bench.searched < SEARCHED:
-            self.bench.searched += 1
-            self.tried[case] = _violation(self.wanted, self.bench.fresh(case))
+        if case not in self.tried and self.harness.search_count < SEARCH_BUDGET:
+            self.harness.search_count += 1
+            self.tried[case] = _find_violation(self.prop, self.harness.create_context(case))
         found = self.tried.get(case)
         return found is not None and found.kind is self.kind
 
 
-def _violation(wanted: Property, trial: Trial) -> Violation | None:
+def _find_violation(wanted: Property, trial: CaseContext) -> Violation | None:
     """How a property fails on a trial, if it does."""
     try:
-        wanted.judge(trial)
+        wanted.check(trial)
     except Violation as found:
-        return _bare(found)
+        return _strip_traceback(found)
     except SubmissionFailed:
         return None
     return None
 
 
-def _bare(error: Error) -> Error:
+def _strip_traceback(error: Error) -> Error:
     """An exception that keeps nothing alive: its traceback holds every tensor of the judging."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

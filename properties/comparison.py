@@ -9,52 +9,57 @@ import math
 import torch
 from torch import Tensor
 
-from properties.tolerance import Allowed
-from properties.violation import Kind, Violation
+from properties.tolerance import Tolerance
+from properties.violation import Violation, ViolationKind
 
 
-def same_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> None:
+def assert_shape(got: Tensor, shape: tuple[int, ...], what: str = "output") -> None:
     """Raises Violation unless `got` has this shape."""
     if tuple(got.shape) != shape:
-        raise Violation(Kind.SHAPE, f"shape {_shape(shape)}", f"shape {_shape(got.shape)}", what)
-
-
-def finite(got: Tensor, what: str = "output") -> None:
-    """Raises Violation if there is a NaN or an infinity in `got`."""
-    bad = ~torch.isfinite(got)
-    if bool(bad.any()):
-        where = _first(bad)
         raise Violation(
-            Kind.FINITE,
-            "a finite number",
-            f"{got[where].item()}; {_count(bad)} are not finite",
-            _name(what, where),
+            ViolationKind.SHAPE,
+            f"shape {_format_shape(shape)}",
+            f"shape {_format_shape(got.shape)}",
+            what,
         )
 
 
-def agree(got: Tensor, expected: Tensor, allowed: Allowed, what: str = "output") -> bool:
+def assert_finite(got: Tensor, what: str = "output") -> None:
+    """Raises Violation if there is a NaN or an infinity in `got`."""
+    bad = ~torch.isfinite(got)
+    if bool(bad.any()):
+        where = _find_first(bad)
+        raise Violation(
+            ViolationKind.FINITE,
+            "a finite number",
+            f"{got[where].item()}; {_describe_count(bad)} are not finite",
+            _format_location(what, where),
+        )
+
+
+def check_close(got: Tensor, expected: Tensor, allowed: Tolerance, what: str = "output") -> bool:
     """Whether `got` is as exact as its dtype allows; False if only as exact as float32 allows.
 
     Raises Violation when it is neither.
     """
-    same_shape(got, tuple(expected.shape), what)
-    finite(got, what)
+    assert_shape(got, tuple(expected.shape), what)
+    assert_finite(got, what)
     error = (got.to(torch.float64) - expected).abs()
     off = error > allowed.float32
     if bool(off.any()):
         excess = torch.where(off, error / allowed.float32.clamp_min(1e-300), 0.0)
-        where = _index(int(excess.argmax()), error)
-        wanted, came = told_apart(float(expected[where]), float(got[where]))
+        where = _unravel_index(int(excess.argmax()), error)
+        wanted, came = format_distinct(float(expected[where]), float(got[where]))
         raise Violation(
-            Kind.VALUE,
-            f"{wanted} ± {_limit(allowed, where):.1g}",
-            f"{came}; {_count(off)} are off",
-            _name(what, where),
+            ViolationKind.VALUE,
+            f"{wanted} ± {_get_limit(allowed, where):.1g}",
+            f"{came}; {_describe_count(off)} are off",
+            _format_location(what, where),
         )
     return not bool((error > allowed.exact).any())
 
 
-def told_apart(one: float, other: float) -> tuple[str, str]:
+def format_distinct(one: float, other: float) -> tuple[str, str]:
     """Two numbers with as many digits as it takes to see that they differ, and at least six."""
     for digits in range(6, 18):
         shown = f"{one:.{digits}g}", f"{other:.{digits}g}"
@@ -63,41 +68,43 @@ def told_apart(one: float, other: float) -> tuple[str, str]:
     return shown
 
 
-def differs(changed: Tensor, allowed: Allowed, expected: str, what: str = "output") -> None:
+def assert_differs(
+    changed: Tensor, allowed: Tolerance, expected: str, what: str = "output"
+) -> None:
     """Raises Violation where a difference that must be there is lost in the rounding."""
     if not bool((changed.abs() > allowed.float32).any()):
         largest = float(changed.abs().max()) if changed.numel() else 0.0
-        raise Violation(Kind.VALUE, expected, _movement(largest), what)
+        raise Violation(ViolationKind.VALUE, expected, _describe_change(largest), what)
 
 
-def _movement(largest: float) -> str:
+def _describe_change(largest: float) -> str:
     if math.isnan(largest):
         return "it became nan"
     return f"it changed by at most {largest:.3g}" if largest else "nothing changed"
 
 
-def _limit(allowed: Allowed, where: tuple[int, ...]) -> float:
+def _get_limit(allowed: Tolerance, where: tuple[int, ...]) -> float:
     return float(allowed.float32[where])
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def _format_shape(shape: tuple[int, ...]) -> str:
     return "(" + ", ".join(str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
 
 
-def _index(flat: int, like: Tensor) -> tuple[int, ...]:
+def _unravel_index(flat: int, like: Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), like.shape))
 
 
-def _first(mask: Tensor) -> tuple[int, ...]:
-    return _index(int(mask.flatten().to(torch.int8).argmax()), mask)
+def _find_first(mask: Tensor) -> tuple[int, ...]:
+    return _unravel_index(int(mask.flatten().to(torch.int8).argmax()), mask)
 
 
-def _name(what: str, where: tuple[int, ...]) -> str:
+def _format_location(what: str, where: tuple[int, ...]) -> str:
     """`output after a change` at (0, 1) is `output[0, 1] after a change`."""
     noun, space, rest = what.partition(" ")
     index = f"[{', '.join(str(i) for i in where)}]" if where else ""
     return f"{noun}{index}{space}{rest}"
 
 
-def _count(mask: Tensor) -> str:
+def _describe_count(mask: Tensor) -> str:
     return f"{int(mask.sum())} of {mask.numel()} elements"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
-from properties.case import Case, Content, MaskForm, MaskType
-from properties.violation import Kind, Violation
+from properties.case import Case, InputContent, MaskForm, MaskType
+from properties.violation import Violation, ViolationKind
 
 if TYPE_CHECKING:  # whoever only lists exercises does not wait for torch
     from torch import Tensor
@@ -39,7 +39,7 @@ class Returns(StrEnum):
     WEIGHTS_TWICE = "the attention weights, computed in two ways"
 
 
-class Trait(Enum):
+class Capability(Enum):
     """What a property may need of a contract to make sense for it."""
 
     MODULE = auto()  # there is an object with state
@@ -80,20 +80,20 @@ class Argument:
     default: Value = None
     optional: bool = False
 
-    def value(self, case: Case) -> Value:
+    def get_value(self, case: Case) -> Value:
         if self.quantity == "config":
-            return {**config_of(case), **MORE_CONFIG}
+            return {**make_config(case), **EXTRA_CONFIG}
         value: Value = getattr(case, self.quantity)
         return value
 
 
-DISPENSABLE: Mapping[str, frozenset[Trait]] = {
-    "bias": frozenset({Trait.BIAS, Trait.BIAS_OPTION}),
-    "dropout": frozenset({Trait.DROPOUT}),
+DISPENSABLE: Mapping[str, frozenset[Capability]] = {
+    "bias": frozenset({Capability.BIAS, Capability.BIAS_OPTION}),
+    "dropout": frozenset({Capability.DROPOUT}),
 }
 """Quantities without whose argument the rest still makes sense, and what does not then."""
 
-MORE_CONFIG: Mapping[str, int | float | bool] = {
+EXTRA_CONFIG: Mapping[str, int | float | bool] = {
     "dropout": 0.0,
     "attn_pdrop": 0.0,
     "resid_pdrop": 0.0,
@@ -102,13 +102,13 @@ MORE_CONFIG: Mapping[str, int | float | bool] = {
 """What classes in the style of nanoGPT and minGPT read besides; it asks for no dropout."""
 
 
-def config_of(case: Case) -> dict[str, int | float | bool]:
+def make_config(case: Case) -> dict[str, int | float | bool]:
     """What a config object holds by contract."""
     return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ParameterMapping:
     """One tensor of the implementation and the canonical parameters stacked in its rows.
 
     `path` is an attribute path; `{head}` in it stands for the number of each head, and the slot
@@ -131,21 +131,21 @@ class Contract:
     name: str
     entry: Entry = Entry.CLASS
     arguments: tuple[Argument, ...] = ()
-    slots: tuple[Slot, ...] = ()
+    mappings: tuple[ParameterMapping, ...] = ()
     call: tuple[str, ...] = ("x",)
     returns: Returns = Returns.OUTPUT
     forward_arguments: tuple[str, ...] = ("x",)
     transfer: tuple[Contract, Contract] | None = None
-    traits: frozenset[Trait] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
     square: bool = False
     sizes: Mapping[str, int] | None = None
     scale: float | None = None
 
-    def has(self, *traits: Trait) -> bool:
-        return self.traits.issuperset(traits)
+    def has(self, *traits: Capability) -> bool:
+        return self.capabilities.issuperset(traits)
 
     @property
-    def answering(self) -> Contract:
+    def callee(self) -> Contract:
         """That of the module which answers: after a transfer, the target's."""
         return self if self.transfer is None else self.transfer[1]
 
@@ -154,110 +154,116 @@ class Contract:
         """The arguments without which most of it still makes sense."""
         return tuple(a for a in self.arguments if a.quantity in DISPENSABLE)
 
-    def without(self, argument: Argument) -> Contract:
+    def drop_argument(self, argument: Argument) -> Contract:
         """The same for a constructor that does not take this argument."""
         kept = tuple(other for other in self.arguments if other is not argument)
-        return replace(self, arguments=kept, traits=self.traits - DISPENSABLE[argument.quantity])
+        return replace(
+            self, arguments=kept, capabilities=self.capabilities - DISPENSABLE[argument.quantity]
+        )
 
-    def biases(self, case: Case) -> bool:
+    def has_biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
-        return self.has(Trait.BIAS) and (case.bias or not self.has(Trait.BIAS_OPTION))
+        return self.has(Capability.BIAS) and (case.bias or not self.has(Capability.BIAS_OPTION))
 
-    def exchanged(self) -> Contract | None:
+    def swap_query_and_key(self) -> Contract | None:
         """The same contract with the names of the query and key layers exchanged.
 
         None where the two are not layers of their own: in a fused layer the order is demanded.
         """
-        fused = any(len(slot.holds) > 1 for slot in self.slots)
-        if fused or self.entry is Entry.TRANSFER or not self.has(Trait.PROJECTED, Trait.MODULE):
+        fused = any(len(slot.holds) > 1 for slot in self.mappings)
+        if (
+            fused
+            or self.entry is Entry.TRANSFER
+            or not self.has(Capability.PROJECTED, Capability.MODULE)
+        ):
             return None
         swap = str.maketrans("qk", "kq")
         slots = (
-            replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.slots
+            replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.mappings
         )
-        return replace(self, slots=tuple(slots))
+        return replace(self, mappings=tuple(slots))
 
     def fit(self, case: Case) -> Case:
         """The nearest case that the contract allows."""
         changes: dict[str, object] = {}
-        if not self.has(Trait.BATCH):
+        if not self.has(Capability.BATCH):
             changes["batch"] = 1
-        if not self.has(Trait.HEADS):
+        if not self.has(Capability.HEADS):
             changes["heads"] = 1
-        if not self.has(Trait.BIAS_OPTION):
+        if not self.has(Capability.BIAS_OPTION):
             changes["bias"] = False
-        if not self.has(Trait.DROPOUT):
+        if not self.has(Capability.DROPOUT):
             changes["dropout"] = 0.0
-        if not self.has(Trait.MASK):
+        if not self.has(Capability.MASK):
             changes["mask_form"] = MaskForm.NONE
         if changes.get("mask_form", case.mask_form) is MaskForm.NONE:
             changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
-        if self.has(Trait.ATTENTION) and not self.has(Trait.STABLE):
+        if self.has(Capability.ATTENTION) and not self.has(Capability.STABLE):
             changes["sharpness"] = min(case.sharpness, 2)
-            changes["content"] = _without_outlier(case.content)
+            changes["content"] = _drop_outlier(case.content)
         changes.update(self.sizes or {})
-        case = _but(case, changes)
+        case = _replace_changed(case, changes)
         if self.square:
-            case = _but(case, {"d_in": case.d_out})
-        if not self.has(Trait.CONTEXT):
-            return _but(case, {"context_length": case.tokens})
-        return _but(case, {"tokens": min(case.tokens, case.context_length)})
+            case = _replace_changed(case, {"d_in": case.d_out})
+        if not self.has(Capability.CONTEXT):
+            return _replace_changed(case, {"context_length": case.tokens})
+        return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
 
-    def told(self, case: Case) -> str:
+    def describe(self, case: Case) -> str:
         """A case in one line, without sizes that the exercise does not have."""
         shown = str(case)
-        for size, trait in (("batch", Trait.BATCH), ("context_length", Trait.CONTEXT)):
+        for size, trait in (("batch", Capability.BATCH), ("context_length", Capability.CONTEXT)):
             if not self.has(trait):
                 shown = shown.replace(f"{size}={getattr(case, size)} ", "")
-        if not self.has(Trait.HEADS) or (self.slots and not self.has(Trait.ATTENTION)):
+        if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
             shown = shown.replace(f" heads={case.heads}", "")
         return shown
 
-    def called(self, name: str) -> str:
+    def describe_parameter(self, name: str) -> str:
         """A canonical parameter and where the exercise keeps it: "W_q (in `W_query.weight`)"."""
-        paths = [slot.path.format(head="<i>") for slot in self.slots if name in slot.holds]
+        paths = [slot.path.format(head="<i>") for slot in self.mappings if name in slot.holds]
         return f"{name} (in `{paths[0]}`)" if paths else name
 
-    def arguments_for(self, case: Case) -> dict[str, Value]:
+    def build_arguments(self, case: Case) -> dict[str, Value]:
         """What the constructor is called with, in order."""
-        values = ((argument, argument.value(case)) for argument in self.arguments)
+        values = ((argument, argument.get_value(case)) for argument in self.arguments)
         return {a.name: v for a, v in values if not (a.optional and v == a.default)}
 
-    def paths(self, case: Case) -> dict[str, tuple[int, ...]]:
+    def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
         """The attribute paths of all parameters this case has, with their shapes."""
         return {
-            slot.path.format(head=head): _shape(slot, case, of_one_head=head is not None)
-            for slot, head in self._places(case)
+            slot.path.format(head=head): _compute_shape(slot, case, of_one_head=head is not None)
+            for slot, head in self._iter_mappings(case)
         }
 
-    def _places(self, case: Case) -> Iterator[tuple[Slot, int | None]]:
+    def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """The slots that this case fills; those of each head by its number."""
-        for slot in self.slots:
-            if self.biases(case) or not slot.is_bias:
+        for slot in self.mappings:
+            if self.has_biases(case) or not slot.is_bias:
                 for head in range(case.heads) if "{head}" in slot.path else (None,):
                     yield slot, head
 
-    def stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
+    def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
         """Canonical parameters as the implementation stores them, by attribute path."""
         return [
-            (slot.path.format(head=head), _stack(slot, parameters, case, head))
-            for slot, head in self._places(case)
+            (slot.path.format(head=head), _stack_parameters(slot, parameters, case, head))
+            for slot, head in self._iter_mappings(case)
         ]
 
-    def canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
+    def to_canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
         """The inverse of `stored`, by canonical name. Linear, so it carries gradients over too.
 
         Raises Violation where a tensor is missing or has another shape.
         """
         import torch
 
-        for path, shape in self.paths(case).items():
+        for path, shape in self.get_parameter_shapes(case).items():
             got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"
             if got != f"shape {shape}":
-                raise Violation(Kind.SHAPE, f"shape {shape}", got, f"`{path}`")
+                raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
         found: dict[str, list[Tensor]] = {}
-        for slot in self.slots:
-            if slot.is_bias and not self.biases(case):
+        for slot in self.mappings:
+            if slot.is_bias and not self.has_biases(case):
                 continue
             heads = range(case.heads) if "{head}" in slot.path else (None,)
             for head in heads:
@@ -268,17 +274,19 @@ class Contract:
         return {name: torch.cat(pieces) for name, pieces in found.items()}
 
 
-def _but(case: Case, changes: Mapping[str, object]) -> Case:
+def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
     """The same with some fields changed; itself if they are so: a bank fits thousands of cases."""
     changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
 
 
-def _without_outlier(content: Content) -> Content:
-    return Content.NORMAL if content is Content.OUTLIER else content
+def _drop_outlier(content: InputContent) -> InputContent:
+    return InputContent.NORMAL if content is InputContent.OUTLIER else content
 
 
-def _stack(slot: Slot, parameters: Parameters, case: Case, head: int | None) -> Tensor:
+def _stack_parameters(
+    slot: ParameterMapping, parameters: Parameters, case: Case, head: int | None
+) -> Tensor:
     import torch
 
     tensors = [getattr(parameters, name) for name in slot.holds]
@@ -289,7 +297,7 @@ def _stack(slot: Slot, parameters: Parameters, case: Case, head: int | None) -> 
     return stacked.T if slot.transposed else stacked
 
 
-def _shape(slot: Slot, case: Case, *, of_one_head: bool) -> tuple[int, ...]:
+def _compute_shape(slot: ParameterMapping, case: Case, *, of_one_head: bool) -> tuple[int, ...]:
     """The shape of what lies at a slot's path."""
     rows = (case.head_dim if of_one_head else case.d_out) * len(slot.holds)
     kind, projection = slot.holds[0].split("_")

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Group(StrEnum):
+class PropertyGroup(StrEnum):
     """What a property is about."""
 
     CONTRACT = "contract"

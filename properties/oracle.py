@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from properties.case import Case
-from properties.contract import Contract, Returns, Trait
-from properties.tolerance import PRECISIONS, Allowed, K, bounds, linear_error
+from properties.contract import Capability, Contract, Returns
+from properties.tolerance import PRECISIONS, K, Tolerance, bound_linear_error, compute_bounds
 from reference import (
-    MultiHead,
+    MultiHeadResult,
     Parameters,
     linear,
     merge_heads,
@@ -19,8 +19,8 @@ from reference import (
     split_heads,
 )
 
-MOST = 4096
-LARGEST = 1 << 11
+MAX_CACHED = 4096
+MAX_CACHED_SCORES = 1 << 11
 """So many answers are remembered, and none with more scores: some hundred MiB at the very most."""
 
 
@@ -32,38 +32,38 @@ class Expected:
     """
 
     outputs: tuple[Tensor, ...]
-    allowed: tuple[Allowed, ...]
-    exact: MultiHead
+    tolerances: tuple[Tolerance, ...]
+    exact: MultiHeadResult
 
 
-_REMEMBERED: dict[tuple[object, ...], Expected] = {}
+_CACHE: dict[tuple[object, ...], Expected] = {}
 
 
-def scale_of(contract: Contract, case: Case) -> float:
+def get_scale(contract: Contract, case: Case) -> float:
     """What the scores are multiplied with."""
     return 1 / math.sqrt(case.head_dim) if contract.scale is None else contract.scale
 
 
-def expect(
+def compute_expected(
     contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
 ) -> Expected:
     """The oracle's answer in float64. Remembered: everybody is asked the same things."""
     if x.requires_grad:
-        return _expect(contract, case, x, parameters, may_attend)
-    family = contract.returns, contract.has(Trait.ATTENTION), scale_of(contract, case)
+        return _compute_expected(contract, case, x, parameters, may_attend)
+    family = contract.returns, contract.has(Capability.ATTENTION), get_scale(contract, case)
     names, tensors = zip(*parameters.items(), strict=True)
-    key = (*family, names, case.heads, case.dtype, digest(x, may_attend, *tensors))
-    if key not in _REMEMBERED:
-        expected = _expect(contract, case, x, parameters, may_attend)
-        if expected.exact.scores.numel() > LARGEST:
+    key = (*family, names, case.heads, case.dtype, hash_tensors(x, may_attend, *tensors))
+    if key not in _CACHE:
+        expected = _compute_expected(contract, case, x, parameters, may_attend)
+        if expected.exact.scores.numel() > MAX_CACHED_SCORES:
             return expected
-        if len(_REMEMBERED) == MOST:
-            del _REMEMBERED[next(iter(_REMEMBERED))]
-        _REMEMBERED[key] = expected
-    return _REMEMBERED[key]
+        if len(_CACHE) == MAX_CACHED:
+            del _CACHE[next(iter(_CACHE))]
+        _CACHE[key] = expected
+    return _CACHE[key]
 
 
-def digest(*tensors: Tensor | None) -> bytes:
+def hash_tensors(*tensors: Tensor | None) -> bytes:
     """What tells tensors from others: their shapes and numbers."""
     seen = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
@@ -73,19 +73,19 @@ def digest(*tensors: Tensor | None) -> bytes:
     return seen.digest()
 
 
-def _expect(
+def _compute_expected(
     contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
 ) -> Expected:
-    scale = scale_of(contract, case)
+    scale = get_scale(contract, case)
     exact = multi_head_attention(x, parameters, case.heads, may_attend, scale)
-    if not contract.has(Trait.ATTENTION):
-        return _expect_linear(exact, case, x, parameters)
+    if not contract.has(Capability.ATTENTION):
+        return _compute_expected_linear(exact, case, x, parameters)
     pairs = [
-        bounds(x, parameters, exact, scale, PRECISIONS[dtype], may_attend)
-        for dtype in (case.dtype, _at_most_float32(case.dtype))
+        compute_bounds(x, parameters, exact, scale, PRECISIONS[dtype], may_attend)
+        for dtype in (case.dtype, _cap_at_float32(case.dtype))
     ]
-    output = Allowed(pairs[0][0], pairs[1][0])
-    weights = Allowed(pairs[0][1], pairs[1][1])
+    output = Tolerance(pairs[0][0], pairs[1][0])
+    weights = Tolerance(pairs[0][1], pairs[1][1])
     match contract.returns:
         case Returns.OUTPUT:
             return Expected((exact.output,), (output,), exact)
@@ -97,16 +97,18 @@ def _expect(
             return Expected((w, w), (a, a), exact)
 
 
-def _expect_linear(exact: MultiHead, case: Case, x: Tensor, parameters: Parameters) -> Expected:
+def _compute_expected_linear(
+    exact: MultiHeadResult, case: Case, x: Tensor, parameters: Parameters
+) -> Expected:
     output = linear(x, parameters.W_v, parameters.b_v)
     errors = [
-        K * linear_error(x, parameters.W_v, output, PRECISIONS[dtype])
-        for dtype in (case.dtype, _at_most_float32(case.dtype))
+        K * bound_linear_error(x, parameters.W_v, output, PRECISIONS[dtype])
+        for dtype in (case.dtype, _cap_at_float32(case.dtype))
     ]
-    return Expected((output,), (Allowed(*errors),), exact)
+    return Expected((output,), (Tolerance(*errors),), exact)
 
 
-def _at_most_float32(dtype: str) -> str:
+def _cap_at_float32(dtype: str) -> str:
     return "float32" if dtype == "float64" else dtype
 
 
@@ -123,16 +125,16 @@ class ExactGradients:
     growth: float
     dtype: str
 
-    def allowed(self, name: str) -> Allowed:
+    def compute_tolerance(self, name: str) -> Tolerance:
         """How far the gradient with this name may be off."""
         limits = [
             K * PRECISIONS[dtype].u * self.growth * (self.scales[name] + 1e-30)
-            for dtype in (self.dtype, _at_most_float32(self.dtype))
+            for dtype in (self.dtype, _cap_at_float32(self.dtype))
         ]
-        return Allowed(*limits)
+        return Tolerance(*limits)
 
 
-def gradients(
+def compute_gradients(
     contract: Contract,
     case: Case,
     x: Tensor,
@@ -145,7 +147,7 @@ def gradients(
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in leaves.items()}
     moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
     with torch.enable_grad():
-        expected = expect(contract, case, leaves["x"], moved, may_attend)
+        expected = compute_expected(contract, case, leaves["x"], moved, may_attend)
         total = (expected.outputs[0] * cotangent).sum()
         found: tuple[Tensor | None, ...] = torch.autograd.grad(
             total, list(leaves.values()), allow_unused=True
@@ -161,24 +163,24 @@ def gradients(
     width = max(case.d_in, case.d_out, case.tokens)
     return ExactGradients(
         values,
-        absolute_gradients(contract, case, x, parameters, exact, cotangent),
+        compute_absolute_gradients(contract, case, x, parameters, exact, cotangent),
         4 + 4 * largest + 2 * math.sqrt(width),
         case.dtype,
     )
 
 
-def absolute_gradients(
+def compute_absolute_gradients(
     contract: Contract,
     case: Case,
     x: Tensor,
     parameters: Parameters,
-    exact: MultiHead,
+    exact: MultiHeadResult,
     cotangent: Tensor,
 ) -> dict[str, Tensor]:
     """The chain rule of attention with every number replaced by its absolute value."""
     p = parameters.map(lambda t: t.detach().abs())
     x, grad = x.abs(), cotangent.abs()
-    if not contract.has(Trait.ATTENTION):
+    if not contract.has(Capability.ATTENTION):
         rows, columns = grad.flatten(0, -2), x.flatten(0, -2)
         return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
     query, key, value = (
@@ -196,7 +198,7 @@ def absolute_gradients(
     context = split_heads(context, case.heads)
     into_weights = context @ value.mT
     mean = (weights * into_weights).sum(-1, keepdim=True)
-    into_scores = scale_of(contract, case) * weights * (into_weights + mean)
+    into_scores = get_scale(contract, case) * weights * (into_weights + mean)
     parts = {
         "q": into_scores @ key,
         "k": into_scores.mT @ query,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from properties.families import ALL
 from properties.families.contract import FORM
-from properties.property import Group, Property
+from properties.property import Property, PropertyGroup
 
 HEAD = """\
 # Invariants
@@ -27,30 +27,30 @@ in [`properties/contract.py`](../properties/contract.py). A dash means every con
 *after*: the claims without which this one is not tried. "form" stands for the first three."""
 
 
-def page() -> str:
+def render_page() -> str:
     """The page, ready to be written."""
     parts = [HEAD.format(count=len(ALL))]
     for group in dict.fromkeys(each.group for each in ALL):
-        parts.append("\n".join(_table(group)))
+        parts.append("\n".join(_render_table(group)))
     return "\n\n".join(parts) + "\n"
 
 
-def _table(group: Group) -> Iterator[str]:
+def _render_table(group: PropertyGroup) -> Iterator[str]:
     yield f"## {group.value.capitalize()}\n"
     yield "| name | claim | needs | after |"
     yield "|---|---|---|---|"
     for each in ALL:
         if each.group is group:
-            yield _row(each)
+            yield _render_row(each)
 
 
-def _row(each: Property) -> str:
+def _render_row(each: Property) -> str:
     needs = ", ".join(sorted(trait.name.lower() for trait in each.needs))
-    cells = f"`{each.name}`", each.claim, needs or "–", _after(each) or "–"
+    cells = f"`{each.name}`", each.claim, needs or "–", _format_requirements(each) or "–"
     return " | ".join(["", *(cell.replace("|", "\\|") for cell in cells), ""]).strip()
 
 
-def _after(each: Property) -> str:
+def _format_requirements(each: Property) -> str:
     """What must hold before, the claims about the form as one word."""
     required = list(each.requires)
     formed = set(FORM) <= set(required)
@@ -59,4 +59,4 @@ def _after(each: Property) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(render_page())

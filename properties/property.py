@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from properties.case import Case
-from properties.cases.case_set import spread
-from properties.cases.case_transforms import Prepare, as_drawn, prepared
-from properties.contract import Contract, Trait
-from properties.group import Group as Group
-from properties.harness.harness import Trial
+from properties.cases.case_set import select_diverse
+from properties.cases.case_transforms import CaseTransform, identity, transform_cases
+from properties.contract import Capability, Contract
+from properties.group import PropertyGroup as PropertyGroup
+from properties.harness.harness import CaseContext
 from properties.violation import Status, SubmissionFailed, Violation
 
-ENOUGH = 8
+MIN_NATURAL_CASES = 8
 """So many cases of the bank as they are need no others beside them."""
 
-UNSUPPORTED = "Not tried, because this is not supported"
-Judge = Callable[[Trial], None]
+UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
+CheckFunction = Callable[[CaseContext], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,67 +29,71 @@ class Property:
 
     name: str
     claim: str
-    group: Group
-    judge: Judge = field(repr=False)
-    needs: frozenset[Trait] = frozenset()
-    prepare: Prepare = field(default=as_drawn, repr=False)
+    group: PropertyGroup
+    check: CheckFunction = field(repr=False)
+    needs: frozenset[Capability] = frozenset()
+    transform: CaseTransform = field(default=identity, repr=False)
     requires: tuple["Property", ...] = field(default=(), repr=False)
     limit: int = 24
     hint: str = ""
     dtypes: tuple[str, ...] = ("float64", "float32")
-    echo: str = ""
+    redundant_because: str = ""
     """why it is there although what it says follows from what it requires"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Whether the claim makes sense for this contract."""
-        return self.needs <= contract.traits
+        return self.needs <= contract.capabilities
 
-    def choose(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
+    def select_cases(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
         """The cases of the bank that this property wants, or can be made of it; unlike ones first.
 
         Cases as they are go before others, so that claims share them: constructing costs most.
         """
         there = set(bank := tuple(bank))
-        fitting = prepared(contract, self.prepare, bank)
+        fitting = transform_cases(contract, self.transform, bank)
         natural = [case for case in fitting if case in there]
-        enough = len(natural) >= min(self.limit, ENOUGH)
-        return spread(natural, self.limit) if enough else spread(fitting, min(self.limit, ENOUGH))
+        enough = len(natural) >= min(self.limit, MIN_NATURAL_CASES)
+        return (
+            select_diverse(natural, self.limit)
+            if enough
+            else select_diverse(fitting, min(self.limit, MIN_NATURAL_CASES))
+        )
 
 
 @dataclass(frozen=True)
-class Claims:
+class PropertyFamily:
     """A family of properties: their group, and what must hold before they are worth trying.
 
     Use as a decorator factory: `@claims(Trait.CAUSAL, on=at_least(tokens=2))`.
     """
 
-    group: Group
+    group: PropertyGroup
     requires: tuple[Property, ...] = ()
 
     def __call__(
         self,
-        *needs: Trait,
-        on: Prepare = as_drawn,
+        *needs: Capability,
+        on: CaseTransform = identity,
         after: tuple[Property, ...] = (),
         limit: int = 24,
         hint: str = "",
         dtypes: tuple[str, ...] = ("float64", "float32"),
         echo: str = "",
-    ) -> Callable[[Judge], Property]:
-        def make(judge: Judge) -> Property:
+    ) -> Callable[[CheckFunction], Property]:
+        def make(judge: CheckFunction) -> Property:
             claim = (judge.__doc__ or "").strip().partition("\n")[0]
             return Property(
                 name=judge.__name__,
                 claim=claim,
                 group=self.group,
-                judge=judge,
+                check=judge,
                 needs=frozenset(needs),
-                prepare=on,
+                transform=on,
                 requires=self.requires + after,
                 limit=limit,
                 hint=hint,
                 dtypes=dtypes,
-                echo=echo,
+                redundant_because=echo,
             )
 
         return make
@@ -101,12 +105,12 @@ class Verdict:
 
     property: Property
     status: Status
-    tried: int = 0
+    cases_tried: int = 0
     case: Case | None = None
     violation: Violation | None = None
     failure: SubmissionFailed | None = None
-    because: Property | None = None
-    on: str = ""
+    blocked_by: Property | None = None
+    case_description: str = ""
     """the case in one line, in the words of the exercise"""
     hint: str = ""
     """a better one than the property's own, if something is known of this submission"""
@@ -122,18 +126,18 @@ class Verdict:
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.unsupported:
-            return f"{UNSUPPORTED}: {self.failure}"
+            return f"{UNSUPPORTED_MESSAGE}: {self.failure}"
         if self.failure is not None:
             rows = (
                 ("got", str(self.failure)),
                 ("after", self.failure.after),
-                ("on", self.on),
+                ("on", self.case_description),
                 ("hint", self._hint),
             )
             shown = [f"  {name:<9} {text}" for name, text in rows if text]
             return "\n".join([self.property.claim, *shown])
-        if self.because is not None:
-            return f"Not tried, because this did not hold: {self.because.claim}"
+        if self.blocked_by is not None:
+            return f"Not tried, because this did not hold: {self.blocked_by.claim}"
         return ""
 
     @cached_property
@@ -142,18 +146,18 @@ class Verdict:
         return self.hint or (self.property.hint if self.status is Status.CRASHED else "")
 
     @cached_property
-    def words(self) -> str:
+    def redacted_message(self) -> str:
         """The message as it may be told where the cases are kept back: no number, no input."""
         if self.violation is not None:
-            return replace(self.violation, hint=self.hint or self.violation.hint).words
+            return replace(self.violation, hint=self.hint or self.violation.hint).redacted_message
         if self.failure is not None and not self.unsupported:
             hint = [f"  hint      {self._hint}"] if self._hint else []
-            rows = [f"  got       {self.failure.words}", *hint]
+            rows = [f"  got       {self.failure.redacted_message}", *hint]
             return "\n".join([self.property.claim, *rows])
         return ""
 
 
-def in_order(
+def check_in_order(
     properties: Iterable[Property], judge: Callable[[Property], Verdict]
 ) -> Iterator[Verdict]:
     """Judge each; what requires a property that does not hold is not tried.
@@ -166,7 +170,7 @@ def in_order(
         if because is None:
             verdict = judge(wanted)
         else:
-            verdict = Verdict(wanted, Status.NOT_TRIED, because=because)
+            verdict = Verdict(wanted, Status.NOT_TRIED, blocked_by=because)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.add(wanted)
         yield verdict

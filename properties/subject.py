@@ -26,7 +26,7 @@ class TensorInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class How:
+class CallOptions:
     """How `forward` is to be called.
 
     `training` is None where the module stays in the mode that it is in. `seed` seeds the random
@@ -44,7 +44,7 @@ class How:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class CallResult:
     """What one call of `forward` gave back, and what else could be seen of it."""
 
     outputs: tuple[Tensor, ...]
@@ -78,7 +78,7 @@ class Module(Protocol):
     Every method raises `SubmissionFailed` when the submission's own code goes wrong.
     """
 
-    def tensors(self) -> Mapping[str, TensorInfo]:
+    def describe_tensors(self) -> Mapping[str, TensorInfo]:
         """The registered parameters and buffers, by state-dict name."""
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
@@ -101,10 +101,10 @@ class Module(Protocol):
         In evaluation mode. Each of `parameters()` moves by `rate` times its gradient.
         """
 
-    def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
+    def forward(self, inputs: Sequence[Tensor | None], how: CallOptions) -> CallResult:
         """Call it once."""
 
-    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> Returned:
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
         """What comes back for `inputs`, given in the tensor objects of a call for `first`."""
 
     def vjp(
@@ -132,7 +132,7 @@ class Subject(Protocol):
     ) -> Module:
         """Build an instance with these arguments, and move it to a dtype and a device."""
 
-    def function(self, name: str) -> Module:
+    def get_function(self, name: str) -> Module:
         """A function, as something that can be called like a module's `forward`."""
 
     def call(self, name: str, modules: Sequence[Module]) -> None:

@@ -13,14 +13,14 @@ from properties.case import Case
 from properties.violation import Status, SubmissionFailed
 
 USUAL_DTYPES = ("float64", "float32")
-KERNELS = re.compile(
+UNSUPPORTED_KERNEL = re.compile(
     r"No available kernel|No viable backend for scaled_dot_product_attention"
     r"|derivative for '?aten::\S+ is not implemented|the MPS framework doesn't support float64"
 )
 """what torch says where a kernel does not do something, on any device"""
-OF_DTYPES = re.compile(r"^NotImplementedError\b|not implemented for '")
+UNSUPPORTED_DTYPE = re.compile(r"^NotImplementedError\b|not implemented for '")
 """what is said on the CPU where a dtype is not supported"""
-OF_DEVICES = re.compile(
+UNSUPPORTED_DEVICE = re.compile(
     r"^NotImplementedError\b|not implemented for|could not run 'aten::|not supported|unsupported"
     r"|(does not|doesn't|only) supports?\b",
     re.IGNORECASE,
@@ -28,25 +28,27 @@ OF_DEVICES = re.compile(
 """what is said where a device does not support something"""
 
 
-def judged(failure: SubmissionFailed, case: Case) -> SubmissionFailed:
+def classify_failure(failure: SubmissionFailed, case: Case) -> SubmissionFailed:
     """The failure; as one that leaves the claim untried if the case asks for something special."""
-    said = [KERNELS]
+    said = [UNSUPPORTED_KERNEL]
     if case.device != "cpu":
-        said.append(OF_DEVICES)
+        said.append(UNSUPPORTED_DEVICE)
     elif case.dtype not in USUAL_DTYPES:
-        said.append(OF_DTYPES)
-    return _untried(failure) if any(each.search(failure.message) for each in said) else failure
+        said.append(UNSUPPORTED_DTYPE)
+    return (
+        _mark_not_tried(failure) if any(each.search(failure.message) for each in said) else failure
+    )
 
 
-def judged_on_second_device(failure: SubmissionFailed) -> SubmissionFailed:
+def classify_second_device_failure(failure: SubmissionFailed) -> SubmissionFailed:
     """The same for a call on the worker's second device, which calls itself "meta"."""
     named = re.search(r"\bmeta\b", failure.message, re.IGNORECASE)
     stray = "same device" in failure.message
-    refused = not stray and (named or OF_DEVICES.search(failure.message))
-    return _untried(failure) if refused else failure
+    refused = not stray and (named or UNSUPPORTED_DEVICE.search(failure.message))
+    return _mark_not_tried(failure) if refused else failure
 
 
-def _untried(failure: SubmissionFailed) -> SubmissionFailed:
+def _mark_not_tried(failure: SubmissionFailed) -> SubmissionFailed:
     return (
         replace(failure, status=Status.NOT_TRIED) if failure.status is Status.CRASHED else failure
     )

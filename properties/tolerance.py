@@ -31,10 +31,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reference import MultiHead, Parameters, merge_heads, split_heads
+from reference import MultiHeadResult, Parameters, merge_heads, split_heads
 
 K = 4.0
-LONG = 128
+LONG_SEQUENCE = 128
 ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of float64
 
 
@@ -60,7 +60,7 @@ PRECISIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Allowed:
+class Tolerance:
     """How far each element may be off: as computed in the dtype of the case, and in float32.
 
     An answer between the two computes internally in float32: worth a note, not a failure.
@@ -69,14 +69,16 @@ class Allowed:
     exact: Tensor
     float32: Tensor
 
-    def __add__(self, other: "Allowed") -> "Allowed":
-        return Allowed(self.exact + other.exact, self.float32 + other.float32)
+    def __add__(self, other: "Tolerance") -> "Tolerance":
+        return Tolerance(self.exact + other.exact, self.float32 + other.float32)
 
-    def __getitem__(self, index: object) -> "Allowed":
-        return Allowed(self.exact[index], self.float32[index])  # type: ignore[index]
+    def __getitem__(self, index: object) -> "Tolerance":
+        return Tolerance(self.exact[index], self.float32[index])  # type: ignore[index]
 
 
-def linear_error(x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision) -> Tensor:
+def bound_linear_error(
+    x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision
+) -> Tensor:
     """What rounding does to x Wᵀ + b."""
     if weight is None:
         return torch.zeros_like(result)
@@ -84,8 +86,8 @@ def linear_error(x: Tensor, weight: Tensor | None, result: Tensor, precision: Pr
     return accumulated + 2 * precision.u * result.abs()
 
 
-def score_error(
-    exact: MultiHead,
+def bound_score_error(
+    exact: MultiHeadResult,
     query_error: Tensor,
     key_error: Tensor,
     scale: float,
@@ -106,17 +108,17 @@ def score_error(
     return torch.where(exact.weights > 0, error, 0.0)
 
 
-def context_error(
-    exact: MultiHead, errors: Tensor, value_error: Tensor, precision: Precision
+def bound_context_error(
+    exact: MultiHeadResult, errors: Tensor, value_error: Tensor, precision: Precision
 ) -> Float[Tensor, "*batch heads q d"]:
     """B of the theory above, before the heads are merged."""
     weights, value = exact.weights, exact.value
     context = weights @ value
     moved = weights * torch.expm1(errors.clamp(max=50.0))
-    arithmetic = weights * softmax_error(exact, precision)
+    arithmetic = weights * bound_softmax_error(exact, precision)
     tiny = value.shape[-2] * precision.tiny * value.abs().amax()
     return (
-        spread(moved, value, context)
+        compute_spread(moved, value, context)
         + arithmetic @ value.abs()
         + precision.u * context.abs()
         + weights @ value_error
@@ -124,7 +126,9 @@ def context_error(
     )
 
 
-def softmax_error(exact: MultiHead, precision: Precision) -> Float[Tensor, "*batch heads q k"]:
+def bound_softmax_error(
+    exact: MultiHeadResult, precision: Precision
+) -> Float[Tensor, "*batch heads q k"]:
     """The relative error of the softmax's own arithmetic."""
     seen = exact.weights > 0
     visible = exact.scores.masked_fill(~seen, -math.inf)
@@ -134,7 +138,7 @@ def softmax_error(exact: MultiHead, precision: Precision) -> Float[Tensor, "*bat
     return torch.where(seen, constant + precision.u * shift, 0.0)
 
 
-def spread(
+def compute_spread(
     moved: Float[Tensor, "*batch q k"],
     value: Float[Tensor, "*batch k d"],
     centre: Float[Tensor, "*batch q d"],
@@ -143,7 +147,7 @@ def spread(
 
     For long sequences |value| + |centre| takes the place of the difference: n times cheaper.
     """
-    if value.shape[-2] > LONG:
+    if value.shape[-2] > LONG_SEQUENCE:
         return moved @ value.abs() + moved.sum(-1, keepdim=True) * centre.abs()
     rows = max(1, ROWS_AT_ONCE // max(1, value.numel()))
     pieces = [
@@ -153,10 +157,10 @@ def spread(
     return torch.cat(pieces, dim=-2)
 
 
-def bounds(
+def compute_bounds(
     x: Float[Tensor, "*batch tokens d_in"],
     parameters: Parameters,
-    exact: MultiHead,
+    exact: MultiHeadResult,
     scale: float,
     precision: Precision,
     may_attend: Tensor | None,
@@ -165,9 +169,9 @@ def bounds(
     heads = exact.query.shape[-3]
 
     def projection(weight: Tensor, result: Tensor) -> Tensor:
-        return split_heads(linear_error(x, weight, merge_heads(result), precision), heads)
+        return split_heads(bound_linear_error(x, weight, merge_heads(result), precision), heads)
 
-    errors = score_error(
+    errors = bound_score_error(
         exact,
         projection(parameters.W_q, exact.query),
         projection(parameters.W_k, exact.key),
@@ -176,25 +180,25 @@ def bounds(
         may_attend,
     )
     value_error = projection(parameters.W_v, exact.value)
-    context = merge_heads(context_error(exact, errors, value_error, precision))
-    return K * through_output(context, parameters, exact, precision), K * weights_error(
-        exact, errors, precision
-    )
+    context = merge_heads(bound_context_error(exact, errors, value_error, precision))
+    return K * propagate_through_output(
+        context, parameters, exact, precision
+    ), K * bound_weights_error(exact, errors, precision)
 
 
-def through_output(
-    context: Tensor, parameters: Parameters, exact: MultiHead, precision: Precision
+def propagate_through_output(
+    context: Tensor, parameters: Parameters, exact: MultiHeadResult, precision: Precision
 ) -> Tensor:
     """Carry the error of the merged heads through the output projection, if there is one."""
     if parameters.W_o is None:
         return context
-    own = linear_error(exact.context, parameters.W_o, exact.output, precision)
+    own = bound_linear_error(exact.context, parameters.W_o, exact.output, precision)
     return context @ parameters.W_o.abs().mT + own
 
 
-def weights_error(exact: MultiHead, errors: Tensor, precision: Precision) -> Tensor:
+def bound_weights_error(exact: MultiHeadResult, errors: Tensor, precision: Precision) -> Tensor:
     """How far single weights may be off: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
     moved = torch.expm1(errors.clamp(max=50.0))
     common = (exact.weights * moved).sum(-1, keepdim=True)
-    own = exact.weights * (moved + common + softmax_error(exact, precision))
+    own = exact.weights * (moved + common + bound_softmax_error(exact, precision))
     return own + exact.weights.shape[-1] * max(precision.tiny, 2.0**-1022)

@@ -17,7 +17,7 @@ class Status(StrEnum):
     NOT_TRIED = "not_tried"
 
 
-class Kind(StrEnum):
+class ViolationKind(StrEnum):
     """What differs, in the order of looking: a wrong shape is said before a wrong value."""
 
     CONSTRUCTION = "construction"
@@ -29,16 +29,16 @@ class Kind(StrEnum):
     VALUE = "value"
 
 
-IN_WORDS = {
-    Kind.CONSTRUCTION: "it is not built as the statement asks",
-    Kind.TYPE: "something else than the statement asks for",
-    Kind.SHAPE: "another shape than expected",
-    Kind.DTYPE: "another dtype than expected",
-    Kind.DEVICE: "another device than expected",
-    Kind.FINITE: "a NaN or an infinity",
-    Kind.VALUE: "another value than expected",
+KIND_MESSAGES = {
+    ViolationKind.CONSTRUCTION: "it is not built as the statement asks",
+    ViolationKind.TYPE: "something else than the statement asks for",
+    ViolationKind.SHAPE: "another shape than expected",
+    ViolationKind.DTYPE: "another dtype than expected",
+    ViolationKind.DEVICE: "another device than expected",
+    ViolationKind.FINITE: "a NaN or an infinity",
+    ViolationKind.VALUE: "another value than expected",
 }
-ENDINGS = {
+STATUS_MESSAGES = {
     Status.TIMED_OUT: "it took too long",
     Status.OUT_OF_MEMORY: "it asked for too much memory",
 }
@@ -52,7 +52,7 @@ class Violation(Exception):
     no source to understand it. `claim`, `case` and `hint` are filled in by `check`.
     """
 
-    kind: Kind
+    kind: ViolationKind
     expected: str
     got: str
     where: str = ""
@@ -62,7 +62,7 @@ class Violation(Exception):
     after: str = ""
     """what was done before, where it takes that to fail"""
 
-    def on(self, claim: str, case: str, hint: str) -> "Violation":
+    def with_details(self, claim: str, case: str, hint: str) -> "Violation":
         return replace(self, claim=claim, case=case, hint=self.hint or hint)
 
     def __str__(self) -> str:
@@ -74,14 +74,16 @@ class Violation(Exception):
             ("on", self.case),
             ("hint", self.hint),
         )
-        return _table(self.claim, rows)
+        return _format_rows(self.claim, rows)
 
     @property
-    def words(self) -> str:
+    def redacted_message(self) -> str:
         """The same without a number: what differs, where, hint; nothing of the case."""
         noun = re.sub(r"\[[^\]]*\]", "", self.where)
         at = f" at {noun}" if noun else ""
-        return _table(self.claim, (("got", IN_WORDS[self.kind] + at), ("hint", self.hint)))
+        return _format_rows(
+            self.claim, (("got", KIND_MESSAGES[self.kind] + at), ("hint", self.hint))
+        )
 
 
 @dataclass(eq=False)
@@ -101,17 +103,19 @@ class SubmissionFailed(Exception):
     """what was done before, where it takes that to fail"""
 
     def __str__(self) -> str:
-        return f"{self.message}{place(self.cell, self.line)}"
+        return f"{self.message}{format_location(self.cell, self.line)}"
 
     @property
-    def words(self) -> str:
+    def redacted_message(self) -> str:
         """The same without what the submission says itself, which may be what it was given."""
-        if self.status in ENDINGS:
-            return ENDINGS[self.status]
+        if self.status in STATUS_MESSAGES:
+            return STATUS_MESSAGES[self.status]
         name = self.message.partition(":")[0]
         known = getattr(builtins, name, None)
         raised = isinstance(known, type) and issubclass(known, BaseException)
-        return (f"{name} was raised" if raised else "it crashed") + place(self.cell, self.line)
+        return (f"{name} was raised" if raised else "it crashed") + format_location(
+            self.cell, self.line
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,11 @@ class Note:
     line: int | None = None
 
 
-def _table(claim: str, rows: tuple[tuple[str, str], ...]) -> str:
+def _format_rows(claim: str, rows: tuple[tuple[str, str], ...]) -> str:
     return "\n".join([claim, *(f"  {name:<9} {text}" for name, text in rows if text)])
 
 
-def place(cell: int | None, line: int | None) -> str:
+def format_location(cell: int | None, line: int | None) -> str:
     """' (cell 7, line 3)', or as much of it as is known."""
     known = [f"cell {cell}"] * (cell is not None) + [f"line {line}"] * (line is not None)
     return f" ({', '.join(known)})" if known else ""

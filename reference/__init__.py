@@ -17,9 +17,15 @@ from reference.attention import (
     scaled_scores,
 )
 from reference.linear import linear
-from reference.masks import causal, lower_right, may_attend, padding, window
+from reference.masks import (
+    causal_lower_right_mask,
+    causal_mask,
+    padding_mask,
+    sliding_window_mask,
+    to_bool_mask,
+)
 from reference.multi_head import (
-    MultiHead,
+    MultiHeadResult,
     Parameters,
     merge_heads,
     multi_head_attention,
@@ -33,21 +39,21 @@ from reference.streaming import (
 
 __all__ = [
     "KeyValueCache",
-    "MultiHead",
+    "MultiHeadResult",
     "Parameters",
     "attention_weights",
-    "causal",
+    "causal_lower_right_mask",
+    "causal_mask",
     "causal_weights_by_renormalising",
     "linear",
-    "lower_right",
-    "may_attend",
     "merge_heads",
     "multi_head_attention",
     "online_attention",
     "online_multi_head_attention",
-    "padding",
+    "padding_mask",
     "scaled_dot_product_attention",
     "scaled_scores",
+    "sliding_window_mask",
     "split_heads",
-    "window",
+    "to_bool_mask",
 ]

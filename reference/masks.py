@@ -9,15 +9,17 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-Device = torch.device | str | None
+DeviceLike = torch.device | str | None
 
 
-def causal(tokens: int, *, device: Device = None) -> Bool[Tensor, "{tokens} {tokens}"]:
+def causal_mask(tokens: int, *, device: DeviceLike = None) -> Bool[Tensor, "{tokens} {tokens}"]:
     """Let every token see itself and the past: row t sees keys 0..t."""
-    return lower_right(tokens, tokens, device=device)
+    return causal_lower_right_mask(tokens, tokens, device=device)
 
 
-def window(tokens: int, width: int, *, device: Device = None) -> Bool[Tensor, "{tokens} {tokens}"]:
+def sliding_window_mask(
+    tokens: int, width: int, *, device: DeviceLike = None
+) -> Bool[Tensor, "{tokens} {tokens}"]:
     """Let every token see itself and the width - 1 tokens before it: row t sees t-width+1..t.
 
     A width of `tokens` or more is the causal mask.
@@ -30,11 +32,11 @@ def window(tokens: int, width: int, *, device: Device = None) -> Bool[Tensor, "{
     return (distance >= 0) & (distance < width)
 
 
-def padding(
+def padding_mask(
     lengths: Sequence[int] | Int[Tensor, "batch"],
     tokens: int,
     *,
-    device: Device = None,
+    device: DeviceLike = None,
 ) -> Bool[Tensor, "batch 1 1 {tokens}"]:
     """Hide the padding at the end of each sequence: sequence b shows keys 0..lengths[b]-1 only.
 
@@ -47,8 +49,8 @@ def padding(
     return position < length[:, None, None, None]
 
 
-def lower_right(
-    queries: int, keys: int, *, device: Device = None
+def causal_lower_right_mask(
+    queries: int, keys: int, *, device: DeviceLike = None
 ) -> Bool[Tensor, "{queries} {keys}"]:
     """Align the causal mask at the last query and the last key, as decoding with a cache needs.
 
@@ -59,7 +61,7 @@ def lower_right(
     return torch.arange(keys, device=device) <= seen[:, None]
 
 
-def may_attend(mask: Shaped[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
+def to_bool_mask(mask: Shaped[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
     """Read a bool, integer or float mask in which anything but zero means "may attend".
 
     Masks that are added to the scores (0 and -inf) follow the opposite convention: convert

@@ -52,7 +52,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, eq=False)
-class MultiHead:
+class MultiHeadResult:
     """Everything multi-head attention computes on the way to its output."""
 
     query: Float[Tensor, "*batch heads tokens head_dim"]
@@ -95,7 +95,7 @@ def multi_head_attention(
     heads: int,
     may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None = None,
     scale: float | None = None,
-) -> MultiHead:
+) -> MultiHeadResult:
     """Let every head attend on its own part of the projected tokens, then mix what they found.
 
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim.
@@ -110,4 +110,4 @@ def multi_head_attention(
     weights = attention_weights(query, key, may_attend, scale)
     context = merge_heads(weights @ value)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
-    return MultiHead(query, key, value, scores, weights, context, output)
+    return MultiHeadResult(query, key, value, scores, weights, context, output)

@@ -7,11 +7,11 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from grader.grading.devices import unavailable
+from grader.grading.devices import explain_unavailable
 
 # What has its annotated shapes checked on every call while the tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
-CHECKED = [
+SHAPE_CHECKED = [
     f"reference.{name}" for name in ("attention", "linear", "masks", "multi_head", "streaming")
 ]
 
@@ -27,16 +27,16 @@ settings.register_profile("deep", max_examples=1000, deadline=None)
 settings.load_profile("dev")  # --hypothesis-profile overrides this
 
 # A module imported before the hook is never checked, and nothing would say so.
-if imported := [name for name in CHECKED if name in sys.modules]:
+if imported := [name for name in SHAPE_CHECKED if name in sys.modules]:
     raise pytest.UsageError(
         f"shapes cannot be checked in {', '.join(imported)}: imported before tests/conftest.py. "
         "Let grader.ui.pytest_plugin.plugin import it where it is used."
     )
-install_import_hook(CHECKED, "beartype.beartype")
+install_import_hook(SHAPE_CHECKED, "beartype.beartype")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = unavailable("cuda")
+    reason = explain_unavailable("cuda")
     if reason is None:
         return
     for item in items:

@@ -12,9 +12,9 @@ from pathlib import Path
 from nbformat import NotebookNode, v4
 
 from exercises.multi_head_attention import EXERCISE
-from grader.audit.matrix import Answer, Kind, answers
+from grader.audit.matrix import AnswerKind, BankAnswer, load_answers
 
-TRIED = """\
+TRY_CELL = """\
 import torch
 
 torch.manual_seed(123)
@@ -25,11 +25,11 @@ print(attention(tokens).shape)"""
 
 
 @dataclass(frozen=True)
-class Student:
+class SimulatedStudent:
     """Whoever handed in an answer."""
 
     name: str
-    answer: Answer
+    answer: BankAnswer
 
     @property
     def is_right(self) -> bool:
@@ -38,9 +38,9 @@ class Student:
     @property
     def cells(self) -> list[str]:
         """The code of the notebook: imports and constants, each definition, and a try."""
-        return [*_cells(self.answer.source), TRIED]
+        return [*_split_cells(self.answer.source), TRY_CELL]
 
-    def notebook(self, more: Sequence[NotebookNode] = ()) -> NotebookNode:
+    def make_notebook(self, more: Sequence[NotebookNode] = ()) -> NotebookNode:
         """What is handed in, as Jupyter saves it; `more` cells are those of a course."""
         title = v4.new_markdown_cell(f"# {EXERCISE.title}\n\n{self.name}")
         code = [v4.new_code_cell(cell) for cell in self.cells]
@@ -49,25 +49,27 @@ class Student:
         made: NotebookNode = v4.new_notebook(cells=[title, *code, *more], metadata=known)
         return made
 
-    def module(self) -> str:
+    def make_module(self) -> str:
         """The same as a module."""
         return "\n\n\n".join([f"# {self.name}", *self.cells]) + "\n"
 
 
-def classroom(count: int) -> list[Student]:
+def make_class(count: int) -> list[SimulatedStudent]:
     """So many students; right and wrong ones take turns."""
-    known = answers(EXERCISE)
-    right = _spread([a for a in known if a.kind in (Kind.SOLUTION, Kind.RIGHT)], count - count // 2)
-    wrong = _spread([a for a in known if a.kind is Kind.WRONG], count // 2)
+    known = load_answers(EXERCISE)
+    right = _spread(
+        [a for a in known if a.kind in (AnswerKind.SOLUTION, AnswerKind.RIGHT)], count - count // 2
+    )
+    wrong = _spread([a for a in known if a.kind is AnswerKind.WRONG], count // 2)
     turns = [right[i // 2] if i % 2 == 0 else wrong[i // 2] for i in range(count)]
-    return [Student(f"student{i:04}", answer) for i, answer in enumerate(turns)]
+    return [SimulatedStudent(f"student{i:04}", answer) for i, answer in enumerate(turns)]
 
 
-def _spread(found: Sequence[Answer], count: int) -> list[Answer]:
+def _spread(found: Sequence[BankAnswer], count: int) -> list[BankAnswer]:
     return [found[(2 * i + 1) * len(found) // (2 * count)] for i in range(count)]
 
 
-def _cells(source: str) -> Iterator[str]:
+def _split_cells(source: str) -> Iterator[str]:
     """Every class and function begins a cell of its own."""
     lines = source.splitlines()
     starts = [0]
@@ -79,12 +81,12 @@ def _cells(source: str) -> Iterator[str]:
         yield "\n".join(lines[start:end]).strip("\n")
 
 
-def write_modules(students: Sequence[Student], folder: Path) -> None:
+def write_modules(students: Sequence[SimulatedStudent], folder: Path) -> None:
     """A folder for each, with what was handed in as `submission.py`."""
     for student in students:
         place = folder / student.name
         place.mkdir(parents=True)
-        (place / "submission.py").write_text(student.module(), encoding="utf-8")
+        (place / "submission.py").write_text(student.make_module(), encoding="utf-8")
 
 
 def write_solutions(folder: Path, count: int) -> None:

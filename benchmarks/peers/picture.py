@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-OURS, PEERS = "#0072B2", "#D55E00"
+OUR_COLOUR, PEER_COLOUR = "#0072B2", "#D55E00"
 """Blue and vermilion: told apart with any kind of colour vision. The marker differs, too."""
 
 
@@ -18,7 +18,7 @@ def draw(names: Sequence[str], seconds: Sequence[float], path: Path) -> None:
     figure, axis = plt.subplots(figsize=(8, 0.4 * len(names) + 1.2))
     order = sorted(range(len(names)), key=lambda i: seconds[i], reverse=True)
     for row, i in enumerate(order):
-        colour, marker = (OURS, "D") if i == 0 else (PEERS, "o")
+        colour, marker = (OUR_COLOUR, "D") if i == 0 else (PEER_COLOUR, "o")
         axis.plot(seconds[i], row, marker, color=colour, markersize=9)
         axis.annotate(
             f"{seconds[i]:.2g} s",

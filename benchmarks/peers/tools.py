@@ -10,12 +10,12 @@ from typing import Protocol
 
 import nbformat
 
-from benchmarks.peers.classroom import Student, write_modules
-from benchmarks.spending import ROOT, Command, Spent
+from benchmarks.peers.classroom import SimulatedStudent, write_modules
+from benchmarks.spending import ROOT, Command, Usage
 from exercises.multi_head_attention import EXERCISE
 
 SUITE = Path(__file__).parent / "suite"
-FIVE = "5"
+CHECK_COUNT = "5"
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
@@ -34,13 +34,17 @@ class Tool(Protocol):
         """How many checks a submission gets."""
 
     @property
-    def well(self) -> tuple[int, ...]:
+    def ok_statuses(self) -> tuple[int, ...]:
         """The exit statuses that mean that it graded."""
 
-    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+    def lay_out(
+        self, students: Sequence[SimulatedStudent], folder: Path, home: Path
+    ) -> list[Command]:
         """Write into an empty folder what it starts from; the commands that grade, in order."""
 
-    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
+    def find_passed(
+        self, students: Sequence[SimulatedStudent], folder: Path, ran: Sequence[Usage]
+    ) -> set[str]:
         """The names of those whose answers it took for right."""
 
 
@@ -50,21 +54,25 @@ class Headcheck:
 
     name: str = "headcheck grade"
     needs: str = "grader"
-    well: tuple[int, ...] = (0, 1)
+    ok_statuses: tuple[int, ...] = (0, 1)
 
     @property
     def checks(self) -> str:
-        plan = EXERCISE.plan()
+        plan = EXERCISE.plan_cases()
         return f"{len(plan)} claims, {sum(map(len, plan.values()))} cases"
 
-    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+    def lay_out(
+        self, students: Sequence[SimulatedStudent], folder: Path, home: Path
+    ) -> list[Command]:
         for student in students:
-            nbformat.write(student.notebook(), folder / f"{student.name}.ipynb")
+            nbformat.write(student.make_notebook(), folder / f"{student.name}.ipynb")
         words = ("grade", str(folder), "--exercise", EXERCISE.slug, "--format", "json")
         return [Command((sys.executable, "-m", "grader", *words), ROOT)]
 
-    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
-        records = json.loads(ran[0].said)["submissions"]
+    def find_passed(
+        self, students: Sequence[SimulatedStudent], folder: Path, ran: Sequence[Usage]
+    ) -> set[str]:
+        records = json.loads(ran[0].stdout)["submissions"]
         return {record["student"] for record in records if record["status"] == "passed"}
 
 
@@ -75,43 +83,51 @@ class PerProcess:
     name: str
     words: tuple[str, ...]
     """what Python is started with; `TESTS` stands for the folder of the suite"""
-    checks: str = FIVE
+    checks: str = CHECK_COUNT
     needs: str = "pytest"
-    well: tuple[int, ...] = (0, 1)
+    ok_statuses: tuple[int, ...] = (0, 1)
 
-    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+    def lay_out(
+        self, students: Sequence[SimulatedStudent], folder: Path, home: Path
+    ) -> list[Command]:
         write_modules(students, folder)
-        tests = _suite(folder)
+        tests = _copy_suite(folder)
         words = (sys.executable, *(word.replace("TESTS", str(tests)) for word in self.words))
         more = {**NO_PLUGINS, "PYTHONPATH": str(tests)}
         return [Command(words, folder / student.name, more) for student in students]
 
-    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
+    def find_passed(
+        self, students: Sequence[SimulatedStudent], folder: Path, ran: Sequence[Usage]
+    ) -> set[str]:
         return {s.name for s, spent in zip(students, ran, strict=True) if spent.status == 0}
 
 
 @dataclass(frozen=True)
-class Together:
+class SharedProcesses:
     """The whole class in two processes of pytest-xdist; nothing keeps submissions apart."""
 
     name: str = "pytest -n 2, whole class, no isolation"
-    checks: str = FIVE
+    checks: str = CHECK_COUNT
     needs: str = "xdist"
-    well: tuple[int, ...] = (0, 1)
+    ok_statuses: tuple[int, ...] = (0, 1)
 
-    def lay_out(self, students: Sequence[Student], folder: Path, home: Path) -> list[Command]:
+    def lay_out(
+        self, students: Sequence[SimulatedStudent], folder: Path, home: Path
+    ) -> list[Command]:
         write_modules(students, folder)
-        tests = _suite(folder) / "test_class.py"
+        tests = _copy_suite(folder) / "test_class.py"
         options = ("-n", "2", "-p", "xdist", "-p", "no:cacheprovider", "-q", "-rf")
         words = (sys.executable, "-m", "pytest", *options, "--tb=no", str(tests))
         return [Command(words, folder, NO_PLUGINS)]
 
-    def passed(self, students: Sequence[Student], folder: Path, ran: Sequence[Spent]) -> set[str]:
-        failed = [line for line in ran[0].said.splitlines() if line.startswith("FAILED")]
+    def find_passed(
+        self, students: Sequence[SimulatedStudent], folder: Path, ran: Sequence[Usage]
+    ) -> set[str]:
+        failed = [line for line in ran[0].stdout.splitlines() if line.startswith("FAILED")]
         return {s.name for s in students if not any(f"[{s.name}-" in line for line in failed)}
 
 
-def _suite(folder: Path) -> Path:
+def _copy_suite(folder: Path) -> Path:
     """The tests of the course, away from this project's own settings of pytest."""
     ignored = shutil.ignore_patterns("__pycache__")
     return Path(shutil.copytree(SUITE, folder / "tests", ignore=ignored))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 
 CONTRACT = Contract(
     name="CausalAttention",
@@ -15,8 +15,8 @@ CONTRACT = Contract(
         parts.DROPOUT,
         parts.QKV_BIAS,
     ),
-    slots=parts.QKV,
-    traits=parts.MODULE | parts.CAUSAL | parts.OPTIONAL_BIAS | {Trait.DROPOUT},
+    mappings=parts.QKV,
+    capabilities=parts.MODULE | parts.CAUSAL | parts.OPTIONAL_BIAS | {Capability.DROPOUT},
 )
 
 EXERCISE = Exercise(

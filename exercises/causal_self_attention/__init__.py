@@ -4,14 +4,14 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Argument, Contract, Trait
+from properties.contract import Argument, Capability, Contract
 
 CONTRACT = Contract(
     name="CausalSelfAttention",
     arguments=(Argument("config", "config"),),
-    slots=parts.FUSED,
+    mappings=parts.FUSED,
     square=True,
-    traits=parts.MODULE | parts.CAUSAL | parts.HEADS | {Trait.BIAS, Trait.CONFIG},
+    capabilities=parts.MODULE | parts.CAUSAL | parts.HEADS | {Capability.BIAS, Capability.CONFIG},
 )
 
 EXERCISE = Exercise(
@@ -19,5 +19,5 @@ EXERCISE = Exercise(
     title="Causal self-attention with a fused projection",
     contract=CONTRACT,
     folder=Path(__file__).parent,
-    also_called=("CausalSelfAttention",),
+    aliases=("CausalSelfAttention",),
 )

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 from exercises.exercise import Exercise
-from properties.contract import Contract, Entry, Returns, Trait
+from properties.contract import Capability, Contract, Entry, Returns
 
 CONTRACT = Contract(
     name="causal_weights",
     entry=Entry.FUNCTION,
     call=("queries", "keys"),
     returns=Returns.WEIGHTS_TWICE,
-    traits=frozenset({Trait.ATTENTION, Trait.CAUSAL, Trait.PROJECTED, Trait.WEIGHTS}),
+    capabilities=frozenset(
+        {Capability.ATTENTION, Capability.CAUSAL, Capability.PROJECTED, Capability.WEIGHTS}
+    ),
 )
 
 EXERCISE = Exercise(

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 
 CONTRACT = Contract(
     name="FusedCausalSelfAttention",
     arguments=(parts.BLOCK_SIZE, parts.N_HEAD, parts.N_EMBD),
-    slots=parts.FUSED,
+    mappings=parts.FUSED,
     square=True,
-    traits=parts.MODULE | parts.CAUSAL | parts.HEADS | {Trait.BIAS, Trait.FUSED},
+    capabilities=parts.MODULE | parts.CAUSAL | parts.HEADS | {Capability.BIAS, Capability.FUSED},
 )
 
 EXERCISE = Exercise(
@@ -19,5 +19,5 @@ EXERCISE = Exercise(
     title="Fused causal self-attention",
     contract=CONTRACT,
     folder=Path(__file__).parent,
-    also_called=("CausalSelfAttention",),
+    aliases=("CausalSelfAttention",),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from exercises import multi_head_attention
 from exercises.exercise import Exercise
-from properties.contract import Entry, Trait
+from properties.contract import Capability, Entry
 
 CONTRACT = replace(
     multi_head_attention.CONTRACT,
@@ -13,8 +13,14 @@ CONTRACT = replace(
     entry=Entry.BUILDER,
     arguments=(),
     sizes={"d_in": 768, "heads": 12, "head_dim": 64, "context_length": 1024},
-    traits=multi_head_attention.CONTRACT.traits
-    - {Trait.DROPOUT, Trait.BIAS, Trait.BIAS_OPTION, Trait.DIVISIBLE, Trait.WIDTHS},
+    capabilities=multi_head_attention.CONTRACT.capabilities
+    - {
+        Capability.DROPOUT,
+        Capability.BIAS,
+        Capability.BIAS_OPTION,
+        Capability.DIVISIBLE,
+        Capability.WIDTHS,
+    },
 )
 
 EXERCISE = Exercise(

@@ -3,15 +3,22 @@
 from pathlib import Path
 
 from exercises.exercise import Exercise
-from properties.contract import Contract, Entry, Slot, Trait
+from properties.contract import Capability, Contract, Entry, ParameterMapping
 
 CONTRACT = Contract(
     name="linear",
     entry=Entry.FUNCTION,
     call=("x", "weight", "bias"),
-    slots=(Slot("weight", ("W_v",)), Slot("bias", ("b_v",))),
-    traits=frozenset(
-        {Trait.TOKENS, Trait.BATCH, Trait.PROJECTED, Trait.BIAS, Trait.HEADS, Trait.WIDTHS}
+    mappings=(ParameterMapping("weight", ("W_v",)), ParameterMapping("bias", ("b_v",))),
+    capabilities=frozenset(
+        {
+            Capability.TOKENS,
+            Capability.BATCH,
+            Capability.PROJECTED,
+            Capability.BIAS,
+            Capability.HEADS,
+            Capability.WIDTHS,
+        }
     ),
 )
 

@@ -4,25 +4,25 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Slot, Trait
+from properties.contract import Capability, Contract, ParameterMapping
 
 HEAD = "heads.{head}."
 
 CONTRACT = Contract(
     name="MultiHead",
     arguments=(parts.BLOCK_SIZE, parts.N_HEAD, parts.N_EMBD),
-    slots=(
-        Slot(HEAD + "query_W", ("W_q",)),
-        Slot(HEAD + "key_W", ("W_k",)),
-        Slot(HEAD + "value_W", ("W_v",)),
-        Slot(HEAD + "query_b", ("b_q",)),
-        Slot(HEAD + "key_b", ("b_k",)),
-        Slot(HEAD + "value_b", ("b_v",)),
-        Slot("proj_W", ("W_o",)),
-        Slot("proj_b", ("b_o",)),
+    mappings=(
+        ParameterMapping(HEAD + "query_W", ("W_q",)),
+        ParameterMapping(HEAD + "key_W", ("W_k",)),
+        ParameterMapping(HEAD + "value_W", ("W_v",)),
+        ParameterMapping(HEAD + "query_b", ("b_q",)),
+        ParameterMapping(HEAD + "key_b", ("b_k",)),
+        ParameterMapping(HEAD + "value_b", ("b_v",)),
+        ParameterMapping("proj_W", ("W_o",)),
+        ParameterMapping("proj_b", ("b_o",)),
     ),
     square=True,
-    traits=parts.MODULE | parts.CAUSAL | parts.HEADS | {Trait.BIAS},
+    capabilities=parts.MODULE | parts.CAUSAL | parts.HEADS | {Capability.BIAS},
 )
 
 EXERCISE = Exercise(

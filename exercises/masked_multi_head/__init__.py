@@ -4,22 +4,22 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Argument, Contract, Returns, Slot, Trait
+from properties.contract import Argument, Capability, Contract, ParameterMapping, Returns
 
 CONTRACT = Contract(
     name="MultiHeadAttention",
     arguments=(Argument("d_model", "d_out"), parts.NUM_HEADS),
-    slots=(
-        *parts.linears("W_q", "W_k", "W_v"),
-        Slot("W_o.weight", ("W_o",)),
-        Slot("W_o.bias", ("b_o",)),
+    mappings=(
+        *parts.make_qkv_mappings("W_q", "W_k", "W_v"),
+        ParameterMapping("W_o.weight", ("W_o",)),
+        ParameterMapping("W_o.bias", ("b_o",)),
     ),
     call=("x", "mask"),
     returns=Returns.OUTPUT_AND_WEIGHTS,
     square=True,
-    traits=parts.MODULE
+    capabilities=parts.MODULE
     | parts.HEADS
-    | {Trait.BATCH, Trait.BIAS, Trait.FULL, Trait.MASK, Trait.WEIGHTS},
+    | {Capability.BATCH, Capability.BIAS, Capability.FULL, Capability.MASK, Capability.WEIGHTS},
 )
 
 EXERCISE = Exercise(

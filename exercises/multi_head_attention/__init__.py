@@ -4,7 +4,7 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 
 CONTRACT = Contract(
     name="MultiHeadAttention",
@@ -16,12 +16,12 @@ CONTRACT = Contract(
         parts.NUM_HEADS,
         parts.QKV_BIAS,
     ),
-    slots=(*parts.QKV, *parts.OUT_PROJ),
-    traits=parts.MODULE
+    mappings=(*parts.QKV, *parts.OUT_PROJ),
+    capabilities=parts.MODULE
     | parts.CAUSAL
     | parts.HEADS
     | parts.OPTIONAL_BIAS
-    | {Trait.DROPOUT, Trait.DIVISIBLE},
+    | {Capability.DROPOUT, Capability.DIVISIBLE},
 )
 
 EXERCISE = Exercise(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Slot, Trait
+from properties.contract import Capability, Contract, ParameterMapping
 
 CONTRACT = Contract(
     name="MultiHeadAttentionWrapper",
@@ -16,8 +16,13 @@ CONTRACT = Contract(
         parts.NUM_HEADS,
         parts.QKV_BIAS,
     ),
-    slots=tuple(Slot(f"heads.{{head}}.{slot.path}", slot.holds) for slot in parts.QKV),
-    traits=parts.MODULE | parts.CAUSAL | parts.OPTIONAL_BIAS | {Trait.DROPOUT, Trait.HEADS},
+    mappings=tuple(
+        ParameterMapping(f"heads.{{head}}.{slot.path}", slot.holds) for slot in parts.QKV
+    ),
+    capabilities=parts.MODULE
+    | parts.CAUSAL
+    | parts.OPTIONAL_BIAS
+    | {Capability.DROPOUT, Capability.HEADS},
 )
 
 EXERCISE = Exercise(

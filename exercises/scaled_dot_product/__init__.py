@@ -3,19 +3,26 @@
 from pathlib import Path
 
 from exercises.exercise import Exercise
-from properties.contract import Contract, Entry, Slot, Trait
+from properties.contract import Capability, Contract, Entry, ParameterMapping
 
 CONTRACT = Contract(
     name="scaled_dot_product_attention",
     entry=Entry.FUNCTION,
     call=("x", "W_query", "W_key", "W_value"),
-    slots=(
-        Slot("W_query", ("W_q",), transposed=True),
-        Slot("W_key", ("W_k",), transposed=True),
-        Slot("W_value", ("W_v",), transposed=True),
+    mappings=(
+        ParameterMapping("W_query", ("W_q",), transposed=True),
+        ParameterMapping("W_key", ("W_k",), transposed=True),
+        ParameterMapping("W_value", ("W_v",), transposed=True),
     ),
-    traits=frozenset(
-        {Trait.TOKENS, Trait.ATTENTION, Trait.FULL, Trait.PROJECTED, Trait.WIDTHS, Trait.STABLE}
+    capabilities=frozenset(
+        {
+            Capability.TOKENS,
+            Capability.ATTENTION,
+            Capability.FULL,
+            Capability.PROJECTED,
+            Capability.WIDTHS,
+            Capability.STABLE,
+        }
     ),
 )
 

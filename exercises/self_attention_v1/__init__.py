@@ -4,17 +4,17 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Slot, Trait
+from properties.contract import Capability, Contract, ParameterMapping
 
 CONTRACT = Contract(
     name="SelfAttention_v1",
     arguments=(parts.D_IN, parts.D_OUT),
-    slots=(
-        Slot("W_query", ("W_q",), transposed=True),
-        Slot("W_key", ("W_k",), transposed=True),
-        Slot("W_value", ("W_v",), transposed=True),
+    mappings=(
+        ParameterMapping("W_query", ("W_q",), transposed=True),
+        ParameterMapping("W_key", ("W_k",), transposed=True),
+        ParameterMapping("W_value", ("W_v",), transposed=True),
     ),
-    traits=parts.MODULE | {Trait.FULL, Trait.UNIFORM},
+    capabilities=parts.MODULE | {Capability.FULL, Capability.UNIFORM},
 )
 
 EXERCISE = Exercise(
@@ -22,5 +22,5 @@ EXERCISE = Exercise(
     title="Self-attention with nn.Parameter",
     contract=CONTRACT,
     folder=Path(__file__).parent,
-    also_called=("SelfAttentionV1", "SelfAttention1"),
+    aliases=("SelfAttentionV1", "SelfAttention1"),
 )

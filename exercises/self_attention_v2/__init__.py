@@ -4,13 +4,13 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 
 CONTRACT = Contract(
     name="SelfAttention_v2",
     arguments=(parts.D_IN, parts.D_OUT, parts.QKV_BIAS),
-    slots=parts.QKV,
-    traits=parts.MODULE | parts.OPTIONAL_BIAS | {Trait.FULL},
+    mappings=parts.QKV,
+    capabilities=parts.MODULE | parts.OPTIONAL_BIAS | {Capability.FULL},
 )
 
 EXERCISE = Exercise(
@@ -18,5 +18,5 @@ EXERCISE = Exercise(
     title="Self-attention with nn.Linear",
     contract=CONTRACT,
     folder=Path(__file__).parent,
-    also_called=("SelfAttentionV2", "SelfAttention2", "SelfAttention"),
+    aliases=("SelfAttentionV2", "SelfAttention2", "SelfAttention"),
 )

@@ -3,13 +3,21 @@
 from pathlib import Path
 
 from exercises.exercise import Exercise
-from properties.contract import Contract, Entry, Trait
+from properties.contract import Capability, Contract, Entry
 
 CONTRACT = Contract(
     name="simplified_attention",
     entry=Entry.FUNCTION,
     call=("x",),
-    traits=frozenset({Trait.TOKENS, Trait.ATTENTION, Trait.FULL, Trait.WIDTHS, Trait.STABLE}),
+    capabilities=frozenset(
+        {
+            Capability.TOKENS,
+            Capability.ATTENTION,
+            Capability.FULL,
+            Capability.WIDTHS,
+            Capability.STABLE,
+        }
+    ),
     square=True,
     scale=1.0,
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from exercises import multi_head_wrapper, parts
 from exercises.exercise import Exercise
-from properties.contract import Entry, Trait
+from properties.contract import Capability, Entry
 
 CONTRACT = replace(
     multi_head_wrapper.CONTRACT,
@@ -13,8 +13,8 @@ CONTRACT = replace(
     entry=Entry.BUILDER,
     arguments=(parts.D_IN, parts.CONTEXT_LENGTH),
     sizes={"heads": 2, "head_dim": 1},
-    traits=multi_head_wrapper.CONTRACT.traits
-    - {Trait.DROPOUT, Trait.BIAS, Trait.BIAS_OPTION, Trait.WIDTHS},
+    capabilities=multi_head_wrapper.CONTRACT.capabilities
+    - {Capability.DROPOUT, Capability.BIAS, Capability.BIAS_OPTION, Capability.WIDTHS},
 )
 
 EXERCISE = Exercise(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from exercises import parts, self_attention_v1, self_attention_v2
 from exercises.exercise import Exercise
-from properties.contract import Contract, Entry, Trait
+from properties.contract import Capability, Contract, Entry
 
 SOURCE = replace(
     self_attention_v2.CONTRACT, arguments=(parts.D_IN, parts.D_OUT)
@@ -16,9 +16,9 @@ CONTRACT = Contract(
     name="transfer_weights",
     entry=Entry.TRANSFER,
     transfer=(SOURCE, TARGET),
-    slots=SOURCE.slots,
+    mappings=SOURCE.mappings,
     call=("v2", "v1"),
-    traits=(parts.MODULE | {Trait.FULL, Trait.TRANSFER}) - {Trait.INITIALISED},
+    capabilities=(parts.MODULE | {Capability.FULL, Capability.TRANSFER}) - {Capability.INITIALISED},
 )
 
 EXERCISE = Exercise(

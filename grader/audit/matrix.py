@@ -21,21 +21,21 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from exercises.mutants import equivalents, mutants
-from grader.batch.plan import verdicts_on
-from grader.sandbox.grader_side.subject import of_namespace
+from exercises.mutants import generate_mutants, load_equivalents
+from grader.batch.plan import check_all
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
-from properties.cases.case_set import PUBLIC
-from properties.check import first_trouble
-from properties.harness.harness import Bench
+from properties.cases.case_set import PUBLIC_SEED
+from properties.check import find_first_failure
+from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Status
 
-TOGETHER = "(all questions at once)"
-MEMORY = 8 << 30
+BATCH_LABEL = "(all questions at once)"
+MEMORY_LIMIT = 8 << 30
 
 
-class Kind(StrEnum):
+class AnswerKind(StrEnum):
     """Where an answer comes from, and so what is expected of it."""
 
     SOLUTION = "solution"
@@ -46,26 +46,26 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BankAnswer:
     """A right or wrong answer, and its one fault or its style in a line."""
 
     exercise: str
-    kind: Kind
+    kind: AnswerKind
     name: str
-    says: str
+    description: str
     source: str
 
     @property
     def is_wrong(self) -> bool:
         """Whether a claim should break. An equivalent mutant is right."""
-        return self.kind in (Kind.WRONG, Kind.MUTANT)
+        return self.kind in (AnswerKind.WRONG, AnswerKind.MUTANT)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AnswerResult:
     """An answer and what became of it. What requires a broken claim is not tried."""
 
-    answer: Answer
+    answer: BankAnswer
     broken: tuple[str, ...]
     not_tried: tuple[str, ...]
     notes: tuple[str, ...]
@@ -75,7 +75,7 @@ class Judged:
     @property
     def earns_nothing(self) -> bool:
         """Whether the gate holds every point back."""
-        return BY_SLUG[self.answer.exercise].gate.name in (*self.broken, *self.not_tried)
+        return BY_SLUG[self.answer.exercise].prerequisite.name in (*self.broken, *self.not_tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +83,21 @@ class Audit:
     """What became of all answers to some exercises."""
 
     exercises: tuple[Exercise, ...]
-    judged: tuple[Judged, ...]
+    results: tuple[AnswerResult, ...]
 
     @property
-    def survivors(self) -> list[Judged]:
+    def survivors(self) -> list[AnswerResult]:
         """Wrong answers that break no claim."""
-        return [j for j in self.judged if j.answer.is_wrong and not j.broken]
+        return [j for j in self.results if j.answer.is_wrong and not j.broken]
 
     @property
-    def false_alarms(self) -> list[Judged]:
+    def false_alarms(self) -> list[AnswerResult]:
         """Right answers that break a claim."""
-        return [j for j in self.judged if not j.answer.is_wrong and j.broken]
+        return [j for j in self.results if not j.answer.is_wrong and j.broken]
 
-    def of(self, exercise: Exercise) -> list[Judged]:
+    def select_results(self, exercise: Exercise) -> list[AnswerResult]:
         """The answers to one exercise."""
-        return [j for j in self.judged if j.answer.exercise == exercise.slug]
+        return [j for j in self.results if j.answer.exercise == exercise.slug]
 
     @property
     def properties(self) -> list[Property]:
@@ -107,19 +107,19 @@ class Audit:
     @property
     def kills(self) -> Counter[str]:
         """How many wrong answers break each claim."""
-        return Counter(name for j in self.judged if j.answer.is_wrong for name in j.broken)
+        return Counter(name for j in self.results if j.answer.is_wrong for name in j.broken)
 
     @property
     def sole_kills(self) -> Counter[str]:
         """How many wrong answers break that claim and no other."""
-        wrong = (j for j in self.judged if j.answer.is_wrong)
+        wrong = (j for j in self.results if j.answer.is_wrong)
         return Counter(j.broken[0] for j in wrong if len(j.broken) == 1)
 
     @property
     def seconds(self) -> Counter[str]:
         """Processor time spent on each claim."""
         spent: Counter[str] = Counter()
-        for judged in self.judged:
+        for judged in self.results:
             spent.update(judged.seconds)
         return spent
 
@@ -129,9 +129,13 @@ class Audit:
 
         A claim may earn its keep in one exercise alone, so only a full audit can tell.
         """
-        banks = any(j.answer.kind is Kind.WRONG for j in self.judged)
+        banks = any(j.answer.kind is AnswerKind.WRONG for j in self.results)
         full = banks and set(self.exercises) == set(BY_SLUG.values())
-        return [p for p in self.properties if full and not self.kills[p.name] and not p.echo]
+        return [
+            p
+            for p in self.properties
+            if full and not self.kills[p.name] and not p.redundant_because
+        ]
 
     @property
     def clean(self) -> bool:
@@ -139,77 +143,83 @@ class Audit:
         return not (self.survivors or self.false_alarms or self.idle)
 
 
-def answers(exercise: Exercise) -> list[Answer]:
+def load_answers(exercise: Exercise) -> list[BankAnswer]:
     """The solution and the bank of an exercise."""
-    found = [Answer(exercise.slug, Kind.SOLUTION, "solution", exercise.title, exercise.solution)]
+    found = [
+        BankAnswer(
+            exercise.slug, AnswerKind.SOLUTION, "solution", exercise.title, exercise.solution
+        )
+    ]
     for path in sorted((exercise.folder / "answers").glob("*/*.py")):
         source = path.read_text(encoding="utf-8")
         says = source.partition("\n")[0].strip("\"'# ")
-        found.append(Answer(exercise.slug, Kind(path.parent.name), path.stem, says, source))
+        found.append(
+            BankAnswer(exercise.slug, AnswerKind(path.parent.name), path.stem, says, source)
+        )
     return found
 
 
-def mutated(exercise: Exercise) -> list[Answer]:
+def load_mutants(exercise: Exercise) -> list[BankAnswer]:
     """The solution with every small change, those that change nothing marked as such."""
-    known = equivalents(exercise)
+    known = load_equivalents(exercise)
     return [
-        Answer(
+        BankAnswer(
             exercise.slug,
-            Kind.EQUIVALENT if mutant.name in known else Kind.MUTANT,
+            AnswerKind.EQUIVALENT if mutant.name in known else AnswerKind.MUTANT,
             mutant.name,
             known.get(mutant.name, "a small change of the solution"),
             mutant.source,
         )
-        for mutant in mutants(exercise)
+        for mutant in generate_mutants(exercise)
     ]
 
 
-def audit(exercises: Sequence[Exercise], wanted: Iterable[Answer], jobs: int) -> Audit:
+def run_audit(exercises: Sequence[Exercise], wanted: Iterable[BankAnswer], jobs: int) -> Audit:
     """Judge answers to these exercises, in so many processes beside this one."""
-    return Audit(tuple(exercises), tuple(_all_judged(list(wanted), jobs)))
+    return Audit(tuple(exercises), tuple(_check_answers(list(wanted), jobs)))
 
 
-def _all_judged(wanted: Sequence[Answer], jobs: int) -> Iterable[Judged]:
+def _check_answers(wanted: Sequence[BankAnswer], jobs: int) -> Iterable[AnswerResult]:
     # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
-        yield from pool.map(judge, wanted, chunksize=4)
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
+        yield from pool.map(check_answer, wanted, chunksize=4)
 
 
-def begin() -> None:
+def initialise_process() -> None:
     """Prepare a process for judging answers, whatever they do."""
     torch.set_num_threads(1)
     gc.freeze()
     # Some wrong answers ask for as much memory as there is.
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     # What wrong answers print, and what torch says about them, is of no interest here.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
 
 
-def judge(answer: Answer, seed: int = PUBLIC) -> Judged:
+def check_answer(answer: BankAnswer, seed: int = PUBLIC_SEED) -> AnswerResult:
     """Judge one answer on the cases of a seed, in this process."""
     gc.collect()  # what was judged before hangs together in circles, with all of its tensors
     exercise = BY_SLUG[answer.exercise]
-    bench = Bench(of_namespace(_loaded(answer)), exercise.contract)
+    bench = Harness(make_subject(_load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
 
-    def timed(wanted: Property, cases: Sequence[Case]) -> Verdict:
+    def check_timed(wanted: Property, cases: Sequence[Case]) -> Verdict:
         began = time.process_time()
-        verdict = first_trouble(wanted, bench, cases)
+        verdict = find_first_failure(wanted, bench, cases)
         seconds[wanted.name] = time.process_time() - began
         return verdict
 
-    def afresh() -> None:
-        bench.subject = of_namespace(_loaded(answer))
+    def restart() -> None:
+        bench.subject = make_subject(_load_namespace(answer))
         bench.forget()
 
     began = time.process_time()
-    verdicts = verdicts_on(bench, exercise, timed, afresh, seed)
-    seconds[TOGETHER] = time.process_time() - began - sum(seconds.values())
+    verdicts = check_all(bench, exercise, check_timed, restart, seed)
+    seconds[BATCH_LABEL] = time.process_time() - began - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
-    return Judged(
+    return AnswerResult(
         answer,
         broken=tuple(v.property.name for v in tried if v.status is not Status.PASSED),
         not_tried=tuple(v.property.name for v in verdicts if v.status is Status.NOT_TRIED),
@@ -218,7 +228,7 @@ def judge(answer: Answer, seed: int = PUBLIC) -> Judged:
     )
 
 
-def _loaded(answer: Answer) -> dict[str, Any]:
+def _load_namespace(answer: BankAnswer) -> dict[str, Any]:
     """The namespace of an answer, whose classes can be found by name, as copying them wants."""
     module = types.ModuleType("submission")
     sys.modules["submission"] = module

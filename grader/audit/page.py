@@ -5,25 +5,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from exercises import Exercise
-from grader.audit.matrix import Audit, Judged
-from grader.report.records import own_version
-from grader.report.render.html import environment
-from grader.report.render.text import aligned
+from grader.audit.matrix import AnswerResult, Audit
+from grader.report.records import get_version
+from grader.report.render.html import get_environment
+from grader.report.render.text import align_columns
 
-COSTLIEST = 10
+MAX_COSTLIEST = 10
 
 
-def text(audit: Audit) -> str:
+def render_text(audit: Audit) -> str:
     """A row for every exercise, what is wrong with the judge, and what costs most."""
     head = ("exercise", "claims", "right", "wrong", "survivors", "false alarms", "seconds")
-    rows = [head, *(_row(audit, exercise) for exercise in audit.exercises)]
-    parts = [aligned(rows), list(_troubles(audit)), list(_costs(audit)), [_verdict(audit)]]
+    rows = [head, *(_format_row(audit, exercise) for exercise in audit.exercises)]
+    parts = [
+        align_columns(rows),
+        list(_list_problems(audit)),
+        list(_list_costs(audit)),
+        [_summarise(audit)],
+    ]
     lines = [line for part in parts if part for line in ("", *part)][1:]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _row(audit: Audit, exercise: Exercise) -> tuple[str, ...]:
-    judged = audit.of(exercise)
+def _format_row(audit: Audit, exercise: Exercise) -> tuple[str, ...]:
+    judged = audit.select_results(exercise)
     wrong = [j for j in judged if j.answer.is_wrong]
     counts = (
         len(exercise.properties),
@@ -36,31 +41,31 @@ def _row(audit: Audit, exercise: Exercise) -> tuple[str, ...]:
     return (exercise.slug, *map(str, counts), f"{seconds:.1f}")
 
 
-def _troubles(audit: Audit) -> Iterator[str]:
+def _list_problems(audit: Audit) -> Iterator[str]:
     for judged in audit.survivors:
-        yield f"survivor     {_label(judged)}: {judged.answer.says}"
+        yield f"survivor     {_format_label(judged)}: {judged.answer.description}"
     for judged in audit.false_alarms:
-        yield f"false alarm  {_label(judged)}: {', '.join(judged.broken)}"
+        yield f"false alarm  {_format_label(judged)}: {', '.join(judged.broken)}"
     for claim in audit.idle:
         yield f"idle         {claim.name}: no wrong answer breaks it"
 
 
-def _label(judged: Judged) -> str:
+def _format_label(judged: AnswerResult) -> str:
     return f"{judged.answer.exercise}/{judged.answer.name}"
 
 
-def _costs(audit: Audit) -> Iterator[str]:
+def _list_costs(audit: Audit) -> Iterator[str]:
     head = ("", "claims that cost most", "seconds", "kills", "alone")
     rows = [
         ("", name, f"{spent:.1f}", str(audit.kills[name]), str(audit.sole_kills[name]))
-        for name, spent in audit.seconds.most_common(COSTLIEST)
+        for name, spent in audit.seconds.most_common(MAX_COSTLIEST)
     ]
-    yield from aligned([head, *rows])
+    yield from align_columns([head, *rows])
 
 
-def _verdict(audit: Audit) -> str:
-    wrong = sum(j.answer.is_wrong for j in audit.judged)
-    right = len(audit.judged) - wrong
+def _summarise(audit: Audit) -> str:
+    wrong = sum(j.answer.is_wrong for j in audit.results)
+    right = len(audit.results) - wrong
     found = (
         f"{len(audit.survivors)} of {wrong} wrong answers survive, {len(audit.false_alarms)} of "
         f"{right} right ones are accused, {len(audit.idle)} claims are idle"
@@ -72,35 +77,37 @@ def to_json(audit: Audit) -> str:
     """The kill matrix and what follows from it."""
     content = {
         "format": 1,
-        "headcheck": own_version(),
+        "headcheck": get_version(),
         "clean": audit.clean,
-        "survivors": list(map(_label, audit.survivors)),
-        "false_alarms": list(map(_label, audit.false_alarms)),
+        "survivors": list(map(_format_label, audit.survivors)),
+        "false_alarms": list(map(_format_label, audit.false_alarms)),
         "idle": [claim.name for claim in audit.idle],
-        "claims": [_claim(audit, name) for name in (p.name for p in audit.properties)],
-        "answers": list(map(_answer, audit.judged)),
+        "claims": [_property_to_dict(audit, name) for name in (p.name for p in audit.properties)],
+        "answers": list(map(_answer_to_dict, audit.results)),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def _claim(audit: Audit, name: str) -> dict[str, Any]:
+def _property_to_dict(audit: Audit, name: str) -> dict[str, Any]:
     counts = {"kills": audit.kills[name], "alone": audit.sole_kills[name]}
     return {"name": name, **counts, "seconds": round(audit.seconds[name], 3)}
 
 
-def _answer(judged: Judged) -> dict[str, Any]:
+def _answer_to_dict(judged: AnswerResult) -> dict[str, Any]:
     return {
         "exercise": judged.answer.exercise,
         "name": judged.answer.name,
         "wrong": judged.answer.is_wrong,
-        "says": judged.answer.says,
+        "says": judged.answer.description,
         "broken": list(judged.broken),
         "not_tried": list(judged.not_tried),
         "notes": list(judged.notes),
     }
 
 
-def html(audit: Audit) -> str:
+def render_html(audit: Audit) -> str:
     """One page: for every exercise its answers by its claims, the broken ones dark."""
-    template = environment().get_template("audit.html.j2")
-    return template.render(version=own_version(), sandbox="", audit=audit, verdict=_verdict(audit))
+    template = get_environment().get_template("audit.html.j2")
+    return template.render(
+        version=get_version(), sandbox="", audit=audit, verdict=_summarise(audit)
+    )

@@ -25,66 +25,66 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.batch.message import Construction, Exchange, Known, Script
-from grader.batch.recording import Key
+from grader.batch.message import BatchPlan, BatchRequest, ObjectBatch, QueryKey
+from grader.batch.recording import QueryId
 from grader.sandbox import wire
-from grader.sandbox.wire import BadFrame, Message, Ready, positional
+from grader.sandbox.wire import BadFrame, Message, PackedTensors, label_by_position
 from properties.property import Property
 
-ROOMS = ("reference", "properties", "exercises", "grader")
-KEPT = 64
+SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
+MAX_PLANS = 64
 """so many scripts are kept, the ones used last"""
-ROOM = 256 << 20
+MAX_BYTES = 256 << 20
 """so many bytes they may take together: every graded run leaves those of its own seed"""
-NEW, LOCK = ".new", ".lock"
+NEW_SUFFIX, LOCK_SUFFIX = ".new", ".lock"
 """the ends of what a script is written under, and of what is locked while it is compiled"""
 STALE_S = 3600.0
 """after so long nobody is still writing, or compiling"""
-PATIENCE_S = 10.0
+LOCK_TIMEOUT_S = 10.0
 """how long one process waits for another that compiles the same script; on one core it takes one"""
-POLL_S = 0.02
+POLL_INTERVAL_S = 0.02
 
 
-def shared(key: str, claims: Iterable[Property], make: Callable[[], Script]) -> Script:
+def load_or_make(key: str, claims: Iterable[Property], make: Callable[[], BatchPlan]) -> BatchPlan:
     """The script of this key, as it is on disk, or made and put there.
 
     Of several processes that want the same one at once, one makes it and the others wait.
     """
     claims = tuple(claims)
-    script = take(key, claims)
+    script = load(key, claims)
     if script is not None:
         return script
-    with _alone(key):
-        script = take(key, claims)
+    with _lock_key(key):
+        script = load(key, claims)
         if script is None:
             script = make()
-            put(key, script)
+            store(key, script)
     return script
 
 
 @contextlib.contextmanager
-def _alone(key: str) -> Iterator[None]:
+def _lock_key(key: str) -> Iterator[None]:
     """Be the only process in here for this key, as far as files can be locked on this machine.
 
     A process that dies gives up its lock; of one that was stopped nobody waits for the end.
     """
     try:
-        place = _made_folder() / f"{key}{LOCK}"
+        place = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (OSError, RuntimeError):
         yield
         return
     try:
-        limit = time.monotonic() + PATIENCE_S
-        while not _locked(descriptor) and time.monotonic() < limit:
-            time.sleep(POLL_S)
+        limit = time.monotonic() + LOCK_TIMEOUT_S
+        while not _try_lock(descriptor) and time.monotonic() < limit:
+            time.sleep(POLL_INTERVAL_S)
         yield
     finally:
         place.unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Whether the file is locked for this process now, or cannot be locked here at all."""
     if sys.platform == "win32":
         return True
@@ -99,114 +99,116 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def take(key: str, claims: Iterable[Property]) -> Script | None:
+def load(key: str, claims: Iterable[Property]) -> BatchPlan | None:
     """The script of this key, if it is there; `claims` are those that it may speak of."""
     try:
-        path = folder() / f"{key}.script"
-        script = _decoded(path.read_bytes(), {claim.name: claim for claim in claims})
+        path = get_folder() / f"{key}.script"
+        script = _decode_plan(path.read_bytes(), {claim.name: claim for claim in claims})
         path.touch()
     except (OSError, RuntimeError, BadFrame, struct.error, LookupError, TypeError, ValueError):
         return None
     return script
 
 
-def put(key: str, script: Script) -> None:
+def store(key: str, script: BatchPlan) -> None:
     """Keep a script, and drop those that nobody has used for longest."""
     with contextlib.suppress(OSError, RuntimeError):
-        place = _made_folder()
-        descriptor, made = tempfile.mkstemp(dir=place, suffix=NEW)
+        place = _ensure_folder()
+        descriptor, made = tempfile.mkstemp(dir=place, suffix=NEW_SUFFIX)
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines(_encoded(script))
+            file.writelines(_encode_plan(script))
         Path(made).replace(place / f"{key}.script")
-        for old in _superfluous(place):
+        for old in _iter_evictable(place):
             old.unlink(missing_ok=True)
 
 
-def _superfluous(place: Path) -> Iterator[Path]:
+def _iter_evictable(place: Path) -> Iterator[Path]:
     """Scripts for which there is no room, and what processes left that were killed."""
-    there = [(status.st_mtime, status.st_size, path) for path, status in _files(place)]
+    there = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(place)]
     scripts = sorted((row for row in there if row[2].suffix == ".script"), reverse=True)
     taken = 0
     for number, (_, size, path) in enumerate(scripts):
         taken += size
-        if number and (number >= KEPT or taken > ROOM):
+        if number and (number >= MAX_PLANS or taken > MAX_BYTES):
             yield path
     for changed, _, path in there:
-        if path.suffix in (NEW, LOCK) and changed < time.time() - STALE_S:
+        if path.suffix in (NEW_SUFFIX, LOCK_SUFFIX) and changed < time.time() - STALE_S:
             yield path
 
 
-def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _iter_files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path in place.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process drops some, too
             yield path, path.lstat()
 
 
-def _made_folder() -> Path:
+def _ensure_folder() -> Path:
     """The folder, which nobody else may read. Raises OSError, RuntimeError."""
-    place = folder()
+    place = get_folder()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
 
 
-def key_of(*parts: object) -> str:
+def compute_key(*parts: object) -> str:
     """The name of what depends on these parts, on the judge and on what computes."""
-    told = repr((sources(), torch.__version__, platform.machine(), parts))
+    told = repr((hash_sources(), torch.__version__, platform.machine(), parts))
     return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 @functools.cache
-def sources() -> str:
+def hash_sources() -> str:
     """A digest of the code that decides what is asked, and what must come back."""
     root = Path(__file__).resolve().parents[2]
     found = hashlib.blake2b(digest_size=16)
-    for room in ROOMS:
+    for room in SOURCE_PACKAGES:
         for path in sorted((root / room).rglob("*.py")):
             if "answers" not in path.parts:
                 found.update(path.read_bytes())
     return found.hexdigest()
 
 
-def folder() -> Path:
+def get_folder() -> Path:
     """Where scripts are kept. Raises RuntimeError for a user who has no home."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(cache) / "headcheck"
 
 
-ROW = ("exact", "allowed", "allowed_float32", "owners")
+ROW_FIELDS = ("exact", "allowed", "allowed_float32", "owners")
 """what an exchange holds besides what it sends"""
 
 
-def _encoded(script: Script) -> list[bytes | memoryview]:
+def _encode_plan(script: BatchPlan) -> list[bytes | memoryview]:
     meta = {
-        "exchanges": [_described(exchange) for exchange in script.exchanges],
-        "questions": [(*_name(k.key), k.shapes, k.alone) for k in script.questions],
-        "asked": {claim.name: sorted(numbers) for claim, numbers in script.asked.items()},
+        "exchanges": [_encode_batch(exchange) for exchange in script.batches],
+        "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in script.query_keys],
+        "asked": {
+            claim.name: sorted(numbers) for claim, numbers in script.queries_by_property.items()
+        },
     }
-    tensors = [tensor for exchange in script.exchanges for tensor in _tensors(exchange)]
-    return wire.encode(Message(0, "script", meta, positional(tensors)))
+    tensors = [tensor for exchange in script.batches for tensor in _list_tensors(exchange)]
+    return wire.encode(Message(0, "script", meta, label_by_position(tensors)))
 
 
-def _name(key: Key) -> tuple[str, int | None]:
+def _encode_key(key: QueryId) -> tuple[str, int | None]:
     content, seed = key
     return content.hex(), seed
 
 
-def _described(exchange: Exchange) -> dict[str, Any]:
+def _encode_batch(exchange: BatchRequest) -> dict[str, Any]:
     return {
-        "constructions": [(list(c.requests), c.shapes) for c in exchange.constructions],
+        "constructions": [(list(c.requests), c.shapes) for c in exchange.object_batches],
         "dtype": exchange.dtype,
         "device": exchange.device,
-        "twins": exchange.twins,
+        "twins": exchange.repeated_queries,
         "sent": len(exchange.tensors),
     }
 
 
-def _tensors(exchange: Exchange) -> list[Tensor]:
-    return [*(t for _, t in exchange.tensors), *(getattr(exchange, name) for name in ROW)]
+def _list_tensors(exchange: BatchRequest) -> list[Tensor]:
+    return [*(t for _, t in exchange.tensors), *(getattr(exchange, name) for name in ROW_FIELDS)]
 
 
-def _decoded(data: bytes, claims: Mapping[str, Property]) -> Script:
+def _decode_plan(data: bytes, claims: Mapping[str, Property]) -> BatchPlan:
     header, body = wire.LENGTHS.unpack(data[: wire.LENGTHS.size])
     rest = data[wire.LENGTHS.size :]
     if len(rest) != header + body:
@@ -214,27 +216,27 @@ def _decoded(data: bytes, claims: Mapping[str, Property]) -> Script:
     message = wire.decode(rest[:header], bytearray(rest[header:]))
     waiting = (tensor for _, tensor in message.tensors)
     exchanges = [
-        _exchange(told, list(islice(waiting, told["sent"] + len(ROW))))
+        _decode_batch(told, list(islice(waiting, told["sent"] + len(ROW_FIELDS))))
         for told in message.meta["exchanges"]
     ]
     asked = {claims[name]: frozenset(those) for name, those in message.meta["asked"].items()}
     questions = (
-        Known((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), alone)
+        QueryKey((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), alone)
         for content, seed, shapes, alone in message.meta["questions"]
     )
-    return Script(tuple(exchanges), tuple(questions), asked)
+    return BatchPlan(tuple(exchanges), tuple(questions), asked)
 
 
-def _exchange(told: Mapping[str, Any], tensors: list[Tensor]) -> Exchange:
+def _decode_batch(told: Mapping[str, Any], tensors: list[Tensor]) -> BatchRequest:
     sent, row = tensors[: told["sent"]], tensors[told["sent"] :]
-    return Exchange(
+    return BatchRequest(
         tuple(
-            Construction(requests, tuple(map(tuple, shapes)))
+            ObjectBatch(requests, tuple(map(tuple, shapes)))
             for requests, shapes in told["constructions"]
         ),
-        Ready(positional(sent)),
+        PackedTensors(label_by_position(sent)),
         told["dtype"],
         told["device"],
-        **dict(zip(ROW, row, strict=True)),
-        twins=tuple((one, other) for one, other in told["twins"]),
+        **dict(zip(ROW_FIELDS, row, strict=True)),
+        repeated_queries=tuple((one, other) for one, other in told["twins"]),
     )

@@ -14,48 +14,48 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.batch.recording import Key
-from grader.sandbox.grader_side.subject import ChannelSubject, taken
+from grader.batch.recording import QueryId
+from grader.sandbox.grader_side.subject import ChannelSubject, parse_reply
 from grader.sandbox.wire import Message
 from properties.property import Property
 from properties.violation import Status, SubmissionFailed
 
-NAMELESS = ""
+PLACEHOLDER_NAME = ""
 """stands in a script for the name of the definition that is judged"""
-Tensors = tuple[tuple[str, Tensor], ...]
+NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class Comparison:
     """What the answers of one exchange, or of all, show."""
 
     inexact: frozenset[int]
     """questions that got another answer than the exact one, or two unlike ones"""
     float32: bool = False
     """whether some answers are only as exact as float32 allows"""
-    rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
+    answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
     """the answers to each exchange; None where it failed"""
 
 
 @dataclass(frozen=True)
-class Construction:
+class ObjectBatch:
     """The requests about one object, and the shapes of all tensors that must come back."""
 
     requests: Sequence[Mapping[str, Any]]
     shapes: tuple[tuple[int, ...], ...]
 
     @functools.cached_property
-    def numbers(self) -> int:
+    def numel(self) -> int:
         """How many must come back."""
         return sum(map(math.prod, self.shapes))
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
+class BatchRequest:
     """Questions about constructions of one dtype, and the exact answers, end to end in a row."""
 
-    constructions: tuple[Construction, ...]
-    tensors: Tensors
+    object_batches: tuple[ObjectBatch, ...]
+    tensors: NamedTensors
     dtype: str
     device: str
     exact: Tensor
@@ -63,46 +63,48 @@ class Exchange:
     allowed_float32: Tensor
     owners: Tensor
     """by number, the question that each element of the row answers"""
-    twins: tuple[tuple[int, int], ...]
+    repeated_queries: tuple[tuple[int, int], ...]
     """the same question under two numbers"""
 
-    def put_to(self, subject: ChannelSubject, name: str) -> Found:
+    def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Ask a submission, under the name that it has. Raises SubmissionFailed."""
-        return self.judged(self.asked_of(subject, name))
+        return self.compare(self.send_to(subject, name))
 
-    def asked_of(self, subject: ChannelSubject, name: str) -> Message:
+    def send_to(self, subject: ChannelSubject, name: str) -> Message:
         """What a submission says. Raises SubmissionFailed."""
-        return subject.ask("series", _named(self, name), self.tensors)
+        return subject.ask("series", _build_meta(self, name), self.tensors)
 
-    def judged(self, reply: Message) -> Found:
+    def compare(self, reply: Message) -> Comparison:
         """Compare what came back with the exact answers. Raises SubmissionFailed."""
-        row = self.row(reply)
-        unlike = frozenset(n for pair in self.twins for n in pair if self._unlike(row, *pair))
+        row = self.join_answers(reply)
+        unlike = frozenset(
+            n for pair in self.repeated_queries for n in pair if self._differs(row, *pair)
+        )
         error = (row - self.exact).abs()
         rough = ~(error <= self.allowed)  # so that NaN is, too
         if not bool(rough.any()):
-            return Found(unlike, rows=(row,))
+            return Comparison(unlike, answer_rows=(row,))
         off = ~(error <= self.allowed_float32)
         inexact = frozenset(self.owners[off].tolist())
         float32 = not frozenset(self.owners[rough].tolist()) <= inexact
-        return Found(unlike | inexact, float32, (row,))
+        return Comparison(unlike | inexact, float32, (row,))
 
-    def row(self, reply: Message) -> Tensor:
+    def join_answers(self, reply: Message) -> Tensor:
         """What came back, end to end; NaN for what did not come, or not in its form.
 
         Raises SubmissionFailed.
         """
-        said = taken(reply, _Said).constructions
-        if len(said) != len(self.constructions) or sum(s.tensors for s in said) != len(
+        said = parse_reply(reply, _BatchReply).constructions
+        if len(said) != len(self.object_batches) or sum(s.tensors for s in said) != len(
             reply.tensors
         ):
             text = "answered with other tensors than it announced"
             raise SubmissionFailed(Status.CRASHED, text)
-        return torch.cat(list(self._parts(said, [tensor for _, tensor in reply.tensors])))
+        return torch.cat(list(self._iter_answers(said, [tensor for _, tensor in reply.tensors])))
 
-    def _parts(self, said: "list[_Answered]", outputs: list[Tensor]) -> Iterator[Tensor]:
+    def _iter_answers(self, said: "list[_ObjectReply]", outputs: list[Tensor]) -> Iterator[Tensor]:
         start = 0
-        for asked, told in zip(self.constructions, said, strict=True):
+        for asked, told in zip(self.object_batches, said, strict=True):
             came = outputs[start : start + told.tensors]
             start += told.tensors
             if (
@@ -112,29 +114,29 @@ class Exchange:
             ):
                 yield from (output.flatten().to(torch.float64) for output in came)
             else:
-                yield torch.full((asked.numbers,), math.nan, dtype=torch.float64)
+                yield torch.full((asked.numel,), math.nan, dtype=torch.float64)
 
-    def _unlike(self, row: Tensor, one: int, other: int) -> bool:
-        return not torch.equal(self.answer(row, one), self.answer(row, other))
+    def _differs(self, row: Tensor, one: int, other: int) -> bool:
+        return not torch.equal(self.get_answer(row, one), self.get_answer(row, other))
 
-    def answer(self, row: Tensor, number: int) -> Tensor:
+    def get_answer(self, row: Tensor, number: int) -> Tensor:
         """The elements of a row that answer a question, output after output."""
-        return row[self._places[number]]
+        return row[self._positions[number]]
 
     @functools.cached_property
-    def _places(self) -> dict[int, Tensor]:
+    def _positions(self) -> dict[int, Tensor]:
         """Where in the row the answer to each question is."""
         numbers, counts = self.owners.unique(return_counts=True)
         places = self.owners.argsort(stable=True).split(counts.tolist())
         return dict(zip(numbers.tolist(), places, strict=True))
 
     @functools.cached_property
-    def questions(self) -> frozenset[int]:
-        return frozenset(self._places)
+    def queries(self) -> frozenset[int]:
+        return frozenset(self._positions)
 
 
 @dataclass(frozen=True)
-class _Answered:
+class _ObjectReply:
     """What is said of the answers about one construction."""
 
     dtypes: list[str]
@@ -143,101 +145,106 @@ class _Answered:
 
 
 @dataclass(frozen=True)
-class _Said:
-    constructions: list[_Answered]
+class _BatchReply:
+    constructions: list[_ObjectReply]
 
 
 @functools.lru_cache(maxsize=64)
-def _named(exchange: Exchange, name: str) -> dict[str, Any]:
+def _build_meta(exchange: BatchRequest, name: str) -> dict[str, Any]:
     """What is asked of a definition with this name."""
     return {
         "constructions": [
-            [_with_name(request, name) for request in construction.requests]
-            for construction in exchange.constructions
+            [_fill_in_name(request, name) for request in construction.requests]
+            for construction in exchange.object_batches
         ]
     }
 
 
-def _with_name(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _fill_in_name(request: Mapping[str, Any], name: str) -> dict[str, Any]:
     meta = request["meta"]
     return (
         {**request, "meta": {**meta, "name": name}}
-        if meta.get("name") == NAMELESS
+        if meta.get("name") == PLACEHOLDER_NAME
         else dict(request)
     )
 
 
 @dataclass(frozen=True)
-class Known:
+class QueryKey:
     """How a question is known again, and what its answer looks like."""
 
-    key: Key
+    key: QueryId
     shapes: tuple[tuple[int, ...], ...]
     """of the outputs"""
-    alone: bool
+    unstacked: bool
     """it shares its batch with no other"""
 
 
 @dataclass(frozen=True, eq=False)
-class Script:
+class BatchPlan:
     """All exchanges of an exercise, and which claims rest on which questions."""
 
-    exchanges: tuple[Exchange, ...]
-    questions: tuple[Known, ...]
+    batches: tuple[BatchRequest, ...]
+    query_keys: tuple[QueryKey, ...]
     """by number"""
-    asked: Mapping[Property, frozenset[int]]
+    queries_by_property: Mapping[Property, frozenset[int]]
 
-    def put_to(self, subject: ChannelSubject, name: str) -> Found:
+    def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Put every exchange to a submission; where it fails, its questions count as inexact."""
         inexact: frozenset[int] = frozenset()
         float32 = False
         rows: list[Tensor | None] = []
-        for exchange in self.exchanges:
+        for exchange in self.batches:
             try:
-                found = exchange.put_to(subject, name)
+                found = exchange.run_on(subject, name)
             except SubmissionFailed:
-                found = Found(exchange.questions, rows=(None,))
+                found = Comparison(exchange.queries, answer_rows=(None,))
             inexact |= found.inexact
             float32 |= found.float32
-            rows.extend(found.rows)
-        return Found(inexact, float32, tuple(rows))
+            rows.extend(found.answer_rows)
+        return Comparison(inexact, float32, tuple(rows))
 
     @functools.cached_property
-    def alone(self) -> frozenset[int]:
+    def unstacked(self) -> frozenset[int]:
         """Questions that are not stacked."""
-        return frozenset(number for number, known in enumerate(self.questions) if known.alone)
+        return frozenset(number for number, known in enumerate(self.query_keys) if known.unstacked)
 
-    def proves(self, found: Found) -> frozenset[Property]:
+    def find_proven(self, found: Comparison) -> frozenset[Property]:
         """The claims that follow from the answers."""
         inexact = found.inexact
-        if inexact & self.alone:
+        if inexact & self.unstacked:
             # Stacking rests on answers like these.
-            inexact |= frozenset().union(*self.asked.values()) - self.alone
-        return frozenset(claim for claim, asked in self.asked.items() if not asked & inexact)
+            inexact |= frozenset().union(*self.queries_by_property.values()) - self.unstacked
+        return frozenset(
+            claim for claim, asked in self.queries_by_property.items() if not asked & inexact
+        )
 
-    def recalled(self, found: Found, key: Key, *, alone: bool) -> tuple[Tensor, ...] | None:
+    def recall(self, found: Comparison, key: QueryId, *, alone: bool) -> tuple[Tensor, ...] | None:
         """The outputs that answered a question; None if nothing usable did.
 
         With `alone`, what shared its batch with other questions is left out.
         """
-        number = self._numbers.get(key)
-        if number is None or (alone and not self.questions[number].alone):
+        number = self._number_by_key.get(key)
+        if number is None or (alone and not self.query_keys[number].unstacked):
             return None
-        exchange, row = self._exchange_of[number], found.rows[self._exchange_of[number]]
+        exchange, row = (
+            self._batch_by_query[number],
+            found.answer_rows[self._batch_by_query[number]],
+        )
         if row is None:
             return None
-        answer = self.exchanges[exchange].answer(row, number)
+        answer = self.batches[exchange].get_answer(row, number)
         if bool(answer.isnan().any()):  # perhaps it never came
             return None
-        shapes = self.questions[number].shapes
+        shapes = self.query_keys[number].shapes
         parts = answer.split([math.prod(shape) for shape in shapes])
         return tuple(part.view(shape) for part, shape in zip(parts, shapes, strict=True))
 
     @functools.cached_property
-    def _numbers(self) -> dict[Key, int]:
-        return {known.key: number for number, known in enumerate(self.questions)}
+    def _number_by_key(self) -> dict[QueryId, int]:
+        return {known.key: number for number, known in enumerate(self.query_keys)}
 
     @functools.cached_property
-    def _exchange_of(self) -> dict[int, int]:
+    def _batch_by_query(self) -> dict[int, int]:
         """Which exchange holds which question."""
-        return {n: i for i, each in enumerate(self.exchanges) for n in each.questions}
+        return {n: i for i, each in enumerate(self.batches) for n in each.queries}

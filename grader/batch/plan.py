@@ -16,40 +16,47 @@ from torch import Tensor
 
 from exercises import Exercise
 from grader.batch import disk_cache
-from grader.batch.message import NAMELESS, Construction, Exchange, Found, Known, Script
-from grader.batch.recording import Question, rehearse
-from grader.batch.replay import Recollection
+from grader.batch.message import (
+    PLACEHOLDER_NAME,
+    BatchPlan,
+    BatchRequest,
+    Comparison,
+    ObjectBatch,
+    QueryKey,
+)
+from grader.batch.recording import Query, record_queries
+from grader.batch.replay import ReplayHarness
 from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
-from grader.sandbox.wire import Message, Ready, positional
+from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
-from properties.contract import Contract, Slot, Trait
-from properties.harness.harness import FLOAT32, Bench
-from properties.harness.module_adapter import Instance, construct
-from properties.oracle import digest
-from properties.property import Group, Property, Verdict, in_order
+from properties.contract import Capability, Contract, ParameterMapping
+from properties.harness.harness import FLOAT32_NOTE, Harness
+from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.oracle import hash_tensors
+from properties.property import Property, PropertyGroup, Verdict, check_in_order
 from properties.violation import Status
 
-LARGEST = 1 << 18
+MAX_MESSAGE_NUMEL = 1 << 18
 """So many numbers go together in one message; a module of the size of GPT-2 has one of its own."""
-Tensors = tuple[tuple[str, Tensor], ...]
+NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
-Watch = Callable[[Verdict], None]
+VerdictCallback = Callable[[Verdict], None]
 """Is told a verdict. If all are judged a second time, it is told of each a second time."""
 
 
-def unwatched(verdict: Verdict) -> None:
+def ignore_verdict(verdict: Verdict) -> None:
     """Nobody waits for single verdicts."""
 
 
-def verdicts_on(
-    bench: Bench,
+def check_all(
+    bench: Harness,
     exercise: Exercise,
     one: Callable[[Property, Sequence[Case]], Verdict],
     afresh: Callable[[], None],
     seed: int = 0,
     device: str = "cpu",
-    watch: Watch = unwatched,
+    watch: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
     """A verdict on every claim; `one` judges those that do not follow from exact answers.
 
@@ -58,26 +65,26 @@ def verdicts_on(
     disturbs other modules fails the claim that says so, and no other. `watch` is told each as it
     comes.
     """
-    plan = exercise.plan(seed, device)
-    answers = answered(bench, exercise, seed, device)
+    plan = exercise.plan_cases(seed, device)
+    answers = run_batch_plan(bench, exercise, seed, device)
 
-    def judged(claim: Property) -> Verdict:
-        if answers.keep(claim):
+    def check_one(claim: Property) -> Verdict:
+        if answers.establishes(claim):
             return Verdict(claim, Status.PASSED, len(plan[claim]))
         return one(claim, plan[claim])
 
-    def apart(claim: Property) -> Verdict:
+    def check_apart(claim: Property) -> Verdict:
         bench.forget()
         return one(claim, plan[claim])
 
-    verdicts = _watched(in_order(plan, judged), watch)
-    if any(remembers(verdict) for verdict in verdicts):
+    verdicts = _report_each(check_in_order(plan, check_one), watch)
+    if any(has_side_effects(verdict) for verdict in verdicts):
         afresh()
-        verdicts = _watched(in_order(plan, apart), watch)
+        verdicts = _report_each(check_in_order(plan, check_apart), watch)
     return verdicts
 
 
-def _watched(verdicts: Iterable[Verdict], watch: Watch) -> list[Verdict]:
+def _report_each(verdicts: Iterable[Verdict], watch: VerdictCallback) -> list[Verdict]:
     seen = []
     for verdict in verdicts:
         watch(verdict)
@@ -85,166 +92,179 @@ def _watched(verdicts: Iterable[Verdict], watch: Watch) -> list[Verdict]:
     return seen
 
 
-def remembers(verdict: Verdict) -> bool:
+def has_side_effects(verdict: Verdict) -> bool:
     """Whether this says that calls of a submission have effects besides their answers."""
     troubled = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
-    return troubled and verdict.property.group is Group.PURITY
+    return troubled and verdict.property.group is PropertyGroup.PURITY
 
 
 @dataclass(eq=False)
-class Answers:
+class BatchResult:
     """What a submission has answered to a script, and what is seen from that alone."""
 
-    bench: Bench
-    script: Script
-    plan: Mapping[Property, Sequence[Case]]
-    found: Found
+    harness: Harness
+    batch_plan: BatchPlan
+    cases: Mapping[Property, Sequence[Case]]
+    comparison: Comparison
 
-    def keep(self, claim: Property) -> bool:
+    def establishes(self, claim: Property) -> bool:
         """Whether they show that a claim holds."""
-        rests = claim in self.script.asked
-        return claim in self.proven or (rests and self._seen.keeps(claim, self.plan[claim]))
+        rests = claim in self.batch_plan.queries_by_property
+        return claim in self.proven or (rests and self._replay.confirms(claim, self.cases[claim]))
 
     @functools.cached_property
     def proven(self) -> frozenset[Property]:
         """The claims that need no judge: every answer that they rest on is the exact one."""
-        return self.script.proves(self.found)
+        return self.batch_plan.find_proven(self.comparison)
 
     @functools.cached_property
-    def _seen(self) -> Recollection:
+    def _replay(self) -> ReplayHarness:
         """What judges may see: what was stacked, only where sequences are attended alone."""
-        apart = self._recollection(alone=True)
-        batch = [claim for claim in self.plan if claim.group is Group.BATCH]
-        stacked = all(apart.keeps(claim, self.plan[claim]) for claim in batch)
-        return self._recollection(alone=False) if stacked else apart
+        apart = self._make_replay(alone=True)
+        batch = [claim for claim in self.cases if claim.group is PropertyGroup.BATCH]
+        stacked = all(apart.confirms(claim, self.cases[claim]) for claim in batch)
+        return self._make_replay(alone=False) if stacked else apart
 
-    def _recollection(self, *, alone: bool) -> Recollection:
-        recall = functools.partial(self.script.recalled, self.found, alone=alone)
-        return Recollection(self.bench, recall)
+    def _make_replay(self, *, alone: bool) -> ReplayHarness:
+        recall = functools.partial(self.batch_plan.recall, self.comparison, alone=alone)
+        return ReplayHarness(self.harness, recall)
 
 
-def answered(bench: Bench, exercise: Exercise, seed: int = 0, device: str = "cpu") -> Answers:
+def run_batch_plan(
+    bench: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
+) -> BatchResult:
     """Put the script of an exercise to a submission."""
     contract = bench.contract
-    script = script_of(exercise, contract.slots, seed, device)
+    script = get_batch_plan(exercise, contract.mappings, seed, device)
     assert isinstance(bench.subject, ChannelSubject)
-    found = script.put_to(bench.subject, contract.name)
+    found = script.run_on(bench.subject, contract.name)
     if found.float32:
-        bench.note(FLOAT32)
-    return Answers(bench, script, exercise.plan(seed, device), found)
+        bench.add_note(FLOAT32_NOTE)
+    return BatchResult(bench, script, exercise.plan_cases(seed, device), found)
 
 
-def script_of(exercise: Exercise, slots: tuple[Slot, ...], seed: int, device: str) -> Script:
+def get_batch_plan(
+    exercise: Exercise, slots: tuple[ParameterMapping, ...], seed: int, device: str
+) -> BatchPlan:
     """The script of an exercise, for definitions that keep their parameters in these places.
 
     Threads and processes that want the same one at once share it.
     """
-    with _lock_of(exercise, slots, seed, device):
-        return _script_of(exercise, slots, seed, device)
+    with _get_lock(exercise, slots, seed, device):
+        return _load_batch_plan(exercise, slots, seed, device)
 
 
 @functools.lru_cache(maxsize=64)
-def _lock_of(*wanted: object) -> threading.Lock:
+def _get_lock(*wanted: object) -> threading.Lock:
     return threading.Lock()
 
 
 @functools.lru_cache(maxsize=64)
-def _script_of(exercise: Exercise, slots: tuple[Slot, ...], seed: int, device: str) -> Script:
-    def made() -> Script:
-        contract = replace(exercise.contract, name=NAMELESS, slots=slots)
-        return compiled(contract, exercise.plan(seed, device))
+def _load_batch_plan(
+    exercise: Exercise, slots: tuple[ParameterMapping, ...], seed: int, device: str
+) -> BatchPlan:
+    def compile_plan() -> BatchPlan:
+        contract = replace(exercise.contract, name=PLACEHOLDER_NAME, mappings=slots)
+        return compile_batch_plan(contract, exercise.plan_cases(seed, device))
 
-    key = disk_cache.key_of(exercise.slug, slots, seed, device)
-    return disk_cache.shared(key, exercise.properties, made)
+    key = disk_cache.compute_key(exercise.slug, slots, seed, device)
+    return disk_cache.load_or_make(key, exercise.properties, compile_plan)
 
 
-def compiled(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> Script:
+def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> BatchPlan:
     """Rehearse the claims, and lay out their questions construction by construction."""
-    rehearsed = rehearse(contract, cases)
-    numbered = list(enumerate(rehearsed.questions))
+    rehearsed = record_queries(contract, cases)
+    numbered = list(enumerate(rehearsed.queries))
     parts = [
-        _part(contract, about) for about in _grouped(numbered, functools.partial(_made, contract))
+        _plan_object(contract, about)
+        for about in _group_by(numbered, functools.partial(_compute_object_key, contract))
     ]
     known = tuple(
-        Known(q.key, tuple(tuple(t.shape) for t in q.exact), q.alone) for q in rehearsed.questions
+        QueryKey(q.key, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
+        for q in rehearsed.queries
     )
-    return Script(tuple(map(_exchange, _messages(parts))), known, rehearsed.asked)
+    return BatchPlan(
+        tuple(map(_build_batch, _group_into_messages(parts))), known, rehearsed.query_numbers
+    )
 
 
-Numbered = tuple[int, Question]
+NumberedQuery = tuple[int, Query]
 
 
-def _grouped(numbered: Sequence[Numbered], key: Any) -> list[list[Numbered]]:
+def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
     """In groups of the same key, in the order of first appearance."""
-    groups: dict[Any, list[Numbered]] = {}
+    groups: dict[Any, list[NumberedQuery]] = {}
     for number, question in numbered:
         groups.setdefault(key(question), []).append((number, question))
     return list(groups.values())
 
 
-def _made(contract: Contract, question: Question) -> tuple[object, ...]:
+def _compute_object_key(contract: Contract, question: Query) -> tuple[object, ...]:
     """What tells one construction from another."""
     case = question.case
-    arguments = repr(contract.arguments_for(case))
-    sizes = case.d_in, case.heads, case.head_dim, contract.biases(case)
+    arguments = repr(contract.build_arguments(case))
+    sizes = case.d_in, case.heads, case.head_dim, contract.has_biases(case)
     return arguments, *sizes, case.dtype, case.device
 
 
-def _stackable(question: Question) -> object:
+def _compute_stack_key(question: Query) -> object:
     """Questions of the same value share a batch."""
     mask = question.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
-    if question.alone or own or question.memory != "contiguous":
+    if question.needs_own_batch or own or question.memory != "contiguous":
         return question
-    shown = None if mask is None else (str(mask.dtype), digest(mask))
+    shown = None if mask is None else (str(mask.dtype), hash_tensors(mask))
     return tuple(question.x.shape[1:]), shown
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _ObjectPlan:
     """What an exchange holds about one construction."""
 
-    construction: Construction
-    sent: list[Tensor]
+    object_batch: ObjectBatch
+    tensors: list[Tensor]
     dtype: str
     device: str
-    answers: list["Answer"]
-    twins: list[tuple[int, int]]
+    expected: list["ExpectedOutput"]
+    repeated_queries: list[tuple[int, int]]
 
     @property
     def size(self) -> int:
         """How many numbers it makes a message carry, there and back."""
-        return self.construction.numbers + sum(tensor.numel() for tensor in self.sent)
+        return self.object_batch.numel + sum(tensor.numel() for tensor in self.tensors)
 
 
-def _part(contract: Contract, about: list[Numbered]) -> _Part:
-    noted = Noted()
+def _plan_object(contract: Contract, about: list[NumberedQuery]) -> _ObjectPlan:
+    noted = RecordingChannel()
     case = about[0][1].case
     instance = construct(ChannelSubject(noted), contract, case, seed=case.seed)
-    calls: list[list[Numbered]] = []
-    for alike in _grouped(about, lambda q: digest(*(t for _, t in q.parameters.items()))):
+    calls: list[list[NumberedQuery]] = []
+    for alike in _group_by(about, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
         instance.set(alike[0][1].parameters)
-        can_stack = contract.has(Trait.BATCH)
-        for call in _grouped(alike, _stackable) if can_stack else [[one] for one in alike]:
-            noted.ask(instance, [question for _, question in call])
+        can_stack = contract.has(Capability.BATCH)
+        for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:
+            noted.record_call(instance, [question for _, question in call])
             calls.append(call)
-    blocks = [block for call in calls for block in _blocks(call)]
-    return _Part(
-        Construction(noted.requests, tuple(_shape([a.exact for a in block]) for block in blocks)),
+    blocks = [block for call in calls for block in _iter_expected(call)]
+    return _ObjectPlan(
+        ObjectBatch(
+            noted.requests,
+            tuple(_compute_stacked_shape([a.exact for a in block]) for block in blocks),
+        ),
         noted.tensors,
         case.dtype,
         case.device.split(":")[0],
         [answer for block in blocks for answer in block],
-        list(_twins([one for call in calls for one in call])),
+        list(_find_repeated_queries([one for call in calls for one in call])),
     )
 
 
-def _messages(parts: list[_Part]) -> Iterator[list[_Part]]:
+def _group_into_messages(parts: list[_ObjectPlan]) -> Iterator[list[_ObjectPlan]]:
     """The parts of each message: as many as go together, of one dtype."""
-    waiting: list[_Part] = []
+    waiting: list[_ObjectPlan] = []
     for part in parts:
         size = sum(other.size for other in (*waiting, part))
-        if waiting and (part.dtype != waiting[0].dtype or size > LARGEST):
+        if waiting and (part.dtype != waiting[0].dtype or size > MAX_MESSAGE_NUMEL):
             yield waiting
             waiting = []
         waiting.append(part)
@@ -252,23 +272,23 @@ def _messages(parts: list[_Part]) -> Iterator[list[_Part]]:
         yield waiting
 
 
-def _exchange(parts: list[_Part]) -> Exchange:
-    answers = [answer for part in parts for answer in part.answers]
-    return Exchange(
-        tuple(part.construction for part in parts),
-        Ready(positional(tensor for part in parts for tensor in part.sent)),
+def _build_batch(parts: list[_ObjectPlan]) -> BatchRequest:
+    answers = [answer for part in parts for answer in part.expected]
+    return BatchRequest(
+        tuple(part.object_batch for part in parts),
+        PackedTensors(label_by_position(tensor for part in parts for tensor in part.tensors)),
         parts[0].dtype,
         parts[0].device,
         torch.cat([answer.exact.flatten() for answer in answers]),
         torch.cat([answer.allowed.flatten() for answer in answers]),
         torch.cat([answer.float32.flatten() for answer in answers]),
         torch.cat([torch.full((answer.exact.numel(),), answer.number) for answer in answers]),
-        tuple(pair for part in parts for pair in part.twins),
+        tuple(pair for part in parts for pair in part.repeated_queries),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class ExpectedOutput:
     """A part of the exact answer to a question, and how far what comes back may be off."""
 
     number: int
@@ -277,49 +297,49 @@ class Answer:
     float32: Tensor
 
 
-def _blocks(call: list[Numbered]) -> Iterator[list[Answer]]:
+def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
     """For each output of a call: whose part is what, exactly, and how far it may be off."""
     for k in range(len(call[0][1].exact)):
         block = []
         for number, question in call:
-            exact, allowed = question.exact[k], question.allowed[k]
+            exact, allowed = question.exact[k], question.tolerances[k]
             wide = (allowed.exact.expand_as(exact), allowed.float32.expand_as(exact))
-            block.append(Answer(number, exact.detach(), *wide))
+            block.append(ExpectedOutput(number, exact.detach(), *wide))
         yield block
 
 
-def _shape(parts: list[Tensor]) -> tuple[int, ...]:
+def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
     """Of what comes back to a call: the parts lie one after the other along the first axis."""
     if len(parts) == 1:
         return tuple(parts[0].shape)
     return sum(part.shape[0] for part in parts), *parts[0].shape[1:]
 
 
-def _twins(numbered: list[Numbered]) -> Iterator[tuple[int, int]]:
-    for alike in _grouped(numbered, lambda question: question.content):
+def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int, int]]:
+    for alike in _group_by(numbered, lambda question: question.content):
         for one, other in itertools.pairwise(alike):
             yield one[0], other[0]
 
 
 @dataclass(eq=False)
-class Noted:
+class RecordingChannel:
     """A channel that sends nothing: it notes requests, and counts the objects they would make."""
 
     requests: list[dict[str, Any]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
-    made: int = 0
+    object_count: int = 0
 
-    def request(self, op: str, meta: Mapping[str, Any], tensors: Tensors = ()) -> Message:
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         """Note it. Objects are known by the order in which the series makes them."""
         names = [name for name, _ in tensors]
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names})
         self.tensors.extend(tensor for _, tensor in tensors)
         if op not in ("construct", "function"):
             return Message(0, "ok")
-        self.made += 1
-        return Message(0, "ok", {"handle": self.made - 1})
+        self.object_count += 1
+        return Message(0, "ok", {"handle": self.object_count - 1})
 
-    def ask(self, instance: Instance, questions: Sequence[Question]) -> None:
+    def record_call(self, instance: ModuleAdapter, questions: Sequence[Query]) -> None:
         """Note one call that answers these questions side by side."""
         first = questions[0]
         if first.cotangent is not None:
@@ -327,4 +347,4 @@ class Noted:
             return
         x = torch.cat([question.x for question in questions]) if len(questions) > 1 else first.x
         assert isinstance(instance.module, ChannelModule)
-        instance.module.answer(instance.inputs(x, first.mask), first.memory)
+        instance.module.evaluate(instance.build_inputs(x, first.mask), first.memory)

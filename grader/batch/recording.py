@@ -38,30 +38,30 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.cases.case_tensors import DTYPES
-from properties.contract import Contract, Entry, Trait
-from properties.harness.harness import Bench, Trial
-from properties.harness.module_adapter import Instance
-from properties.oracle import Expected, digest
-from properties.property import Group, Property
-from properties.subject import How, Module, Returned, Value
-from properties.tolerance import Allowed
+from properties.contract import Capability, Contract, Entry
+from properties.harness.harness import CaseContext, Harness
+from properties.harness.module_adapter import ModuleAdapter
+from properties.oracle import Expected, hash_tensors
+from properties.property import Property, PropertyGroup
+from properties.subject import CallOptions, CallResult, Module, Value
+from properties.tolerance import Tolerance
 from reference import Parameters
 
 T = TypeVar("T")
-LARGEST = 1 << 18
+MAX_QUERY_SIZE = 1 << 18
 """Questions with more scores or larger weights than this are not worth laying out beforehand."""
-EXACT = ("float64", "float32")
+EXACT_DTYPES = ("float64", "float32")
 """Of coarser dtypes only finite numbers are demanded."""
-Key = tuple[bytes, int | None]
+QueryId = tuple[bytes, int | None]
 """What tells questions apart: their content, and the seed of one that is asked again."""
 
 
-class Unforeseen(Exception):
+class NotRecordable(Exception):
     """A judge reached for what only a submission has."""
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Query:
     """What the output for these tokens under those parameters is, or its gradients; the answer."""
 
     case: Case
@@ -69,14 +69,14 @@ class Question:
     parameters: Parameters
     mask: Tensor | None
     memory: str
-    alone: bool
+    needs_own_batch: bool
     """whether it may share its batch with no other question"""
     cotangent: Tensor | None
     """whose gradients are asked for; None if the output is"""
     exact: tuple[Tensor, ...]
     """the answer, tensor by tensor, as a submission gives it"""
-    allowed: tuple[Allowed, ...]
-    key: Key
+    tolerances: tuple[Tolerance, ...]
+    key: QueryId
 
     @property
     def content(self) -> bytes:
@@ -84,31 +84,31 @@ class Question:
         return self.key[0]
 
 
-Asked = dict[Key, Question]
+QueriesById = dict[QueryId, Query]
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsed:
+class Recording:
     """What a set of claims asks: all questions, and by number those of each claim."""
 
-    questions: tuple[Question, ...]
-    asked: Mapping[Property, frozenset[int]]
+    queries: tuple[Query, ...]
+    query_numbers: Mapping[Property, frozenset[int]]
     """claims that cannot be rehearsed are not there"""
 
 
-def rehearse(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Rehearsed:
+def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Recording:
     """Let every judge ask the equation on all of its cases.
 
     Raises Violation where the equation itself does not keep a claim: a fault of ours.
     """
-    stage = Stage(contract)
-    asked = {claim: stage.asked_by(claim, cases) for claim, cases in plan.items()}
-    questions: Asked = {}
+    stage = Recorder(contract)
+    asked = {claim: stage.record_property(claim, cases) for claim, cases in plan.items()}
+    questions: QueriesById = {}
     for key, question in (each for those in asked.values() if those for each in those.items()):
-        if key not in questions or question.alone:  # once alone, always alone
+        if key not in questions or question.needs_own_batch:  # once alone, always alone
             questions[key] = question
     numbers = {key: number for number, key in enumerate(questions)}
-    return Rehearsed(
+    return Recording(
         tuple(questions.values()),
         {
             c: frozenset(numbers[k] for k in those)
@@ -118,135 +118,139 @@ def rehearse(contract: Contract, plan: Mapping[Property, Sequence[Case]]) -> Reh
     )
 
 
-class Stage(Bench):
+class Recorder(Harness):
     """Where claims are rehearsed, one after the other."""
 
     def __init__(self, contract: Contract) -> None:
-        super().__init__(Nobody(), contract)
-        self.exact: dict[bytes, Expected] = {}
-        self.alone = False
-        self.questions: Asked = {}
+        super().__init__(NoSubject(), contract)
+        self.expected_by_content: dict[bytes, Expected] = {}
+        self.needs_own_batch = False
+        self.queries: QueriesById = {}
 
-    def asked_by(self, claim: Property, cases: Sequence[Case]) -> "Asked | None":
+    def record_property(self, claim: Property, cases: Sequence[Case]) -> "QueriesById | None":
         """What its judge asks on all cases; None if it cannot be rehearsed."""
-        self.alone = claim.group is Group.BATCH
-        self.questions = {}
+        self.needs_own_batch = claim.group is PropertyGroup.BATCH
+        self.queries = {}
         try:
             for case in cases:
-                claim.judge(self.trial(case))
-        except Unforeseen:
+                claim.check(self.get_context(case))
+        except NotRecordable:
             return None
-        return self.questions
+        return self.queries
 
     @cached_property
     def contract(self) -> Contract:
-        return self.asked
+        return self.requested_contract
 
-    def fresh(self, case: Case) -> Trial:
-        return Rehearsal(self, self.contract, case)
+    def create_context(self, case: Case) -> CaseContext:
+        return RecordingContext(self, self.contract, case)
 
 
-class Foretold(Trial, ABC):
+class PredictedContext(CaseContext, ABC):
     """A trial without a submission: what it may be asked has an answer that is known."""
 
     @property
-    def instance(self) -> Instance:
-        raise Unforeseen
+    def adapter(self) -> ModuleAdapter:
+        raise NotRecordable
 
-    def returned(
+    def call_module(
         self,
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
-        how: How | None = None,
-        instance: Instance | None = None,
-    ) -> "Foreseen":
+        how: CallOptions | None = None,
+        instance: ModuleAdapter | None = None,
+    ) -> "PredictedResult":
         x = self.x if x is None else x
-        how = how or How(memory=self.memory(x))
+        how = how or CallOptions(memory=self.get_memory_layout(x))
         strange = instance is not None or how.training or how.watched or how.grad != "no_grad"
-        if strange or self._is_large(x) or self.case.dtype not in EXACT:
-            raise Unforeseen
+        if strange or self._is_large(x) or self.case.dtype not in EXACT_DTYPES:
+            raise NotRecordable
         mask = self.mask if isinstance(mask, EllipsisType) else mask
-        content = _digest(self._content(x, parameters, mask), repr((self.case, how.memory)))
-        outputs = self.known((content, how.seed), x, parameters or self.parameters, mask, how)
+        content = _hash_parts(
+            self._hash_content(x, parameters, mask), repr((self.case, how.memory))
+        )
+        outputs = self.answer_query(
+            (content, how.seed), x, parameters or self.parameters, mask, how
+        )
         dtypes, devices = (self.case.dtype,) * len(outputs), (self.case.device,) * len(outputs)
-        return Foreseen(outputs, "foretold", dtypes, devices)
+        return PredictedResult(outputs, "foretold", dtypes, devices)
 
     @abstractmethod
-    def known(
-        self, key: Key, x: Tensor, parameters: Parameters, mask: Tensor | None, how: How
+    def answer_query(
+        self, key: QueryId, x: Tensor, parameters: Parameters, mask: Tensor | None, how: CallOptions
     ) -> tuple[Tensor, ...]:
         """The outputs, with a batch axis, in the dtype of the case. May raise Unforeseen."""
 
-    def _key_of_gradients(self, cotangent: Tensor) -> Key:
-        content = self._content(None, None, ...)
-        return _digest(content, repr(self.case), digest(cotangent)), None
+    def _make_gradient_id(self, cotangent: Tensor) -> QueryId:
+        content = self._hash_content(None, None, ...)
+        return _hash_parts(content, repr(self.case), hash_tensors(cotangent)), None
 
     def _is_large(self, x: Tensor) -> bool:
         scores = x.shape[0] * self.case.heads * x.shape[1] ** 2
-        return max(scores, self.case.d_in * self.case.d_out) > LARGEST
+        return max(scores, self.case.d_in * self.case.d_out) > MAX_QUERY_SIZE
 
-    def _content(
+    def _hash_content(
         self, x: Tensor | None, parameters: Parameters | None, mask: Tensor | EllipsisType | None
     ) -> bytes:
         """What an exact answer depends on."""
         names, tensors = zip(*(parameters or self.parameters).items(), strict=True)
         mask = self.mask if isinstance(mask, EllipsisType) else mask
         sizes = repr((self.case.heads, self.case.head_dim, self.case.dtype, names))
-        return _digest(sizes, digest(self.x if x is None else x, mask, *tensors))
+        return _hash_parts(sizes, hash_tensors(self.x if x is None else x, mask, *tensors))
 
 
-class Rehearsal(Foretold):
+class RecordingContext(PredictedContext):
     """A trial of the equation itself, which writes down what it is asked.
 
     Answers are not kept: every claim asks for itself.
     """
 
-    bench: Stage
+    harness: Recorder
 
     @property
     def answer(self) -> tuple[Tensor, ...]:
         return self.run()
 
-    def once(self, compute: Callable[[Trial], T]) -> T:
+    def compute_once(self, compute: Callable[[CaseContext], T]) -> T:
         return compute(self)
 
-    def known(
-        self, key: Key, x: Tensor, parameters: Parameters, mask: Tensor | None, how: How
+    def answer_query(
+        self, key: QueryId, x: Tensor, parameters: Parameters, mask: Tensor | None, how: CallOptions
     ) -> tuple[Tensor, ...]:
-        expected = self.expect(x, parameters, mask)
-        self.bench.questions[key] = Question(
+        expected = self.compute_expected(x, parameters, mask)
+        self.harness.queries[key] = Query(
             self.case,
             x,
             parameters,
             mask,
             how.memory,
-            self.bench.alone or x is self.x,
+            self.harness.needs_own_batch or x is self.x,
             None,
-            tuple(self._without_axis(output) for output in expected.outputs),
+            tuple(self._drop_batch_axis(output) for output in expected.outputs),
             tuple(
-                Allowed(self._without_axis(limit.exact), self._without_axis(limit.float32))
-                for limit in expected.allowed
+                Tolerance(self._drop_batch_axis(limit.exact), self._drop_batch_axis(limit.float32))
+                for limit in expected.tolerances
             ),
             key,
         )
-        return tuple(map(self.spoken, expected.outputs, expected.allowed))
+        return tuple(map(self.round_answer, expected.outputs, expected.tolerances))
 
-    def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
+    def compute_gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
         if self.contract.entry is Entry.FUNCTION or self._is_large(self.x):
-            raise Unforeseen
-        found = self.exact_gradients(cotangent)
-        limits = {name: found.allowed(name) for name in found.values}
+            raise NotRecordable
+        found = self.compute_exact_gradients(cotangent)
+        limits = {name: found.compute_tolerance(name) for name in found.values}
         exact, narrow, wide = (
-            self._as_stored(named)
+            self._to_stored(named)
             for named in (
                 found.values,
                 {name: limit.exact for name, limit in limits.items()},
                 {name: limit.float32 for name, limit in limits.items()},
             )
         )
-        key = self._key_of_gradients(cotangent)
-        self.bench.questions[key] = Question(
+        key = self._make_gradient_id(cotangent)
+        self.harness.queries[key] = Query(
             self.case,
             self.x,
             self.parameters,
@@ -255,57 +259,64 @@ class Rehearsal(Foretold):
             True,
             cotangent,
             exact,
-            tuple(map(Allowed, narrow, wide)),
+            tuple(map(Tolerance, narrow, wide)),
             key,
         )
-        return {name: self.spoken(t, limits[name]) for name, t in found.values.items()}
+        return {name: self.round_answer(t, limits[name]) for name, t in found.values.items()}
 
-    def spoken(self, exact: Tensor, allowed: Allowed) -> Tensor:
+    def round_answer(self, exact: Tensor, allowed: Tolerance) -> Tensor:
         """An exact answer as it is given: rounded to the dtype of the case."""
         return exact.to(DTYPES[self.case.dtype])
 
-    def _as_stored(self, named: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    def _to_stored(self, named: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """A gradient's parts as a submission keeps what they belong to, the input's first."""
-        asked = self.contract.answering
+        asked = self.contract.callee
         parameters = Parameters(**{name: named[name] for name, _ in self.parameters.items()})
-        stored = (tensor for _, tensor in asked.stored(parameters, self.case))
-        return self._without_axis(named["x"]), *stored
+        stored = (tensor for _, tensor in asked.to_stored(parameters, self.case))
+        return self._drop_batch_axis(named["x"]), *stored
 
-    def _without_axis(self, tensor: Tensor) -> Tensor:
+    def _drop_batch_axis(self, tensor: Tensor) -> Tensor:
         """As the submission gives it, if it knows no batch."""
-        return tensor if self.contract.has(Trait.BATCH) else tensor[0]
+        return tensor if self.contract.has(Capability.BATCH) else tensor[0]
 
-    def expect(
+    def compute_expected(
         self,
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
     ) -> Expected:
-        content = self._content(x, parameters, mask)
-        if content not in self.bench.exact:
-            self.bench.exact[content] = super().expect(x, parameters, mask)
-        return self.bench.exact[content]
+        content = self._hash_content(x, parameters, mask)
+        if content not in self.harness.expected_by_content:
+            self.harness.expected_by_content[content] = super().compute_expected(
+                x, parameters, mask
+            )
+        return self.harness.expected_by_content[content]
 
 
 @dataclass(frozen=True)
-class Foreseen(Returned):
+class PredictedResult(CallResult):
     """What comes back where no submission is asked: outputs, and nothing seen besides."""
 
     def __getattribute__(self, name: str) -> object:
-        if name in SEEN:
-            raise Unforeseen
+        if name in UNPREDICTED_FIELDS:
+            raise NotRecordable
         return super().__getattribute__(name)
 
 
-SEEN = {field.name for field in fields(Returned)} - {"outputs", "dtypes", "devices", "form"}
+UNPREDICTED_FIELDS = {field.name for field in fields(CallResult)} - {
+    "outputs",
+    "dtypes",
+    "devices",
+    "form",
+}
 
 
-def _digest(*parts: str | bytes) -> bytes:
+def _hash_parts(*parts: str | bytes) -> bytes:
     told = (part.encode() if isinstance(part, str) else part for part in parts)
     return hashlib.blake2b(b"|".join(told), digest_size=16).digest()
 
 
-class Nobody:
+class NoSubject:
     """The subject of a rehearsal: there is none."""
 
     def construct(
@@ -316,10 +327,10 @@ class Nobody:
         dtype: str | None = None,
         device: str | None = None,
     ) -> Module:
-        raise Unforeseen
+        raise NotRecordable
 
-    def function(self, name: str) -> Module:
-        raise Unforeseen
+    def get_function(self, name: str) -> Module:
+        raise NotRecordable
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
-        raise Unforeseen
+        raise NotRecordable

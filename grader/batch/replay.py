@@ -18,75 +18,75 @@ from functools import cached_property
 
 from torch import Tensor
 
-from grader.batch.recording import Foretold, Key, Nobody, Unforeseen
+from grader.batch.recording import NoSubject, NotRecordable, PredictedContext, QueryId
 from properties.case import Case
 from properties.cases.case_tensors import DTYPES
-from properties.contract import Contract, Trait
-from properties.harness.harness import Bench, Trial
-from properties.harness.module_adapter import by_canonical_name
+from properties.contract import Capability, Contract
+from properties.harness.harness import CaseContext, Harness
+from properties.harness.module_adapter import name_gradients
 from properties.property import Property
-from properties.subject import How
+from properties.subject import CallOptions
 from properties.violation import Note, Violation
 from reference import Parameters
 
-Recall = Callable[[Key], tuple[Tensor, ...] | None]
+AnswerLookup = Callable[[QueryId], tuple[Tensor, ...] | None]
 """The outputs that a submission gave to a question; None if it gave none."""
 
 
-class Recollection(Bench):
+class ReplayHarness(Harness):
     """A submission as it is remembered from its answers."""
 
-    def __init__(self, bench: Bench, recall: Recall) -> None:
-        super().__init__(Nobody(), bench.asked)
-        self.remembered = bench
-        self.recall = recall
+    def __init__(self, bench: Harness, recall: AnswerLookup) -> None:
+        super().__init__(NoSubject(), bench.requested_contract)
+        self.original = bench
+        self.look_up_answer = recall
 
     @cached_property
     def contract(self) -> Contract:
-        return self.remembered.contract
+        return self.original.contract
 
-    def fresh(self, case: Case) -> Trial:
-        return Recalled(self, self.contract, case)
+    def create_context(self, case: Case) -> CaseContext:
+        return ReplayedContext(self, self.contract, case)
 
-    def note(self, note: Note) -> None:
-        self.remembered.note(note)
+    def add_note(self, note: Note) -> None:
+        self.original.add_note(note)
 
-    def keeps(self, claim: Property, cases: Sequence[Case]) -> bool:
+    def confirms(self, claim: Property, cases: Sequence[Case]) -> bool:
         """Whether it is seen, from the answers alone, that the claim holds on all cases."""
         if not claim.applies_to(self.contract):
             return False
         try:
             for case in cases:
-                claim.judge(self.trial(case))
-        except (Violation, Unforeseen):
+                claim.check(self.get_context(case))
+        except (Violation, NotRecordable):
             return False
         return True
 
 
-class Recalled(Foretold):
+class ReplayedContext(PredictedContext):
     """A trial whose answers are those that were given."""
 
-    bench: Recollection
+    harness: ReplayHarness
 
-    def known(
-        self, key: Key, x: Tensor, parameters: Parameters, mask: Tensor | None, how: How
+    def answer_query(
+        self, key: QueryId, x: Tensor, parameters: Parameters, mask: Tensor | None, how: CallOptions
     ) -> tuple[Tensor, ...]:
-        outputs = self.bench.recall(key)
+        outputs = self.harness.look_up_answer(key)
         if outputs is None:
-            raise Unforeseen
-        batched = self.contract.has(Trait.BATCH)
+            raise NotRecordable
+        batched = self.contract.has(Capability.BATCH)
         dtype = DTYPES[self.case.dtype]
         return tuple((o if batched else o.unsqueeze(0)).to(dtype) for o in outputs)
 
-    def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
-        found = self.bench.recall(self._key_of_gradients(cotangent))
+    def compute_gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
+        found = self.harness.look_up_answer(self._make_gradient_id(cotangent))
         if found is None:
-            raise Unforeseen
-        answering = self.contract.answering
+            raise NotRecordable
+        answering = self.contract.callee
         x, *stored = (gradient.to(DTYPES[self.case.dtype]) for gradient in found)
-        return by_canonical_name(
+        return name_gradients(
             answering,
             self.case,
-            x if self.contract.has(Trait.BATCH) else x.unsqueeze(0),
-            dict(zip(answering.paths(self.case), stored, strict=True)),
+            x if self.contract.has(Capability.BATCH) else x.unsqueeze(0),
+            dict(zip(answering.get_parameter_shapes(self.case), stored, strict=True)),
         )

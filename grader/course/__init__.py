@@ -6,5 +6,5 @@ them: `headcheck --help` needs neither torch nor a database.
 """
 
 
-class CohortError(Exception):
+class CourseError(Exception):
     """Something about a course that cannot be done; the message says what and why."""

@@ -28,44 +28,44 @@ from distributed import Client, KilledWorker
 from exercises import BY_SLUG
 from grader.course.store import manifest
 from grader.grading import worker_pool
-from grader.grading.grade import Settings, graded, unopened
-from grader.grading.worker_pool import Graded, Place
+from grader.grading.grade import Settings, grade_file, record_unreadable
+from grader.grading.worker_pool import GradedSubmission, Sandbox
 from grader.reading import submission
-from grader.reading.submission import Submission, Unopened
+from grader.reading.submission import Submission, UnreadableSubmission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import SandboxError
-from grader.sandbox.isolation import Rung
+from grader.sandbox.isolation import IsolationLevel
 
-AHEAD = 4
+QUEUED_PER_WORKER = 4
 """submissions on their way for each worker"""
 CONNECT_S = 30
 JOIN_S = 60
 """how long the first worker may take to join"""
-TRIES = 3
+MAX_TRIES = 3
 """how often a submission is given to Dask, which itself tries workers four times by default"""
-GONE = "the cluster is gone; what was judged is kept, and the same command goes on"
+CLUSTER_LOST = "the cluster is gone; what was judged is kept, and the same command goes on"
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class GraderVersion:
     """What a verdict depends on, but for the settings."""
 
     judge: str
     torch: str
 
 
-def version() -> Version:
+def get_grader_version() -> GraderVersion:
     """That of this process."""
-    return Version(manifest.source(), str(torch.__version__))
+    return GraderVersion(manifest.digest_source(), str(torch.__version__))
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ClusterTask:
     """What a worker is told."""
 
-    version: Version
+    version: GraderVersion
     settings: Settings
     slug: str | None
     """the exercise, of which there is one object in each process"""
@@ -73,7 +73,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class PendingSubmission:
     """A submission that is on its way; without a future it could not be read."""
 
     handed_in: Submission
@@ -98,16 +98,18 @@ class Cluster:
             self.client = Client(url, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise SandboxError(f"{url}: no scheduler of a Dask cluster answers: {error}") from None
-        self.rung = Rung("C", ())
+        self.isolation_level = IsolationLevel("C", ())
 
     def __enter__(self) -> "Cluster":
         try:
             self.client.wait_for_workers(1, timeout=JOIN_S)
             addresses = list(self.client.scheduler_info(n_workers=-1)["workers"])
-            told = Task(version(), Settings(), None, self.trusted)
-            asked = [self._submit(rung, told, workers=[each]) for each in addresses]
+            told = ClusterTask(get_grader_version(), Settings(), None, self.trusted)
+            asked = [self._submit(get_isolation_level, told, workers=[each]) for each in addresses]
             # As well as submissions are confined at least.
-            self.rung = max((_result(each) for each in asked), key=lambda each: each.name)
+            self.isolation_level = max(
+                (_get_result(each) for each in asked), key=lambda each: each.name
+            )
         except TimeoutError:
             self.client.close()
             raise SandboxError(f"no worker has joined the cluster within {JOIN_S} s") from None
@@ -118,33 +120,37 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(Exception):  # whoever is gone has nothing to end
-            self.client.run(leave)
+            self.client.run(release_worker)
         self.client.close()
 
-    def judged(
+    def grade_all(
         self, found: Sequence[Submission], settings: Settings
-    ) -> Generator[Graded, None, None]:
+    ) -> Generator[GradedSubmission, None, None]:
         """Every submission with its records, in order. Raises SandboxError."""
         slug = None if settings.exercise is None else settings.exercise.slug
-        task = Task(version(), replace(settings, exercise=None), slug, self.trusted)
-        limit = settings.limits_for(settings.exercise).source
-        todo = (self._sent(each, task, limit) for each in found)
+        task = ClusterTask(
+            get_grader_version(), replace(settings, exercise=None), slug, self.trusted
+        )
+        limit = settings.get_limits(settings.exercise).source
+        todo = (self._send(each, task, limit) for each in found)
         threads = sum(self.client.nthreads().values())
-        under_way = deque(islice(todo, AHEAD * max(threads, 1)))
+        under_way = deque(islice(todo, QUEUED_PER_WORKER * max(threads, 1)))
         try:
             while under_way:
                 sent = under_way.popleft()
-                yield sent.handed_in, self._records(sent, task, settings)
+                yield sent.handed_in, self._collect_records(sent, task, settings)
                 under_way.extend(islice(todo, 1))
         finally:
             self.client.cancel([each.future for each in under_way if each.future is not None])
 
-    def _sent(self, handed_in: Submission, task: Task, limit: int) -> Sent:
+    def _send(self, handed_in: Submission, task: ClusterTask, limit: int) -> PendingSubmission:
         try:
-            data = submission.read(handed_in, limit)
-        except Unopened as unread:
-            return Sent(handed_in, b"", None, str(unread))
-        return Sent(handed_in, data, self._submit(judge, task, handed_in, data))
+            data = submission.read_submission(handed_in, limit)
+        except UnreadableSubmission as unread:
+            return PendingSubmission(handed_in, b"", None, str(unread))
+        return PendingSubmission(
+            handed_in, data, self._submit(grade_submission, task, handed_in, data)
+        )
 
     def _submit(self, action: Callable[..., T], *arguments: Any, **options: Any) -> Any:
         # Nothing is ever taken for the same as something else.
@@ -152,92 +158,94 @@ class Cluster:
             action, *arguments, pure=False, allow_other_workers="workers" in options, **options
         )
 
-    def _records(self, sent: Sent, task: Task, settings: Settings) -> list[SubmissionRecord]:
+    def _collect_records(
+        self, sent: PendingSubmission, task: ClusterTask, settings: Settings
+    ) -> list[SubmissionRecord]:
         """What came back, whatever became of the workers that it was given to."""
         future = sent.future
         if future is None:
-            return [unopened(sent.handed_in, settings, sent.problem)]
-        for _ in range(TRIES):
+            return [record_unreadable(sent.handed_in, settings, sent.problem)]
+        for _ in range(MAX_TRIES):
             try:
-                return msgspec.json.decode(_result(future), type=list[SubmissionRecord])
+                return msgspec.json.decode(_get_result(future), type=list[SubmissionRecord])
             except KilledWorker:
-                future = self._submit(judge, task, sent.handed_in, sent.data)
+                future = self._submit(grade_submission, task, sent.handed_in, sent.data)
         text = "every worker that judged it died; out of memory?"
-        raise SandboxError(f"{sent.handed_in.shown}: {text}")
+        raise SandboxError(f"{sent.handed_in.display_path}: {text}")
 
 
-def _result(future: Any) -> Any:
+def _get_result(future: Any) -> Any:
     try:
         return future.result()
     except (OSError, CancelledError) as error:
-        raise SandboxError(f"{GONE} ({type(error).__name__})") from None
+        raise SandboxError(f"{CLUSTER_LOST} ({type(error).__name__})") from None
 
 
 # ---------------------------------------------------------------------------- there
 
 
 @dataclass(eq=False)
-class Home:
+class WorkerState:
     """What a worker process keeps from one submission to the next."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     """one at a time: a worker may have been given several threads"""
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    place: Place | None = None
-    kept: tuple[bool, str] = (False, "")
+    sandbox: Sandbox | None = None
+    sandbox_options: tuple[bool, str] = (False, "")
 
-    def ready(self, task: Task) -> Place:
+    def ensure_sandbox(self, task: ClusterTask) -> Sandbox:
         """A sandbox; the one that is there, if it fits. Raises SandboxError."""
-        if version() != task.version:
+        if get_grader_version() != task.version:
             text = "a worker of the cluster has another headcheck, or another torch, than this one"
             raise SandboxError(f"{text}: install the same there")
         wanted = (task.trusted, task.settings.device)
-        if self.place is None or self.kept != wanted:
-            self.end()
+        if self.sandbox is None or self.sandbox_options != wanted:
+            self.close()
             torch.set_num_threads(1)
-            place = worker_pool.sandbox(trusted=task.trusted, device=task.settings.device)
+            place = worker_pool.create_sandbox(trusted=task.trusted, device=task.settings.device)
             self.stack.enter_context(place)
-            self.place, self.kept = place, wanted
-        return self.place
+            self.sandbox, self.sandbox_options = place, wanted
+        return self.sandbox
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the fork server and its children."""
         self.stack.close()
-        self.place = None
+        self.sandbox = None
 
 
 @cache
-def home() -> Home:
+def get_worker_state() -> WorkerState:
     """That of this process."""
-    return Home()
+    return WorkerState()
 
 
-def rung(task: Task) -> Rung:
+def get_isolation_level(task: ClusterTask) -> IsolationLevel:
     """How well a worker confines submissions. Raises SandboxError."""
-    with home().lock:
-        return home().ready(task).rung
+    with get_worker_state().lock:
+        return get_worker_state().ensure_sandbox(task).isolation_level
 
 
-def judge(task: Task, handed_in: Submission, data: bytes) -> bytes:
+def grade_submission(task: ClusterTask, handed_in: Submission, data: bytes) -> bytes:
     """Judge a submission in a worker; its records as JSON. Raises SandboxError."""
     exercise = None if task.slug is None else BY_SLUG[task.slug]
-    with home().lock, tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
-        place = home().ready(task)
+    with get_worker_state().lock, tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
+        place = get_worker_state().ensure_sandbox(task)
         path = Path(folder, f"submission.{handed_in.kind}")
         path.write_bytes(data)
-        here = replace(handed_in, path=path, by=handed_in.student)
+        here = replace(handed_in, path=path, submitted_by=handed_in.student)
         try:
-            records = graded(place, here, replace(task.settings, exercise=exercise))
+            records = grade_file(place, here, replace(task.settings, exercise=exercise))
         except SandboxError:
-            home().end()  # the next one starts another fork server
+            get_worker_state().close()  # the next one starts another fork server
             raise
         return msgspec.json.encode(records)
 
 
-def leave() -> None:
+def release_worker() -> None:
     """End what a worker keeps, unless another run is using it."""
-    if home().lock.acquire(blocking=False):
+    if get_worker_state().lock.acquire(blocking=False):
         try:
-            home().end()
+            get_worker_state().close()
         finally:
-            home().lock.release()
+            get_worker_state().lock.release()

@@ -11,45 +11,51 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import fault, files, run
-from grader.course import CohortError
+from grader.course import CourseError
 from grader.course.intake import scratch
-from grader.course.intake.gather import HandIn, Intake
+from grader.course.intake.gather import Intake, SubmittedFile
 from grader.course.intake.roster import Student
-from grader.course.results import Change, Standing, changes, standings
+from grader.course.results import ExerciseResult, ScoreChange, compare_results, compute_results
 from grader.course.store import manifest
 from grader.course.store.manifest import Manifest
-from grader.course.store.records import Content, Run, Stored, content_of, no_content
+from grader.course.store.records import (
+    FileContent,
+    GradedFile,
+    Run,
+    hash_content,
+    make_missing_content,
+)
 from grader.course.store.store import Store
 from grader.grading.grade import Settings
-from grader.grading.precompile import compiling
-from grader.grading.worker_pool import Elsewhere, Place
+from grader.grading.precompile import precompile_plans
+from grader.grading.worker_pool import RemoteGrader, Sandbox
 from grader.reading import submission
-from grader.reading.submission import Submission, Unopened
+from grader.reading.submission import Submission, UnreadableSubmission
 from grader.report import points
-from grader.report.feedback import EVERYTHING, Feedback
+from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import (
-    FORMAT,
+    FORMAT_VERSION,
     ErrorRecord,
     Report,
     SandboxRecord,
     SubmissionRecord,
-    own_version,
-    record_of,
+    get_version,
+    record_seed,
 )
-from grader.seed import Kind
+from grader.seed import SeedKind
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ContentGroup:
     """The same bytes, and all that were handed in with them."""
 
-    content: Content
-    hand_ins: tuple[HandIn, ...]
+    content: FileContent
+    submitted_files: tuple[SubmittedFile, ...]
 
     @property
     def submission(self) -> Submission | None:
         """One of the files, to be judged for all."""
-        return self.hand_ins[0].submission
+        return self.submitted_files[0].submission
 
 
 def grade(
@@ -68,114 +74,131 @@ def grade(
     How much of it students are told is kept with the run, from the last command that said so.
     Raises SandboxError where submissions cannot be confined and are not trusted.
     """
-    wanted = manifest.of(chosen, attempts, feedback or EVERYTHING)
-    begin = store.resume if chosen.seed.kind is Kind.SECRET else store.begin
+    wanted = manifest.build_manifest(chosen, attempts, feedback or FULL_FEEDBACK)
+    begin = store.resume if chosen.seed.kind is SeedKind.SECRET else store.begin
     begun = begin(name, wanted)
-    chosen = replace(chosen, seed=begun.manifest.drawn)
+    chosen = replace(chosen, seed=begun.manifest.case_seed)
     if feedback is not None and feedback != begun.manifest.feedback:
-        begun = store.describe(begun, replace(begun.manifest, feedback=feedback))
+        begun = store.update_manifest(begun, replace(begun.manifest, feedback=feedback))
     key = begun.manifest.key
-    known = store.known(key)
-    batches = batched(intake.hand_ins, chosen)
-    old = [(h, known[_which(b)]) for b in batches if _which(b) in known for h in b.hand_ins]
-    store.link(begun, old)
+    known = store.load_judgement_ids(key)
+    batches = group_by_content(intake.submitted_files, chosen)
+    old = [
+        (h, known[_get_content_key(b)])
+        for b in batches
+        if _get_content_key(b) in known
+        for h in b.submitted_files
+    ]
+    store.link_judgements(begun, old)
     faults: list[SubmissionRecord] = []
-    for batch, records, sandbox in _judged(
-        [b for b in batches if _which(b) not in known], chosen, trusted, cluster
+    for batch, records, sandbox in _grade_groups(
+        [b for b in batches if _get_content_key(b) not in known], chosen, trusted, cluster
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
-            begun = store.describe(begun, replace(begun.manifest, sandbox=sandbox))
-        faults += [record for record in records if _is_ours(record)]
-        if not any(map(_is_ours, records)):
-            store.finish(begun, key, batch.content, batch.hand_ins, records)
-    store.settle(begun, intake.hand_ins)
-    students = {each.student.id for each in intake.hand_ins}
-    told = report(begun, [each for each in store.standing(name) if each.student in students])
+            begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
+        faults += [record for record in records if _is_internal_fault(record)]
+        if not any(map(_is_internal_fault, records)):
+            store.save_judgement(begun, key, batch.content, batch.submitted_files, records)
+    store.remove_superseded(begun, intake.submitted_files)
+    students = {each.student.id for each in intake.submitted_files}
+    told = build_report(
+        begun, [each for each in store.load_graded_files(name) if each.student in students]
+    )
     return replace(told, submissions=(*told.submissions, *faults))
 
 
-def _is_ours(record: SubmissionRecord) -> bool:
+def _is_internal_fault(record: SubmissionRecord) -> bool:
     """Whether it says that headcheck went wrong: no verdict, so the next command tries again."""
-    return record.error is not None and record.error.kind == fault.KIND
+    return record.error is not None and record.error.kind == fault.ERROR_KIND
 
 
-def report(begun: Run, stored: Iterable[Stored]) -> Report:
+def build_report(begun: Run, stored: Iterable[GradedFile]) -> Report:
     """A report on what is stored, by student, attempt and file."""
     records = tuple(record for each in stored for record in each.records)
     about = begun.manifest
-    return Report(FORMAT, about.headcheck, records, about.sandbox, record_of(about.drawn))
+    return Report(
+        FORMAT_VERSION, about.headcheck, records, about.sandbox, record_seed(about.case_seed)
+    )
 
 
-def batched(hand_ins: Iterable[HandIn], chosen: Settings) -> list[Batch]:
+def group_by_content(hand_ins: Iterable[SubmittedFile], chosen: Settings) -> list[ContentGroup]:
     """What was handed in, the same bytes together, in the order of the first."""
-    limit = chosen.limits_for(chosen.exercise).source
-    found: dict[tuple[str, str], tuple[Content, list[HandIn]]] = {}
+    limit = chosen.get_limits(chosen.exercise).source
+    found: dict[tuple[str, str], tuple[FileContent, list[SubmittedFile]]] = {}
     for each in hand_ins:
-        content = _content(each, limit)
+        content = _read_content(each, limit)
         entry = found.setdefault((content.digest, content.kind), (replace(content, data=None), []))
         entry[1].append(each)
-    return [Batch(content, tuple(listed)) for content, listed in found.values()]
+    return [ContentGroup(content, tuple(listed)) for content, listed in found.values()]
 
 
-def _content(hand_in: HandIn, limit: int) -> Content:
+def _read_content(hand_in: SubmittedFile, limit: int) -> FileContent:
     if hand_in.submission is None:
-        return no_content(hand_in.problem)
+        return make_missing_content(hand_in.problem)
     try:
-        return content_of(submission.read(hand_in.submission, limit), hand_in.submission.kind)
-    except Unopened as unopened:
-        return no_content(str(unopened))
+        return hash_content(
+            submission.read_submission(hand_in.submission, limit), hand_in.submission.kind
+        )
+    except UnreadableSubmission as unopened:
+        return make_missing_content(str(unopened))
 
 
-def _which(batch: Batch) -> tuple[str, str]:
+def _get_content_key(batch: ContentGroup) -> tuple[str, str]:
     return batch.content.digest, batch.content.kind
 
 
-def _judged(
-    batches: Sequence[Batch], chosen: Settings, trusted: bool, cluster: str | None = None
-) -> Iterator[tuple[Batch, Sequence[SubmissionRecord], SandboxRecord | None]]:
+def _grade_groups(
+    batches: Sequence[ContentGroup], chosen: Settings, trusted: bool, cluster: str | None = None
+) -> Iterator[tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Each batch with its bytes and its records, as soon as it is judged.
 
     Bytes are read again when it is: a class does not fit into memory. If they are others by then,
     nothing is said of it, and the same command judges the new ones.
     """
-    limit = chosen.limits_for(chosen.exercise).source
-    there: dict[Submission, Batch] = {}
+    limit = chosen.get_limits(chosen.exercise).source
+    there: dict[Submission, ContentGroup] = {}
     for batch in batches:
         if batch.submission is None or batch.content.kind == "none":
-            yield batch, [_unread(batch.hand_ins[0], limit, chosen)], None
+            yield batch, [_make_unreadable_record(batch.submitted_files[0], limit, chosen)], None
         else:
             there[batch.submission] = batch
     if not there:
         return
-    ahead = compiling(list(there), chosen) if cluster is None else nullcontext()
-    with ahead, _place(chosen, trusted, cluster) as server:
-        sandbox = SandboxRecord(server.rung.name, server.rung.layers, server.rung.summary)
-        for handed_in, records in run.judged(server, list(there), chosen):
+    ahead = precompile_plans(list(there), chosen) if cluster is None else nullcontext()
+    with ahead, _open_sandbox(chosen, trusted, cluster) as server:
+        sandbox = SandboxRecord(
+            server.isolation_level.name,
+            server.isolation_level.layers,
+            server.isolation_level.summary,
+        )
+        for handed_in, records in run.grade_with_progress(server, list(there), chosen):
             batch = there[handed_in]
-            content = _content(batch.hand_ins[0], limit)
+            content = _read_content(batch.submitted_files[0], limit)
             if content.digest == batch.content.digest:
                 yield replace(batch, content=content), records, sandbox
 
 
-def _place(chosen: Settings, trusted: bool, cluster: str | None) -> Place | Elsewhere:
+def _open_sandbox(chosen: Settings, trusted: bool, cluster: str | None) -> Sandbox | RemoteGrader:
     """Where submissions are judged. Raises SandboxError, and ImportError without Dask."""
     if cluster is None:
-        return run.sandbox(trusted=trusted, device=chosen.device)
+        return run.create_sandbox(trusted=trusted, device=chosen.device)
     from grader.course.cluster import Cluster
 
     return Cluster(cluster, trusted=trusted)
 
 
-def _unread(hand_in: HandIn, limit: int, chosen: Settings) -> SubmissionRecord:
+def _make_unreadable_record(
+    hand_in: SubmittedFile, limit: int, chosen: Settings
+) -> SubmissionRecord:
     """The record of a file that could not be had."""
     problem = hand_in.problem
     if hand_in.submission is not None:
         try:
-            submission.read(hand_in.submission, limit)
-        except Unopened as unopened:
+            submission.read_submission(hand_in.submission, limit)
+        except UnreadableSubmission as unopened:
             problem = str(unopened)
     exercise = chosen.exercise
-    most = sum(points.worth(exercise, chosen.points).values()) if exercise else 0.0
+    most = sum(points.distribute_points(exercise, chosen.points).values()) if exercise else 0.0
     return SubmissionRecord(
         file=hand_in.file,
         student=hand_in.student.id,
@@ -193,89 +216,96 @@ def _unread(hand_in: HandIn, limit: int, chosen: Settings) -> SubmissionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Regrade:
+class RegradeResult:
     """What judging again gives, beside what stands."""
 
-    wanted: Manifest
-    before: tuple[Standing, ...]
-    after: tuple[Standing, ...]
-    stored: tuple[Stored, ...]
+    manifest: Manifest
+    before: tuple[ExerciseResult, ...]
+    after: tuple[ExerciseResult, ...]
+    stored: tuple[GradedFile, ...]
     """what stands, with the new verdicts"""
 
     @property
-    def changes(self) -> list[Change]:
+    def score_changes(self) -> list[ScoreChange]:
         """Who would gain or lose."""
-        return changes(self.before, self.after)
+        return compare_results(self.before, self.after)
 
 
-def regrade(store: Store, name: str, chosen: Settings, *, trusted: bool) -> Regrade:
+def regrade(store: Store, name: str, chosen: Settings, *, trusted: bool) -> RegradeResult:
     """Judge again what stands under a name. Nobody's grade changes; verdicts are kept as known.
 
     Raises SandboxError, NoStore, and CohortError where headcheck itself goes wrong.
     """
-    last = store.newest(name).manifest
-    wanted = manifest.of(chosen, last.attempts, last.feedback)
-    standing = store.standing(name)
-    with _unpacked(store, standing) as hand_ins:
-        known = store.known(wanted.key)
-        todo = [b for b in batched(hand_ins, chosen) if _which(b) not in known]
-        for batch, records, sandbox in _judged(todo, chosen, trusted):
+    last = store.load_newest_run(name).manifest
+    wanted = manifest.build_manifest(chosen, last.attempts, last.feedback)
+    standing = store.load_graded_files(name)
+    with _restore_files(store, standing) as hand_ins:
+        known = store.load_judgement_ids(wanted.key)
+        todo = [b for b in group_by_content(hand_ins, chosen) if _get_content_key(b) not in known]
+        for batch, records, sandbox in _grade_groups(todo, chosen, trusted):
             if sandbox is not None:
                 wanted = replace(wanted, sandbox=sandbox)
-            for record in filter(_is_ours, records):
-                raise CohortError(f"{record.file}: {record.error and record.error.message}")
-            store.finish(None, wanted.key, batch.content, (), records)
-    judged = store.judged(wanted.key)
-    again = [_with(each, judged) for each in standing]
-    overrides = store.overrides(name)
-    return Regrade(
+            for record in filter(_is_internal_fault, records):
+                raise CourseError(f"{record.file}: {record.error and record.error.message}")
+            store.save_judgement(None, wanted.key, batch.content, (), records)
+    judged = store.load_verdicts(wanted.key)
+    again = [_replace_records(each, judged) for each in standing]
+    overrides = store.load_overrides(name)
+    return RegradeResult(
         wanted,
-        tuple(standings(standing, overrides)),
-        tuple(standings(again, overrides)),
+        tuple(compute_results(standing, overrides)),
+        tuple(compute_results(again, overrides)),
         tuple(again),
     )
 
 
-def adopt(store: Store, name: str, regraded: Regrade) -> Run:
+def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
     """Let the new verdicts stand; what people decided stays."""
-    begun = store.begin(name, regraded.wanted)
-    known = store.known(regraded.wanted.key)
-    store.link(begun, [(_hand_in(e, None), known[e.content, e.kind]) for e in regraded.stored])
+    begun = store.begin(name, regraded.manifest)
+    known = store.load_judgement_ids(regraded.manifest.key)
+    store.link_judgements(
+        begun,
+        [(_restore_submitted_file(e, None), known[e.content, e.kind]) for e in regraded.stored],
+    )
     return begun
 
 
 @contextmanager
-def _unpacked(store: Store, stored: Sequence[Stored]) -> Iterator[list[HandIn]]:
+def _restore_files(store: Store, stored: Sequence[GradedFile]) -> Iterator[list[SubmittedFile]]:
     """What is stored as files of a private folder, for as long as the context lasts."""
-    with scratch.folder() as folder:
+    with scratch.make_folder() as folder:
         places: dict[tuple[str, str], Path | None] = {}
         for each in stored:
             which = (each.content, each.kind)
             if which in places:
                 continue
-            data = store.content(each.content)
+            data = store.load_content(each.content)
             places[which] = None if data is None else folder / f"{each.content}.{each.kind}"
             if data is not None:
                 files.write(folder / f"{each.content}.{each.kind}", data)
-        yield [_hand_in(each, places[each.content, each.kind]) for each in stored]
+        yield [_restore_submitted_file(each, places[each.content, each.kind]) for each in stored]
 
 
-def _hand_in(stored: Stored, path: Path | None) -> HandIn:
+def _restore_submitted_file(stored: GradedFile, path: Path | None) -> SubmittedFile:
     """As it was taken in once."""
     error = next((r.error.message for r in stored.records if r.error is not None), "")
-    return HandIn(
+    return SubmittedFile(
         student=Student(stored.student, stored.name, email=stored.email),
         handle=stored.handle,
         file=stored.file,
         attempt=stored.attempt,
         late=stored.late,
-        submitted=stored.when,
-        submission=None if path is None else Submission(path, stored.file, by=stored.student),
+        submitted=stored.submitted_at,
+        submission=None
+        if path is None
+        else Submission(path, stored.file, submitted_by=stored.student),
         problem="" if path is not None else error,
     )
 
 
-def _with(stored: Stored, judged: Mapping[tuple[str, str], Sequence[SubmissionRecord]]) -> Stored:
+def _replace_records(
+    stored: GradedFile, judged: Mapping[tuple[str, str], Sequence[SubmissionRecord]]
+) -> GradedFile:
     """The same with other verdicts."""
     records = judged[stored.content, stored.kind]
     named = tuple(replace(r, file=stored.file, student=stored.student) for r in records)
@@ -286,10 +316,10 @@ def _with(stored: Stored, judged: Mapping[tuple[str, str], Sequence[SubmissionRe
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayResult:
     """A student's files judged again as they were then."""
 
-    stored: tuple[Stored, ...]
+    stored: tuple[GradedFile, ...]
     report: Report
     differences: tuple[str, ...]
     """versions that are others now; with none, the verdicts must be the same"""
@@ -297,35 +327,39 @@ class Replay:
     @property
     def same(self) -> bool:
         """Whether the verdicts are those that are stored, but for how long they took."""
-        then = [_timeless(r) for each in self.stored for r in each.records]
-        return then == [_timeless(r) for r in self.report.submissions]
+        then = [_drop_seconds(r) for each in self.stored for r in each.records]
+        return then == [_drop_seconds(r) for r in self.report.submissions]
 
 
-def replay(store: Store, name: str, student: str, *, trusted: bool) -> Replay:
+def replay(store: Store, name: str, student: str, *, trusted: bool) -> ReplayResult:
     """Judge a student's files again with the settings of the run that they stand in.
 
     Nothing is written. Raises NoStore, BadManifest, SandboxError.
     """
-    stored = store.of(name, student)
-    then = next(each for each in store.runs() if each.id == stored[0].run).manifest
+    stored = store.load_student_files(name, student)
+    then = next(each for each in store.list_runs() if each.id == stored[0].run).manifest
     chosen = then.settings
-    now = manifest.of(chosen)
-    with _unpacked(store, stored) as hand_ins:
+    now = manifest.build_manifest(chosen)
+    with _restore_files(store, stored) as hand_ins:
         judged = {
-            _which(batch): records
-            for batch, records, _ in _judged(batched(hand_ins, chosen), chosen, trusted)
+            _get_content_key(batch): records
+            for batch, records, _ in _grade_groups(
+                group_by_content(hand_ins, chosen), chosen, trusted
+            )
         }
-    again = [record for each in stored for record in _with(each, judged).records]
+    again = [record for each in stored for record in _replace_records(each, judged).records]
     said = (("headcheck", then.headcheck, now.headcheck), ("torch", then.torch, now.torch))
     differ = [f"{what} {old} then, {new} now" for what, old, new in said if old != new]
     differ += ["the claims are others now"] if then.judge != now.judge else []
     differ += ["the cases are others now"] if then.plan != now.plan else []
-    return Replay(
+    return ReplayResult(
         tuple(stored),
-        Report(FORMAT, own_version(), tuple(again), then.sandbox, record_of(then.drawn)),
+        Report(
+            FORMAT_VERSION, get_version(), tuple(again), then.sandbox, record_seed(then.case_seed)
+        ),
         tuple(differ),
     )
 
 
-def _timeless(record: SubmissionRecord) -> SubmissionRecord:
+def _drop_seconds(record: SubmissionRecord) -> SubmissionRecord:
     return replace(record, seconds=0.0)

@@ -6,16 +6,16 @@ Pure functions of what a store holds under a run's name.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grader.course.store.records import Comment, Override, Stored
-from grader.report.feedback import Feedback, told_of
+from grader.course.store.records import Comment, GradedFile, Override
+from grader.report.feedback import Feedback, redact_submission
 from grader.report.records import SubmissionRecord
 
-EXACT = 6
+SCORE_DECIMALS = 6
 """decimals of a score, as in a report"""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ExerciseResult:
     """One student's result in one exercise."""
 
     student: str
@@ -37,7 +37,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScoreChange:
     """What another judging would change for a student."""
 
     student: str
@@ -51,22 +51,22 @@ class Change:
     @property
     def gain(self) -> float:
         """Points more than before."""
-        return round((self.after or 0.0) - (self.before or 0.0), EXACT)
+        return round((self.after or 0.0) - (self.before or 0.0), SCORE_DECIMALS)
 
 
-def standings(
-    stored: Iterable[Stored],
+def compute_results(
+    stored: Iterable[GradedFile],
     overrides: Mapping[tuple[str, str], Override] | None = None,
     comments: Iterable[Comment] = (),
-) -> list[Standing]:
+) -> list[ExerciseResult]:
     """Everybody's results, by student and exercise."""
-    best: dict[tuple[str, str], tuple[Stored, SubmissionRecord]] = {}
+    best: dict[tuple[str, str], tuple[GradedFile, SubmissionRecord]] = {}
     listed = list(stored)
-    alone = _alone(listed)
+    alone = _find_only_exercise(listed)
     for each in listed:
         for record in each.records:
             key = (each.student, record.exercise or alone)
-            if key not in best or _better(record, best[key][1]):
+            if key not in best or _is_better(record, best[key][1]):
                 best[key] = (each, record)
     # Who has an answer to some exercise has also files in which none was found: these are nothing.
     answered = {student for student, exercise in best if exercise}
@@ -78,38 +78,38 @@ def standings(
     }
     said = list(comments)
     return [
-        _standing(kept[key], key, most, (overrides or {}).get(key), said) for key in sorted(kept)
+        _make_result(kept[key], key, most, (overrides or {}).get(key), said) for key in sorted(kept)
     ]
 
 
-def _alone(stored: Sequence[Stored]) -> str:
+def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
     """The only exercise that was answered, if so: then an unreadable file is no other."""
     found = {record.exercise for each in stored for record in each.records if record.exercise}
     return found.pop() if len(found) == 1 else ""
 
 
-def _better(record: SubmissionRecord, than: SubmissionRecord) -> bool:
+def _is_better(record: SubmissionRecord, than: SubmissionRecord) -> bool:
     """More points, or at least judged."""
     return (record.score, record.error is None) > (than.score, than.error is None)
 
 
-def _standing(
-    best: tuple[Stored, SubmissionRecord],
+def _make_result(
+    best: tuple[GradedFile, SubmissionRecord],
     key: tuple[str, str],
     most: Mapping[str, float],
     decided: Override | None,
     said: Sequence[Comment],
-) -> Standing:
+) -> ExerciseResult:
     stored, record = best
     student, exercise = key
     counts = record.score if decided is None or decided.score is None else decided.score
-    return Standing(
+    return ExerciseResult(
         student=student,
         name=stored.name,
         email=stored.email,
         handle=stored.handle,
         exercise=exercise,
-        score=round(counts, EXACT),
+        score=round(counts, SCORE_DECIMALS),
         max_score=record.max_score or most.get(exercise, 0.0),
         judged=record.score,
         status=record.status,
@@ -124,18 +124,20 @@ def _standing(
     )
 
 
-def told_standing(standing: Standing, feedback: Feedback) -> Standing:
+def apply_feedback(standing: ExerciseResult, feedback: Feedback) -> ExerciseResult:
     """What a student may be told of a result."""
-    record = told_of(standing.record, feedback)
+    record = redact_submission(standing.record, feedback)
     return replace(standing, record=record, status=record.status)
 
 
-def changes(before: Sequence[Standing], after: Sequence[Standing]) -> list[Change]:
+def compare_results(
+    before: Sequence[ExerciseResult], after: Sequence[ExerciseResult]
+) -> list[ScoreChange]:
     """Whose judged points differ, those who lose most first."""
     old = {(each.student, each.exercise): each for each in before}
     new = {(each.student, each.exercise): each for each in after}
     found = [
-        Change(
+        ScoreChange(
             *key,
             before=old[key].judged if key in old else None,
             after=new[key].judged if key in new else None,

@@ -8,10 +8,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-NAME = re.compile(r"cpu|mps|cuda(:\d+)?")
+DEVICE_PATTERN = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 
-def unavailable(device: str) -> str | None:
+def explain_unavailable(device: str) -> str | None:
     """Why there is no such device; None where there is one."""
     import torch
 
@@ -29,7 +29,7 @@ def unavailable(device: str) -> str | None:
     return None
 
 
-def lacks(device: str, dtype: str) -> str | None:
+def explain_missing_dtype(device: str, dtype: str) -> str | None:
     """Why a device cannot compute in a dtype; None where it can."""
     if device == "mps" and dtype == "float64":
         return "mps has no float64"
@@ -37,7 +37,7 @@ def lacks(device: str, dtype: str) -> str | None:
 
 
 @cache
-def pin(device: str) -> None:
+def make_deterministic(device: str) -> None:
     """Make this process compute on a GPU as exactly as its dtypes say, and repeatably.
 
     Otherwise a product of float32 may be one of TensorFloat-32, of ten bits, and the same product
@@ -56,18 +56,18 @@ def pin(device: str) -> None:
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
 
-def take_turn(worker: str) -> None:
+def select_gpu(worker: str) -> None:
     """Show this process one GPU, chosen by the number of its pytest-xdist worker ("gw3").
 
     In vain once CUDA has been initialised.
     """
-    there = gpus()
+    there = list_gpus()
     number = worker.removeprefix("gw")
     if there and number.isdecimal():
         os.environ["CUDA_VISIBLE_DEVICES"] = there[int(number) % len(there)]
 
 
-def gpus() -> list[str]:
+def list_gpus() -> list[str]:
     """The names of the GPUs that this process may use, found without CUDA."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:

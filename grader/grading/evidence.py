@@ -14,140 +14,158 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from grader.grading.explain import HOPELESS
-from grader.grading.reshaping import layouts
+from grader.grading.explain import UNDIAGNOSABLE
+from grader.grading.reshaping import trace_layouts
 from grader.report.records import (
-    Evidence,
+    BoolMatrix,
+    EvidenceRecord,
+    FloatMatrix,
     InfluenceEvidence,
-    Marks,
-    Numbers,
     PropertyRecord,
 )
 from grader.report.records import WeightsEvidence as Weights
 from properties.case import Case
-from properties.cases.case_transforms import prepared
-from properties.contract import Contract, Returns, Trait
+from properties.cases.case_transforms import transform_cases
+from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
-from properties.harness.harness import Bench, Trial
-from properties.mistakes.diagnosis import Finding, given_in
-from properties.mistakes.pipeline import RIGHT, UNFIT, Kitchen, Recipe, Steps
-from properties.property import Group, Verdict
-from properties.subject import How
+from properties.harness.harness import CaseContext, Harness
+from properties.mistakes.diagnosis import DiagnosedMistake, make_attention_inputs
+from properties.mistakes.pipeline import (
+    CORRECT,
+    SHAPE_ERRORS,
+    MemoisedEvaluator,
+    Pipeline,
+    PipelineState,
+)
+from properties.property import PropertyGroup, Verdict
+from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS
-from properties.violation import Kind, SubmissionFailed, Violation
+from properties.violation import SubmissionFailed, Violation, ViolationKind
 
-MOST = 6
+MAX_TOKENS = 6
 """how many tokens a picture shows: more would be too small to read"""
-FEWEST = 4
+MIN_TOKENS = 4
 """how many tokens a picture shows where the case can be given so many: of two there is little to
 see"""
-SHARPNESS = 2
+MIN_SHARPNESS = 2
 """standard deviation of the scores, at least: of nearly equal weights little is seen"""
-WIDEST = 64
+MAX_WIDTH = 64
 """modules wider than this take too long to make again for a picture"""
-SEEN = 1e-5
+MIN_DIFFERENCE = 1e-5
 """a weight that is off by less is no mistake to look at: float32 may be off by that"""
-DIGITS = 6
+SIGNIFICANT_DIGITS = 6
 
 T = TypeVar("T")
-ABOUT_VALUES = (Group.VALUES, Group.WEIGHTS, Group.SCALE, Group.HEADS, Group.MASK)
-NO_PICTURE = (SubmissionFailed, Violation, *UNFIT)
+VALUE_GROUPS = (
+    PropertyGroup.VALUES,
+    PropertyGroup.WEIGHTS,
+    PropertyGroup.SCALE,
+    PropertyGroup.HEADS,
+    PropertyGroup.MASK,
+)
+EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
 """What ends the taking of a picture: the submission, its process, or shapes that do not fit."""
 
 
-def pictured(
+def attach_evidence(
     records: Sequence[PropertyRecord],
     verdicts: Sequence[Verdict],
-    bench: Bench,
-    found: Sequence[Finding],
+    bench: Harness,
+    found: Sequence[DiagnosedMistake],
 ) -> list[PropertyRecord]:
     """The same records, some with evidence. `bench` needs a process that still answers.
 
     Of what took too long or too much memory nothing is asked again.
     """
-    if any(verdict.status in HOPELESS for verdict in verdicts):
+    if any(verdict.status in UNDIAGNOSABLE for verdict in verdicts):
         return list(records)
-    evidence: dict[int, Evidence] = {}
-    with bench.quiet(), torch.no_grad():
-        for at, taken in _taken(verdicts, bench, found):
-            evidence[at] = _both(evidence.get(at, Evidence()), taken)
+    evidence: dict[int, EvidenceRecord] = {}
+    with bench.suppress_notes(), torch.no_grad():
+        for at, taken in _collect_evidence(verdicts, bench, found):
+            evidence[at] = _merge_evidence(evidence.get(at, EvidenceRecord()), taken)
     return [
         replace(record, evidence=evidence[i]) if i in evidence else record
         for i, record in enumerate(records)
     ]
 
 
-def _both(one: Evidence, other: Evidence) -> Evidence:
-    return Evidence(
+def _merge_evidence(one: EvidenceRecord, other: EvidenceRecord) -> EvidenceRecord:
+    return EvidenceRecord(
         one.weights or other.weights,
         one.influence or other.influence,
         one.layouts or other.layouts,
     )
 
 
-def _taken(
-    verdicts: Sequence[Verdict], bench: Bench, found: Sequence[Finding]
-) -> Iterator[tuple[int, Evidence]]:
+def _collect_evidence(
+    verdicts: Sequence[Verdict], bench: Harness, found: Sequence[DiagnosedMistake]
+) -> Iterator[tuple[int, EvidenceRecord]]:
     """Evidence, each with the number of the verdict that it belongs to."""
-    recipe = next((finding.recipe for finding in found if finding.recipe is not None), None)
-    about_values = _first(verdicts, ABOUT_VALUES)
+    recipe = next((finding.pipeline for finding in found if finding.pipeline is not None), None)
+    about_values = _find_first_failure(verdicts, VALUE_GROUPS)
     if about_values is not None:
         at, case = about_values
-        ways = layouts(recipe) if recipe is not None else ()
-        seen = _first_taken(lambda trial: weights(trial, recipe), bench, case)
+        ways = trace_layouts(recipe) if recipe is not None else ()
+        seen = _measure_first(lambda trial: measure_weights(trial, recipe), bench, case)
         if ways or seen is not None:
-            yield at, Evidence(weights=seen, layouts=ways)
-    about_the_mask = _first(verdicts, (Group.MASK,))
+            yield at, EvidenceRecord(weights=seen, layouts=ways)
+    about_the_mask = _find_first_failure(verdicts, (PropertyGroup.MASK,))
     if about_the_mask is not None:
         at, case = about_the_mask
-        moved = _first_taken(influence, bench, case)
+        moved = _measure_first(measure_influence, bench, case)
         if moved is not None:
-            yield at, Evidence(influence=moved)
+            yield at, EvidenceRecord(influence=moved)
 
 
-def _first(verdicts: Sequence[Verdict], groups: Sequence[Group]) -> tuple[int, Case] | None:
+def _find_first_failure(
+    verdicts: Sequence[Verdict], groups: Sequence[PropertyGroup]
+) -> tuple[int, Case] | None:
     """The first verdict on a claim of these groups that a number broke, and its case."""
     for i, verdict in enumerate(verdicts):
         broken = verdict.violation is not None and verdict.case is not None
         if broken and verdict.property.group in groups:
             assert verdict.violation is not None and verdict.case is not None
-            if verdict.violation.kind in (Kind.VALUE, Kind.FINITE):
+            if verdict.violation.kind in (ViolationKind.VALUE, ViolationKind.FINITE):
                 return i, verdict.case
     return None
 
 
-def _first_taken(take: Callable[[Trial], T | None], bench: Bench, case: Case) -> T | None:
+def _measure_first(take: Callable[[CaseContext], T | None], bench: Harness, case: Case) -> T | None:
     """What the first case shows on which there is something to see."""
-    for shown in cases(bench.contract, case):
-        with suppress(*NO_PICTURE):
-            taken = take(bench.fresh(shown))
+    for shown in choose_cases(bench.contract, case):
+        with suppress(*EVIDENCE_ERRORS):
+            taken = take(bench.create_context(shown))
             if taken is not None:
                 return taken
     return None
 
 
-def cases(contract: Contract, case: Case) -> tuple[Case, ...]:
+def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
     """The cases that are drawn: with as many tokens as can be looked at, else the one that failed.
 
     None of them where the modules of the contract are too large.
     """
-    tokens = min(max(case.tokens, FEWEST), MOST)
+    tokens = min(max(case.tokens, MIN_TOKENS), MAX_TOKENS)
     longest = max(case.context_length, tokens)
-    sharp = max(case.sharpness, SHARPNESS)
+    sharp = max(case.sharpness, MIN_SHARPNESS)
     better = contract.fit(replace(case, tokens=tokens, context_length=longest, sharpness=sharp))
-    return tuple(c for c in dict.fromkeys((better, case)) if max(c.d_in, c.d_out) <= WIDEST)
+    return tuple(c for c in dict.fromkeys((better, case)) if max(c.d_in, c.d_out) <= MAX_WIDTH)
 
 
 # ------------------------------------------------------------------------------------- weights
 
 
-def weights(trial: Trial, recipe: Recipe | None = None) -> Weights | None:
+def measure_weights(trial: CaseContext, recipe: Pipeline | None = None) -> Weights | None:
     """The attention weights where they are most wrong; None if they are right or out of reach.
 
     Those that were returned. If these are right: where the mistake is known, those that follow
     from it, else those that can be read from outputs. Raises SubmissionFailed, Violation.
     """
-    ways = (_returned, _recovered) if recipe is None else (_returned, _following(recipe))
+    ways = (
+        (_compare_returned_weights, _compare_recovered_weights)
+        if recipe is None
+        else (_compare_returned_weights, _make_followed_comparison(recipe))
+    )
     for way in ways:
         found = way(trial)
         if found is not None:
@@ -155,60 +173,64 @@ def weights(trial: Trial, recipe: Recipe | None = None) -> Weights | None:
     return None
 
 
-def _returned(trial: Trial) -> Weights | None:
+def _compare_returned_weights(trial: CaseContext) -> Weights | None:
     visible = trial.may_attend(trial.case.tokens, trial.mask)
-    rows = zip(trial.names, trial.expected.outputs, strict=True)
+    rows = zip(trial.output_names, trial.expected.outputs, strict=True)
     for i, (name, expected) in enumerate(rows):
         if name != "output" and trial.contract.returns is not Returns.OUTPUT:
             pair = (expected, trial.answer[i])
             four = [t.unsqueeze(1) if t.dim() == 3 else t for t in pair]
-            shown = _worst(trial.case, four[0], four[1], visible)
+            shown = _find_worst(trial.case, four[0], four[1], visible)
             if shown is not None:
                 return replace(shown, of=name, made="returned")
     return None
 
 
-def _recovered(trial: Trial) -> Weights | None:
-    if not trial.contract.has(*tomography.NEEDS):
+def _compare_recovered_weights(trial: CaseContext) -> Weights | None:
+    if not trial.contract.has(*tomography.REQUIRED_CAPABILITIES):
         return None
-    for case in prepared(trial.contract, tomography.possible, [trial.case]):
-        fresh = trial.bench.fresh(case)
-        seen = tomography.recover(fresh)
+    for case in transform_cases(trial.contract, tomography.fit_for_recovery, [trial.case]):
+        fresh = trial.harness.create_context(case)
+        seen = tomography.recover_weights(fresh)
         visible = fresh.may_attend(case.tokens, None)
-        return _worst(case, seen.expected[None], seen.weights[None], visible)
+        return _find_worst(case, seen.expected[None], seen.weights[None], visible)
     return None
 
 
-def _following(recipe: Recipe) -> Callable[[Trial], Weights | None]:
-    def followed(trial: Trial) -> Weights | None:
-        if not trial.contract.has(Trait.ATTENTION):
+def _make_followed_comparison(recipe: Pipeline) -> Callable[[CaseContext], Weights | None]:
+    def compare_followed_weights(trial: CaseContext) -> Weights | None:
+        if not trial.contract.has(Capability.ATTENTION):
             return None
-        kitchen = Kitchen(given_in(trial, trial.x, trial.parameters), RIGHT)
-        right, wrong = kitchen.follow(RIGHT), kitchen.follow(recipe)
-        if right is None or wrong is None or _odd(right, wrong):
+        kitchen = MemoisedEvaluator(
+            make_attention_inputs(trial, trial.x, trial.parameters), CORRECT
+        )
+        right, wrong = kitchen.evaluate(CORRECT), kitchen.evaluate(recipe)
+        if right is None or wrong is None or _has_other_shape(right, wrong):
             return None
         visible = trial.may_attend(trial.case.tokens, trial.mask)
-        shown = _worst(trial.case, right.used, wrong.used, visible)
+        shown = _find_worst(trial.case, right.applied_weights, wrong.applied_weights, visible)
         return None if shown is None else replace(shown, made="followed")
 
-    return followed
+    return compare_followed_weights
 
 
-def _odd(right: Steps, wrong: Steps) -> bool:
-    return wrong.used.shape != right.used.shape
+def _has_other_shape(right: PipelineState, wrong: PipelineState) -> bool:
+    return wrong.applied_weights.shape != right.applied_weights.shape
 
 
-def _worst(case: Case, expected: Tensor, got: Tensor, visible: Tensor | None) -> Weights | None:
+def _find_worst(
+    case: Case, expected: Tensor, got: Tensor, visible: Tensor | None
+) -> Weights | None:
     """The head and sequence, and the part of the matrix, where weights are most wrong."""
     b, h, t, _ = expected.shape
     if got.shape != expected.shape:
         return None
     off = (got - expected).abs().nan_to_num(torch.inf, torch.inf)
-    if float(off.max()) < SEEN:
+    if float(off.max()) < MIN_DIFFERENCE:
         return None
     at = int(off.argmax())
     sequence, head, query, key = at // (h * t * t), at // (t * t) % h, at // t % t, at % t
-    rows, columns = _window(query, t), _window(key, t)
+    rows, columns = _choose_window(query, t), _choose_window(key, t)
     may = torch.ones(1, 1, t, t, dtype=torch.bool) if visible is None else visible
     part = (sequence, head, slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
     return Weights(
@@ -220,22 +242,22 @@ def _worst(case: Case, expected: Tensor, got: Tensor, visible: Tensor | None) ->
         head=head,
         queries=rows,
         keys=columns,
-        may_attend=_marks(may.expand(b, h, t, t)[part]),
-        expected=_numbers(expected[part]),
-        got=_numbers(got[part]),
+        may_attend=_to_bool_matrix(may.expand(b, h, t, t)[part]),
+        expected=_to_float_matrix(expected[part]),
+        got=_to_float_matrix(got[part]),
     )
 
 
-def _window(at: int, tokens: int) -> tuple[int, ...]:
+def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
     """So many neighbouring tokens as are shown, the one at `at` among them."""
-    start = max(0, at - MOST + 1)
-    return tuple(range(start, min(start + MOST, tokens)))
+    start = max(0, at - MAX_TOKENS + 1)
+    return tuple(range(start, min(start + MAX_TOKENS, tokens)))
 
 
 # ----------------------------------------------------------------------------------- influence
 
 
-def influence(trial: Trial) -> InfluenceEvidence | None:
+def measure_influence(trial: CaseContext) -> InfluenceEvidence | None:
     """Which outputs moved as each token changed; None where just those moved that should.
 
     None, too, if the answer to one input changes by itself: then nothing can be told. One call for
@@ -243,16 +265,16 @@ def influence(trial: Trial) -> InfluenceEvidence | None:
     Violation.
     """
     case = trial.case
-    if not trial.contract.has(Trait.TOKENS) or case.tokens < 2:
+    if not trial.contract.has(Capability.TOKENS) or case.tokens < 2:
         return None
-    tokens = range(min(case.tokens, MOST))
-    base, again = trial.run(how=How())[0], trial.run(how=How())[0]
+    tokens = range(min(case.tokens, MAX_TOKENS))
+    base, again = trial.run(how=CallOptions())[0], trial.run(how=CallOptions())[0]
     if not torch.equal(base, again):
         return None
-    moved = [_moved(trial, token, base) for token in tokens]
+    moved = [_measure_movement(trial, token, base) for token in tokens]
     got = torch.stack([m[0] for m in moved], -1)[:, : len(tokens)]
     expected = torch.stack([m[1] for m in moved], -1)[:, : len(tokens)]
-    may = _may_move(trial)[:, : len(tokens), : len(tokens)]
+    may = _compute_allowed_influence(trial)[:, : len(tokens), : len(tokens)]
     wrong = (got & ~may) | (expected & ~got)
     if not bool(wrong.any()):
         return None
@@ -262,25 +284,25 @@ def influence(trial: Trial) -> InfluenceEvidence | None:
         length=case.tokens,
         sequence=sequence,
         tokens=tuple(tokens),
-        may=_marks(may[sequence]),
-        expected=_marks(expected[sequence]),
-        got=_marks(got[sequence]),
+        may=_to_bool_matrix(may[sequence]),
+        expected=_to_bool_matrix(expected[sequence]),
+        got=_to_bool_matrix(got[sequence]),
     )
 
 
-def _moved(trial: Trial, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_movement(trial: CaseContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
     """Which outputs move when a token changes: those of the submission, and those of the oracle."""
     x = trial.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
-    right, exact = trial.expected, trial.expect(x)
+    right, exact = trial.expected, trial.compute_expected(x)
     rounding = 512 * PRECISIONS[trial.case.dtype].u * base.abs().nan_to_num().max()
-    slack = 2 * (right.allowed[0].float32 + exact.allowed[0].float32) + rounding
-    got = (trial.run(x, how=How())[0] - base).abs() > slack
+    slack = 2 * (right.tolerances[0].float32 + exact.tolerances[0].float32) + rounding
+    got = (trial.run(x, how=CallOptions())[0] - base).abs() > slack
     expected = (exact.outputs[0] - right.outputs[0]).abs() > slack
     return got.any(-1), expected.any(-1)
 
 
-def _may_move(trial: Trial) -> Tensor:
+def _compute_allowed_influence(trial: CaseContext) -> Tensor:
     """For every output of every sequence, the tokens that it may depend on: its own, always."""
     b, h, t = trial.case.batch, trial.case.heads, trial.case.tokens
     visible = trial.may_attend(t, trial.mask)
@@ -288,14 +310,14 @@ def _may_move(trial: Trial) -> Tensor:
     return may.expand(b, h, t, t).any(1) | torch.eye(t, dtype=torch.bool)
 
 
-def _numbers(matrix: Tensor) -> Numbers:
-    return tuple(tuple(_number(v) for v in row) for row in matrix.tolist())
+def _to_float_matrix(matrix: Tensor) -> FloatMatrix:
+    return tuple(tuple(_round_number(v) for v in row) for row in matrix.tolist())
 
 
-def _number(value: float) -> float | None:
+def _round_number(value: float) -> float | None:
     """A number as it is worth keeping; None for what is no finite number, which JSON lacks."""
-    return float(f"{value:.{DIGITS}g}") if abs(value) < float("inf") else None
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if abs(value) < float("inf") else None
 
 
-def _marks(matrix: Tensor) -> Marks:
+def _to_bool_matrix(matrix: Tensor) -> BoolMatrix:
     return tuple(tuple(row) for row in matrix.tolist())

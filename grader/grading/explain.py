@@ -3,25 +3,25 @@
 import re
 from collections.abc import Sequence
 
-from grader.reading.code_patterns import Landmark
+from grader.reading.code_patterns import CodePattern
 from grader.report.records import DiagnosisRecord
 from grader.sandbox.grader_side.session import Session
-from grader.sandbox.grader_side.subject import placed
-from properties.harness.harness import Bench
-from properties.mistakes.catalogue import Look, Misconception
-from properties.mistakes.diagnosis import Finding, diagnose
+from grader.sandbox.grader_side.subject import parse_position
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import CodeMatcher, Mistake
+from properties.mistakes.diagnosis import DiagnosedMistake, diagnose
 from properties.property import Verdict
 from properties.violation import Status, SubmissionFailed
 
-HOPELESS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
+UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 
-def findings(
-    session: Session, bench: Bench, verdicts: Sequence[Verdict], device: str
-) -> tuple[Finding, ...]:
+def diagnose_failures(
+    session: Session, bench: Harness, verdicts: Sequence[Verdict], device: str
+) -> tuple[DiagnosedMistake, ...]:
     """What is wrong with a submission that broke a claim, if that is known."""
     ended = {verdict.status for verdict in verdicts}
-    if ended <= {Status.PASSED} or ended.intersection(HOPELESS):
+    if ended <= {Status.PASSED} or ended.intersection(UNDIAGNOSABLE):
         return ()
     try:
         if session.revive():
@@ -31,47 +31,51 @@ def findings(
         return ()
 
 
-def named(session: Session, found: Sequence[Finding]) -> list[DiagnosisRecord]:
+def record_diagnoses(session: Session, found: Sequence[DiagnosedMistake]) -> list[DiagnosisRecord]:
     """Findings for the report, each with its line of the code if it can be told."""
     try:
-        marks = session.landmarks() if found else []
+        marks = session.find_code_patterns() if found else []
     except SubmissionFailed:
         marks = []
-    return [record(finding, marks) for finding in found]
+    return [record_diagnosis(finding, marks) for finding in found]
 
 
-def record(finding: Finding, landmarks: Sequence[Landmark]) -> DiagnosisRecord:
+def record_diagnosis(
+    finding: DiagnosedMistake, landmarks: Sequence[CodePattern]
+) -> DiagnosisRecord:
     """A finding for the report; reading the code decides what behaviour leaves open."""
-    meant = read(finding, landmarks)
-    others = finding.alike if meant is None else ()
-    meant = meant or finding.misconception
-    at = place(meant, landmarks)
+    meant = choose_by_code(finding, landmarks)
+    others = finding.indistinguishable if meant is None else ()
+    meant = meant or finding.mistake
+    at = find_code_pattern(meant, landmarks)
     return DiagnosisRecord(
         name=meant.name,
         sentence=" Or: ".join([meant.sentence, *(other.sentence for other in others)]),
-        cell=placed(at.cell) if at else None,
-        line=placed(at.line) if at else None,
-        cases_matched=finding.matched,
-        cases_tried=finding.tried,
+        cell=parse_position(at.cell) if at else None,
+        line=parse_position(at.line) if at else None,
+        cases_matched=finding.cases_matched,
+        cases_tried=finding.cases_tried,
     )
 
 
-def read(finding: Finding, landmarks: Sequence[Landmark]) -> Misconception | None:
+def choose_by_code(finding: DiagnosedMistake, landmarks: Sequence[CodePattern]) -> Mistake | None:
     """The one of several mistakes alike whose most telling mark is in the code."""
-    for each in (finding.misconception, *finding.alike):
-        if any(_fitting(look, landmarks) for look in each.look_for[:1] if look.detail):
+    for each in (finding.mistake, *finding.indistinguishable):
+        if any(_match_patterns(look, landmarks) for look in each.code_matchers[:1] if look.detail):
             return each
     return None
 
 
-def place(misconception: Misconception, landmarks: Sequence[Landmark]) -> Landmark | None:
+def find_code_pattern(
+    misconception: Mistake, landmarks: Sequence[CodePattern]
+) -> CodePattern | None:
     """The line to look at."""
-    for look in misconception.look_for:
-        fitting = _fitting(look, landmarks)
+    for look in misconception.code_matchers:
+        fitting = _match_patterns(look, landmarks)
         if fitting:
             return fitting[-1 if look.last else 0]
     return None
 
 
-def _fitting(look: Look, landmarks: Sequence[Landmark]) -> list[Landmark]:
+def _match_patterns(look: CodeMatcher, landmarks: Sequence[CodePattern]) -> list[CodePattern]:
     return [m for m in landmarks if m.kind == look.kind and re.search(look.detail, m.detail[:200])]

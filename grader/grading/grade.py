@@ -9,12 +9,12 @@ from typing import Any
 
 from exercises import Exercise
 from grader import fault
-from grader.batch.plan import Watch, unwatched, verdicts_on
+from grader.batch.plan import VerdictCallback, check_all, ignore_verdict
 from grader.grading import counterexample, evidence, explain, infer
-from grader.grading.excerpts import Place, excerpts
-from grader.grading.infer import NoTarget, Target
+from grader.grading.excerpts import SourceLocation, collect_excerpts
+from grader.grading.infer import Target, TargetNotFound
 from grader.reading import submission
-from grader.reading.submission import Submission, Unopened
+from grader.reading.submission import Submission, UnreadableSubmission
 from grader.report import points
 from grader.report.points import Points
 from grader.report.records import (
@@ -25,25 +25,25 @@ from grader.report.records import (
     NoteRecord,
     PropertyRecord,
     SubmissionRecord,
-    shortened,
+    shorten,
 )
-from grader.sandbox.grader_side.budget import UsedUp
+from grader.sandbox.grader_side.budget import BudgetExhausted
 from grader.sandbox.grader_side.servers import SandboxError
-from grader.sandbox.grader_side.session import Server, Session
+from grader.sandbox.grader_side.session import ChildFactory, Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from properties.case import Case
-from properties.check import check
-from properties.contract import Contract, Trait
+from properties.check import check_property
+from properties.contract import Capability, Contract
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32, Bench
+from properties.harness.harness import FLOAT32_NOTE, Harness
 from properties.property import Property, Verdict
 from properties.violation import Note, Status, SubmissionFailed
 
-MOST = 24
+MAX_DEFINITIONS = 24
 """so many definitions of one file are judged: there are fewer exercises"""
-NAMED = 8
+MAX_LISTED = 8
 """so many of the others are named"""
 
 
@@ -53,7 +53,7 @@ class Settings:
 
     exercise: Exercise | None = None
     limits: Limits = field(default_factory=Limits)
-    insisted: Mapping[str, float] = field(default_factory=dict)
+    limit_overrides: Mapping[str, float] = field(default_factory=dict)
     """limits that go before those of an exercise"""
     points: Points | None = None
     seed: Seed = field(default_factory=Seed)
@@ -63,115 +63,126 @@ class Settings:
     jobs: int | None = None
     """how many judge at the same time; as many as are worth it if nobody says"""
 
-    def limits_for(self, exercise: Exercise | None) -> Limits:
+    def get_limits(self, exercise: Exercise | None) -> Limits:
         """What a submission to an exercise may use."""
         wanted = {} if exercise is None else exercise.limits
-        return self.limits.but({**wanted, **self.insisted})
+        return self.limits.with_overrides({**wanted, **self.limit_overrides})
 
-    def by_hand_in(self, exercise: Exercise) -> bool:
+    def is_by_hand(self, exercise: Exercise) -> bool:
         """Whether torch's own attention is out of reach in an exercise."""
-        return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Trait.FUSED)
+        return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Capability.FUSED)
 
 
-def graded(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+def grade_file(
+    server: ChildFactory, handed_in: Submission, settings: Settings
+) -> list[SubmissionRecord]:
     """The records of one file, whatever happens: a class goes on where one file shows our fault.
 
     Nothing is said of that file but that; it has no verdict. Raises SandboxError.
     """
     try:
-        return grade(server, handed_in, settings)
+        return grade_file_or_raise(server, handed_in, settings)
     except SandboxError:
         raise
     except Exception as error:
-        problem = ErrorRecord(fault.KIND, fault.told(error))
-        return [_unjudged(handed_in, settings, time.monotonic(), problem)]
+        problem = ErrorRecord(fault.ERROR_KIND, fault.describe(error))
+        return [_record_ungraded(handed_in, settings, time.monotonic(), problem)]
 
 
-def grade(server: Server, handed_in: Submission, settings: Settings) -> list[SubmissionRecord]:
+def grade_file_or_raise(
+    server: ChildFactory, handed_in: Submission, settings: Settings
+) -> list[SubmissionRecord]:
     """The records of one file: one for every definition in it that answers an exercise.
 
     Whatever is wrong with the file is in the record. Raises only what is our own fault.
     """
     began = time.monotonic()
     try:
-        data = submission.read(handed_in, settings.limits_for(settings.exercise).source)
-    except Unopened as problem:
-        return [unopened(handed_in, settings, str(problem))]
-    session = Session(server, data, handed_in.kind, settings.limits_for(settings.exercise))
+        data = submission.read_submission(handed_in, settings.get_limits(settings.exercise).source)
+    except UnreadableSubmission as problem:
+        return [record_unreadable(handed_in, settings, str(problem))]
+    session = Session(server, data, handed_in.kind, settings.get_limits(settings.exercise))
     with contextlib.closing(session):
         try:
-            wanted = _targets(session, handed_in, settings)
+            wanted = infer_exercise(session, handed_in, settings)
         except SubmissionFailed as failed:
             wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
         if isinstance(wanted, ErrorRecord):
-            shown = excerpts(session, [(wanted.cell, wanted.line)])
-            return [replace(_unjudged(handed_in, settings, began, wanted), source=shown)]
-        records = [judged(session, handed_in, target, settings) for target in wanted[:MOST]]
-        if len(wanted) > MOST:
-            records.append(_left_out(handed_in, settings, wanted[MOST:]))
+            shown = collect_excerpts(session, [(wanted.cell, wanted.line)])
+            return [replace(_record_ungraded(handed_in, settings, began, wanted), source=shown)]
+        records = [
+            grade_definition(session, handed_in, target, settings)
+            for target in wanted[:MAX_DEFINITIONS]
+        ]
+        if len(wanted) > MAX_DEFINITIONS:
+            records.append(_record_left_out(handed_in, settings, wanted[MAX_DEFINITIONS:]))
     gc.collect()  # a bench and its trials hang together in circles, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next one
     return records
 
 
-def _targets(
+def infer_exercise(
     session: Session, handed_in: Submission, settings: Settings
 ) -> list[Target] | ErrorRecord:
     """What to judge in a submission, or why there is nothing."""
-    outline = session.read()
-    found = infer.definitions(outline)
+    outline = session.read_outline()
+    found = infer.parse_outline(outline)
     try:
-        return infer.targets(found, settings.exercise, handed_in.name)
-    except NoTarget as problem:
-        return _not_found(str(problem), outline)
+        return infer.choose_targets(found, settings.exercise, handed_in.name)
+    except TargetNotFound as problem:
+        return _explain_not_found(str(problem), outline)
 
 
-def judged(
+def grade_definition(
     reading: Session,
     handed_in: Submission,
     target: Target,
     settings: Settings,
-    watch: Watch = unwatched,
+    watch: VerdictCallback = ignore_verdict,
 ) -> SubmissionRecord:
     """The record of one definition; `watch` is told every verdict as soon as it is known.
 
     Raises only what is our own fault.
     """
     began = time.monotonic()
-    session = reading.followed_by(
-        settings.limits_for(target.exercise), by_hand=settings.by_hand_in(target.exercise)
+    session = reading.start_successor(
+        settings.get_limits(target.exercise), by_hand=settings.is_by_hand(target.exercise)
     )
-    contract = renamed(target.exercise.contract, target.name)
+    contract = rename_contract(target.exercise.contract, target.name)
     with contextlib.closing(session):
         try:
             remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
-            bench = Bench(ChannelSubject(session), contract)
-            verdicts = judge(session, bench, target.exercise, settings, watch)
-            named = explained(verdicts, remarks)
-            told = session.undisturbed(lambda: _told(session, bench, target, settings, named))
+            bench = Harness(ChannelSubject(session), contract)
+            verdicts = check_properties(session, bench, target.exercise, settings, watch)
+            named = attach_hint(verdicts, remarks)
+            told = session.repeat_if_killed(
+                lambda: explain_failures(session, bench, target, settings, named)
+            )
         except SubmissionFailed as failed:
-            error = _load_error(failed, target.name)
-            shown = excerpts(session, [(error.cell, error.line)])
-            return replace(_unjudged(handed_in, settings, began, error, target), source=shown)
-    said = [*([target.note] if target.note else []), *certain(bench, verdicts)]
+            error = _explain_load_error(failed, target.name)
+            shown = collect_excerpts(session, [(error.cell, error.line)])
+            return replace(
+                _record_ungraded(handed_in, settings, began, error, target), source=shown
+            )
+    said = [*([target.note] if target.note else []), *select_certain_notes(bench, verdicts)]
     return SubmissionRecord(
-        file=handed_in.shown,
+        file=handed_in.display_path,
         student=handed_in.student,
         exercise=target.exercise.slug,
         name=target.name,
         score=round(sum(p.points for p in told.properties), 6),
         max_score=round(sum(p.max_points for p in told.properties), 6),
-        status=overall(verdicts).value,
+        status=summarise_status(verdicts).value,
         seconds=time.monotonic() - began,
         properties=told.properties,
-        notes=tuple(dict.fromkeys([*map(_note, remarks), *map(as_note, said)])),
+        notes=tuple(dict.fromkeys([*map(_record_warning, remarks), *map(record_note, said)])),
         diagnosis=told.diagnosis,
         source=told.source,
     )
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Explanation:
     """What is said of verdicts, as a record holds it."""
 
     properties: tuple[PropertyRecord, ...]
@@ -179,72 +190,82 @@ class _Told:
     source: tuple[Excerpt, ...]
 
 
-def _told(
-    session: Session, bench: Bench, target: Target, settings: Settings, verdicts: Sequence[Verdict]
-) -> _Told:
+def explain_failures(
+    session: Session,
+    bench: Harness,
+    target: Target,
+    settings: Settings,
+    verdicts: Sequence[Verdict],
+) -> _Explanation:
     """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
     with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are told
         if session.revive():
             bench.forget()
-    properties = _records(target.exercise, verdicts, settings.points, bench)
-    found = explain.findings(session, bench, verdicts, settings.device)
-    named = explain.named(session, found)
-    if session.alive:
-        properties = evidence.pictured(properties, verdicts, bench, found)
-    shown = excerpts(session, places(verdicts, named))
-    return _Told(tuple(properties), tuple(named), tuple(shown))
+    properties = _record_properties(target.exercise, verdicts, settings.points, bench)
+    found = explain.diagnose_failures(session, bench, verdicts, settings.device)
+    named = explain.record_diagnoses(session, found)
+    if session.is_alive:
+        properties = evidence.attach_evidence(properties, verdicts, bench, found)
+    shown = collect_excerpts(session, list_locations(verdicts, named))
+    return _Explanation(tuple(properties), tuple(named), tuple(shown))
 
 
-def certain(bench: Bench, verdicts: Sequence[Verdict]) -> list[Note]:
+def select_certain_notes(bench: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
     """The notes of a bench that hold whatever else is wrong.
 
     Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
     """
     right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
-    return [note for note in bench.notes.values() if right or note != FLOAT32]
+    return [note for note in bench.notes.values() if right or note != FLOAT32_NOTE]
 
 
-def places(verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]) -> list[Place]:
+def list_locations(
+    verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
+) -> list[SourceLocation]:
     """Where in the code something is to be seen: the mistakes found, and what raised."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     return [*((each.cell, each.line) for each in named), *raised]
 
 
-def renamed(contract: Contract, name: str) -> Contract:
+def rename_contract(contract: Contract, name: str) -> Contract:
     """A contract with the name that this submission uses."""
     return replace(contract, name=name)
 
 
-def judge(
+def check_properties(
     session: Session,
-    bench: Bench,
+    bench: Harness,
     exercise: Exercise,
     settings: Settings,
-    watch: Watch = unwatched,
+    watch: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
     """Judge every claim in order."""
 
-    def one(wanted: Property, cases: Sequence[Case]) -> Verdict:
-        return session.undisturbed(lambda: _tried(wanted, session, bench, cases))
+    def check_one(wanted: Property, cases: Sequence[Case]) -> Verdict:
+        return session.repeat_if_killed(lambda: _check_revived(wanted, session, bench, cases))
 
-    def afresh() -> None:
+    def restart() -> None:
         session.close()
         bench.forget()
 
-    return verdicts_on(bench, exercise, one, afresh, settings.seed.value, settings.device, watch)
+    return check_all(
+        bench, exercise, check_one, restart, settings.seed.value, settings.device, watch
+    )
 
 
-def _tried(wanted: Property, session: Session, bench: Bench, cases: Sequence[Case]) -> Verdict:
+def _check_revived(
+    wanted: Property, session: Session, bench: Harness, cases: Sequence[Case]
+) -> Verdict:
     """Judge one claim, in a fresh process if the last one is gone."""
     try:
         if session.revive():
             bench.forget()
     except SubmissionFailed as failure:  # no time is left, or loading it again did not work
         return Verdict(wanted, failure.status, failure=failure)
-    return check(wanted, bench, cases)
+    return check_property(wanted, bench, cases)
 
 
-def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+def attach_hint(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     """Verdicts whose first trouble carries the likeliest reason that reading the code found.
 
     A class that reads a notebook variable fails in many guises, and this is what they share.
@@ -259,7 +280,7 @@ def explained(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]])
     return changed
 
 
-def overall(verdicts: Sequence[Verdict]) -> Status:
+def summarise_status(verdicts: Sequence[Verdict]) -> Status:
     """One status for a submission: its first trouble in the order of the claims.
 
     Without one, that it passed, unless something could not be tried.
@@ -270,11 +291,11 @@ def overall(verdicts: Sequence[Verdict]) -> Status:
     return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
 
 
-def _records(
-    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, bench: Bench
+def _record_properties(
+    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, bench: Harness
 ) -> list[PropertyRecord]:
-    worth = points.worth(exercise, given)
-    earned = points.earned(exercise, verdicts, given)
+    worth = points.distribute_points(exercise, given)
+    earned = points.award_points(exercise, verdicts, given)
     return [
         PropertyRecord(
             name=verdict.property.name,
@@ -283,10 +304,10 @@ def _records(
             status=verdict.status.value,
             points=got,
             max_points=worth[verdict.property],
-            message=shortened(verdict.message),
-            case=verdict.on or None,
-            counterexample=_counterexample(verdict, bench),
-            words=shortened(verdict.words),
+            message=shorten(verdict.message),
+            case=verdict.case_description or None,
+            counterexample=_build_counterexample(verdict, bench),
+            words=shorten(verdict.redacted_message),
             cell=verdict.failure.cell if verdict.failure else None,
             line=verdict.failure.line if verdict.failure else None,
         )
@@ -294,26 +315,26 @@ def _records(
     ]
 
 
-def _counterexample(verdict: Verdict, bench: Bench) -> Counterexample | None:
+def _build_counterexample(verdict: Verdict, bench: Harness) -> Counterexample | None:
     if verdict.case is None or verdict.violation is None:
         return None
     try:
-        return counterexample.of(bench.fresh(verdict.case))
+        return counterexample.build_counterexample(bench.create_context(verdict.case))
     except SubmissionFailed:
         return None
 
 
-def _note(remark: Mapping[str, Any]) -> NoteRecord:
+def _record_warning(remark: Mapping[str, Any]) -> NoteRecord:
     cell, line = remark.get("cell"), remark.get("line")
     return NoteRecord(
         kind=str(remark.get("kind"))[:40],
-        message=shortened(str(remark.get("message"))),
+        message=shorten(str(remark.get("message"))),
         cell=cell if isinstance(cell, int) else None,
         line=line if isinstance(line, int) else None,
     )
 
 
-def _not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
+def _explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
     """Nothing to judge; if a cell is no Python, that is the likely reason."""
     for broken in outline.get("broken", ()):
         text = f"{broken['message']}; nothing in this cell can be used"
@@ -321,7 +342,7 @@ def _not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
     return ErrorRecord("not_found", problem)
 
 
-def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
+def _explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     """Why a definition could not be made, in words that say what to do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
@@ -329,32 +350,32 @@ def _load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
         text = f"`{name}` imports `{module}`, which is not installed where it is graded"
         return ErrorRecord("import", text, failed.cell, failed.line)
     text = f"`{name}` could not be loaded: {failed.message}"
-    if isinstance(failed, UsedUp):
+    if isinstance(failed, BudgetExhausted):
         text = f"`{name}` was not judged, since all that a file may use was used: {failed.message}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
 
 
-def _left_out(
+def _record_left_out(
     handed_in: Submission, settings: Settings, left: Sequence[Target]
 ) -> SubmissionRecord:
     """One record for the definitions that are too many to be judged, so that a class can go on."""
-    names = ", ".join(f"`{target.name}`" for target in left[:NAMED])
-    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
+    more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
     text = (
-        f"{names}{more}: not judged, since of one file the first {MOST} definitions that answer an "
+        f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions that answer an "
         "exercise are; hand in the others in files of their own"
     )
     began = time.monotonic()
-    return _unjudged(handed_in, settings, began, ErrorRecord("too_many", text), left[0])
+    return _record_ungraded(handed_in, settings, began, ErrorRecord("too_many", text), left[0])
 
 
-def unopened(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+def record_unreadable(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
     """The record of a file that cannot be taken."""
     error = ErrorRecord("unreadable", problem)
-    return _unjudged(handed_in, settings, time.monotonic(), error)
+    return _record_ungraded(handed_in, settings, time.monotonic(), error)
 
 
-def _unjudged(
+def _record_ungraded(
     handed_in: Submission,
     settings: Settings,
     began: float,
@@ -362,10 +383,10 @@ def _unjudged(
     target: Target | None = None,
 ) -> SubmissionRecord:
     exercise = target.exercise if target else settings.exercise
-    most = sum(points.worth(exercise, settings.points).values()) if exercise else 0.0
+    most = sum(points.distribute_points(exercise, settings.points).values()) if exercise else 0.0
     known = {status.value for status in Status}
     return SubmissionRecord(
-        file=handed_in.shown,
+        file=handed_in.display_path,
         student=handed_in.student,
         exercise=exercise.slug if exercise else None,
         name=target.name if target else handed_in.name,
@@ -373,10 +394,10 @@ def _unjudged(
         max_score=round(most, 6),
         status=error.kind if error.kind in known else Status.NOT_TRIED.value,
         seconds=time.monotonic() - began,
-        error=replace(error, message=shortened(error.message)),
+        error=replace(error, message=shorten(error.message)),
     )
 
 
-def as_note(note: Note) -> NoteRecord:
+def record_note(note: Note) -> NoteRecord:
     """A note of the examiner's, for the record."""
-    return NoteRecord(note.kind, shortened(note.message), note.cell, note.line)
+    return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)

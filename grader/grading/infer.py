@@ -14,15 +14,15 @@ from exercises import ALL, BY_SLUG, Exercise
 from properties.contract import Contract, Entry
 from properties.violation import Note
 
-RESEMBLES = 0.55
+MIN_SIMILARITY = 0.55
 
 
-class NoTarget(Exception):
+class TargetNotFound(Exception):
     """Nothing in the submission answers what was asked; the message says what was found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class DefinitionSignature:
     """A class or function of the submission, as far as reading can tell."""
 
     name: str
@@ -64,14 +64,14 @@ class Target:
     note: Note | None = None
 
 
-def definitions(outline: Mapping[str, Any]) -> list[Defined]:
+def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
     """The outline's classes and functions, believed as far as their types go."""
     found = []
     for entry in outline.get("definitions", ()):
         parameters = entry.get("parameters") or ()
         plain = [p for p in parameters if p["kind"] in ("positional", "keyword")]
         found.append(
-            Defined(
+            DefinitionSignature(
                 name=str(entry["name"]),
                 is_class=entry["kind"] == "class",
                 cell=entry.get("cell"),
@@ -86,26 +86,32 @@ def definitions(outline: Mapping[str, Any]) -> list[Defined]:
     return found
 
 
-def targets(found: Sequence[Defined], exercise: Exercise | None, name: str | None) -> list[Target]:
+def choose_targets(
+    found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
+) -> list[Target]:
     """What to judge. Raises NoTarget, with a suggestion where there is one."""
     if name is not None and name not in {d.name for d in found}:
-        raise NoTarget(_not_defined(name, found))
+        raise TargetNotFound(_describe_undefined(name, found))
     if name is not None:
         found = [d for d in found if d.name == name]
     if exercise is not None:
-        return [_target(exercise, _best(found, exercise, chosen=name is not None))]
-    answers = {d.name: (best, d) for d in found if (best := _answered(d)) is not None}
+        return [
+            _make_target(exercise, _choose_definition(found, exercise, chosen=name is not None))
+        ]
+    answers = {d.name: (best, d) for d in found if (best := _match_exercise(d)) is not None}
     if not answers:
-        raise NoTarget(_nothing(found))
+        raise TargetNotFound(_describe_no_match(found))
     # Another name for what is judged already says nothing new.
-    return [_target(*answer) for answer in answers.values() if answer[1].alias_of not in answers]
+    return [
+        _make_target(*answer) for answer in answers.values() if answer[1].alias_of not in answers
+    ]
 
 
-def _target(exercise: Exercise, defined: Defined) -> Target:
-    return Target(exercise, defined.name, _reordered(defined, exercise.contract))
+def _make_target(exercise: Exercise, defined: DefinitionSignature) -> Target:
+    return Target(exercise, defined.name, _note_argument_order(defined, exercise.contract))
 
 
-def _reordered(defined: Defined, contract: Contract) -> Note | None:
+def _note_argument_order(defined: DefinitionSignature, contract: Contract) -> Note | None:
     """A note on a constructor whose arguments stand in another order than in the statement.
 
     Called by name, as we call it, it does the same; called by place it does not.
@@ -118,23 +124,23 @@ def _reordered(defined: Defined, contract: Contract) -> Note | None:
     return Note("argument_order", text, defined.cell, defined.line)
 
 
-def _answered(defined: Defined) -> Exercise | None:
+def _match_exercise(defined: DefinitionSignature) -> Exercise | None:
     """The exercise that a definition answers, if any."""
     fitting = [e for e in ALL if _fits(defined, e.contract)] or [
-        e for e in ALL if defined.name == e.contract.name and _fits_by_place(defined, e.contract)
+        e for e in ALL if defined.name == e.contract.name and _fits_by_position(defined, e.contract)
     ]
-    close = [(resemblance(defined.name, e), e) for e in fitting]
-    close = [(r, e) for r, e in close if r >= RESEMBLES]
+    close = [(compute_similarity(defined.name, e), e) for e in fitting]
+    close = [(r, e) for r, e in close if r >= MIN_SIMILARITY]
     return max(close, key=lambda pair: pair[0])[1] if close else None
 
 
-def _fits(defined: Defined, contract: Contract) -> bool:
+def _fits(defined: DefinitionSignature, contract: Contract) -> bool:
     if contract.entry is Entry.CLASS:
         return defined.could_be_module and defined.accepts(contract)
     return not defined.is_class and defined.name == contract.name and defined.accepts(contract)
 
 
-def _fits_by_place(defined: Defined, contract: Contract) -> bool:
+def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
     """Whether it takes as many arguments as the contract gives, whatever they are called."""
     must = sum(not argument.optional for argument in contract.arguments)
     if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
@@ -144,22 +150,24 @@ def _fits_by_place(defined: Defined, contract: Contract) -> bool:
     return same_kind and takes[0] <= must <= takes[1]
 
 
-def resemblance(name: str, exercise: Exercise) -> float:
+def compute_similarity(name: str, exercise: Exercise) -> float:
     """1 for the name asked for; less for another, most for one that begins like it."""
     asked = exercise.contract.name
     if name == asked:
         return 1.0
-    plain = _plain(name)
-    if any(plain.startswith(_plain(other)) for other in (asked, *exercise.also_called)):
+    plain = _normalise_name(name)
+    if any(plain.startswith(_normalise_name(other)) for other in (asked, *exercise.aliases)):
         return 0.9
-    return difflib.SequenceMatcher(None, plain, _plain(asked)).ratio() * 0.85
+    return difflib.SequenceMatcher(None, plain, _normalise_name(asked)).ratio() * 0.85
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _best(found: Sequence[Defined], exercise: Exercise, *, chosen: bool) -> Defined:
+def _choose_definition(
+    found: Sequence[DefinitionSignature], exercise: Exercise, *, chosen: bool
+) -> DefinitionSignature:
     """The definition that answers a given exercise."""
     contract = exercise.contract
     wanted_class = contract.entry is Entry.CLASS
@@ -168,13 +176,13 @@ def _best(found: Sequence[Defined], exercise: Exercise, *, chosen: bool) -> Defi
     if exact or (chosen and found):
         return (exact or list(found))[0]
     fitting = [d for d in same_kind if _fits(d, contract)]
-    close = [d for d in fitting if resemblance(d.name, exercise) >= RESEMBLES]
+    close = [d for d in fitting if compute_similarity(d.name, exercise) >= MIN_SIMILARITY]
     if close:
-        return max(close, key=lambda d: resemblance(d.name, exercise))
-    raise NoTarget(_not_defined(contract.name, found))
+        return max(close, key=lambda d: compute_similarity(d.name, exercise))
+    raise TargetNotFound(_describe_undefined(contract.name, found))
 
 
-def _not_defined(name: str, found: Sequence[Defined]) -> str:
+def _describe_undefined(name: str, found: Sequence[DefinitionSignature]) -> str:
     names = [d.name for d in found]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
@@ -185,11 +193,11 @@ def _not_defined(name: str, found: Sequence[Defined]) -> str:
     return f"there is no `{name}`; " + (f"it defines {listed}" if names else "it defines nothing")
 
 
-def _nothing(found: Sequence[Defined]) -> str:
+def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
     if not found:
         return "it defines no class and no function"
     for defined in found:
-        asked = [asked_by(e.contract) for e in ALL if e.contract.name == defined.name]
+        asked = [describe_signature(e.contract) for e in ALL if e.contract.name == defined.name]
         if asked:
             takes = ", ".join((*defined.required, *defined.optional))
             return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(asked)}"
@@ -200,16 +208,16 @@ def _nothing(found: Sequence[Defined]) -> str:
     )
 
 
-def asked_by(contract: Contract) -> str:
+def describe_signature(contract: Contract) -> str:
     """What a contract asks for, as it is called."""
     names = [argument.name for argument in contract.arguments] or list(contract.call)
     return f"`{contract.name}({', '.join(names)})`"
 
 
-def by_slug(slug: str) -> Exercise:
+def find_exercise(slug: str) -> Exercise:
     """An exercise. Raises NoTarget with a suggestion when there is none of that name."""
     if slug in BY_SLUG:
         return BY_SLUG[slug]
     close = difflib.get_close_matches(slug, BY_SLUG, n=1)
     hint = f"did you mean {close[0]}?" if close else "see `headcheck list`"
-    raise NoTarget(f"there is no exercise {slug!r}; {hint}")
+    raise TargetNotFound(f"there is no exercise {slug!r}; {hint}")

@@ -11,20 +11,20 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from exercises import ALL, Exercise
-from grader.batch.plan import script_of
+from grader.batch.plan import get_batch_plan
 from grader.grading.grade import Settings
 from grader.reading import submission
-from grader.reading.submission import Submission, Unopened
+from grader.reading.submission import Submission, UnreadableSubmission
 
-LOOKED_AT = 4
+SAMPLED_SUBMISSIONS = 4
 """how many submissions are looked into for what a class was asked"""
 
 
 @contextmanager
-def compiling(found: Sequence[Submission], settings: Settings) -> Iterator[None]:
+def precompile_plans(found: Sequence[Submission], settings: Settings) -> Iterator[None]:
     """Compile what these submissions are likely to need, as long as the context lasts."""
     over = threading.Event()
-    thread = threading.Thread(target=_compile, args=(found, settings, over), daemon=True)
+    thread = threading.Thread(target=_compile_plans, args=(found, settings, over), daemon=True)
     thread.start()
     try:
         yield
@@ -33,16 +33,18 @@ def compiling(found: Sequence[Submission], settings: Settings) -> Iterator[None]
         thread.join()
 
 
-def _compile(found: Sequence[Submission], settings: Settings, over: threading.Event) -> None:
+def _compile_plans(found: Sequence[Submission], settings: Settings, over: threading.Event) -> None:
     # What goes wrong here goes wrong again where the script is needed, and is reported there.
     with suppress(Exception):
-        for exercise in likely(found, settings):
+        for exercise in guess_exercises(found, settings):
             if over.is_set():
                 return
-            script_of(exercise, exercise.contract.slots, settings.seed.value, settings.device)
+            get_batch_plan(
+                exercise, exercise.contract.mappings, settings.seed.value, settings.device
+            )
 
 
-def likely(found: Sequence[Submission], settings: Settings) -> Iterator[Exercise]:
+def guess_exercises(found: Sequence[Submission], settings: Settings) -> Iterator[Exercise]:
     """The exercises that these submissions seem to answer, by what the first of them define.
 
     A guess from their bytes, which are not run and not parsed: it decides only what is compiled
@@ -51,16 +53,19 @@ def likely(found: Sequence[Submission], settings: Settings) -> Iterator[Exercise
     if settings.exercise is not None:
         yield settings.exercise
         return
-    limit = settings.limits_for(None).source
+    limit = settings.get_limits(None).source
     asked = {exercise.contract.name: exercise for exercise in reversed(ALL)}
     seen: set[str] = set()
-    for handed_in in islice(found, LOOKED_AT):
-        with suppress(Unopened):
-            new = set(_defined(submission.read(handed_in, limit))) & asked.keys() - seen
+    for handed_in in islice(found, SAMPLED_SUBMISSIONS):
+        with suppress(UnreadableSubmission):
+            new = (
+                set(_find_defined_names(submission.read_submission(handed_in, limit)))
+                & asked.keys() - seen
+            )
             seen |= new
             yield from (asked[name] for name in sorted(new))
 
 
-def _defined(data: bytes) -> Iterator[str]:
+def _find_defined_names(data: bytes) -> Iterator[str]:
     for name in re.findall(rb"\b(?:class|def)\s+(\w{1,80})\b", data):
         yield name.decode()

@@ -12,108 +12,118 @@ from jaxtyping import Float
 from torch import Tensor
 
 from grader.report.records import LayoutEvidence
-from properties.mistakes.pipeline import RIGHT, UNFIT, Given, Recipe, Steps
+from properties.mistakes.pipeline import (
+    CORRECT,
+    SHAPE_ERRORS,
+    AttentionInputs,
+    Pipeline,
+    PipelineState,
+)
 from reference import Parameters
 
 TOKENS, HEADS, HEAD_DIM = 3, 2, 3
 """The sizes that are shown. Heads and their width differ, so that exchanging them is seen."""
 WIDTH = HEADS * HEAD_DIM
-EACH = TOKENS * WIDTH
+NUMEL_PER_PART = TOKENS * WIDTH
 """how many numbers there are of queries; as many of keys and of values"""
-MOST = 64
+MAX_NUMEL = 64
 """how many numbers one picture shows"""
 PARTS = ("queries", "keys", "values")
 
 
-def layouts(recipe: Recipe) -> tuple[LayoutEvidence, ...]:
+def trace_layouts(recipe: Pipeline) -> tuple[LayoutEvidence, ...]:
     """What becomes of the numbers where a recipe splits or merges the heads wrongly."""
-    return tuple(_layouts(recipe))
+    return tuple(_iter_layouts(recipe))
 
 
-def _layouts(recipe: Recipe) -> Iterator[LayoutEvidence]:
-    if recipe.split is not RIGHT.split:
+def _iter_layouts(recipe: Pipeline) -> Iterator[LayoutEvidence]:
+    if recipe.split is not CORRECT.split:
         for part, name in enumerate(PARTS):
-            found = _layout("split", name, _split(RIGHT, part), _split(recipe, part))
+            found = _compare_layouts(
+                "split", name, _trace_split(CORRECT, part), _trace_split(recipe, part)
+            )
             if found is not None:
                 yield found
                 break
-    if recipe.merge is not RIGHT.merge:
+    if recipe.merge is not CORRECT.merge:
         # After its own split: a merge may undo what the split did.
-        found = _layout("merge", "heads", _merged(RIGHT), _merged(recipe))
+        found = _compare_layouts("merge", "heads", _trace_merge(CORRECT), _trace_merge(recipe))
         if found is not None:
             yield found
 
 
-def _layout(
+def _compare_layouts(
     step: str, of: str, expected: Tensor | None, got: Tensor | None
 ) -> LayoutEvidence | None:
     if expected is None or got is None or torch.equal(expected, got):
         return None
     return LayoutEvidence(
-        step, of, TOKENS, HEADS, HEAD_DIM, _origins(expected, of), _origins(got, of)
+        step, of, TOKENS, HEADS, HEAD_DIM, _find_origins(expected, of), _find_origins(got, of)
     )
 
 
-def _split(recipe: Recipe, part: int) -> Tensor | None:
+def _trace_split(recipe: Pipeline, part: int) -> Tensor | None:
     """The numbers of the elements that queries, keys or values of each head are made of."""
-    return _places(lambda s: recipe.split(s)[part])
+    return _trace_positions(lambda s: recipe.split(s)[part])
 
 
-def _merged(recipe: Recipe) -> Tensor | None:
+def _trace_merge(recipe: Pipeline) -> Tensor | None:
     """The numbers of the elements that the rows of the context are made of."""
 
-    def merged(s: Steps) -> Tensor:
+    def merge_split(s: PipelineState) -> Tensor:
         s.split = recipe.split(s)
-        s.mixed = s.split[2]  # where every token attends to itself alone
+        s.head_contexts = s.split[2]  # where every token attends to itself alone
         return recipe.merge(s).unsqueeze(0)
 
-    return _places(merged)
+    return _trace_positions(merge_split)
 
 
-def _places(step: Callable[[Steps], Tensor]) -> Float[Tensor, "blocks rows columns"] | None:
+def _trace_positions(
+    step: Callable[[PipelineState], Tensor],
+) -> Float[Tensor, "blocks rows columns"] | None:
     """Which element stands where after a step; zero where none does.
 
     None if the step does more than move elements, or cannot be drawn.
     """
-    numbers = torch.arange(1, 3 * EACH + 1, dtype=torch.float64)
+    numbers = torch.arange(1, 3 * NUMEL_PER_PART + 1, dtype=torch.float64)
     others = torch.cat([torch.zeros(1), numbers.flip(0) ** 2]).to(torch.float64)
     try:
-        found, check = step(_steps(numbers)), step(_steps(others[1:]))
-    except UNFIT:
+        found, check = step(_make_steps(numbers)), step(_make_steps(others[1:]))
+    except SHAPE_ERRORS:
         return None
-    drawable = found.dim() == 4 and found.shape[0] == 1 and 0 < found.numel() <= MOST
+    drawable = found.dim() == 4 and found.shape[0] == 1 and 0 < found.numel() <= MAX_NUMEL
     if not drawable or not bool(((found == found.round()) & (found >= 0)).all()):
         return None
-    if not bool(found.any()) or float(found.max()) > 3 * EACH:
+    if not bool(found.any()) or float(found.max()) > 3 * NUMEL_PER_PART:
         return None
     return found[0] if torch.equal(others[found.long()], check) else None
 
 
-def _steps(numbers: Tensor) -> Steps:
+def _make_steps(numbers: Tensor) -> PipelineState:
     """The state in which the heads are split: these are queries, keys and values."""
     weight = torch.zeros(WIDTH, WIDTH, dtype=torch.float64)
     x = torch.zeros(1, TOKENS, WIDTH, dtype=torch.float64)
     parameters = Parameters(W_q=weight, W_k=weight, W_v=weight)
-    steps = Steps(Given(x, parameters, HEADS, None, 1.0, TOKENS))
+    steps = PipelineState(AttentionInputs(x, parameters, HEADS, None, 1.0, TOKENS))
     steps.x = x
     q, k, v = numbers.reshape(3, 1, TOKENS, WIDTH).unbind(0)
     steps.projected = q, k, v
     return steps
 
 
-def _origins(places: Tensor, of: str) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
+def _find_origins(places: Tensor, of: str) -> tuple[tuple[tuple[tuple[int, ...], ...], ...], ...]:
     own = PARTS.index(of) if of in PARTS else 2
     return tuple(
-        tuple(tuple(_origin(int(number), own) for number in row) for row in block)
+        tuple(tuple(_find_origin(int(number), own) for number in row) for row in block)
         for block in places.tolist()
     )
 
 
-def _origin(number: int, own: int) -> tuple[int, ...]:
+def _find_origin(number: int, own: int) -> tuple[int, ...]:
     """Token, head and channel of an element, and which part it is of if that is another one."""
     if number == 0:
         return ()
-    part, place = divmod(number - 1, EACH)
+    part, place = divmod(number - 1, NUMEL_PER_PART)
     token, column = divmod(place, WIDTH)
     origin = (token, *divmod(column, HEAD_DIM))
     return origin if part == own else (*origin, part)

@@ -32,43 +32,45 @@ import torch
 
 from exercises import BY_SLUG
 from grader.grading import devices
-from grader.grading.grade import Settings, graded
+from grader.grading.grade import Settings, grade_file
 from grader.reading.submission import Submission
 from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.in_process import Unconfined
-from grader.sandbox.grader_side.launch import DYING_S, Forked, Zygote, ZygoteGone
-from grader.sandbox.grader_side.servers import SandboxError, Server
-from grader.sandbox.isolation import Rung
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from grader.sandbox.grader_side.launch import EXIT_TIMEOUT_S, ForkedProcess, Zygote, ZygoteGone
+from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+from grader.sandbox.isolation import IsolationLevel
 
-TRIES = 3
+MAX_TRIES = 3
 """how often a submission is tried whose worker dies"""
-WORTH = 4
+MIN_SUBMISSIONS_PER_WORKER = 4
 """so many submissions for each worker make up for the time that it takes to start"""
 
-CONTEXT = multiprocessing.get_context("spawn")
-FORKED = "grader.grading.worker_pool:begin"
+SPAWN_CONTEXT = multiprocessing.get_context("spawn")
+WORKER_ENTRY_POINT = "grader.grading.worker_pool:begin"
 
-Place = Server | Unconfined
-Graded = tuple[Submission, list[SubmissionRecord]]
+Sandbox = ServerHandle | UnconfinedSandbox
+GradedSubmission = tuple[Submission, list[SubmissionRecord]]
 
 
 @runtime_checkable
-class Elsewhere(Protocol):
+class RemoteGrader(Protocol):
     """Other machines, which judge by themselves."""
 
-    rung: Rung
+    isolation_level: IsolationLevel
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
-    def judged(
+    def grade_all(
         self, found: Sequence[Submission], settings: Settings
-    ) -> Generator[Graded, None, None]:
+    ) -> Generator[GradedSubmission, None, None]:
         """As the function of this name."""
 
 
-def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None) -> Place:
+def create_sandbox(
+    *, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None
+) -> Sandbox:
     """Where submissions run, to be entered. Raises SandboxError where only trusted ones could.
 
     A zygote that was started ahead is taken over.
@@ -78,64 +80,64 @@ def sandbox(*, trusted: bool = False, device: str = "cpu", ahead: Zygote | None 
     elif sys.platform != "linux":
         why = f"{sys.platform} has nothing to confine a process with"
     else:
-        return Server(trusted=trusted, ahead=ahead)
-    place = Unconfined(why)
+        return ServerHandle(trusted=trusted, ahead=ahead)
+    place = UnconfinedSandbox(why)
     if not trusted:
-        raise SandboxError(place.rung.refusal)
-    devices.pin(device)
+        raise SandboxError(place.isolation_level.refusal)
+    devices.make_deterministic(device)
     return place
 
 
-def processors() -> list[int]:
+def list_processors() -> list[int]:
     """Those that this process may use."""
     known = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
     return sorted(known)
 
 
-def fitting(submissions: int) -> int:
+def choose_worker_count(submissions: int) -> int:
     """How many workers are worth starting on this machine."""
-    return max(1, min(len(processors()), submissions // WORTH))
+    return max(1, min(len(list_processors()), submissions // MIN_SUBMISSIONS_PER_WORKER))
 
 
-def shared_out(jobs: int) -> list[int | None]:
+def assign_processors(jobs: int) -> list[int | None]:
     """A processor for each worker to stay on, where together they use all that there are.
 
     Examiner and child take turns: on two processors each would wait for the other one's to wake up,
     a tenth of a millisecond in every call. Where some are left over, the kernel knows better which
     are free.
     """
-    all_of_them = processors()
+    all_of_them = list_processors()
     if sys.platform != "linux" or jobs < len(all_of_them):
         return [None] * jobs
     return list(itertools.islice(itertools.cycle(all_of_them), jobs))
 
 
-def stay_on(processor: int) -> None:
+def pin_to_processor(processor: int) -> None:
     """Keep this process, and all that it starts, on one processor."""
     with contextlib.suppress(OSError):  # it was taken away from us since
         os.sched_setaffinity(0, {processor})
 
 
-def judged(
-    place: Place | Elsewhere, found: Sequence[Submission], settings: Settings
-) -> Generator[Graded, None, None]:
+def grade_all(
+    place: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
+) -> Generator[GradedSubmission, None, None]:
     """Every submission with its records, in order, each as soon as those before it are judged.
 
     With one job it is done here, in this place; with more, in as many workers beside this process;
     or elsewhere. Raises SandboxError, and whatever else is our own fault.
     """
-    if isinstance(place, Elsewhere):
-        yield from place.judged(found, settings)
+    if isinstance(place, RemoteGrader):
+        yield from place.grade_all(found, settings)
         return
-    jobs = settings.jobs or fitting(len(found))
+    jobs = settings.jobs or choose_worker_count(len(found))
     if jobs == 1:
         gc.freeze()
         for handed_in in found:
-            yield handed_in, graded(place, handed_in, settings)
+            yield handed_in, grade_file(place, handed_in, settings)
         return
-    trusted = isinstance(place, Unconfined) or place.trusted
-    zygote = None if isinstance(place, Unconfined) else place.zygote
-    crew = Crew([Worker(settings, trusted, own, zygote) for own in shared_out(jobs)])
+    trusted = isinstance(place, UnconfinedSandbox) or place.trusted
+    zygote = None if isinstance(place, UnconfinedSandbox) else place.zygote
+    crew = WorkerPool([Worker(settings, trusted, own, zygote) for own in assign_processors(jobs)])
     with contextlib.closing(crew), ThreadPoolExecutor(jobs) as threads:
         try:
             yield from zip(found, threads.map(crew.grade, found), strict=True)
@@ -145,7 +147,7 @@ def judged(
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """What a worker is to know before it judges."""
 
     settings: Settings
@@ -159,11 +161,11 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningWorker:
     """A process that judges, and the line on which it is asked: there is never one alone."""
 
-    process: Forked | BaseProcess
-    line: Connection
+    process: ForkedProcess | BaseProcess
+    connection: Connection
 
     def kill(self) -> None:
         """End it, with its fork server and every child: who waits for its answer hears of it."""
@@ -172,12 +174,12 @@ class Running:
     def close(self) -> None:
         """The same, and let go of it: for whoever alone uses it by then."""
         self.kill()
-        if isinstance(self.process, Forked):
-            self.process.wait(DYING_S)
+        if isinstance(self.process, ForkedProcess):
+            self.process.wait(EXIT_TIMEOUT_S)
             self.process.close()
         else:
             self.process.join()
-        self.line.close()
+        self.connection.close()
 
 
 @dataclass(eq=False)
@@ -189,17 +191,19 @@ class Worker:
     processor: int | None = None
     """where it stays"""
     zygote: Zygote | None = None
-    running: Running | None = None
-    dismissed: str = ""
+    running: RunningWorker | None = None
+    dismissal_reason: str = ""
     """why nothing is to be judged any more"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
         """Judge one submission. Raises SandboxError if it is the death of every worker."""
-        why = SandboxError(f"{handed_in.shown}: every worker that judged it died; out of memory?")
-        for _ in range(TRIES):
+        why = SandboxError(
+            f"{handed_in.display_path}: every worker that judged it died; out of memory?"
+        )
+        for _ in range(MAX_TRIES):
             try:
-                answer = self._asked(handed_in)
+                answer = self._request(handed_in)
             except ZygoteGone as gone:
                 raise SandboxError(str(gone)) from None
             except (EOFError, OSError):
@@ -213,49 +217,49 @@ class Worker:
             why = answer
         raise why
 
-    def _asked(self, handed_in: Submission) -> list[SubmissionRecord] | Exception:
+    def _request(self, handed_in: Submission) -> list[SubmissionRecord] | Exception:
         """Raises SandboxError, ZygoteGone, and EOFError or OSError if the process dies."""
-        running = self.running or self._started()
-        running.line.send(handed_in)
-        answer: list[SubmissionRecord] | Exception = running.line.recv()
+        running = self.running or self._start()
+        running.connection.send(handed_in)
+        answer: list[SubmissionRecord] | Exception = running.connection.recv()
         return answer
 
-    def _started(self) -> Running:
+    def _start(self) -> RunningWorker:
         """Raises SandboxError when nothing is to be judged any more, ZygoteGone, OSError."""
-        self._refuse()
-        line, theirs = CONTEXT.Pipe()
+        self._refuse_if_dismissed()
+        line, theirs = SPAWN_CONTEXT.Pipe()
         with theirs:
             try:
-                running = Running(self._process(theirs), line)
+                running = RunningWorker(self._start_process(theirs), line)
             except BaseException:
                 line.close()
                 raise
         with self.lock:
             self.running = running
-        self._refuse()  # it was dismissed while it started
+        self._refuse_if_dismissed()  # it was dismissed while it started
         slug = None if self.settings.exercise is None else self.settings.exercise.slug
         sent = replace(self.settings, exercise=None)
         here = dict(os.environ), str(Path.cwd())
-        line.send(Task(sent, slug, self.trusted, self.processor, *here))
+        line.send(WorkerTask(sent, slug, self.trusted, self.processor, *here))
         return running
 
-    def _refuse(self) -> None:
-        if self.dismissed:
-            raise SandboxError(self.dismissed)
+    def _refuse_if_dismissed(self) -> None:
+        if self.dismissal_reason:
+            raise SandboxError(self.dismissal_reason)
 
-    def _process(self, theirs: Connection) -> Forked | BaseProcess:
+    def _start_process(self, theirs: Connection) -> ForkedProcess | BaseProcess:
         """Raises ZygoteGone."""
         if self.zygote is not None:
-            branch = self.zygote.branch()
-            return self.zygote.fork(FORKED, [os.dup(theirs.fileno()), branch])
-        process = CONTEXT.Process(target=work, args=(theirs,), daemon=True)
+            branch = self.zygote.connect()
+            return self.zygote.fork(WORKER_ENTRY_POINT, [os.dup(theirs.fileno()), branch])
+        process = SPAWN_CONTEXT.Process(target=work, args=(theirs,), daemon=True)
         process.start()
         return process
 
     def dismiss(self, why: str) -> None:
         """Judge no more: whoever waits for an answer gets an error that says why."""
         with self.lock:
-            self.dismissed = self.dismissed or why
+            self.dismissal_reason = self.dismissal_reason or why
             if self.running is not None:
                 self.running.kill()
 
@@ -268,7 +272,7 @@ class Worker:
 
 
 @dataclass(eq=False)
-class Crew:
+class WorkerPool:
     """Workers that wait for something to do."""
 
     workers: Sequence[Worker]
@@ -311,11 +315,13 @@ def work(line: Connection, zygote: Zygote | None = None) -> None:
     # An interrupt is the matter of the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        task: Task = line.recv()
-        _settle(task)
+        task: WorkerTask = line.recv()
+        _apply_task(task)
         settings = replace(task.settings, exercise=BY_SLUG.get(task.slug or ""))
         try:
-            with sandbox(trusted=task.trusted, device=settings.device, ahead=zygote) as place:
+            with create_sandbox(
+                trusted=task.trusted, device=settings.device, ahead=zygote
+            ) as place:
                 gc.freeze()
                 _answer(line, place, settings)
         except SandboxError as error:  # there is no place to judge in: whoever asks is told why
@@ -325,17 +331,17 @@ def work(line: Connection, zygote: Zygote | None = None) -> None:
         return
 
 
-def _settle(task: Task) -> None:
+def _apply_task(task: WorkerTask) -> None:
     """Be where, and who, the process is that wants this work done."""
     os.environ.clear()
     os.environ.update(task.environment)
     os.chdir(task.folder)
     if task.processor is not None:
-        stay_on(task.processor)
+        pin_to_processor(task.processor)
     torch.set_num_threads(1)
 
 
-def _answer(line: Connection, place: Place, settings: Settings) -> None:
+def _answer(line: Connection, place: Sandbox, settings: Settings) -> None:
     """Judge what comes in, until something is broken here: that is the last answer.
 
     Raises EOFError, ConnectionError when nobody wants to know any more.
@@ -343,7 +349,7 @@ def _answer(line: Connection, place: Place, settings: Settings) -> None:
     while True:
         handed_in = line.recv()
         try:
-            records = graded(place, handed_in, settings)
+            records = grade_file(place, handed_in, settings)
         except Exception as error:
             line.send(error)
             return

@@ -44,7 +44,7 @@ class SyntaxProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SourceCell:
     """One code cell, or a whole module.
 
     `number` counts all cells of the notebook, text cells too, from 1; a module has None.
@@ -56,21 +56,21 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SubmissionSource:
     """The code of a submission, in the order in which it was written."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[SourceCell, ...]
 
 
-def read_source(data: bytes, kind: Literal["py", "ipynb"]) -> Source:
+def read_source(data: bytes, kind: Literal["py", "ipynb"]) -> SubmissionSource:
     """Read a module or a notebook.
 
     Raises:
         Unreadable: the bytes hold no Python text or no notebook.
     """
     if kind == "py":
-        return Source((_module(data),))
-    return Source(tuple(_notebook_cells(data)))
+        return SubmissionSource((_read_module(data),))
+    return SubmissionSource(tuple(_read_notebook_cells(data)))
 
 
 def parse(text: str) -> ast.Module:
@@ -83,15 +83,15 @@ def parse(text: str) -> ast.Module:
 # ---------------------------------------------------------------------------- modules
 
 
-def _module(data: bytes) -> Cell:
+def _read_module(data: bytes) -> SourceCell:
     _refuse_other_formats(data)
-    text = _universal_newlines(_decode(data))
+    text = _normalise_newlines(_decode(data))
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
         raise Unreadable(
             f"The file is not text: line {line} holds a NUL byte. Save it as UTF-8 text."
         )
-    return Cell(None, text, _problem(text))
+    return SourceCell(None, text, _find_problem(text))
 
 
 def _decode(data: bytes) -> str:
@@ -120,17 +120,17 @@ def _refuse_other_formats(data: bytes) -> None:
 # -------------------------------------------------------------------------- notebooks
 
 
-def _notebook_cells(data: bytes) -> Iterator[Cell]:
+def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
     found = False
-    for number, cell in enumerate(_cells(_json(data)), start=1):
+    for number, cell in enumerate(_list_cells(_parse_json(data)), start=1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             found = True
-            yield _cell(number, cell.get("source", cell.get("input", "")))
+            yield _read_cell(number, cell.get("source", cell.get("input", "")))
     if not found:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
 
 
-def _json(data: bytes) -> object:
+def _parse_json(data: bytes) -> object:
     _refuse_other_formats(data)
     if not data.strip():
         raise Unreadable("The file is empty. Save the notebook and hand it in again.")
@@ -146,14 +146,14 @@ def _json(data: bytes) -> object:
             "The notebook's JSON is nested too deeply to be one. Save it again from Jupyter."
         ) from None
     except json.JSONDecodeError as error:
-        raise Unreadable(_not_json(data, error)) from None
+        raise Unreadable(_explain_invalid_json(data, error)) from None
     except ValueError as error:
         raise Unreadable(
             f"The notebook's JSON cannot be read: {error}. Save it again from Jupyter."
         ) from None
 
 
-def _not_json(data: bytes, error: json.JSONDecodeError) -> str:
+def _explain_invalid_json(data: bytes, error: json.JSONDecodeError) -> str:
     start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"<"):
         return "The file is a web page, not a notebook. Download the .ipynb file itself."
@@ -167,7 +167,7 @@ def _not_json(data: bytes, error: json.JSONDecodeError) -> str:
     )
 
 
-def _cells(notebook: object) -> list[object]:
+def _list_cells(notebook: object) -> list[object]:
     """The cells of nbformat 4, or of nbformat 3, which keeps them in worksheets."""
     if isinstance(notebook, dict):
         sheets = notebook.get("worksheets")
@@ -180,37 +180,37 @@ def _cells(notebook: object) -> list[object]:
     )
 
 
-def _cell(number: int, source: object) -> Cell:
+def _read_cell(number: int, source: object) -> SourceCell:
     given: list[object] = source if isinstance(source, list) else [source or ""]
     parts = [part for part in given if isinstance(part, str)]
     if len(parts) < len(given):
-        return Cell(number, "", SyntaxProblem("the cell's source is not text", 1))
+        return SourceCell(number, "", SyntaxProblem("the cell's source is not text", 1))
     # JSON can spell half of a surrogate pair, which no encoder accepts later on.
     text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = _universal_newlines(text.removeprefix("\ufeff"))
-    problem = _problem(text)
+    text = _normalise_newlines(text.removeprefix("\ufeff"))
+    problem = _find_problem(text)
     if problem is not None:  # magics are never valid Python: only here can there be any
         # IPython takes its time to import, and whoever only asks a host needs none of it.
         from grader.reading import magics
 
         try:
-            text = magics.neutralised(text)
+            text = magics.neutralise_magics(text)
         except Exception as error:  # IPython's tokenizer, on text that is hardly Python
-            return Cell(number, text, SyntaxProblem(_one_line(error), 1))
-        problem = _problem(text)
-    return Cell(number, text, problem)
+            return SourceCell(number, text, SyntaxProblem(_to_one_line(error), 1))
+        problem = _find_problem(text)
+    return SourceCell(number, text, problem)
 
 
 # ------------------------------------------------------------------------ what is wrong
 
 
-def _problem(text: str) -> SyntaxProblem | None:
+def _find_problem(text: str) -> SyntaxProblem | None:
     """Why Python refuses the text, found by compiling it as a notebook would."""
     if not text.strip():
         return None
     try:
         tree = parse(text)
-        if _deeper_than(MAX_DEPTH, tree):
+        if _is_deeper_than(MAX_DEPTH, tree):
             return SyntaxProblem(f"nested more than {MAX_DEPTH} levels deep", 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -218,16 +218,16 @@ def _problem(text: str) -> SyntaxProblem | None:
             compile(tree, "<cell>", "exec", flags, dont_inherit=True)
     except SyntaxError as error:
         last = text.count("\n") + 1
-        return SyntaxProblem(_one_line(error.msg), min(max(error.lineno or 1, 1), last))
+        return SyntaxProblem(_to_one_line(error.msg), min(max(error.lineno or 1, 1), last))
     except (RecursionError, MemoryError):
         return SyntaxProblem("nested too deeply to be read", 1)
     except ValueError as error:  # NUL characters, before Python 3.12
         line = text[: max(text.find("\0"), 0)].count("\n") + 1
-        return SyntaxProblem(_one_line(error), line)
+        return SyntaxProblem(_to_one_line(error), line)
     return None
 
 
-def _deeper_than(limit: int, tree: ast.AST) -> bool:
+def _is_deeper_than(limit: int, tree: ast.AST) -> bool:
     level = [tree]
     for _ in range(limit):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -236,9 +236,9 @@ def _deeper_than(limit: int, tree: ast.AST) -> bool:
     return True
 
 
-def _one_line(message: object) -> str:
+def _to_one_line(message: object) -> str:
     return " ".join(str(message).split()) or type(message).__name__
 
 
-def _universal_newlines(text: str) -> str:
+def _normalise_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")

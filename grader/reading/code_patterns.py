@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.reading.cells import Source
-from grader.reading.symbol_table import Place, book_of, methods
+from grader.reading.cells import SubmissionSource
+from grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
 
-MOST = 400
+MAX_PATTERNS = 400
 """how many landmarks are worth sending"""
-LONGEST = 80
+MAX_DETAIL_LENGTH = 80
 """how many characters of what stands there"""
 
-KINDS = {
+CALL_KINDS = {
     "abs": "abs",
     "amax": "max",
     "argmax": "argmax",
@@ -73,13 +73,13 @@ KINDS = {
 }
 """What calls of these names are. A name may end in an underscore: the same in place."""
 PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "mm"}
-SETTING_UP = {"register_buffer", "register_parameter", "add_module", "eval", "train"}
-MODULES = {"torch", "F", "nn", "functional", "math", "np", "numpy", "einops"}
+SETUP_METHODS = {"register_buffer", "register_parameter", "add_module", "eval", "train"}
+MODULE_NAMES = {"torch", "F", "nn", "functional", "math", "np", "numpy", "einops"}
 TRANSPOSED = re.compile(r"\.(mT|T|t\(\)|transpose|permute|swapaxes|movedim)\b|_[tT]$")
 
 
 @dataclass(frozen=True, slots=True)
-class Landmark:
+class CodePattern:
     """Something in the code that reads like a step of attention."""
 
     kind: str
@@ -88,35 +88,37 @@ class Landmark:
     line: int
 
 
-def landmarks(source: Source, name: str) -> tuple[Landmark, ...]:
+def find_code_patterns(source: SubmissionSource, name: str) -> tuple[CodePattern, ...]:
     """The landmarks in a definition and all of the submission that it uses, in order."""
-    book = book_of(source)
-    found = {mark for place in book.used_by(name) for mark in _in(place)}
+    book = build_symbol_table(source)
+    found = {
+        mark for place in book.collect_reachable_definitions(name) for mark in _iter_patterns(place)
+    }
     ordered = sorted(found, key=lambda m: (m.cell or 0, m.line, m.kind, m.detail))
-    return tuple(ordered[:MOST])
+    return tuple(ordered[:MAX_PATTERNS])
 
 
-def _in(place: Place) -> Iterator[Landmark]:
+def _iter_patterns(place: DefinitionSite) -> Iterator[CodePattern]:
     node = place.node
-    for function in methods(node) if isinstance(node, ast.ClassDef) else [node]:
+    for function in list_methods(node) if isinstance(node, ast.ClassDef) else [node]:
         for inner in ast.walk(function):
-            for kind, detail in _read(inner):
+            for kind, detail in _classify_node(inner):
                 if kind != "return" or function.name in ("forward", "__call__", node.name):
                     line = getattr(inner, "lineno", function.lineno)
-                    yield Landmark(kind, detail[:LONGEST], place.cell, line)
+                    yield CodePattern(kind, detail[:MAX_DETAIL_LENGTH], place.cell, line)
 
 
-def _read(node: ast.AST) -> Iterator[tuple[str, str]]:
+def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:
     """What a node reads like, and what stands there."""
     match node:
         case ast.Call():
-            yield from _call(node)
+            yield from _classify_call(node)
         case ast.BinOp():
-            yield _operation(node), ast.unparse(_telling(node))
+            yield _classify_operation(node), ast.unparse(_select_operand(node))
         case ast.AugAssign(op=ast.Div(), value=divisor):
             yield "divide", ast.unparse(divisor)
-        case ast.Assign(targets=[ast.Subscript()], value=value) if _number(value):
-            yield "fill", _number(value)
+        case ast.Assign(targets=[ast.Subscript()], value=value) if _format_number(value):
+            yield "fill", _format_number(value)
         case ast.Compare():
             yield "compare", ast.unparse(node)
         case ast.Subscript(slice=index) if any(isinstance(n, ast.Slice) for n in ast.walk(index)):
@@ -125,10 +127,10 @@ def _read(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield "return", ast.unparse(value)
 
 
-def _operation(node: ast.BinOp) -> str:
+def _classify_operation(node: ast.BinOp) -> str:
     match node.op:
         case ast.MatMult():
-            return _product(node.left, node.right)
+            return _classify_product(node.left, node.right)
         case ast.Pow() if _is_root(node.right):
             return "scale"
         case ast.Div():
@@ -140,34 +142,34 @@ def _operation(node: ast.BinOp) -> str:
     return "arithmetic"
 
 
-def _telling(node: ast.BinOp) -> ast.expr:
+def _select_operand(node: ast.BinOp) -> ast.expr:
     """Of a division, by what; of a root, of what."""
     if isinstance(node.op, ast.Div):
         return node.right
     return node.left if isinstance(node.op, ast.Pow) else node
 
 
-def _call(node: ast.Call) -> Iterator[tuple[str, str]]:
+def _classify_call(node: ast.Call) -> Iterator[tuple[str, str]]:
     match node.func:
         case ast.Attribute(value=receiver, attr=name):
             own = isinstance(receiver, ast.Name) and receiver.id == "self"
-            is_method = ast.unparse(receiver).split(".")[-1] not in MODULES
+            is_method = ast.unparse(receiver).split(".")[-1] not in MODULE_NAMES
         case ast.Name(id=name):
             own, is_method = False, False
         case _:
             return
     name = name.rstrip("_")
     if name in PRODUCTS:
-        yield _product_call(node, name, is_method), ast.unparse(node)
+        yield _classify_product_call(node, name, is_method), ast.unparse(node)
         return
-    kind = KINDS.get(name)
+    kind = CALL_KINDS.get(name)
     if kind is not None:
-        yield kind, _detail(node, name, kind, is_method)
-    elif own and name not in SETTING_UP:
+        yield kind, _describe_call(node, name, kind, is_method)
+    elif own and name not in SETUP_METHODS:
         yield "projection", name
 
 
-def _detail(node: ast.Call, name: str, kind: str, is_method: bool) -> str:
+def _describe_call(node: ast.Call, name: str, kind: str, is_method: bool) -> str:
     """What tells one call of a kind from another."""
     keywords = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
     # `x.softmax(1)` and `nn.Softmax(1)`, but `torch.softmax(x, 1)`
@@ -180,17 +182,19 @@ def _detail(node: ast.Call, name: str, kind: str, is_method: bool) -> str:
         case "triangle":
             return f"{name} diagonal={keywords.get('diagonal', first)}"
         case "fill":
-            return " ".join(filter(None, map(_number, [*node.args, *_values(node)])))
+            return " ".join(
+                filter(None, map(_format_number, [*node.args, *_list_fill_values(node)]))
+            )
         case "kernel":
             return " ".join(f"{name}={value}" for name, value in keywords.items())
     return ast.unparse(node)
 
 
-def _values(node: ast.Call) -> list[ast.expr]:
+def _list_fill_values(node: ast.Call) -> list[ast.expr]:
     return [keyword.value for keyword in node.keywords if keyword.arg in ("value", "fill_value")]
 
 
-def _number(node: ast.expr) -> str:
+def _format_number(node: ast.expr) -> str:
     """A number as it is written, `-inf` for every way to write that; nothing for anything else."""
     text = ast.unparse(node)
     if "inf" in text or "finfo" in text or ".min" in text:
@@ -202,7 +206,7 @@ def _is_root(exponent: ast.expr) -> bool:
     return ast.unparse(exponent).replace(" ", "") in ("0.5", "-0.5", "1/2", "(1/2)", "-1/2")
 
 
-def _product(left: ast.expr, right: ast.expr) -> str:
+def _classify_product(left: ast.expr, right: ast.expr) -> str:
     """Scores have a transposed operand, projections a weight; what is left mixes values."""
     one, other = ast.unparse(left), ast.unparse(right)
     if TRANSPOSED.search(other) or TRANSPOSED.search(one):
@@ -210,14 +214,14 @@ def _product(left: ast.expr, right: ast.expr) -> str:
     return "projection" if re.search(r"weight\b|\bW|_W\b", other) else "mix"
 
 
-def _product_call(node: ast.Call, name: str, is_method: bool) -> str:
+def _classify_product_call(node: ast.Call, name: str, is_method: bool) -> str:
     if name == "einsum":
-        return _einsum(node)
+        return _classify_einsum(node)
     operands = [node.func.value, *node.args] if is_method else list(node.args)  # type: ignore[attr-defined]  # a method has a receiver
-    return _product(*operands[-2:]) if len(operands) > 1 else "mix"
+    return _classify_product(*operands[-2:]) if len(operands) > 1 else "mix"
 
 
-def _einsum(node: ast.Call) -> str:
+def _classify_einsum(node: ast.Call) -> str:
     """Scores sum over the last index of both operands."""
     pattern = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
     operands = str(pattern).replace(" ", "").partition("->")[0].split(",")

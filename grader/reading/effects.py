@@ -20,7 +20,7 @@ from typing import Literal
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_GROWS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
+_GROWING_METHODS = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Effects:
 
 
 @functools.lru_cache(maxsize=512)  # asked again for every remark; the effects stay as they are
-def effects_of(node: ast.AST, annotations_run: bool = True) -> Effects:
+def analyse_effects(node: ast.AST, annotations_run: bool = True) -> Effects:
     """The effects of a statement or expression that stands at the top level of a module."""
     visitor = _Visitor(annotations_run)
     visitor.visit(node)
@@ -52,7 +52,7 @@ def effects_of(node: ast.AST, annotations_run: bool = True) -> Effects:
     return visitor.effects
 
 
-def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+def iter_scope_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Every node that belongs to the same scope, in order; inner scopes are not entered."""
     todo = list(nodes)[::-1]
     while todo:
@@ -70,12 +70,12 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
         todo += inside[::-1]
 
 
-def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
+def collect_bound_names(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that these nodes themselves bind."""
-    return {name for node in nodes for name in _bound_by(node)}
+    return {name for node in nodes for name in _list_bound_names(node)}
 
 
-def _bound_by(node: ast.AST) -> list[str]:
+def _list_bound_names(node: ast.AST) -> list[str]:
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
             return [name]
@@ -90,7 +90,7 @@ def _bound_by(node: ast.AST) -> list[str]:
     return []
 
 
-def root_of(node: ast.AST) -> str | None:
+def get_root_name(node: ast.AST) -> str | None:
     """`x` in `x.a[0].b`; None if the chain does not start at a name."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
@@ -107,16 +107,16 @@ class _Scope:
     declared_global: set[str] = field(default_factory=set)
 
 
-def _function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _Scope:
+def _make_function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _Scope:
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
-    own = list(own_nodes(body))
+    own = list(iter_scope_nodes(body))
     declared = {name for n in own if isinstance(n, ast.Global) for name in n.names}
     outer = {name for n in own if isinstance(n, ast.Nonlocal) for name in n.names}
-    names = bound_names([*own, *arguments(node.args)])
+    names = collect_bound_names([*own, *list_arguments(node.args)])
     return _Scope("function", names - declared - outer, declared)
 
 
-def arguments(args: ast.arguments) -> list[ast.arg]:
+def list_arguments(args: ast.arguments) -> list[ast.arg]:
     """All arguments of a signature, in the order in which they are written."""
     positional = [*args.posonlyargs, *args.args]
     rest = [args.vararg] if args.vararg else []
@@ -146,7 +146,7 @@ class _Visitor(ast.NodeVisitor):
             innermost = innermost and scope.kind == "parameters"
         return True
 
-    def _read(self, name: str, line: int) -> None:
+    def _record_read(self, name: str, line: int) -> None:
         if not self._is_global(name):
             return
         if self._lazy:
@@ -164,33 +164,33 @@ class _Visitor(ast.NodeVisitor):
             self.effects.binds.add(name)
             self.bound.add(name)
 
-    def _change(self, name: str | None, names: set[str]) -> None:
+    def _record_change(self, name: str | None, names: set[str]) -> None:
         """Note a change of the object called `name`, which leaves the name bound to it."""
         if name is not None and not self._lazy and self._is_global(name):
             names.add(name)
 
-    def _all(self, nodes: Iterable[ast.AST | None]) -> None:
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
         for node in nodes:
             if node is not None:
                 self.visit(node)
 
-    def _one_of(self, *paths: Sequence[ast.AST]) -> None:
+    def _visit_alternatives(self, *paths: Sequence[ast.AST]) -> None:
         """Visit alternatives. Only what all of them bind is certainly bound afterwards."""
         before, after = self.bound, []
         for path in paths:
             self.bound = set(before)
-            self._all(path)
+            self._visit_all(path)
             after.append(self.bound)
         self.bound = set.intersection(*after)
 
-    def _inside(self, scope: _Scope, nodes: Iterable[ast.AST | None]) -> None:
+    def _visit_in_scope(self, scope: _Scope, nodes: Iterable[ast.AST | None]) -> None:
         self._scopes.append(scope)
-        self._all(nodes)
+        self._visit_all(nodes)
         self._scopes.pop()
 
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Store):  # `del x` needs an x
-            self._read(node.id, node.lineno)
+            self._record_read(node.id, node.lineno)
         if not isinstance(node.ctx, ast.Load):
             self._bind(node.id)
 
@@ -205,54 +205,58 @@ class _Visitor(ast.NodeVisitor):
     # simple statements: values before targets
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        self._all([node.value, *node.targets])
+        self._visit_all([node.value, *node.targets])
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
-            self._read(node.target.id, node.lineno)
-        self._all([node.value, node.target])
+            self._record_read(node.target.id, node.lineno)
+        self._visit_all([node.value, node.target])
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if self._annotations_run and not (self._scopes and self._scopes[-1].kind == "function"):
             self.visit(node.annotation)
         if node.value is not None:  # `x: int` alone binds nothing
-            self._all([node.value, node.target])
+            self._visit_all([node.value, node.target])
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
-            self._change(root_of(node), self.effects.changes)
+            self._record_change(get_root_name(node), self.effects.changes)
         self.visit(node.value)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
-            self._change(root_of(node), self.effects.changes)
-        self._all([node.value, node.slice])
+            self._record_change(get_root_name(node), self.effects.changes)
+        self._visit_all([node.value, node.slice])
 
     def visit_Expr(self, node: ast.Expr) -> None:
         match node.value:
             case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[target, *_]):
-                self._change(root_of(target), self.effects.changes)
-            case ast.Call(func=ast.Attribute(value=grown, attr=method)) if method in _GROWS:
-                self._change(root_of(grown), self.effects.grows)
+                self._record_change(get_root_name(target), self.effects.changes)
+            case ast.Call(func=ast.Attribute(value=grown, attr=method)) if (
+                method in _GROWING_METHODS
+            ):
+                self._record_change(get_root_name(grown), self.effects.grows)
         self.visit(node.value)
 
     def visit_Call(self, node: ast.Call) -> None:
         self.effects.runs_code |= not self._lazy
-        self._change(node.func.id if isinstance(node.func, ast.Name) else None, self.effects.calls)
+        self._record_change(
+            node.func.id if isinstance(node.func, ast.Name) else None, self.effects.calls
+        )
         self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            for name in _bound_by(alias):
+            for name in _list_bound_names(alias):
                 if self._scopes or alias.asname or "." not in alias.name:
                     self._bind(name)
                 else:  # `import a.b` adds b to an a that earlier imports may have filled
                     self.effects.changes.add(name)
         if not self._scopes:
-            self.effects.imports |= bound_names(node.names)
+            self.effects.imports |= collect_bound_names(node.names)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        names = bound_names(node.names)
+        names = collect_bound_names(node.names)
         for name in names:
             self._bind(name)
         if not self._scopes:
@@ -267,82 +271,86 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        self._one_of(node.body, node.orelse)
+        self._visit_alternatives(node.body, node.orelse)
 
     def visit_While(self, node: ast.While) -> None:
         self.visit(node.test)
-        self._one_of(node.body, node.orelse)
+        self._visit_alternatives(node.body, node.orelse)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self._one_of([node.target, *node.body], node.orelse)
+        self._visit_alternatives([node.target, *node.body], node.orelse)
 
     visit_AsyncFor = visit_For
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        self._one_of([*node.body, *node.orelse], *([handler] for handler in node.handlers))
-        self._all(node.finalbody)
+        self._visit_alternatives(
+            [*node.body, *node.orelse], *([handler] for handler in node.handlers)
+        )
+        self._visit_all(node.finalbody)
 
     visit_TryStar = visit_Try
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._all([node.type])
-        for name in _bound_by(node):
+        self._visit_all([node.type])
+        for name in _list_bound_names(node):
             self._bind(name)
-        self._all(node.body)
+        self._visit_all(node.body)
         if not self._scopes:  # after the handler the name is gone
-            self.bound.difference_update(_bound_by(node))
+            self.bound.difference_update(_list_bound_names(node))
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
-        self._one_of(*([case] for case in node.cases), [])
+        self._visit_alternatives(*([case] for case in node.cases), [])
 
-    def _capture(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
+    def _visit_capture(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
         self.generic_visit(node)
-        for name in _bound_by(node):
+        for name in _list_bound_names(node):
             self._bind(name)
 
-    visit_MatchAs = visit_MatchStar = visit_MatchMapping = _capture
+    visit_MatchAs = visit_MatchStar = visit_MatchMapping = _visit_capture
 
     # scopes
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._decorated(node)
-        self._all([*node.args.defaults, *node.args.kw_defaults])
-        annotated = [*arguments(node.args)] if self._annotations_run else []
+        self._visit_decorators(node)
+        self._visit_all([*node.args.defaults, *node.args.kw_defaults])
+        annotated = [*list_arguments(node.args)] if self._annotations_run else []
         returns = [node.returns] if self._annotations_run else []
         self._open_type_parameters(node)
-        self._all([*(a.annotation for a in annotated), *returns])
-        self._body(node, node.body)
+        self._visit_all([*(a.annotation for a in annotated), *returns])
+        self._visit_body(node, node.body)
         self._scopes.pop()
         self._bind(node.name)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._all([*node.args.defaults, *node.args.kw_defaults])
-        self._body(node, [node.body])
+        self._visit_all([*node.args.defaults, *node.args.kw_defaults])
+        self._visit_body(node, [node.body])
 
-    def _body(
+    def _visit_body(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]
     ) -> None:
-        self._scopes.append(_function_scope(node))
-        self._later(body)
+        self._scopes.append(_make_function_scope(node))
+        self._visit_lazily(body)
         self._scopes.pop()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._decorated(node)
+        self._visit_decorators(node)
         self._open_type_parameters(node)
-        self._all([*node.bases, *node.keywords])
-        self._inside(_Scope("class", set()), node.body)
+        self._visit_all([*node.bases, *node.keywords])
+        self._visit_in_scope(_Scope("class", set()), node.body)
         self._scopes.pop()
         self._bind(node.name)
 
-    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+    def _visit_decorators(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> None:
         self.effects.runs_code |= bool(node.decorator_list) and not self._lazy
-        self._all(node.decorator_list)
+        self._visit_all(node.decorator_list)
 
-    def _comprehension(
+    def _visit_comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ) -> None:
         first, *rest = node.generators
@@ -350,17 +358,17 @@ class _Visitor(ast.NodeVisitor):
         self.visit(first.iter)
         targets = [own for generator in node.generators for own in ast.walk(generator.target)]
         later = [part for g in rest for part in (g.iter, g.target, *g.ifs)]
-        self._inside(
-            _Scope("comprehension", bound_names(targets)),
+        self._visit_in_scope(
+            _Scope("comprehension", collect_bound_names(targets)),
             [first.target, *first.ifs, *later, *results],
         )
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
 
     def visit_TypeAlias(self, node: ast.AST) -> None:  # Python 3.12: its value is lazy
         name, *_, value = ast.iter_child_nodes(node)
         self._open_type_parameters(node)
-        self._later([value])
+        self._visit_lazily([value])
         self._scopes.pop()
         self.visit(name)
 
@@ -368,9 +376,9 @@ class _Visitor(ast.NodeVisitor):
         """Enter the scope of `[T: Bound]`, which is empty before Python 3.12."""
         parameters = getattr(node, "type_params", [])
         self._scopes.append(_Scope("parameters", {parameter.name for parameter in parameters}))
-        self._later(parameters)
+        self._visit_lazily(parameters)
 
-    def _later(self, nodes: Iterable[ast.AST]) -> None:
+    def _visit_lazily(self, nodes: Iterable[ast.AST]) -> None:
         before, self._lazy = self._lazy, True
-        self._all(nodes)
+        self._visit_all(nodes)
         self._lazy = before

@@ -24,10 +24,10 @@ class _Neutraliser(TransformerManager):
         at = next((i for i, (old, new) in pairs if old != new), len(after) - 1)
         # A command continued over several lines became one line: give the others back, blank.
         missing = ["\n"] * (len(lines) - len(after))
-        return True, [*after[:at], _harmless(after[at]), *missing, *after[at + 1 :]]
+        return True, [*after[:at], _neutralise_line(after[at]), *missing, *after[at + 1 :]]
 
 
-def neutralised(text: str) -> str:
+def neutralise_magics(text: str) -> str:
     """The text of a cell without its magics, every other line where it was.
 
     Raises what IPython's tokenizer raises, on text that is hardly Python.
@@ -47,7 +47,7 @@ def neutralised(text: str) -> str:
     return "".join(lines).removesuffix("\n")
 
 
-def _harmless(line: str) -> str:
+def _neutralise_line(line: str) -> str:
     """What is left of a line that IPython turned into `get_ipython().…`.
 
     A value becomes None and a statement `pass`; `%time` keeps the statement that it times.
@@ -55,13 +55,13 @@ def _harmless(line: str) -> str:
     before, is_command, call = line.partition("get_ipython().")
     if not is_command:
         return line
-    timed = _timed("get_ipython()." + call)
+    timed = _extract_timed_statement("get_ipython()." + call)
     if timed:
         return f"{before}{timed}\n"
     return f"{before}None\n" if before.strip() else f"{before}pass\n"
 
 
-def _timed(call: str) -> str:
+def _extract_timed_statement(call: str) -> str:
     match ast.parse(call.strip(), mode="eval").body:
         case ast.Call(args=[ast.Constant(value="time"), ast.Constant(value=str(statement))]):
             return "" if statement.lstrip().startswith("-") else statement.strip()

@@ -10,10 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from grader.reading.cells import Source
-from grader.reading.effects import bound_names, effects_of, own_nodes
-from grader.reading.plain_tensors import plain_tensors
-from grader.reading.symbol_table import Book, Function, Place, book_of, methods
+from grader.reading.cells import SubmissionSource
+from grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
+from grader.reading.plain_tensors import find_plain_tensors
+from grader.reading.symbol_table import (
+    DefinitionSite,
+    FunctionNode,
+    SymbolTable,
+    build_symbol_table,
+    list_methods,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class AssignedName:
     """A name that top-level code assigns, and where it does so last."""
 
     name: str
@@ -61,11 +67,11 @@ class Outline:
     """What a submission defines, each name in the order of first appearance; aliases come last."""
 
     definitions: tuple[Definition, ...]
-    assigned: tuple[Assigned, ...]
+    assigned: tuple[AssignedName, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class CodeWarning:
     """An observation about a definition, and the place it is about."""
 
     kind: Literal["defined_twice", "notebook_variable", "prints", "unregistered", "unused_argument"]
@@ -74,66 +80,70 @@ class Remark:
     line: int
 
 
-def outline(source: Source) -> Outline:
+def build_outline(source: SubmissionSource) -> Outline:
     """What the cells that are Python define at their top level."""
-    book = book_of(source)
-    definitions = tuple(_definition(book, places) for places in book.definitions.values())
-    assigned = (Assigned(name, v.cell, v.line) for name, v in book.assigned.items())
-    return Outline((*definitions, *_aliases(book)), tuple(assigned))
+    book = build_symbol_table(source)
+    definitions = tuple(_describe_definition(book, places) for places in book.definitions.values())
+    assigned = (AssignedName(name, v.cell, v.line) for name, v in book.assigned.items())
+    return Outline((*definitions, *_iter_aliases(book)), tuple(assigned))
 
 
-def remarks(source: Source, name: str) -> tuple[Remark, ...]:
+def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...]:
     """What to say about a definition and all of the submission that it uses, in its order.
 
     Empty if the submission does not define the name.
     """
-    book = book_of(source)
-    used = book.used_by(name)
-    found = {remark for place in used for remark in _remarks_on(book, place)}
-    found.update(_prints(book, used))
+    book = build_symbol_table(source)
+    used = book.collect_reachable_definitions(name)
+    found = {remark for place in used for remark in _iter_warnings(book, place)}
+    found.update(_find_prints(book, used))
     return tuple(sorted(found, key=lambda r: (r.cell or 0, r.line, r.kind, r.message)))
 
 
 # ----------------------------------------------------------------------------- outlines
 
 
-def _definition(book: Book, places: list[Place]) -> Definition:
+def _describe_definition(book: SymbolTable, places: list[DefinitionSite]) -> Definition:
     last = places[-1]
     return Definition(
         name=last.node.name,
         kind="class" if isinstance(last.node, ast.ClassDef) else "function",
         cell=last.cell,
         line=last.node.lineno,
-        parameters=_signature(book, last, "__init__"),
-        forward=_signature(book, last, "forward") if isinstance(last.node, ast.ClassDef) else None,
+        parameters=_read_signature(book, last, "__init__"),
+        forward=_read_signature(book, last, "forward")
+        if isinstance(last.node, ast.ClassDef)
+        else None,
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
         times_defined=len(places),
         redefined_in=tuple(place.cell for place in places[1:]),
     )
 
 
-def _aliases(book: Book) -> Iterator[Definition]:
+def _iter_aliases(book: SymbolTable) -> Iterator[Definition]:
     """Lambdas, and other names for what the submission defines."""
     for name, variable in book.assigned.items():
         if name in book.definitions:
             continue
         if isinstance(variable.value, ast.Lambda):
-            parameters = tuple(_parameters(variable.value.args))
+            parameters = tuple(_iter_parameters(variable.value.args))
             at = variable.cell, variable.line
             yield Definition(name, "function", *at, parameters, None, (), 1, ())
         elif isinstance(variable.value, ast.Name) and variable.value.id in book.definitions:
-            meant = _definition(book, book.definitions[variable.value.id])
+            meant = _describe_definition(book, book.definitions[variable.value.id])
             yield replace(meant, name=name, alias_of=meant.name)
 
 
-def _signature(book: Book, place: Place, method: str) -> tuple[Parameter, ...] | None:
+def _read_signature(
+    book: SymbolTable, place: DefinitionSite, method: str
+) -> tuple[Parameter, ...] | None:
     if not isinstance(place.node, ast.ClassDef):
-        return tuple(_parameters(place.node.args))
-    found = book.method(place, method)
-    return None if found is None else tuple(_parameters(found[1].args))[_is_bound(*found) :]
+        return tuple(_iter_parameters(place.node.args))
+    found = book.find_method(place, method)
+    return None if found is None else tuple(_iter_parameters(found[1].args))[_is_bound(*found) :]
 
 
-def _parameters(args: ast.arguments) -> Iterator[Parameter]:
+def _iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
     positional = [*args.posonlyargs, *args.args]
     required = len(positional) - len(args.defaults)
     for i, arg in enumerate(positional):
@@ -146,7 +156,7 @@ def _parameters(args: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(args.kwarg.arg, "**", False)
 
 
-def _is_bound(place: Place, function: Function) -> bool:
+def _is_bound(place: DefinitionSite, function: FunctionNode) -> bool:
     """It is a method whose first positional parameter is `self`, whatever its name."""
     static = any(
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
@@ -158,43 +168,45 @@ def _is_bound(place: Place, function: Function) -> bool:
 # ------------------------------------------------------------------------------ remarks
 
 
-def _remarks_on(book: Book, place: Place) -> Iterator[Remark]:
-    yield from _defined_twice(book, place)
+def _iter_warnings(book: SymbolTable, place: DefinitionSite) -> Iterator[CodeWarning]:
+    yield from _find_redefinitions(book, place)
     if isinstance(place.node, ast.ClassDef):
-        own = {function.name: function for function in methods(place.node)}
+        own = {function.name: function for function in list_methods(place.node)}
         called = [own[name] for name in ("__init__", "forward") if name in own]
-        yield from _unregistered(book, place, place.node)
+        yield from _find_unregistered(book, place, place.node)
     else:
         own = {place.node.name: place.node}
         called = [place.node]
     for function in own.values():
-        yield from _notebook_variables(book, place, function)
+        yield from _find_notebook_variables(book, place, function)
     for function in called:
-        yield from _unused_arguments(place, function)
+        yield from _find_unused_arguments(place, function)
 
 
-def _defined_twice(book: Book, place: Place) -> Iterator[Remark]:
+def _find_redefinitions(book: SymbolTable, place: DefinitionSite) -> Iterator[CodeWarning]:
     name, places = place.node.name, book.definitions[place.node.name]
     if len(places) < 2:
         return
     if place.cell is None:
-        where = "on lines " + _listed(str(p.node.lineno) for p in places)
+        where = "on lines " + _join_items(str(p.node.lineno) for p in places)
     elif len({p.cell for p in places}) == len(places):
-        where = "in cells " + _listed(str(p.cell) for p in places)
+        where = "in cells " + _join_items(str(p.cell) for p in places)
     else:
-        where = "in " + _listed(f"cell {p.cell} line {p.node.lineno}" for p in places)
+        where = "in " + _join_items(f"cell {p.cell} line {p.node.lineno}" for p in places)
     message = f"`{name}` is defined {where}; the last one counts"
-    yield Remark("defined_twice", message, place.cell, place.node.lineno)
+    yield CodeWarning("defined_twice", message, place.cell, place.node.lineno)
 
 
-def _notebook_variables(book: Book, place: Place, function: Function) -> Iterator[Remark]:
-    effects = effects_of(function, annotations_run=False)
+def _find_notebook_variables(
+    book: SymbolTable, place: DefinitionSite, function: FunctionNode
+) -> Iterator[CodeWarning]:
+    effects = analyse_effects(function, annotations_run=False)
     is_method = isinstance(place.node, ast.ClassDef)
     # Defaults are evaluated in the class body and see its names.
-    hidden = bound_names(own_nodes(place.node.body)) if is_method else set[str]()
+    hidden = collect_bound_names(iter_scope_nodes(place.node.body)) if is_method else set[str]()
     eager = {name: line for name, line in effects.eager.items() if name not in hidden}
     for name, line in {**eager, **effects.lazy}.items():
-        variable = book.variable(name)
+        variable = book.find_variable(name)
         if variable is None:
             continue
         at = f"on line {variable.line}" if variable.cell is None else f"in cell {variable.cell}"
@@ -203,10 +215,10 @@ def _notebook_variables(book: Book, place: Place, function: Function) -> Iterato
         if not book.is_constant(name):
             advice = "a class should use its own arguments and attributes"
             message += f"; {advice if is_method else 'a function should use its own arguments'}"
-        yield Remark("notebook_variable", message, place.cell, line)
+        yield CodeWarning("notebook_variable", message, place.cell, line)
 
 
-def _unused_arguments(place: Place, function: Function) -> Iterator[Remark]:
+def _find_unused_arguments(place: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
     inside = [node for statement in function.body for node in ast.walk(statement)]
     names = [node for node in inside if isinstance(node, ast.Name)]
     read = {node.id for node in names if not isinstance(node.ctx, ast.Store)}
@@ -221,10 +233,10 @@ def _unused_arguments(place: Place, function: Function) -> Iterator[Remark]:
     for arg in [*positional[_is_bound(place, function) :], *function.args.kwonlyargs]:
         if arg.arg not in read and not arg.arg.startswith("_"):
             message = f"{_label(place, function)} never uses its argument `{arg.arg}`"
-            yield Remark("unused_argument", message, place.cell, arg.lineno)
+            yield CodeWarning("unused_argument", message, place.cell, arg.lineno)
 
 
-def _is_stub(function: Function) -> bool:
+def _is_stub(function: FunctionNode) -> bool:
     """It has no body yet: a docstring, `pass`, `...` or a refusal."""
     return all(
         isinstance(statement, (ast.Pass, ast.Raise))
@@ -233,39 +245,41 @@ def _is_stub(function: Function) -> bool:
     )
 
 
-def _unregistered(book: Book, place: Place, node: ast.ClassDef) -> Iterator[Remark]:
-    found = [method for method in methods(node) if method.name == "__init__"]
+def _find_unregistered(
+    book: SymbolTable, place: DefinitionSite, node: ast.ClassDef
+) -> Iterator[CodeWarning]:
+    found = [method for method in list_methods(node) if method.name == "__init__"]
     if not found or not node.bases:
         return
     statements = (statement.node for statement in book.program.statements)
-    for attribute, line in plain_tensors(found[-1], statements).items():
+    for attribute, line in find_plain_tensors(found[-1], statements).items():
         message = (
             f"`self.{attribute}` of `{node.name}` is a plain tensor: "
             "optimizers, state_dict and .to(device) do not see it"
         )
-        yield Remark("unregistered", message, place.cell, line)
+        yield CodeWarning("unregistered", message, place.cell, line)
 
 
-def _prints(book: Book, used: list[Place]) -> Iterator[Remark]:
+def _find_prints(book: SymbolTable, used: list[DefinitionSite]) -> Iterator[CodeWarning]:
     """Remarks on `print` where it runs with every call: in `forward` and in what that calls."""
     # Where calls begin: in what was asked for and in the modules it builds. Its bases and other
     # functions count when they are called.
-    bases = {base.node for place in used for base in book.bases(place)}
+    bases = {base.node for place in used for base in book.iter_bases(place)}
     built = [place for i, place in enumerate(used) if i == 0 or place.node not in bases]
     starts = [(place, name) for place in built for name in ("forward", "__call__")]
-    todo = [(place, found) for place, name in starts if (found := book.method(place, name))]
+    todo = [(place, found) for place, name in starts if (found := book.find_method(place, name))]
     if used and not isinstance(used[0].node, ast.ClassDef):
         todo.append((used[0], (used[0], used[0].node)))
     seen: set[tuple[ast.AST, ast.AST]] = set()
-    while todo and book.last("print") is None:
+    while todo and book.find_definition("print") is None:
         receiver, (place, function) = todo.pop()
         if (receiver.node, function) not in seen:
             seen.add((receiver.node, function))
-            yield from _print_remark(place, function)
-            todo += _called_by(book, receiver, place, function)
+            yield from _make_print_warning(place, function)
+            todo += _iter_callees(book, receiver, place, function)
 
 
-def _print_remark(place: Place, function: Function) -> Iterator[Remark]:
+def _make_print_warning(place: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
     printed = [
         node
         for node in ast.walk(function)
@@ -273,39 +287,39 @@ def _print_remark(place: Place, function: Function) -> Iterator[Remark]:
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
     ]
-    if printed and "print" in effects_of(function).lazy:
+    if printed and "print" in analyse_effects(function).lazy:
         calls = "once" if len(printed) == 1 else f"{len(printed)} times"
         message = f"{_label(place, function)} calls print {calls}; its answer is what it returns"
-        yield Remark("prints", message, place.cell, min(node.lineno for node in printed))
+        yield CodeWarning("prints", message, place.cell, min(node.lineno for node in printed))
 
 
-def _called_by(
-    book: Book, receiver: Place, place: Place, function: Function
-) -> Iterator[tuple[Place, tuple[Place, Function]]]:
+def _iter_callees(
+    book: SymbolTable, receiver: DefinitionSite, place: DefinitionSite, function: FunctionNode
+) -> Iterator[tuple[DefinitionSite, tuple[DefinitionSite, FunctionNode]]]:
     """The methods of `self` and `super()` and the functions that a function mentions."""
     positional = [*function.args.posonlyargs, *function.args.args]
     own_name = positional[0].arg if _is_bound(place, function) else None
     for node in ast.walk(function):
         match node:
             case ast.Attribute(value=ast.Name(id=receiver_name), attr=attribute):
-                found = book.method(receiver, attribute) if receiver_name == own_name else None
+                found = book.find_method(receiver, attribute) if receiver_name == own_name else None
                 if found:
                     yield receiver, found
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=attribute):
-                inherited = (book.method(base, attribute) for base in book.bases(place))
+                inherited = (book.find_method(base, attribute) for base in book.iter_bases(place))
                 yield from ((receiver, found) for found in inherited if found)
-    for name in effects_of(function).lazy:
-        other = book.last(name)
+    for name in analyse_effects(function).lazy:
+        other = book.find_definition(name)
         if other is not None and not isinstance(other.node, ast.ClassDef):
             yield other, (other, other.node)
 
 
-def _label(place: Place, function: Function) -> str:
+def _label(place: DefinitionSite, function: FunctionNode) -> str:
     if isinstance(place.node, ast.ClassDef):
         return f"`{function.name}` of `{place.node.name}`"
     return f"`{function.name}`"
 
 
-def _listed(items: Iterable[str]) -> str:
+def _join_items(items: Iterable[str]) -> str:
     *most, last = items
     return f"{', '.join(most)} and {last}"

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from grader.reading.effects import own_nodes
+from grader.reading.effects import iter_scope_nodes
 
 _FACTORIES = frozenset(
     {
@@ -38,7 +38,7 @@ _FACTORIES = frozenset(
         "zeros_like",
     }
 )
-_NOT_TENSORS = frozenset(
+_NON_TENSOR_METHODS = frozenset(
     {
         "allclose",
         "data_ptr",
@@ -61,7 +61,7 @@ _NOT_TENSORS = frozenset(
 _TENSOR_ATTRIBUTES = frozenset({"H", "T", "data", "imag", "mH", "mT", "real"})
 
 
-def plain_tensors(
+def find_plain_tensors(
     constructor: ast.FunctionDef | ast.AsyncFunctionDef, imports: Iterable[ast.AST]
 ) -> dict[str, int]:
     """The attributes of `self` that end up as plain tensors, with their lines.
@@ -71,8 +71,8 @@ def plain_tensors(
     signature = constructor.args
     selves = [*signature.posonlyargs, *signature.args][:1]
     found: dict[str, int] = {}
-    sight = _sight(imports)
-    for target, value in _assignments(constructor):
+    sight = _build_inference(imports)
+    for target, value in _iter_assignments(constructor):
         is_tensor = sight.is_tensor(value)
         match target:
             case ast.Name(id=name):
@@ -86,17 +86,17 @@ def plain_tensors(
     return found
 
 
-def _assignments(function: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    for node in own_nodes(ast.iter_child_nodes(function)):
+def _iter_assignments(function: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for node in iter_scope_nodes(ast.iter_child_nodes(function)):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    yield from _pairs(target, value)
+                    yield from _iter_pairs(target, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 yield target, value
 
 
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _iter_pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Targets with their values, taking `a, b = x, y` apart."""
     sequence = (ast.Tuple, ast.List)
     if not isinstance(target, sequence):
@@ -106,7 +106,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 
 @dataclass(slots=True)
-class _Sight:
+class _TensorInference:
     """What can be told about an expression, given the names of torch and of local tensors."""
 
     torch: set[str] = field(default_factory=set)
@@ -128,16 +128,16 @@ class _Sight:
             case ast.Call(func=ast.Attribute(value=owner, attr=method), args=arguments):
                 if isinstance(owner, ast.Name) and owner.id in self.torch:
                     makes = method in _FACTORIES
-                    return makes or self._passes_on(method, arguments)
-                return self._passes_on(method, [owner])
+                    return makes or self._returns_tensor(method, arguments)
+                return self._returns_tensor(method, [owner])
         return False
 
-    def _passes_on(self, method: str, parts: list[ast.expr]) -> bool:
-        return method not in _NOT_TENSORS and any(self.is_tensor(part) for part in parts)
+    def _returns_tensor(self, method: str, parts: list[ast.expr]) -> bool:
+        return method not in _NON_TENSOR_METHODS and any(self.is_tensor(part) for part in parts)
 
 
-def _sight(imports: Iterable[ast.AST]) -> _Sight:
-    sight = _Sight()
+def _build_inference(imports: Iterable[ast.AST]) -> _TensorInference:
+    sight = _TensorInference()
     for node in imports:
         match node:
             case ast.Import(names=names):

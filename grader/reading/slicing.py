@@ -43,8 +43,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, TracebackType
 
-from grader.reading.cells import Source, parse
-from grader.reading.effects import Effects, effects_of
+from grader.reading.cells import SubmissionSource, parse
+from grader.reading.effects import Effects, analyse_effects
 
 _FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -55,7 +55,7 @@ _FILENAME = re.compile(r"<cell (\d{1,9})>|<submission>")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SliceStep:
     """One top-level statement of the slice, ready to be compiled and run."""
 
     code: ast.stmt
@@ -79,14 +79,14 @@ class Step:
         return code
 
 
-def needed(source: Source, name: str) -> tuple[Step, ...]:
+def compute_slice(source: SubmissionSource, name: str) -> tuple[SliceStep, ...]:
     """The statements, in the order of the submission, that define `name` as it is at the end.
 
     Empty if no statement binds the name and there is no star import it could come from.
     """
     program = read_program(source)
     end = len(program.statements)
-    todo = [(statement, end) for statement in program.reaching(name, end)]
+    todo = [(statement, end) for statement in program.find_reaching_definitions(name, end)]
     kept = {s.index for s in program.statements if s.effects.star or s.effects.future}
     if not todo and not any(s.effects.star for s in program.statements):
         return ()
@@ -96,10 +96,10 @@ def needed(source: Source, name: str) -> tuple[Step, ...]:
         if (statement.index, moment) not in seen:
             seen.add((statement.index, moment))
             kept.add(statement.index)
-            uses = [(statement, end), *program.requires(statement, moment)]
+            uses = [(statement, end), *program.find_dependencies(statement, moment)]
             # What needs the same at all times is looked at once.
-            todo += [(s, when if s.index in program.shifting else end) for s, when in uses]
-    return tuple(program.statements[index].step() for index in sorted(kept))
+            todo += [(s, when if s.index in program.time_dependent else end) for s, when in uses]
+    return tuple(program.statements[index].to_step() for index in sorted(kept))
 
 
 def filename_of(cell: int | None) -> str:
@@ -111,23 +111,23 @@ Position = tuple[int | None, int]
 """A cell, or None for a module, and a line."""
 
 
-def _place(filename: str | None, line: int | None) -> Position | None:
+def _parse_position(filename: str | None, line: int | None) -> Position | None:
     match = _FILENAME.fullmatch(filename or "")
     if match is None:
         return None
     return (int(match[1]) if match[1] else None), line or 1
 
 
-def needed_by_all(source: Source, names: list[str]) -> list[Step]:
+def compute_union_slice(source: SubmissionSource, names: list[str]) -> list[SliceStep]:
     """What several definitions need, each statement once, in the order of the source."""
-    found = [step for name in names for step in needed(source, name)]
+    found = [step for name in names for step in compute_slice(source, name)]
     steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
     return [steps[place] for place in sorted(steps)]
 
 
-def where(
+def locate_error(
     problem: BaseException | TracebackType | None,
-    place_of: Callable[[str | None, int | None], Position | None] = _place,
+    place_of: Callable[[str | None, int | None], Position | None] = _parse_position,
 ) -> Position | None:
     """The cell and line of the innermost frame in the submission; None if there is none.
 
@@ -157,10 +157,10 @@ class Statement:
     flags: int
     effects: Effects
 
-    def step(self) -> Step:
+    def to_step(self) -> SliceStep:
         """The statement as a part of a slice."""
         binds = tuple(sorted(self.effects.binds))
-        return Step(self.node, self.cell, self.node.lineno, binds, self.flags)
+        return SliceStep(self.node, self.cell, self.node.lineno, binds, self.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +169,10 @@ class Program:
 
     statements: tuple[Statement, ...]
     binders: dict[str, list[int]]
-    shifting: frozenset[int]
+    time_dependent: frozenset[int]
     """The statements whose values may differ in what they need from one moment to another."""
 
-    def reaching(self, name: str, before: int) -> Iterator[Statement]:
+    def find_reaching_definitions(self, name: str, before: int) -> Iterator[Statement]:
         """The statements that decide what a name means just before statement `before`."""
         places = self.binders.get(name, [])
         for i in range(bisect_left(places, before) - 1, -1, -1):
@@ -180,9 +180,9 @@ class Program:
             if name in self.statements[places[i]].effects.kills:
                 return
 
-    def _meaning(self, name: str, at: int, until: int) -> Iterator[Statement]:
+    def _resolve_name(self, name: str, at: int, until: int) -> Iterator[Statement]:
         """What decides a name at one moment, and what changes its object from then on."""
-        yield from self.reaching(name, at)
+        yield from self.find_reaching_definitions(name, at)
         places = self.binders.get(name, [])
         for i in range(bisect_left(places, at), bisect_left(places, until)):
             effects = self.statements[places[i]].effects
@@ -191,7 +191,7 @@ class Program:
             if name in effects.changes:
                 yield self.statements[places[i]]
 
-    def requires(self, user: Statement, moment: int) -> Iterator[tuple[Statement, int]]:
+    def find_dependencies(self, user: Statement, moment: int) -> Iterator[tuple[Statement, int]]:
         """The statements that `user` needs if what it binds is used at `moment`.
 
         Each comes with the moments at which it is used itself: what a value is made of is
@@ -204,31 +204,33 @@ class Program:
         reads = [(name, when) for name in effects.lazy for when in moments]
         reads += [(name, here) for name in effects.eager]
         for name, when in reads:
-            for statement in self._meaning(name, when, moment):
+            for statement in self._resolve_name(name, when, moment):
                 yield statement, moment
                 if here in moments and statement.index < here:
                     yield statement, here
 
 
 @lru_cache(maxsize=4)
-def read_program(source: Source) -> Program:
+def read_program(source: SubmissionSource) -> Program:
     """Read the effects of every top-level statement of the cells that are Python."""
     statements: list[Statement] = []
     flags = 0
     for cell in source.cells:
-        for node in () if cell.error else _top_level(parse(cell.text)):
-            effects = effects_of(node, annotations_run=not flags & _FUTURE_ANNOTATIONS)
+        for node in () if cell.error else _iter_top_level(parse(cell.text)):
+            effects = analyse_effects(node, annotations_run=not flags & _FUTURE_ANNOTATIONS)
             flags |= effects.future
             statements.append(Statement(len(statements), node, cell.number, flags, effects))
-    _settle_across_statements(statements)
+    _resolve_cross_statement_effects(statements)
     binders: dict[str, list[int]] = {}
     for statement in statements:
         for name in statement.effects.binds:
             binders.setdefault(name, []).append(statement.index)
-    return Program(tuple(statements), binders, _shifting(statements, binders))
+    return Program(tuple(statements), binders, _find_time_dependent(statements, binders))
 
 
-def _shifting(statements: list[Statement], binders: dict[str, list[int]]) -> frozenset[int]:
+def _find_time_dependent(
+    statements: list[Statement], binders: dict[str, list[int]]
+) -> frozenset[int]:
     """Those that read lazily a name bound more than once, or read what does."""
     names: set[str] = set()
     found: set[int] = set()
@@ -245,7 +247,7 @@ def _shifting(statements: list[Statement], binders: dict[str, list[int]]) -> fro
     return frozenset(found)
 
 
-def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+def _iter_top_level(tree: ast.Module) -> Iterator[ast.stmt]:
     """The statements of a module; of `if __name__ == "__main__"` only the `else`."""
     for node in tree.body:
         match node:
@@ -258,10 +260,10 @@ def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
                 yield node
 
 
-def _settle_across_statements(statements: list[Statement]) -> None:
+def _resolve_cross_statement_effects(statements: list[Statement]) -> None:
     """Add the effects that need two statements: one to define, one to act."""
     imported = {name for statement in statements for name in statement.effects.imports}
-    writers = _writers(statements)
+    writers = _collect_global_writes(statements)
     for statement in statements:
         effects = statement.effects
         # `np.append(…)` and `torch.add(…)` change no module.
@@ -271,7 +273,7 @@ def _settle_across_statements(statements: list[Statement]) -> None:
             effects.binds |= writers[name]
 
 
-def _writers(statements: list[Statement]) -> dict[str, set[str]]:
+def _collect_global_writes(statements: list[Statement]) -> dict[str, set[str]]:
     """The global names that each function sets when called, itself or through another."""
     functions = [s for s in statements if isinstance(s.node, _FUNCTIONS)]
     writers: dict[str, set[str]] = {name: set() for s in functions for name in s.effects.kills}

@@ -5,19 +5,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from grader.reading.cells import Source
-from grader.reading.effects import bound_names, effects_of, own_nodes, root_of
+from grader.reading.cells import SubmissionSource
+from grader.reading.effects import (
+    analyse_effects,
+    collect_bound_names,
+    get_root_name,
+    iter_scope_nodes,
+)
 from grader.reading.slicing import Program, Statement, read_program
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+DefinitionNode = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DefinitionSite:
     """A class or function definition, and the top-level statement it stands in."""
 
-    node: Defined
+    node: DefinitionNode
     statement: Statement
 
     @property
@@ -46,29 +51,29 @@ class Variable:
 
 
 @lru_cache(maxsize=4)
-def book_of(source: Source) -> "Book":
+def build_symbol_table(source: SubmissionSource) -> "SymbolTable":
     """The book of what was read; of a large file it takes long to make."""
-    return Book(read_program(source))
+    return SymbolTable(read_program(source))
 
 
-class Book:
+class SymbolTable:
     """What the top level of a program defines and assigns, in the order of first appearance."""
 
     def __init__(self, program: Program) -> None:
         """Enter every statement of the program."""
         self.program = program
-        self.definitions: dict[str, list[Place]] = {}
+        self.definitions: dict[str, list[DefinitionSite]] = {}
         self.assigned: dict[str, Variable] = {}
         self._defined_since: set[str] = set()
         for statement in program.statements:
             self._enter(statement)
 
     def _enter(self, statement: Statement) -> None:
-        nodes = list(own_nodes([statement.node]))
+        nodes = list(iter_scope_nodes([statement.node]))
         # One statement defines a name once: `try: def f… except: def f…`.
-        defined = {node.name: node for node in nodes if isinstance(node, Defined)}
+        defined = {node.name: node for node in nodes if isinstance(node, DefinitionNode)}
         for name, node in defined.items():
-            self.definitions.setdefault(name, []).append(Place(node, statement))
+            self.definitions.setdefault(name, []).append(DefinitionSite(node, statement))
         stored = {
             n.id: n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
@@ -77,14 +82,16 @@ class Book:
         is_alias = self._is_alias(value)
         for name, target in stored.items():
             self.assigned[name] = Variable(statement.cell, target.lineno, value, is_alias)
-        others = bound_names(n for n in nodes if not isinstance(n, ast.Name))
+        others = collect_bound_names(n for n in nodes if not isinstance(n, ast.Name))
         self._defined_since = (self._defined_since - stored.keys()) | others
 
     def _is_alias(self, value: ast.expr | None) -> bool:
-        root = root_of(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
-        return isinstance(value, ast.Lambda) or (root is not None and self.variable(root) is None)
+        root = get_root_name(value) if isinstance(value, (ast.Name, ast.Attribute)) else None
+        return isinstance(value, ast.Lambda) or (
+            root is not None and self.find_variable(root) is None
+        )
 
-    def variable(self, name: str) -> Variable | None:
+    def find_variable(self, name: str) -> Variable | None:
         """The variable of that name; definitions, imports and aliases are none."""
         found = self.assigned.get(name)
         return None if found is None or found.is_alias or name in self._defined_since else found
@@ -94,45 +101,47 @@ class Book:
         once = len(self.program.binders.get(name, ())) == 1
         return once and name.isupper() and self.assigned[name].is_literal
 
-    def last(self, name: str) -> Place | None:
+    def find_definition(self, name: str) -> DefinitionSite | None:
         """The definition of `name` that counts."""
         return self.definitions[name][-1] if name in self.definitions else None
 
-    def method(self, place: Place, name: str) -> tuple[Place, Function] | None:
+    def find_method(
+        self, place: DefinitionSite, name: str
+    ) -> tuple[DefinitionSite, FunctionNode] | None:
         """The method that instances of a class get, after the class it is written in."""
-        own = [method for method in methods(place.node) if method.name == name]
+        own = [method for method in list_methods(place.node) if method.name == name]
         if own:
             return place, own[-1]
-        for base in self.bases(place):
-            if found := self.method(base, name):
+        for base in self.iter_bases(place):
+            if found := self.find_method(base, name):
                 return found
         return None
 
-    def bases(self, place: Place) -> Iterator[Place]:
+    def iter_bases(self, place: DefinitionSite) -> Iterator[DefinitionSite]:
         """The bases that are classes of the submission, as they were when it was defined."""
         for base in place.node.bases if isinstance(place.node, ast.ClassDef) else ():
             known = self.definitions.get(base.id, []) if isinstance(base, ast.Name) else []
             yield from [p for p in known if p.statement.index < place.statement.index][-1:]
 
-    def used_by(self, name: str) -> list[Place]:
+    def collect_reachable_definitions(self, name: str) -> list[DefinitionSite]:
         """The definition of `name` and all definitions that it reads, and those read."""
-        todo, seen, found = [name], set[str](), list[Place]()
+        todo, seen, found = [name], set[str](), list[DefinitionSite]()
         if name not in self.definitions:  # `Wanted = Attention`
             bound = [s.effects for s in self.program.statements if name in s.effects.kills]
             todo = [read for effects in bound[-1:] for read in effects.eager]
         while todo:
             read = todo.pop()
-            place = None if read in seen else self.last(read)
+            place = None if read in seen else self.find_definition(read)
             seen.add(read)
             if place is not None:
                 found.append(place)
-                effects = effects_of(place.node)
+                effects = analyse_effects(place.node)
                 todo += [*effects.eager, *effects.lazy]
         return found
 
 
-def methods(node: Defined) -> list[Function]:
+def list_methods(node: DefinitionNode) -> list[FunctionNode]:
     """The functions written directly in a class body."""
     if not isinstance(node, ast.ClassDef):
         return []
-    return [n for n in own_nodes(node.body) if isinstance(n, Function)]
+    return [n for n in iter_scope_nodes(node.body) if isinstance(n, FunctionNode)]

@@ -23,12 +23,12 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from properties import families
-from properties.property import Group
+from properties.property import PropertyGroup
 from properties.violation import Status
 
-BECAUSE = "Not tried, because this did not hold: "
-UNSAID = "what this rests on did not hold"
-READ = (
+NOT_TRIED_PREFIX = "Not tried, because this did not hold: "
+WITHHELD_REASON = "what this rests on did not hold"
+STATIC_NOTE_KINDS = (
     "defined_twice",
     "exchanged_names",
     "notebook_variable",
@@ -38,10 +38,10 @@ READ = (
     "unused_argument",
 )
 """notes about the student's own text, which no claim has found"""
-CLAIMS = frozenset(claim.name for claim in families.ALL)
+PROPERTY_NAMES = frozenset(claim.name for claim in families.ALL)
 
 
-class Level(StrEnum):
+class FeedbackLevel(StrEnum):
     """How much is told of a claim, from least to most."""
 
     NAME = "name"
@@ -49,9 +49,9 @@ class Level(StrEnum):
     CASE = "case"
     FULL = "full"
 
-    def reaches(self, other: "Level") -> bool:
+    def includes(self, other: "FeedbackLevel") -> bool:
         """Whether as much is told as at the other level."""
-        order = list(Level)
+        order = list(FeedbackLevel)
         return order.index(self) >= order.index(other)
 
 
@@ -59,44 +59,48 @@ class Level(StrEnum):
 class Feedback:
     """How much a run tells: of every claim, of single ones, and of which nothing at all."""
 
-    level: Level = Level.FULL
-    levels: Mapping[str, Level] = field(default_factory=dict)
+    level: FeedbackLevel = FeedbackLevel.FULL
+    levels: Mapping[str, FeedbackLevel] = field(default_factory=dict)
     """by the names of claims"""
     hidden: frozenset[str] = frozenset()
     """names of claims that are counted and not described"""
 
-    def of(self, claim: str) -> Level:
+    def get_level(self, claim: str) -> FeedbackLevel:
         """How much is told of a claim that is not hidden."""
         return self.levels.get(claim, self.level)
 
 
-EVERYTHING = Feedback()
+FULL_FEEDBACK = Feedback()
 
 
-def told(report: Report, feedback: Feedback | None) -> Report:
+def redact_report(report: Report, feedback: Feedback | None) -> Report:
     """The part of a report that may be told; all of it if nobody says."""
-    if feedback is None or feedback == EVERYTHING:
+    if feedback is None or feedback == FULL_FEEDBACK:
         return report
     return Report(
         format=report.format,
         headcheck=report.headcheck,
-        submissions=tuple(told_of(record, feedback) for record in report.submissions),
+        submissions=tuple(redact_submission(record, feedback) for record in report.submissions),
         sandbox=report.sandbox,
         # Who has the seed can make every case.
         seed=None if report.seed is None else SeedRecord(report.seed.kind, None),
     )
 
 
-def told_of(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
+def redact_submission(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
     """The part of one submission's record that may be told.
 
     The score counts every claim. How long it took depends on all of them, too, and so is not said.
     """
-    if feedback == EVERYTHING:
+    if feedback == FULL_FEEDBACK:
         return record
     shown = [claim for claim in record.properties if claim.name not in feedback.hidden]
     hidden = len(record.properties) - len(shown)
-    worded = [c for c in shown if _troubled(c) and feedback.of(c.name).reaches(Level.MESSAGE)]
+    worded = [
+        c
+        for c in shown
+        if _has_failed(c) and feedback.get_level(c.name).includes(FeedbackLevel.MESSAGE)
+    ]
     diagnosis = record.diagnosis if worded else ()
     places = {(c.cell, c.line) for c in worded} | {(d.cell, d.line) for d in diagnosis}
     return SubmissionRecord(
@@ -106,35 +110,39 @@ def told_of(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
         name=record.name,
         score=record.score,
         max_score=record.max_score,
-        status=_status(record, shown),
+        status=_redact_status(record, shown),
         seconds=0.0,
-        properties=tuple(_claim(each, feedback.of(each.name), shown) for each in shown),
-        notes=_notes(record.notes, feedback, hidden),
+        properties=tuple(
+            _redact_property(each, feedback.get_level(each.name), shown) for each in shown
+        ),
+        notes=_filter_notes(record.notes, feedback, hidden),
         error=record.error,
         diagnosis=diagnosis,
-        source=_source(record, feedback, places),
+        source=_filter_source(record, feedback, places),
         hidden=record.hidden + hidden,
     )
 
 
-def _troubled(claim: PropertyRecord) -> bool:
+def _has_failed(claim: PropertyRecord) -> bool:
     return claim.status not in (Status.PASSED, Status.NOT_TRIED)
 
 
-def _status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
+def _redact_status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
     """The first trouble that is told; a hidden one is no more than a failure."""
     if record.error is not None or record.status in (Status.PASSED, Status.NOT_TRIED):
         return record.status
-    return next((claim.status for claim in shown if _troubled(claim)), Status.FAILED.value)
+    return next((claim.status for claim in shown if _has_failed(claim)), Status.FAILED.value)
 
 
-def _notes(notes: Sequence[NoteRecord], feedback: Feedback, hidden: int) -> tuple[NoteRecord, ...]:
+def _filter_notes(
+    notes: Sequence[NoteRecord], feedback: Feedback, hidden: int
+) -> tuple[NoteRecord, ...]:
     """What reading the file showed; what judging it showed only where no claim is kept back."""
-    open_ = not hidden and feedback.level.reaches(Level.MESSAGE)
-    return tuple(note for note in notes if open_ or note.kind in READ)
+    open_ = not hidden and feedback.level.includes(FeedbackLevel.MESSAGE)
+    return tuple(note for note in notes if open_ or note.kind in STATIC_NOTE_KINDS)
 
 
-def _source(
+def _filter_source(
     record: SubmissionRecord, feedback: Feedback, places: Container[tuple[int | None, int | None]]
 ) -> tuple[Excerpt, ...]:
     """The lines that what is told points to, from `case` on: the submission says what they are.
@@ -143,7 +151,7 @@ def _source(
     """
     if record.error is not None:
         return record.source
-    if not feedback.level.reaches(Level.CASE):
+    if not feedback.level.includes(FeedbackLevel.CASE):
         return ()
     told = [
         replace(each, marked=tuple(line for line in each.marked if (each.cell, line) in places))
@@ -152,13 +160,15 @@ def _source(
     return tuple(each for each in told if each.marked)
 
 
-def _claim(claim: PropertyRecord, level: Level, shown: Sequence[PropertyRecord]) -> PropertyRecord:
+def _redact_property(
+    claim: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
+) -> PropertyRecord:
     """The fields of a claim that a level names; all of them at the last."""
-    message = _message(claim, level, shown)
+    message = _redact_message(claim, level, shown)
     words = "" if claim.status == Status.NOT_TRIED else claim.words
-    if level is Level.FULL:
+    if level is FeedbackLevel.FULL:
         return replace(claim, message=message, words=words)
-    said, case = level.reaches(Level.MESSAGE), level.reaches(Level.CASE)
+    said, case = level.includes(FeedbackLevel.MESSAGE), level.includes(FeedbackLevel.CASE)
     found = claim.counterexample
     return PropertyRecord(
         name=claim.name,
@@ -176,18 +186,20 @@ def _claim(claim: PropertyRecord, level: Level, shown: Sequence[PropertyRecord])
     )
 
 
-def _message(claim: PropertyRecord, level: Level, shown: Sequence[PropertyRecord]) -> str:
-    if not level.reaches(Level.MESSAGE):
+def _redact_message(
+    claim: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
+) -> str:
+    if not level.includes(FeedbackLevel.MESSAGE):
         return ""
     if claim.status == Status.NOT_TRIED:
-        return _reason(claim.message, shown)
-    return claim.message if level.reaches(Level.CASE) else claim.words
+        return _redact_reason(claim.message, shown)
+    return claim.message if level.includes(FeedbackLevel.CASE) else claim.words
 
 
-def _reason(message: str, shown: Sequence[PropertyRecord]) -> str:
+def _redact_reason(message: str, shown: Sequence[PropertyRecord]) -> str:
     """Why a claim was not tried, if that is another claim which is told."""
-    cause = message.removeprefix(BECAUSE)
-    return message if cause in {claim.claim for claim in shown} else UNSAID
+    cause = message.removeprefix(NOT_TRIED_PREFIX)
+    return message if cause in {claim.claim for claim in shown} else WITHHELD_REASON
 
 
 # ---------------------------------------------------------------------------- settings
@@ -197,15 +209,15 @@ class BadFeedback(Exception):
     """A level or a file of levels that cannot be used; the message says where and why."""
 
 
-def read(text: str) -> Feedback:
+def load_feedback(text: str) -> Feedback:
     """What is meant by a level's name, or by the path of a TOML file that ends in `.toml`.
 
     Raises BadFeedback.
     """
-    if text in list(Level):
-        return Feedback(Level(text))
+    if text in list(FeedbackLevel):
+        return Feedback(FeedbackLevel(text))
     if not text.endswith(".toml"):
-        problem = _unknown(text, list(Level), "level")
+        problem = _describe_unknown(text, list(FeedbackLevel), "level")
         raise BadFeedback(f"--feedback: {problem} (or name a .toml file)")
     try:
         table = tomllib.loads(Path(text).read_text(encoding="utf-8"))
@@ -214,46 +226,46 @@ def read(text: str) -> Feedback:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadFeedback(f"{text}: is not TOML: {error}") from None
     try:
-        return of_table(table)
+        return parse_table(table)
     except BadFeedback as problem:
         raise BadFeedback(f"{text}: {problem}") from None
 
 
-def of_table(table: Mapping[str, Any]) -> Feedback:
+def parse_table(table: Mapping[str, Any]) -> Feedback:
     """The settings in a file: `level`, `hidden` and the table `levels`. Raises BadFeedback."""
     for key in table:
         if key not in ("level", "hidden", "levels"):
-            raise BadFeedback(_unknown(key, ["level", "hidden", "levels"], "setting"))
-    level = _level("level", table.get("level", Level.FULL.value))
+            raise BadFeedback(_describe_unknown(key, ["level", "hidden", "levels"], "setting"))
+    level = _parse_level("level", table.get("level", FeedbackLevel.FULL.value))
     levels, hidden = table.get("levels", {}), table.get("hidden", [])
     if not isinstance(levels, dict):
         raise BadFeedback('levels must be a table: [levels], and below it claim = "level"')
     if not isinstance(hidden, list) or not all(isinstance(name, str) for name in hidden):
         raise BadFeedback('hidden must be a list of names: hidden = ["claim", "group"]')
-    given = {name: _level(f"levels.{name}", value) for name, value in levels.items()}
+    given = {name: _parse_level(f"levels.{name}", value) for name, value in levels.items()}
     # A claim's own level goes before that of its group.
-    order = sorted(given, key=lambda name: name in CLAIMS)
-    named = {claim: given[name] for name in order for claim in _meant("levels", name)}
-    kept_back = frozenset(claim for name in hidden for claim in _meant("hidden", name))
+    order = sorted(given, key=lambda name: name in PROPERTY_NAMES)
+    named = {claim: given[name] for name in order for claim in _expand_name("levels", name)}
+    kept_back = frozenset(claim for name in hidden for claim in _expand_name("hidden", name))
     return Feedback(level, named, kept_back)
 
 
-def _level(where: str, value: object) -> Level:
-    if isinstance(value, str) and value in list(Level):
-        return Level(value)
-    raise BadFeedback(f"{where}: {_unknown(value, list(Level), 'level')}")
+def _parse_level(where: str, value: object) -> FeedbackLevel:
+    if isinstance(value, str) and value in list(FeedbackLevel):
+        return FeedbackLevel(value)
+    raise BadFeedback(f"{where}: {_describe_unknown(value, list(FeedbackLevel), 'level')}")
 
 
-def _meant(where: str, name: str) -> Sequence[str]:
+def _expand_name(where: str, name: str) -> Sequence[str]:
     """The claims that a name stands for: itself, or all of a group."""
     members = [claim.name for claim in families.ALL if name in (claim.name, claim.group)]
     if members:
         return members
-    known = [*CLAIMS, *(group.value for group in Group)]
-    raise BadFeedback(f"{where}: {_unknown(name, known, 'claim or group')}")
+    known = [*PROPERTY_NAMES, *(group.value for group in PropertyGroup)]
+    raise BadFeedback(f"{where}: {_describe_unknown(name, known, 'claim or group')}")
 
 
-def _unknown(value: object, known: Sequence[str], what: str) -> str:
+def _describe_unknown(value: object, known: Sequence[str], what: str) -> str:
     """There is no such thing, and what may have been meant."""
     close = difflib.get_close_matches(str(value), known, n=3)
     if close:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from exercises import BY_SLUG, Exercise
-from properties.property import Group, Property, Verdict
+from properties.property import Property, PropertyGroup, Verdict
 from properties.violation import Status
 
 Points = Mapping[str, Mapping[str, float]]
@@ -16,7 +16,7 @@ class BadPoints(Exception):
     """A points file that cannot be used; the message says where and why."""
 
 
-def read(path: Path) -> Points:
+def load_points(path: Path) -> Points:
     """What an instructor wants groups to be worth: a TOML table per exercise, a number per group.
 
     Raises BadPoints.
@@ -33,8 +33,8 @@ def read(path: Path) -> Points:
         if not isinstance(groups, dict):
             raise BadPoints(f"{path}: [{slug}] must be a table of groups and points")
         for group, points in groups.items():
-            if group not in {g.value for g in Group}:
-                known = ", ".join(g.value for g in Group)
+            if group not in {g.value for g in PropertyGroup}:
+                known = ", ".join(g.value for g in PropertyGroup)
                 raise BadPoints(f"{path}: [{slug}] has no group {group!r}; there are {known}")
             number = isinstance(points, int | float) and not isinstance(points, bool)
             if not number or not 0 <= points < math.inf:
@@ -42,21 +42,25 @@ def read(path: Path) -> Points:
     return table
 
 
-def worth(exercise: Exercise, points: Points | None) -> dict[Property, float]:
+def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
     """What each claim of an exercise is worth."""
     changed = (points or {}).get(exercise.slug, {})
-    groups: dict[Group, list[Property]] = {}
+    groups: dict[PropertyGroup, list[Property]] = {}
     for wanted in exercise.properties:
         groups.setdefault(wanted.group, []).append(wanted)
     return {
-        wanted: changed.get(group.value, exercise.worth(group)) / len(members)
+        wanted: changed.get(group.value, exercise.get_points(group)) / len(members)
         for group, members in groups.items()
         for wanted in members
     }
 
 
-def earned(exercise: Exercise, verdicts: Sequence[Verdict], points: Points | None) -> list[float]:
+def award_points(
+    exercise: Exercise, verdicts: Sequence[Verdict], points: Points | None
+) -> list[float]:
     """The points of each verdict, in order; none at all unless the gate holds."""
-    value = worth(exercise, points)
-    opened = any(v.property is exercise.gate and v.status is Status.PASSED for v in verdicts)
+    value = distribute_points(exercise, points)
+    opened = any(
+        v.property is exercise.prerequisite and v.status is Status.PASSED for v in verdicts
+    )
     return [value[v.property] if opened and v.status is Status.PASSED else 0.0 for v in verdicts]

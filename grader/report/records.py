@@ -11,12 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 
 from grader import fault
-from grader.sandbox.isolation import Rung
+from grader.sandbox.isolation import IsolationLevel
 from grader.seed import Seed
 
-LONGEST = 4000
+MAX_TEXT_LENGTH = 4000
 """how many characters of one text a report carries: a submission chooses some of them"""
-FORMAT = 1
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Counterexample:
     code: str | None = None
 
 
-Numbers = tuple[tuple[float | None, ...], ...]
-Marks = tuple[tuple[bool, ...], ...]
+FloatMatrix = tuple[tuple[float | None, ...], ...]
+BoolMatrix = tuple[tuple[bool, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class WeightsEvidence:
     head: int
     queries: tuple[int, ...]
     keys: tuple[int, ...]
-    may_attend: Marks
-    expected: Numbers
-    got: Numbers
+    may_attend: BoolMatrix
+    expected: FloatMatrix
+    got: FloatMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class InfluenceEvidence:
     length: int
     sequence: int
     tokens: tuple[int, ...]
-    may: Marks
-    expected: Marks
-    got: Marks
+    may: BoolMatrix
+    expected: BoolMatrix
+    got: BoolMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class LayoutEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceRecord:
     """What can be drawn of a claim that does not hold."""
 
     weights: WeightsEvidence | None = None
@@ -119,7 +119,7 @@ class PropertyRecord:
     message: str = ""
     case: str | None = None
     counterexample: Counterexample | None = None
-    evidence: Evidence | None = None
+    evidence: EvidenceRecord | None = None
     words: str = ""
     cell: int | None = None
     line: int | None = None
@@ -195,14 +195,14 @@ class Report:
     seed: SeedRecord | None = None
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """The text, or the beginning of it and how long it was."""
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_TEXT_LENGTH:
         return text
-    return f"{text[:LONGEST]} [… shortened: {len(text)} characters in all]"
+    return f"{text[:MAX_TEXT_LENGTH]} [… shortened: {len(text)} characters in all]"
 
 
-def own_version() -> str:
+def get_version() -> str:
     """The version of the installed distribution."""
     try:
         return version("headcheck")
@@ -210,16 +210,18 @@ def own_version() -> str:
         return "unknown (not installed)"
 
 
-def report_of(
-    submissions: Sequence[SubmissionRecord], rung: Rung | None = None, seed: Seed | None = None
+def build_report(
+    submissions: Sequence[SubmissionRecord],
+    rung: IsolationLevel | None = None,
+    seed: Seed | None = None,
 ) -> Report:
     """A report on these submissions by this version, which ran on this rung of the sandbox."""
     sandbox = None if rung is None else SandboxRecord(rung.name, rung.layers, rung.summary)
-    drawn = None if seed is None else record_of(seed)
-    return Report(FORMAT, own_version(), tuple(submissions), sandbox, drawn)
+    drawn = None if seed is None else record_seed(seed)
+    return Report(FORMAT_VERSION, get_version(), tuple(submissions), sandbox, drawn)
 
 
-def record_of(seed: Seed) -> SeedRecord:
+def record_seed(seed: Seed) -> SeedRecord:
     """A seed as a report holds it."""
     return SeedRecord(seed.kind.value, seed.value)
 
@@ -234,13 +236,13 @@ def from_json(text: str | bytes) -> Report:
     return msgspec.json.decode(text, type=Report, strict=False)
 
 
-def without_seconds(report: Report) -> Report:
+def strip_seconds(report: Report) -> Report:
     """The part of a report that is the same in every run."""
     return replace(report, submissions=tuple(replace(s, seconds=0.0) for s in report.submissions))
 
 
-def exit_code(report: Report) -> int:
+def compute_exit_code(report: Report) -> int:
     """0 if everything passed, 1 if not everything did, 2 if headcheck itself went wrong."""
-    if any(s.error is not None and s.error.kind == fault.KIND for s in report.submissions):
+    if any(s.error is not None and s.error.kind == fault.ERROR_KIND for s in report.submissions):
         return 2
     return 0 if all(s.status == "passed" for s in report.submissions) else 1

@@ -20,7 +20,7 @@ class Layer(StrEnum):
     RLIMITS = "rlimits"
 
 
-NEEDED: Mapping[str, frozenset[Layer]] = MappingProxyType(
+REQUIRED_LAYERS: Mapping[str, frozenset[Layer]] = MappingProxyType(
     {
         "A": frozenset({Layer.NAMESPACES, Layer.LANDLOCK, Layer.SCOPES, Layer.SECCOMP}),
         "B": frozenset({Layer.LANDLOCK, Layer.SCOPES, Layer.SECCOMP}),
@@ -30,28 +30,33 @@ NEEDED: Mapping[str, frozenset[Layer]] = MappingProxyType(
 """the rungs that confine, the best first, and the layers that each of them needs"""
 
 _FILES = "reads Python's, torch's and the system's libraries, and no other file"
-_ALIKE = (
+_COMMON_GUARANTEES = (
     "starts no process, and signals none but itself",
     "opens no socket, and so reaches no network",
     "is bounded in time, memory, threads, open files and output, and ends with the examiner",
 )
-HOLDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "A": (
             _FILES,
             "writes nowhere but into a small folder of its own, which ends with it",
-            *_ALIKE,
+            *_COMMON_GUARANTEES,
             "sees no process, network or host name, and no files but those that it reads",
         ),
-        "B": (_FILES, "writes no file", *_ALIKE),
-        "B-": (_FILES, "writes no file", *_ALIKE, "signals and sockets have one lock, not two"),
+        "B": (_FILES, "writes no file", *_COMMON_GUARANTEES),
+        "B-": (
+            _FILES,
+            "writes no file",
+            *_COMMON_GUARANTEES,
+            "signals and sockets have one lock, not two",
+        ),
         "C": ("is bounded in time and memory, as long as it does not try to get around that",),
         "D": (),
     }
 )
 """what is so of a submission on each rung"""
 
-HELP: Mapping[Layer, str] = MappingProxyType(
+REMEDIES: Mapping[Layer, str] = MappingProxyType(
     {
         Layer.NAMESPACES: (
             "allow unprivileged user namespaces (user.max_user_namespaces, "
@@ -70,7 +75,7 @@ HELP: Mapping[Layer, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingLayer:
     """A layer that is not there, why, and how to get it."""
 
     layer: str
@@ -79,27 +84,27 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class IsolationLevel:
     """How well submissions are confined in one run."""
 
     name: str
     layers: tuple[str, ...]
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingLayer, ...] = ()
 
     @property
-    def confines(self) -> bool:
+    def is_confining(self) -> bool:
         """Whether code of strangers may run here."""
-        return self.name in NEEDED
+        return self.name in REQUIRED_LAYERS
 
     @property
-    def holds(self) -> tuple[str, ...]:
+    def guarantees(self) -> tuple[str, ...]:
         """What is so of a submission."""
-        return HOLDS[self.name]
+        return GUARANTEES[self.name]
 
     @property
     def summary(self) -> str:
         """The rung and its layers in one line."""
-        if not self.confines:
+        if not self.is_confining:
             return f"rung {self.name}: submissions were NOT confined, and trusted by --trusted"
         return f"rung {self.name}: confined by {', '.join(self.layers)}"
 
@@ -113,20 +118,22 @@ class Rung:
         )
 
 
-def rung_of(problems: Mapping[Layer, str]) -> Rung:
+def determine_isolation_level(problems: Mapping[Layer, str]) -> IsolationLevel:
     """The rung that is left where these layers are missing, for these reasons."""
     there = [layer for layer in Layer if layer not in problems]
-    missing = tuple(Missing(layer.value, why, HELP[layer]) for layer, why in problems.items())
-    return Rung(_name(there), tuple(layer.value for layer in there), missing)
+    missing = tuple(
+        MissingLayer(layer.value, why, REMEDIES[layer]) for layer, why in problems.items()
+    )
+    return IsolationLevel(_choose_level_name(there), tuple(layer.value for layer in there), missing)
 
 
-def _name(there: Collection[Layer]) -> str:
+def _choose_level_name(there: Collection[Layer]) -> str:
     if Layer.RLIMITS not in there:
         return "C"
-    return next((name for name, needed in NEEDED.items() if needed <= set(there)), "C")
+    return next((name for name, needed in REQUIRED_LAYERS.items() if needed <= set(there)), "C")
 
 
-def nothing(why: str) -> Rung:
+def make_unconfined_level(why: str) -> IsolationLevel:
     """The last rung, D: code runs in the examiner's own process."""
     how = "run it on Linux, in a container for instance"
-    return Rung("D", (), (Missing("a process of its own", why, how),))
+    return IsolationLevel("D", (), (MissingLayer("a process of its own", why, how),))

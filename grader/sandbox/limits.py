@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-ONE_THREAD: Mapping[str, str] = MappingProxyType(
+SINGLE_THREAD_ENV: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
         ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
     )
@@ -45,6 +45,6 @@ class Limits:
     replies: int = 1 << 30
     """size of all replies together"""
 
-    def but(self, changed: Mapping[str, float | None]) -> "Limits":
+    def with_overrides(self, changed: Mapping[str, float | None]) -> "Limits":
         """The same with some fields changed. Raises TypeError for a name that is none of them."""
         return replace(self, **changed)  # type: ignore[arg-type]  # names are checked by replace

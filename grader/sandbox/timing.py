@@ -16,12 +16,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-LOOK_S = 0.2
+SAMPLE_INTERVAL_S = 0.2
 """the kernel is asked again after so much waiting: asking after every call would cost too much"""
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class RequestTime:
     """What a child did in the time of some requests."""
 
     own: float = 0.0
@@ -30,11 +30,11 @@ class Took:
     """seconds in which the child neither ran nor waited for a processor"""
 
 
-NOTHING = Took()
+NO_TIME = RequestTime()
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProcessTimes:
     """By the kernel's count, how long a process or a thread ran, and waited until it could."""
 
     cpu: float = 0.0
@@ -42,13 +42,13 @@ class Ran:
     """None where the kernel does not tell"""
 
 
-class Pace:
+class ChildTimer:
     """The times of one child, request by request."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._child = Ran()
-        self._queued_here = queued_here()
+        self._child = ProcessTimes()
+        self._queued_here = read_own_queued_time()
         self._waited = 0.0
         self._computed_here = 0.0
 
@@ -56,7 +56,7 @@ class Pace:
         """A request is about to be sent."""
         self._began = time.monotonic(), time.thread_time()
 
-    def end(self, in_all: Ran | None) -> Took:
+    def end(self, in_all: ProcessTimes | None) -> RequestTime:
         """The reply is there, or there is none. What this took, and the requests before it.
 
         Short requests are added up, and told when they come to `LOOK_S`. Of a child that has ended
@@ -65,44 +65,44 @@ class Pace:
         wall, here = self._began
         self._waited += time.monotonic() - wall
         self._computed_here += time.thread_time() - here
-        if self._waited < LOOK_S:
-            return NOTHING
-        child, queued = in_all or process(self.pid), queued_here()
-        took = self._took(child, queued)
+        if self._waited < SAMPLE_INTERVAL_S:
+            return NO_TIME
+        child, queued = in_all or read_process_times(self.pid), read_own_queued_time()
+        took = self._compute_request_time(child, queued)
         self._child, self._queued_here = child, queued
         self._waited = self._computed_here = 0.0
         return took
 
-    def _took(self, child: Ran, queued_here: float | None) -> Took:
+    def _compute_request_time(self, child: ProcessTimes, queued_here: float | None) -> RequestTime:
         ran = min(max(0.0, child.cpu - self._child.cpu), self._waited)
-        queued = passed(self._child.queued, child.queued)
-        queued_here = passed(self._queued_here, queued_here)
+        queued = compute_elapsed(self._child.queued, child.queued)
+        queued_here = compute_elapsed(self._queued_here, queued_here)
         if queued is None or queued_here is None:
-            return Took(ran)
+            return RequestTime(ran)
         idle = max(0.0, self._waited - ran - queued - queued_here - self._computed_here)
-        return Took(ran + idle, idle)
+        return RequestTime(ran + idle, idle)
 
 
-def passed(before: float | None, after: float | None) -> float | None:
+def compute_elapsed(before: float | None, after: float | None) -> float | None:
     """The time between two readings of a clock."""
     return None if before is None or after is None else after - before
 
 
-def process(pid: int) -> Ran:
+def read_process_times(pid: int) -> ProcessTimes:
     """The times of a process: how long all its threads ran, and its first one waited to."""
     try:
         cpu = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3), which Python lacks
     except OSError:  # it is gone
-        return Ran(queued=None)
-    return Ran(cpu, queued(Path(f"/proc/{pid}")))
+        return ProcessTimes(queued=None)
+    return ProcessTimes(cpu, read_queued_time(Path(f"/proc/{pid}")))
 
 
-def queued_here() -> float | None:
+def read_own_queued_time() -> float | None:
     """How long the thread that asks has waited for a processor."""
-    return queued(Path("/proc/thread-self"))
+    return read_queued_time(Path("/proc/thread-self"))
 
 
-def queued(task: Path) -> float | None:
+def read_queued_time(task: Path) -> float | None:
     """The same of a process or thread, by its folder in /proc; it may have ended unseen."""
     try:
         return int((task / "schedstat").read_bytes().split()[1]) / 1e9

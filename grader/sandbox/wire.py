@@ -78,18 +78,18 @@ def encode(message: Message) -> list[bytes | memoryview]:
     Raises BadFrame for a tensor whose dtype the wire does not carry.
     """
     given = message.tensors
-    described, parts = given.packed if isinstance(given, Ready) else packed(given)
+    described, parts = given.packed if isinstance(given, PackedTensors) else pack_tensors(given)
     header = _ENCODER.encode(_Header(message.id, message.op, dict(message.meta), described))
     lengths = LENGTHS.pack(len(header), sum(len(part) for part in parts))
     return [lengths + header, *parts]
 
 
-Described = list[tuple[str, str, tuple[int, ...]]]
+TensorHeaders = list[tuple[str, str, tuple[int, ...]]]
 
 
-def packed(tensors: Iterable[tuple[str, Tensor]]) -> tuple[Described, list[memoryview]]:
+def pack_tensors(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorHeaders, list[memoryview]]:
     """What the header says of tensors, and their bytes. Raises BadFrame."""
-    described: Described = []
+    described: TensorHeaders = []
     parts: list[memoryview] = []
     for name, tensor in tensors:
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -102,12 +102,12 @@ def packed(tensors: Iterable[tuple[str, Tensor]]) -> tuple[Described, list[memor
     return described, parts
 
 
-class Ready(tuple[tuple[str, Tensor], ...]):
+class PackedTensors(tuple[tuple[str, Tensor], ...]):
     """Tensors that are sent again and again: packed once. Nobody may write on them."""
 
     @functools.cached_property
-    def packed(self) -> tuple[Described, list[memoryview]]:
-        described, parts = packed(self)
+    def packed(self) -> tuple[TensorHeaders, list[memoryview]]:
+        described, parts = pack_tensors(self)
         body = b"".join(parts)
         return described, [memoryview(body)] if body else []
 
@@ -122,17 +122,19 @@ def decode(header: bytes, body: bytearray, most: int | None = None) -> Message:
         raise BadFrame(f"a frame of {len(read.tensors)} tensors is over the limit")
     tensors, offset = [], 0
     for name, dtype_name, shape in read.tensors:
-        size = _size(dtype_name, shape)
+        size = _compute_size(dtype_name, shape)
         if offset + size > len(body):
             raise BadFrame("a tensor reaches beyond the body")
-        tensors.append((name, _tensor(DTYPES[dtype_name], shape, body[offset : offset + size])))
+        tensors.append(
+            (name, _build_tensor(DTYPES[dtype_name], shape, body[offset : offset + size]))
+        )
         offset += size
     if offset != len(body):
         raise BadFrame(f"{len(body) - offset} bytes belong to no tensor")
     return Message(read.id, read.op, read.meta, tuple(tensors), len(header) + len(body))
 
 
-def _size(dtype_name: str, shape: tuple[int, ...]) -> int:
+def _compute_size(dtype_name: str, shape: tuple[int, ...]) -> int:
     if dtype_name not in DTYPES:
         raise BadFrame(f"unknown dtype {dtype_name[:40]!r}")
     if len(shape) > MAX_DIMENSIONS or any(not 0 <= n <= MAX_BODY for n in shape):
@@ -143,7 +145,7 @@ def _size(dtype_name: str, shape: tuple[int, ...]) -> int:
     return math.prod(shape) * DTYPES[dtype_name].itemsize
 
 
-def _tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -> Tensor:
+def _build_tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -> Tensor:
     if not data:
         return torch.empty(shape, dtype=dtype)
     if dtype is torch.bool and torch.frombuffer(data, dtype=torch.uint8).max() > 1:
@@ -180,14 +182,14 @@ def read(
 
     Raises TimeoutError, EOFError, BadFrame.
     """
-    header, body = LENGTHS.unpack(_exactly(fd, LENGTHS.size, deadline))
+    header, body = LENGTHS.unpack(_read_exactly(fd, LENGTHS.size, deadline))
     if header > max_header or body > max_body:
         raise BadFrame(f"a frame of {header} + {body} bytes is over the limit")
-    said = bytes(_exactly(fd, header, deadline))
-    return decode(said, _exactly(fd, body, deadline), MAX_TENSORS)
+    said = bytes(_read_exactly(fd, header, deadline))
+    return decode(said, _read_exactly(fd, body, deadline), MAX_TENSORS)
 
 
-def _exactly(fd: int, length: int, deadline: float | None) -> bytearray:
+def _read_exactly(fd: int, length: int, deadline: float | None) -> bytearray:
     buffer = bytearray(length)
     view, got = memoryview(buffer), 0
     while got < length:
@@ -215,11 +217,11 @@ def _wait(fd: int, deadline: float | None, *, writing: bool) -> None:
         raise TimeoutError
 
 
-def named(tensors: Mapping[str, Tensor]) -> tuple[tuple[str, Tensor], ...]:
+def label_by_name(tensors: Mapping[str, Tensor]) -> tuple[tuple[str, Tensor], ...]:
     """Tensors of a mapping, as a message carries them."""
     return tuple(tensors.items())
 
 
-def positional(tensors: Iterable[Tensor]) -> tuple[tuple[str, Tensor], ...]:
+def label_by_position(tensors: Iterable[Tensor]) -> tuple[tuple[str, Tensor], ...]:
     """Tensors in order, as a message carries them."""
     return tuple((str(i), tensor) for i, tensor in enumerate(tensors))

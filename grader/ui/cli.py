@@ -10,18 +10,18 @@ from typing import Any, Literal
 import click
 
 from grader import fault, files, terminal
-from grader.course import CohortError
+from grader.course import CourseError
 from grader.ui import course_commands
-from grader.ui.options import SEEDS, feedback_option, seed_option, telling
+from grader.ui.options import SEED_RANGE, feedback_option, parse_feedback, seed_option
 
-OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
+EXIT_ERROR = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
 FORMATS = click.Choice(["text", "json", "html", "github"])
-AUDITED = click.Choice(["text", "json", "html"])
+AUDIT_FORMATS = click.Choice(["text", "json", "html"])
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitOption:
     """An option for a field of `Limits`."""
 
     option: str
@@ -32,26 +32,26 @@ class Limit:
     mebibytes: bool = False
 
 
-LIMITS = (
-    Limit("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
-    Limit("--slow-seconds", "slow_s", 1, "A call that takes longer is slow.", real=True),
-    Limit("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
-    Limit("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
-    Limit("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
-    Limit("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
-    Limit("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
-    Limit("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
-    Limit("--threads", "threads", 16, "Threads at a time."),
-    Limit("--open-files", "open_files", 64, "Open files at a time."),
-    Limit("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
-    Limit("--reply", "reply", 64, "What one call returns, in MiB.", mebibytes=True),
-    Limit("--replies", "replies", 1024, "What all calls return, in MiB.", mebibytes=True),
+LIMIT_OPTIONS = (
+    LimitOption("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
+    LimitOption("--slow-seconds", "slow_s", 1, "A call that takes longer is slow.", real=True),
+    LimitOption("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
+    LimitOption("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
+    LimitOption("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
+    LimitOption("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
+    LimitOption("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
+    LimitOption("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
+    LimitOption("--threads", "threads", 16, "Threads at a time."),
+    LimitOption("--open-files", "open_files", 64, "Open files at a time."),
+    LimitOption("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
+    LimitOption("--reply", "reply", 64, "What one call returns, in MiB.", mebibytes=True),
+    LimitOption("--replies", "replies", 1024, "What all calls return, in MiB.", mebibytes=True),
 )
 
 
 def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that bound what a submission may use; an exercise may have others by default."""
-    for limit in reversed(LIMITS):
+    for limit in reversed(LIMIT_OPTIONS):
         kind = click.FloatRange(min=0, min_open=True) if limit.real else click.IntRange(min=1)
         text = f"{limit.text} [default: {limit.default}]"
         command = click.option(limit.option, limit.field, type=kind, help=text)(command)
@@ -59,9 +59,9 @@ def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--trusted", is_flag=True, help=trust)(command)
 
 
-def _insisted(options: dict[str, Any]) -> dict[str, float]:
+def _pop_limits(options: dict[str, Any]) -> dict[str, float]:
     """Takes the limits that were named out of the options; sizes in bytes."""
-    named = {limit: options.pop(limit.field) for limit in LIMITS}
+    named = {limit: options.pop(limit.field) for limit in LIMIT_OPTIONS}
     return {
         limit.field: value << 20 if limit.mebibytes else value
         for limit, value in named.items()
@@ -69,18 +69,18 @@ def _insisted(options: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _ahead(device: str) -> contextlib.AbstractContextManager[Any]:
+def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
     """A zygote that gets warm while this process imports what it needs, where there is one."""
     from grader.sandbox.grader_side import launch
 
-    return launch.ahead(device) or contextlib.nullcontext()
+    return launch.start_zygote_for(device) or contextlib.nullcontext()
 
 
-def _tell_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    from grader.report.records import own_version
+def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    from grader.report.records import get_version
 
     if wanted:
-        click.echo(f"headcheck, version {own_version()}")
+        click.echo(f"headcheck, version {get_version()}")
         context.exit()
 
 
@@ -90,7 +90,7 @@ def _tell_version(context: click.Context, parameter: click.Parameter, wanted: bo
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_tell_version,
+    callback=_print_version,
     help="Show the version and exit.",
 )
 def cli() -> None:
@@ -135,27 +135,31 @@ def grade(
 
     Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, or --out not written.
     """
-    course = course_commands.taken(options)
-    with contextlib.nullcontext() if course else _ahead(options["device"]) as server:
+    course = course_commands.pop_course_options(options)
+    with contextlib.nullcontext() if course else _prestart_zygote(options["device"]) as server:
         from grader import run
-        from grader.report.feedback import told
-        from grader.seed import for_grading
+        from grader.report.feedback import redact_report
+        from grader.seed import choose_grading_seed
 
-        drawn = for_grading(seed)
-        chosen = run.settings(exercise, points, seed=drawn, limits=_insisted(options), **options)
-        tell = telling(feedback)
+        drawn = choose_grading_seed(seed)
+        chosen = run.make_settings(
+            exercise, points, seed=drawn, limits=_pop_limits(options), **options
+        )
+        tell = parse_feedback(feedback)
         if out is not None:
-            files.ready(out)  # rather than find out after an hour
+            files.ensure_writable(out)  # rather than find out after an hour
         if course is None:
-            report = told(run.grade(paths, chosen, trusted=trusted, ahead=server), tell)
+            report = redact_report(
+                run.grade_paths(paths, chosen, trusted=trusted, ahead=server), tell
+            )
         else:
-            report = course_commands.graded(paths, chosen, tell, course, trusted=trusted)
-    problem = "" if out is None else run.put(report, out)
-    run.show(report, form)
+            report = course_commands.grade_into_store(paths, chosen, tell, course, trusted=trusted)
+    problem = "" if out is None else run.save_report(report, out)
+    run.show_report(report, form)
     if problem:
         kept = "" if course is None else ", and the store keeps it"
         fail(f"{problem}. The report is what is printed{kept}.")
-    sys.exit(run.exit_code(report))
+    sys.exit(run.compute_exit_code(report))
 
 
 @cli.command()
@@ -166,7 +170,7 @@ def grade(
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
 @click.option("--device", default="cpu", show_default=True, help="Where it computes.")
-@click.option("--seed", default=0, show_default=True, type=SEEDS, help="Chooses the cases.")
+@click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @feedback_option
 @limits_options
@@ -184,24 +188,28 @@ def check(
 
     With --watch it is that of the last check; Ctrl-C ends it.
     """
-    with _ahead(options["device"]) as server:
+    with _prestart_zygote(options["device"]) as server:
         from grader import run
-        from grader.report.feedback import told
-        from grader.seed import given
+        from grader.report.feedback import redact_report
+        from grader.seed import make_seed
 
-        named = given(seed)
-        chosen = run.settings(exercise, None, seed=named, limits=_insisted(options), **options)
-        tell = telling(feedback)
+        named = make_seed(seed)
+        chosen = run.make_settings(
+            exercise, None, seed=named, limits=_pop_limits(options), **options
+        )
+        tell = parse_feedback(feedback)
         if watch:
-            sys.exit(run.watched(path, chosen, form, tell, trusted=trusted, ahead=server))
-        report = told(run.grade((path,), chosen, trusted=trusted, ahead=server), tell)
-    run.show(report, form)
-    sys.exit(run.exit_code(report))
+            sys.exit(run.watch_file(path, chosen, form, tell, trusted=trusted, ahead=server))
+        report = redact_report(
+            run.grade_paths((path,), chosen, trusted=trusted, ahead=server), tell
+        )
+    run.show_report(report, form)
+    sys.exit(run.compute_exit_code(report))
 
 
 @cli.command()
 @click.argument("slugs", nargs=-1, metavar="[SLUG]...")
-@click.option("--format", "form", type=AUDITED, default="text", show_default=True)
+@click.option("--format", "form", type=AUDIT_FORMATS, default="text", show_default=True)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
 )
@@ -215,15 +223,15 @@ def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) ->
 
     from exercises import ALL
     from grader.audit import page as shown
-    from grader.audit.matrix import answers, mutated
-    from grader.audit.matrix import audit as audited
+    from grader.audit.matrix import load_answers, load_mutants
+    from grader.audit.matrix import run_audit as audited
     from grader.grading import infer
 
-    exercises = [infer.by_slug(slug) for slug in slugs] or list(ALL)
-    choose = mutated if mutants else answers
+    exercises = [infer.find_exercise(slug) for slug in slugs] or list(ALL)
+    choose = load_mutants if mutants else load_answers
     wanted = [answer for exercise in exercises for answer in choose(exercise)]
     found = audited(exercises, wanted, jobs or os.cpu_count() or 1)
-    render = {"text": shown.text, "json": shown.to_json, "html": shown.html}[form]
+    render = {"text": shown.render_text, "json": shown.to_json, "html": shown.render_html}[form]
     click.echo(render(found), nl=False)
     sys.exit(0 if found.clean else 1)
 
@@ -236,7 +244,7 @@ def doctor() -> None:
     """
     from grader import run
 
-    text, enough = run.examined()
+    text, enough = run.examine_machine()
     click.echo(text, nl=False)
     sys.exit(0 if enough else 1)
 
@@ -257,7 +265,7 @@ def show(slug: str) -> None:
     """Show what an exercise asks, and what its claims are worth."""
     from grader import run
 
-    click.echo(run.shown(slug), nl=False)
+    click.echo(run.describe_exercise(slug), nl=False)
 
 
 @cli.command()
@@ -267,7 +275,7 @@ def hint(slug: str, number: int) -> None:
     """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
     from grader import run
 
-    click.echo(run.hinted(slug, number), nl=False)
+    click.echo(run.format_hint(slug, number), nl=False)
 
 
 @cli.command()
@@ -291,9 +299,9 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
     if folder.is_file():
         raise click.UsageError(f"{folder} is a file; name a folder")
     if series:
-        files = starter.write_all(ALL, folder, form=form)
+        files = starter.write_starters(ALL, folder, form=form)
     else:
-        files = starter.write(infer.by_slug(slugs[0]), folder, form=form)
+        files = starter.write_starter(infer.find_exercise(slugs[0]), folder, form=form)
     for written in files:
         click.echo(f"wrote {written}")
 
@@ -337,17 +345,17 @@ def gradescope(
     from grader.course.autograder import wheel as wheels
     from grader.course.store import manifest
     from grader.grading import infer
-    from grader.report.feedback import EVERYTHING
-    from grader.report.points import worth
-    from grader.seed import for_grading
+    from grader.report.feedback import FULL_FEEDBACK
+    from grader.report.points import distribute_points
+    from grader.seed import choose_grading_seed
 
-    drawn = for_grading(seed)
-    chosen = run.settings(slug, points, seed=drawn, limits=_insisted(options), **options)
-    tell = telling(feedback) or EVERYTHING
-    plan = autograder.Plan(manifest.of(chosen, feedback=tell), trusted)
-    made = wheels.own() if wheel is None else wheels.read(wheel)
-    files.write(out, pack.archive(plan, made, minutes))
-    most = sum(worth(infer.by_slug(slug), chosen.points).values())
+    drawn = choose_grading_seed(seed)
+    chosen = run.make_settings(slug, points, seed=drawn, limits=_pop_limits(options), **options)
+    tell = parse_feedback(feedback) or FULL_FEEDBACK
+    plan = autograder.AutograderPlan(manifest.build_manifest(chosen, feedback=tell), trusted)
+    made = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
+    files.write(out, pack.build_archive(plan, made, minutes))
+    most = sum(distribute_points(infer.find_exercise(slug), chosen.points).values())
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
@@ -357,38 +365,38 @@ for command in course_commands.COMMANDS:
 
 def main() -> None:
     """Run the command; every fault is one line, and never a traceback of ours."""
-    with terminal.guarded():
+    with terminal.guard_streams():
         try:
             cli(standalone_mode=False)
         except click.exceptions.Abort:
             fail("interrupted")
         except click.ClickException as error:
             error.show()
-            sys.exit(OURS)
+            sys.exit(EXIT_ERROR)
         except OSError as error:
-            fail(files.said(error))
+            fail(files.describe_os_error(error))
         except Exception as error:
-            fail(str(error) if _expected(error) else fault.told(error))
+            fail(str(error) if _is_user_error(error) else fault.describe(error))
 
 
-def _expected(error: Exception) -> bool:
+def _is_user_error(error: Exception) -> bool:
     """Whether an exception is a message for the caller."""
-    from grader.grading.infer import NoTarget
-    from grader.reading.submission import NotFound
+    from grader.grading.infer import TargetNotFound
+    from grader.reading.submission import SubmissionNotFound
     from grader.report.feedback import BadFeedback
     from grader.report.points import BadPoints
-    from grader.run import NoDevice
+    from grader.run import DeviceUnavailable
     from grader.sandbox.grader_side.servers import SandboxError
 
     kinds = (
-        NoTarget,
-        NoDevice,
+        TargetNotFound,
+        DeviceUnavailable,
         BadPoints,
         BadFeedback,
         SandboxError,
-        NotFound,
-        CohortError,
-        files.NotWritten,
+        SubmissionNotFound,
+        CourseError,
+        files.WriteError,
     )
     return isinstance(error, kinds)
 
@@ -396,4 +404,4 @@ def _expected(error: Exception) -> bool:
 def fail(message: str) -> None:
     """End with a line on standard error."""
     click.echo(f"headcheck: {message}", err=True)
-    sys.exit(OURS)
+    sys.exit(EXIT_ERROR)

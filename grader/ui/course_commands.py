@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader import files
-from grader.course import CohortError
-from grader.ui.course_options import missing, opened, remark, roster_of, roster_option, store_option
-from grader.ui.options import SEEDS, feedback_option, telling
+from grader.course import CourseError
+from grader.ui.course_options import (
+    explain_missing_package,
+    load_roster,
+    open_store,
+    roster_option,
+    store_option,
+    warn_about,
+)
+from grader.ui.options import SEED_RANGE, feedback_option, parse_feedback
 from grader.ui.similar_command import similar
 
 if TYPE_CHECKING:
@@ -58,7 +65,7 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def taken(options: dict[str, Any]) -> dict[str, Any] | None:
+def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
     """Takes what `course_options` added out of the options; None without a store.
 
     Raises click.UsageError where something is said about a course and there is no store.
@@ -72,7 +79,7 @@ def taken(options: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def graded(
+def grade_into_store(
     paths: tuple[str, ...],
     chosen: "Settings",
     feedback: "Feedback | None",
@@ -87,24 +94,24 @@ def graded(
     name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
-    with opened(told["place"], create=True) as store:
+    with open_store(told["place"], create=True) as store:
         from grader.course import grading
-        from grader.course.intake.gather import Wanted, gathered
-        from grader.report.feedback import told as told_at
+        from grader.course.intake.gather import IntakeOptions, gather_submissions
+        from grader.report.feedback import redact_report as told_at
 
         attempts = told["attempts"] or "latest"
         due = told["due"]
-        wanted = Wanted(
-            roster=roster_of(told["roster"]),
+        wanted = IntakeOptions(
+            roster=load_roster(told["roster"]),
             layout=told["layout"] or "auto",
             assignment=told["assignment"] or "",
             attempts=attempts,
             due=None if due is None else due.replace(tzinfo=UTC),
         )
-        with gathered(paths, wanted) as intake:
-            remark("not on the roster", intake.strangers)
-            remark("nobody's, by their names", intake.unclaimed)
-            remark("in doubt", intake.doubts)
+        with gather_submissions(paths, wanted) as intake:
+            warn_about("not on the roster", intake.not_on_roster)
+            warn_about("nobody's, by their names", intake.unattributed)
+            warn_about("in doubt", intake.conflicts)
             try:
                 report = grading.grade(
                     store,
@@ -117,11 +124,11 @@ def graded(
                     cluster=told["cluster"],
                 )
             except ImportError as error:
-                raise missing(error) from None
-            return told_at(report, store.newest(name).manifest.feedback)
+                raise explain_missing_package(error) from None
+            return told_at(report, store.load_newest_run(name).manifest.feedback)
 
 
-def _who(text: str) -> tuple[str, str]:
+def _parse_student(text: str) -> tuple[str, str]:
     run, slash, student = text.partition("/")
     if not (run and slash and student):
         raise click.UsageError(f"{text}: write RUN/STUDENT; `headcheck runs` lists the runs")
@@ -135,8 +142,8 @@ def _who(text: str) -> tuple[str, str]:
 @store_option(required=True)
 def runs(place: str) -> None:
     """List the runs of a store, the oldest first."""
-    with opened(place) as store:
-        for each in store.runs():
+    with open_store(place) as store:
+        for each in store.list_runs():
             about = each.manifest
             exercise = about.exercise or "any exercise"
             click.echo(f"{each.created[:16]}  {each.name}  {exercise}  headcheck {about.headcheck}")
@@ -147,7 +154,7 @@ def runs(place: str) -> None:
 @store_option(required=True)
 @click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
-@click.option("--seed", type=SEEDS, help="Chooses other cases.")
+@click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
 def regrade(
     run: str, place: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
@@ -157,22 +164,22 @@ def regrade(
     Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
     decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
     """
-    with opened(place) as store:
+    with open_store(place) as store:
         from grader.course import grading
-        from grader.course.change_table import shown
+        from grader.course.change_table import format_changes
         from grader.report import points as points_
-        from grader.seed import given
+        from grader.seed import make_seed
 
-        chosen = store.newest(run).manifest.settings
+        chosen = store.load_newest_run(run).manifest.settings
         if points is not None:
-            chosen = replace(chosen, points=points_.read(points))
+            chosen = replace(chosen, points=points_.load_points(points))
         if seed is not None:
-            chosen = replace(chosen, seed=given(seed))
+            chosen = replace(chosen, seed=make_seed(seed))
         again = grading.regrade(store, run, chosen, trusted=trusted)
         if not diff:
             grading.adopt(store, run, again)
-        click.echo(shown(again.changes, len(again.before), would=diff), nl=False)
-    sys.exit(1 if again.changes else 0)
+        click.echo(format_changes(again.score_changes, len(again.before), would=diff), nl=False)
+    sys.exit(1 if again.score_changes else 0)
 
 
 @click.command()
@@ -188,18 +195,18 @@ def override(
     """Decide what somebody's answer is worth, whatever is judged now or later."""
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
-    run, student = _who(who)
-    with opened(place) as store:
-        from grader.course.result_lookup import exercise_of
+    run, student = _parse_student(who)
+    with open_store(place) as store:
+        from grader.course.result_lookup import find_result
         from grader.course.store.records import Override
 
-        standing = exercise_of(store, run, student, exercise)
+        standing = find_result(store, run, student, exercise)
         if score is not None and score > standing.max_score:
-            raise CohortError(
+            raise CourseError(
                 f"{who}: {score:g} is over the {standing.max_score:g} points there are"
             )
-        decided = Override(run, student, standing.exercise, score, reason, _author())
-        store.override(decided)
+        decided = Override(run, student, standing.exercise, score, reason, _get_author())
+        store.add_override(decided)
         counts = standing.judged if score is None else score
         click.echo(f"{who} {standing.exercise}: {standing.score:g} before, {counts:g} now")
 
@@ -211,14 +218,14 @@ def override(
 @click.option("--exercise", metavar="SLUG", help="About this exercise only.")
 def comment(who: str, text: str, place: str, exercise: str | None) -> None:
     """Write a comment that gradebooks take along as feedback."""
-    run, student = _who(who)
-    with opened(place) as store:
-        from grader.course.result_lookup import exercise_of
+    run, student = _parse_student(who)
+    with open_store(place) as store:
+        from grader.course.result_lookup import find_result
         from grader.course.store.records import Comment
 
-        about = "" if exercise is None else exercise_of(store, run, student, exercise).exercise
-        store.of(run, student)
-        store.comment(Comment(run, student, about, text, _author()))
+        about = "" if exercise is None else find_result(store, run, student, exercise).exercise
+        store.load_student_files(run, student)
+        store.add_comment(Comment(run, student, about, text, _get_author()))
 
 
 @click.command()
@@ -233,11 +240,11 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
     """
     from grader import run as runner
 
-    with opened(place) as store:
+    with open_store(place) as store:
         from grader.course import grading
 
         again = grading.replay(store, run, student, trusted=trusted)
-    runner.show(again.report, "text")
+    runner.show_report(again.report, "text")
     for difference in again.differences:
         click.echo(f"differs: {difference}")
     click.echo("the verdicts are the same" if again.same else "the verdicts are others")
@@ -272,23 +279,23 @@ def export(
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
-    with opened(place) as store:
-        from grader.course.result_lookup import told_results
+    with open_store(place) as store:
+        from grader.course.result_lookup import load_released_results
 
-        standings = told_results(store, run, telling(feedback))
+        standings = load_released_results(store, run, parse_feedback(feedback))
     from grader.course.export import Gradebook, export, sheet
 
-    book = Gradebook(run, tuple(standings), roster_of(roster), column=column)
+    book = Gradebook(run, tuple(standings), load_roster(roster), column=column)
     if into is not None and form in DATABASES:
         book = replace(book, database=into.read_bytes())
     elif into is not None:
-        book = replace(book, sheet=sheet.read(into))
+        book = replace(book, sheet=sheet.read_sheet(into))
     try:
         exported = export(book, form)
     except ImportError as error:
-        raise missing(error) from None
+        raise explain_missing_package(error) from None
     _write(exported.files, out)
-    remark("not in the sheet", exported.left_out)
+    warn_about("not in the sheet", exported.left_out)
     sys.exit(1 if exported.left_out else 0)
 
 
@@ -308,21 +315,21 @@ def dashboard(
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     """
-    files.ready(out)
-    with opened(place) as store:
-        from grader.course.result_lookup import told_results
+    files.ensure_writable(out)
+    with open_store(place) as store:
+        from grader.course.result_lookup import load_released_results
 
-        standings = told_results(store, run, telling(feedback))
-        version = store.newest(run).manifest.headcheck
+        standings = load_released_results(store, run, parse_feedback(feedback))
+        version = store.load_newest_run(run).manifest.headcheck
     from grader.course import dashboard as shown
     from grader.course.export import Gradebook
 
-    book = Gradebook(run, tuple(standings), roster_of(roster))
+    book = Gradebook(run, tuple(standings), load_roster(roster))
     pages = {}
     if anonymous:
-        book = shown.anonymous(book, secrets.token_hex())
+        book = shown.anonymise(book, secrets.token_hex())
     else:
-        pages = shown.pages(book, version)
+        pages = shown.render_pages(book, version)
     similar = not anonymous and (out / "similar.html").is_file()
     pages["index.html"] = shown.render(book, version, tuple(pages), similar=similar)
     for name, text in pages.items():
@@ -341,12 +348,12 @@ def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
         return
     if out is None:
         raise click.UsageError(f"these are {len(exported)} files: give a folder by --out")
-    files.ready(out)
+    files.ensure_writable(out)
     for name, data in exported.items():
         files.write(out / name, data)
 
 
-def _author() -> str:
+def _get_author() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may have no user of that number

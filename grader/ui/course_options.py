@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grader.course import CohortError
+from grader.course import CourseError
 
 if TYPE_CHECKING:
     from grader.course.store.store import Store
 
-NEEDED = {
+EXTRAS = {
     "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
     "nbgrader": "nbgrader", "distributed": "cluster",
 }  # fmt: skip
 """what a plain installation has not, and the extra that brings it"""
-SHOWN = 50
+MAX_LISTED = 50
 """how many changes, or names, are listed"""
 
 
@@ -36,35 +36,35 @@ def roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--roster", type=click.Path(path_type=Path), help=text)(command)
 
 
-def opened(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
+def open_store(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
     """The store. Raises CohortError where the packages are missing."""
     try:
         from grader.course.store import store
     except ImportError as error:
-        raise missing(error) from None
-    return store.opened(place, create=create)
+        raise explain_missing_package(error) from None
+    return store.open_store(place, create=create)
 
 
-def missing(error: ImportError) -> Exception:
+def explain_missing_package(error: ImportError) -> Exception:
     """What to install, if that is what an import failed for."""
     package = (error.name or "").partition(".")[0]
-    if package not in NEEDED:
+    if package not in EXTRAS:
         return error
-    return CohortError(f"needs {package}: pip install 'headcheck[{NEEDED[package]}]'")
+    return CourseError(f"needs {package}: pip install 'headcheck[{EXTRAS[package]}]'")
 
 
-def roster_of(path: Path | None) -> Any:
+def load_roster(path: Path | None) -> Any:
     """The students of a file; nobody without one. Raises BadRoster."""
     from grader.course.intake import roster
 
-    return roster.Roster() if path is None else roster.read(path)
+    return roster.Roster() if path is None else roster.read_roster(path)
 
 
-def remark(what: str, names: tuple[str, ...]) -> None:
+def warn_about(what: str, names: tuple[str, ...]) -> None:
     """Say on standard error whom or what something is about."""
-    from grader.report.render.sanitise import one_line
+    from grader.report.render.sanitise import sanitise_line
 
     if names:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        listed = ", ".join(one_line(name) for name in names[:SHOWN])
+        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+        listed = ", ".join(sanitise_line(name) for name in names[:MAX_LISTED])
         click.echo(f"headcheck: {what}: {listed}{more}", err=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-SEEDS = click.IntRange(0, 2**63 - 1)
+SEED_RANGE = click.IntRange(0, 2**63 - 1)
 
 if TYPE_CHECKING:
     from grader.report.feedback import Feedback
@@ -20,11 +20,11 @@ def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which cases a graded run has."""
     text = "Chooses the cases; 0 are those of `check`.  [default: a secret one]"
-    return click.option("--seed", type=SEEDS, help=text)(command)
+    return click.option("--seed", type=SEED_RANGE, help=text)(command)
 
 
-def telling(text: str | None) -> "Feedback | None":
+def parse_feedback(text: str | None) -> "Feedback | None":
     """What `--feedback` says; None if it was not given. Raises BadFeedback."""
     from grader.report import feedback
 
-    return None if text is None else feedback.read(text)
+    return None if text is None else feedback.load_feedback(text)

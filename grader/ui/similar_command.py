@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from grader import files
-from grader.ui.course_options import opened, store_option
+from grader.ui.course_options import open_store, store_option
 
 
 @click.command()
@@ -29,15 +29,15 @@ def similar(run: str, place: str, known: tuple[Path, ...], out: Path | None, tru
     Exit code: 0 no two are alike, 1 some are.
     """
     if out is not None:
-        files.ready(out)
-    with opened(place) as store:
+        files.ensure_writable(out)
+    with open_store(place) as store:
         from grader.course.similar import rendering
-        from grader.course.similar.documents import compared
+        from grader.course.similar.documents import compare_run
 
-        found = compared(store, run, known, trusted=trusted)
-        version = store.newest(run).manifest.headcheck
+        found = compare_run(store, run, known, trusted=trusted)
+        version = store.load_newest_run(run).manifest.headcheck
     if out is not None:
-        files.write(out / "similar.html", rendering.page(found, version).encode())
+        files.write(out / "similar.html", rendering.render_page(found, version).encode())
         click.echo(f"similar: {out / 'similar.html'}", err=True)
-    click.echo(rendering.text(found), nl=False)
-    sys.exit(1 if found.found.groups or found.found.pairs else 0)
+    click.echo(rendering.format_text(found), nl=False)
+    sys.exit(1 if found.similar.groups or found.similar.pairs else 0)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from properties.case import Case, Content, MaskForm, MaskType, Memory
+from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from properties.contract import Contract
 
 LEVELS: dict[str, tuple[Any, ...]] = {
@@ -23,8 +23,14 @@ LEVELS: dict[str, tuple[Any, ...]] = {
     "head_dim": (3, 4, 1, 2, 5),
     "bias": (False, True),
     "sharpness": (2, 1, 5),
-    "content": (Content.NORMAL,) * 5 + (Content.REPEATED, Content.ZERO, Content.OUTLIER),
-    "memory": (Memory.CONTIGUOUS, Memory.CONTIGUOUS, Memory.TRANSPOSED, Memory.EXPANDED),
+    "content": (InputContent.NORMAL,) * 5
+    + (InputContent.REPEATED, InputContent.ZERO, InputContent.OUTLIER),
+    "memory": (
+        MemoryLayout.CONTIGUOUS,
+        MemoryLayout.CONTIGUOUS,
+        MemoryLayout.TRANSPOSED,
+        MemoryLayout.EXPANDED,
+    ),
     "mask_form": tuple(MaskForm),
     "mask_type": tuple(MaskType),
     "dropout": (0.0, 0.5, 0.1),
@@ -41,40 +47,44 @@ RELATIONS = (
     ("tokens", "d_out"),
 )
 """Sizes that are equal now and then: some faults show only then, others only hide then."""
-RELATION_WORTH = 10
+RELATION_WEIGHT = 10
 CANDIDATES = 24
 DEFAULT_COUNT = 24
-LONGEST = 32
+MAX_TOKENS = 32
 """So many tokens a case of a bank has at most."""
-PUBLIC = 0
+PUBLIC_SEED = 0
 """The seed of the cases that everybody knows."""
 
 
-def bank(contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0) -> tuple[Case, ...]:
+def generate_case_set(
+    contract: Contract, count: int = DEFAULT_COUNT, seed: int = 0
+) -> tuple[Case, ...]:
     """`count` different cases for this contract (fewer where it allows fewer), small ones first."""
     chooser = random.Random(seed)
     covered: set[tuple[object, ...]] = set()
     chosen: dict[Case, None] = {}
     for _ in range(count * 4):
         drawn = [_draw(contract, chooser) for _ in range(CANDIDATES)]
-        best = max(drawn, key=lambda case: _gain(case, covered))
-        covered |= _pairs(best) | _ties(best)
+        best = max(drawn, key=lambda case: _count_gain(case, covered))
+        covered |= _collect_pairs(best) | _find_ties(best)
         chosen.setdefault(replace(best, seed=chooser.randrange(1, 1000)))
         if len(chosen) == count:
             break
     return tuple(sorted(chosen, key=lambda case: (case.size, str(case))))
 
 
-def spread(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
+def select_diverse(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
     """`count` of these cases in their order: the last and largest, and what adds most to it."""
     if len(cases) <= count:
         return tuple(cases)
     chosen = {cases[-1]}
-    covered = set().union(*(_pairs(case) | _ties(case) for case in chosen))
+    covered = set().union(*(_collect_pairs(case) | _find_ties(case) for case in chosen))
     while len(chosen) < count:
-        best = max((c for c in cases if c not in chosen), key=lambda case: _gain(case, covered))
+        best = max(
+            (c for c in cases if c not in chosen), key=lambda case: _count_gain(case, covered)
+        )
         chosen.add(best)
-        covered |= _pairs(best) | _ties(best)
+        covered |= _collect_pairs(best) | _find_ties(best)
     return tuple(case for case in cases if case in chosen)
 
 
@@ -85,19 +95,19 @@ def _draw(contract: Contract, chooser: random.Random) -> Case:
     first, second = chooser.choice(RELATIONS)
     tied = contract.fit(replace(case, **{first: getattr(case, second)}))
     # Where the width is that of GPT-2, as many tokens as that are too many.
-    return tied if chooser.random() < 1 / 4 and tied.tokens <= LONGEST else case
+    return tied if chooser.random() < 1 / 4 and tied.tokens <= MAX_TOKENS else case
 
 
-def _gain(case: Case, covered: set[tuple[object, ...]]) -> int:
+def _count_gain(case: Case, covered: set[tuple[object, ...]]) -> int:
     """How much a case adds to a bank that covers this already."""
-    return len(_pairs(case) - covered) + RELATION_WORTH * len(_ties(case) - covered)
+    return len(_collect_pairs(case) - covered) + RELATION_WEIGHT * len(_find_ties(case) - covered)
 
 
-def _ties(case: Case) -> set[tuple[object, ...]]:
+def _find_ties(case: Case) -> set[tuple[object, ...]]:
     return {pair for pair in RELATIONS if getattr(case, pair[0]) == getattr(case, pair[1]) > 1}
 
 
-def _pairs(case: Case) -> set[tuple[object, ...]]:
+def _collect_pairs(case: Case) -> set[tuple[object, ...]]:
     values = {name: getattr(case, name) for name in LEVELS}
     values["tokens"] = (case.tokens == 1, case.tokens == case.context_length)
     return set(itertools.combinations(values.items(), 2))

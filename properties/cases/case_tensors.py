@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from properties.case import Case, Content, MaskForm, MaskType, Memory
-from properties.contract import Contract, Trait
+from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from properties.contract import Capability, Contract
 from reference import Parameters
 
 STREAMS = ("x", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o", "mask", "cotangent", "x2")
@@ -29,44 +29,44 @@ MASK_DTYPES = {
 }
 
 
-def generator(case: Case, stream: str) -> torch.Generator:
+def make_generator(case: Case, stream: str) -> torch.Generator:
     """The random numbers of one tensor of one case."""
     return torch.Generator().manual_seed(case.seed * 1000 + STREAMS.index(stream))
 
 
-def normal(case: Case, stream: str, *shape: int) -> Tensor:
+def draw_normal(case: Case, stream: str, *shape: int) -> Tensor:
     """Standard normal numbers in float64."""
-    return torch.randn(*shape, generator=generator(case, stream), dtype=torch.float64)
+    return torch.randn(*shape, generator=make_generator(case, stream), dtype=torch.float64)
 
 
-def rounded(tensor: Tensor, case: Case) -> Tensor:
+def round_to_dtype(tensor: Tensor, case: Case) -> Tensor:
     """The float64 numbers that survive in the dtype of the case."""
     return tensor.to(DTYPES[case.dtype]).to(torch.float64)
 
 
-def tokens_of(
+def make_tokens(
     case: Case, contract: Contract, stream: str = "x"
 ) -> Float[Tensor, "batch tokens d_in"]:
     """The input: standard normal tokens, with what the case says is special about them."""
-    x = normal(case, stream, case.batch, case.tokens, case.d_in)
-    if not contract.has(Trait.PROJECTED):
+    x = draw_normal(case, stream, case.batch, case.tokens, case.d_in)
+    if not contract.has(Capability.PROJECTED):
         # Scores are then x xᵀ itself, of standard deviation √d_in.
         x = x * math.sqrt(case.sharpness / math.sqrt(case.d_in))
-    if case.content is Content.REPEATED:
+    if case.content is InputContent.REPEATED:
         x[:, case.tokens // 2 :] = x[:, : case.tokens - case.tokens // 2].clone()
-    elif case.content is Content.ZERO:
+    elif case.content is InputContent.ZERO:
         x[:, case.tokens // 2] = 0
-    elif case.content is Content.OUTLIER:
+    elif case.content is InputContent.OUTLIER:
         x[:, case.tokens // 2] *= 30
-    if case.memory is Memory.EXPANDED:
+    if case.memory is MemoryLayout.EXPANDED:
         # An expanded batch shares its memory, so its sequences are equal.
         x = x[:1].repeat(case.batch, 1, 1)
-    return rounded(x, case)
+    return round_to_dtype(x, case)
 
 
-def parameters_of(case: Case, contract: Contract) -> Parameters:
+def make_parameters(case: Case, contract: Contract) -> Parameters:
     """Random parameters under which the scaled scores have standard deviation `sharpness`."""
-    if not contract.has(Trait.PROJECTED):
+    if not contract.has(Capability.PROJECTED):
         identity = torch.eye(case.d_out, case.d_in, dtype=torch.float64)
         return Parameters(W_q=identity, W_k=identity, W_v=identity)
     # A contract's own scale is made up for: the scores come out as they would by the usual one.
@@ -74,12 +74,14 @@ def parameters_of(case: Case, contract: Contract) -> Parameters:
     spread = math.sqrt(case.sharpness / larger)
 
     def weight(name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
-        return rounded(normal(case, name, rows, columns) * (factor / math.sqrt(columns)), case)
+        return round_to_dtype(
+            draw_normal(case, name, rows, columns) * (factor / math.sqrt(columns)), case
+        )
 
     def bias(name: str, present: bool) -> Tensor | None:
-        return rounded(normal(case, name, case.d_out) / 2, case) if present else None
+        return round_to_dtype(draw_normal(case, name, case.d_out) / 2, case) if present else None
 
-    biases = contract.biases(case)
+    biases = contract.has_biases(case)
     return Parameters(
         W_q=weight("W_q", case.d_out, case.d_in, spread),
         W_k=weight("W_k", case.d_out, case.d_in, spread),
@@ -88,13 +90,13 @@ def parameters_of(case: Case, contract: Contract) -> Parameters:
         b_k=bias("b_k", biases),
         b_v=bias("b_v", biases),
         W_o=weight("W_o", case.d_out, case.d_out)
-        if contract.has(Trait.OUTPUT_PROJECTION)
+        if contract.has(Capability.OUTPUT_PROJECTION)
         else None,
-        b_o=bias("b_o", contract.has(Trait.OUTPUT_BIAS)),
+        b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
     )
 
 
-def mask_of(case: Case) -> Shaped[Tensor, "*shape"] | None:
+def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
     """The mask as it is handed to `forward`: zero blocks. No row is blocked whole."""
     if case.mask_form is MaskForm.NONE:
         return None
@@ -107,7 +109,7 @@ def mask_of(case: Case) -> Shaped[Tensor, "*shape"] | None:
         MaskForm.BATCH_ONE_ONE_KEY: (b, 1, 1, t),
         MaskForm.ONE_HEAD_QUERY_KEY: (1, h, t, t),
     }[case.mask_form]
-    draw = torch.rand(shape, generator=generator(case, "mask"), dtype=torch.float32)
+    draw = torch.rand(shape, generator=make_generator(case, "mask"), dtype=torch.float32)
     keep = draw < 0.6
     # One key of every row stays visible: what a fully masked row gives is not defined.
     keep.scatter_(-1, draw.argmax(-1, keepdim=True), True)

@@ -7,15 +7,15 @@ from typing import Any
 from properties.case import Case
 from properties.contract import Contract
 
-Prepare = Callable[[Case], Case | None]
+CaseTransform = Callable[[Case], Case | None]
 
 
-def as_drawn(case: Case) -> Case | None:
+def identity(case: Case) -> Case | None:
     """Every case will do."""
     return case
 
 
-def at_least(**sizes: int) -> Prepare:
+def at_least(**sizes: int) -> CaseTransform:
     """Cases raised to these sizes, where the contract lets them be."""
 
     def prepare(case: Case) -> Case | None:
@@ -27,12 +27,12 @@ def at_least(**sizes: int) -> Prepare:
     return prepare
 
 
-def with_values(**values: Any) -> Prepare:
+def with_values(**values: Any) -> CaseTransform:
     """Cases with these fields set."""
     return lambda case: replace(case, **values)
 
 
-def both(first: Prepare, second: Prepare) -> Prepare:
+def compose(first: CaseTransform, second: CaseTransform) -> CaseTransform:
     """One preparation after another."""
 
     def prepare(case: Case) -> Case | None:
@@ -42,7 +42,9 @@ def both(first: Prepare, second: Prepare) -> Prepare:
     return prepare
 
 
-def prepared(contract: Contract, prepare: Prepare, drawn: Iterable[Case]) -> tuple[Case, ...]:
+def transform_cases(
+    contract: Contract, prepare: CaseTransform, drawn: Iterable[Case]
+) -> tuple[Case, ...]:
     """The cases as a property wants them and the contract allows them, each once."""
     wanted: dict[Case, None] = {}
     for case in drawn:

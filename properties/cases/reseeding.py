@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from properties.case import Case
-from properties.cases.case_set import PUBLIC
-from properties.cases.case_tensors import mask_of, parameters_of, tokens_of
-from properties.contract import Contract, Trait
-from properties.oracle import scale_of
+from properties.cases.case_set import PUBLIC_SEED
+from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.contract import Capability, Contract
+from properties.oracle import get_scale
 
-RANGES = (-709.0, -88.0, 88.0, 709.0)
+EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)
 """Beyond these an exponential is nothing, or infinite: in float64 and in float32."""
-TRIES = 200
+MAX_TRIES = 200
 
 
-def renumbered(
+def reseed_cases(
     contract: Contract, cases: Sequence[Case], seed: int, owner: str
 ) -> tuple[Case, ...]:
     """These cases with numbers drawn from a run's seed; with their own under the public seed.
@@ -33,43 +33,43 @@ def renumbered(
     A student is shown the seed of a case, so it is a hash of the run's: neither the run's seed nor
     that of another case, of this owner or of another one, can be computed from it.
     """
-    if seed == PUBLIC:
+    if seed == PUBLIC_SEED:
         return tuple(cases)
     return tuple(
-        _like(contract, case, _drawn(case, f"{seed} {owner} {place}"))
+        _find_alike(contract, case, _iter_reseeded(case, f"{seed} {owner} {place}"))
         for place, case in enumerate(cases)
     )
 
 
-def _drawn(case: Case, about: str) -> Iterator[Case]:
-    for attempt in range(TRIES):
+def _iter_reseeded(case: Case, about: str) -> Iterator[Case]:
+    for attempt in range(MAX_TRIES):
         # torch's generator on the CPU takes no more than 32 bits.
         digest = hashlib.blake2b(f"{about} {attempt}".encode(), digest_size=4).digest()
         yield replace(case, seed=int.from_bytes(digest) or 1)
 
 
-def _like(contract: Contract, case: Case, drawn: Iterator[Case]) -> Case:
+def _find_alike(contract: Contract, case: Case, drawn: Iterator[Case]) -> Case:
     """The first that is like a case; the last if none is."""
-    wanted = _kind(contract, case)
+    wanted = _classify_numbers(contract, case)
     found = case
     for found in drawn:
-        if _kind(contract, found) == wanted:
+        if _classify_numbers(contract, found) == wanted:
             break
     return found
 
 
-def _kind(contract: Contract, case: Case) -> tuple[object, ...]:
+def _classify_numbers(contract: Contract, case: Case) -> tuple[object, ...]:
     """What the numbers of a case decide, and a verdict may depend on."""
-    mask = mask_of(case)
-    plights = () if mask is None else _plights(mask, case.tokens)
-    if not contract.has(Trait.ATTENTION):
+    mask = make_mask(case)
+    plights = () if mask is None else _classify_mask(mask, case.tokens)
+    if not contract.has(Capability.ATTENTION):
         return plights
-    scores = _scores(contract, case)
+    scores = _compute_scores(contract, case)
     low, high = float(scores.min()), float(scores.max())
-    return *plights, *(low < edge for edge in RANGES), *(high < edge for edge in RANGES)
+    return *plights, *(low < edge for edge in EXP_LIMITS), *(high < edge for edge in EXP_LIMITS)
 
 
-def _plights(mask: Tensor, tokens: int) -> tuple[bool, ...]:
+def _classify_mask(mask: Tensor, tokens: int) -> tuple[bool, ...]:
     """Whether some token sees not all, not itself, itself alone, or later ones alone."""
     sees = (mask != 0).expand(*mask.shape[:-2], tokens, tokens)
     itself = sees.diagonal(dim1=-2, dim2=-1)
@@ -78,17 +78,17 @@ def _plights(mask: Tensor, tokens: int) -> tuple[bool, ...]:
     return tuple(bool(each.any()) for each in some)
 
 
-def _scores(contract: Contract, case: Case) -> Tensor:
+def _compute_scores(contract: Contract, case: Case) -> Tensor:
     """The scaled scores of all pairs of tokens, hidden ones among them."""
-    parameters = parameters_of(case, contract)
+    parameters = make_parameters(case, contract)
 
     def heads(weight: Tensor, bias: Tensor | None) -> Tensor:
         projected: Tensor = torch.nn.functional.linear(tokens, weight, bias)
         split: Tensor = projected.unflatten(-1, (case.heads, case.head_dim))
         return split.transpose(-2, -3)
 
-    tokens = tokens_of(case, contract)
+    tokens = make_tokens(case, contract)
     query = heads(parameters.W_q, parameters.b_q)
     key = heads(parameters.W_k, parameters.b_k)
-    scores: Tensor = query @ key.mT * scale_of(contract, case)
+    scores: Tensor = query @ key.mT * get_scale(contract, case)
     return scores

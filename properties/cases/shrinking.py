@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis.errors import HypothesisException, NoSuchExample
 
 from properties.case import Case
-from properties.cases.strategies import smaller
+from properties.cases.strategies import smaller_cases
 
-CALLS = 60
+MAX_EXAMPLES = 60
 
 
 def shrink(start: Case, fails: Callable[[Case], bool]) -> None:
@@ -18,11 +18,11 @@ def shrink(start: Case, fails: Callable[[Case], bool]) -> None:
     If none fails, or what does is not repeatable, the case at hand will do.
     """
     with contextlib.suppress(NoSuchExample, HypothesisException):
-        find(smaller(start), fails, settings=SETTINGS)
+        find(smaller_cases(start), fails, settings=SETTINGS)
 
 
 SETTINGS = settings(
-    max_examples=CALLS,
+    max_examples=MAX_EXAMPLES,
     derandomize=True,
     database=None,
     deadline=None,

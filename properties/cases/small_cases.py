@@ -8,38 +8,38 @@ from typing import Any
 
 from properties.case import Case
 
-SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
+SIZE_FIELDS = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
 """what the ladder names"""
 
 
-def few_smaller(case: Case, most: int) -> tuple[Case, ...]:
+def enumerate_smaller(case: Case, most: int) -> tuple[Case, ...]:
     """All cases that are nowhere larger, smallest first; none if there are more than `most`."""
-    there = below(case)
+    there = list_smaller_values(case)
     if prod(map(len, there.values())) > most:
         return ()
     drawn = [Case(**dict(zip(there, values, strict=True))) for values in product(*there.values())]
     return tuple(sorted(drawn, key=lambda case: (case.size, str(case))))
 
 
-def below(case: Case) -> dict[str, Sequence[Any]]:
+def list_smaller_values(case: Case) -> dict[str, Sequence[Any]]:
     """The values of each field that are no larger, simplest first."""
     # Other numbers make no example simpler, and the same case need not be judged twice.
     fixed = ("dtype", "device", "seed")
     return {
         f.name: [getattr(case, f.name)]
         if f.name in fixed
-        else _up_to(getattr(case, f.name), f.default)
+        else _list_values_up_to(getattr(case, f.name), f.default)
         for f in fields(case)
     }
 
 
-def _up_to(value: Any, default: Any) -> Sequence[Any]:
+def _list_values_up_to(value: Any, default: Any) -> Sequence[Any]:
     if isinstance(value, bool) or not isinstance(value, int):
         return [default, value] if value != default else [value]
     return range(min(value, 1) if default else 0, value + 1)
 
 
-LADDER: tuple[dict[str, Any], ...] = (
+STARTING_SIZES: tuple[dict[str, Any], ...] = (
     {"tokens": 1, "context_length": 1},
     {},
     {"heads": 2},
@@ -54,10 +54,10 @@ LADDER: tuple[dict[str, Any], ...] = (
 """Sizes on which most mistakes show; what is not named is as small as can be."""
 
 
-def rungs(case: Case) -> tuple[Case, ...]:
+def list_starting_cases(case: Case) -> tuple[Case, ...]:
     """Where to look for a smaller example than this case first: without its options, and with."""
     plain = Case(dtype=case.dtype, device=case.device, seed=case.seed)
-    smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZES}
+    smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZE_FIELDS}
     bare = replace(case, **smallest)
-    there = [replace(start, **sizes) for start in (plain, bare) for sizes in LADDER]
+    there = [replace(start, **sizes) for start in (plain, bare) for sizes in STARTING_SIZES]
     return tuple(dict.fromkeys(rung for rung in there if rung.size < case.size))

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 from hypothesis.strategies import SearchStrategy
 
-from properties.case import Case, MaskForm, MaskType, Memory
+from properties.case import Case, MaskForm, MaskType, MemoryLayout
 from properties.cases.case_set import LEVELS
 from properties.cases.case_tensors import DTYPES
-from properties.cases.small_cases import below
+from properties.cases.small_cases import list_smaller_values
 from properties.contract import Contract
 
 
@@ -42,7 +42,7 @@ def cases(
         dropout=st.sampled_from((0.0, 0.1, 0.5)),
         sharpness=st.integers(1, 8),
         content=st.sampled_from(LEVELS["content"]),
-        memory=st.sampled_from(Memory),
+        memory=st.sampled_from(MemoryLayout),
         mask_form=st.sampled_from(MaskForm),
         mask_type=st.sampled_from(MaskType),
         dtype=st.sampled_from(dtypes),
@@ -52,8 +52,9 @@ def cases(
     return drawn.map(contract.fit)
 
 
-def smaller(case: Case) -> SearchStrategy[Case]:
+def smaller_cases(case: Case) -> SearchStrategy[Case]:
     """Cases that are nowhere larger than this one, and so are candidates for a simpler example."""
     return st.builds(
-        Case, **{name: st.sampled_from(values) for name, values in below(case).items()}
+        Case,
+        **{name: st.sampled_from(values) for name, values in list_smaller_values(case).items()},
     )

@@ -6,26 +6,26 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, MaskForm
-from properties.cases.case_transforms import at_least, both
-from properties.contract import Trait
+from properties.cases.case_transforms import at_least, compose
+from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import (
-    heads_in_order,
-    turned_in_each_head,
-    with_parameters,
-    zeroed,
+    permute_heads,
+    replace_parameters,
+    rotate_within_heads,
+    zero_parameters,
 )
-from properties.harness.harness import Trial
-from properties.property import Claims, Group
-from properties.tolerance import Allowed
+from properties.harness.harness import CaseContext
+from properties.property import PropertyFamily, PropertyGroup
+from properties.tolerance import Tolerance
 
-claims = Claims(Group.HEADS, FORM)
-T = Trait
-SEVERAL = at_least(heads=2, tokens=2)
+family_property = PropertyFamily(PropertyGroup.HEADS, FORM)
+C = Capability
+SEVERAL_HEADS = at_least(heads=2, tokens=2)
 HINT = "split with view(b, t, heads, head_dim).transpose(1, 2), merge with transpose(1, 2) first"
 
 
-def under_one_mask(case: Case) -> Case:
+def share_mask_across_heads(case: Case) -> Case:
     """Cases in which no head has a mask of its own, by which it could be told from another."""
     shared = {
         MaskForm.BATCH_HEAD_QUERY_KEY: MaskForm.BATCH_ONE_QUERY_KEY,
@@ -34,32 +34,39 @@ def under_one_mask(case: Case) -> Case:
     return replace(case, mask_form=shared.get(case.mask_form, case.mask_form))
 
 
-@claims(T.HEADS, T.PROJECTED, T.MODULE, on=both(SEVERAL, under_one_mask), limit=3, hint=HINT)
-def permuting_the_heads_permutes_their_outputs(trial: Trial) -> None:
+@family_property(
+    C.HEADS,
+    C.PROJECTED,
+    C.MODULE,
+    on=compose(SEVERAL_HEADS, share_mask_across_heads),
+    limit=3,
+    hint=HINT,
+)
+def permuting_the_heads_permutes_their_outputs(trial: CaseContext) -> None:
     """Heads with each other's weights exchange their places in the output, nothing more."""
     order = torch.arange(trial.case.heads).roll(1)
     moved = {
-        name: heads_in_order(tensor, order)
+        name: permute_heads(tensor, order)
         for name, tensor in trial.parameters.items()
         if name not in ("W_o", "b_o")
     }
-    wanted, exact, float32 = trial.output, trial.allowed.exact, trial.allowed.float32
+    wanted, exact, float32 = trial.output, trial.tolerance.exact, trial.tolerance.float32
     if trial.parameters.W_o is not None:
         # Each head's columns go with it, so that the sum over the heads stays as it was.
-        moved["W_o"] = heads_in_order(trial.parameters.W_o.mT, order).mT
+        moved["W_o"] = permute_heads(trial.parameters.W_o.mT, order).mT
     else:
-        wanted, exact, float32 = (_permuted(t, order) for t in (wanted, exact, float32))
-    output = trial.run(parameters=with_parameters(trial, **moved))[0]
-    trial.must_stay(output, wanted, Allowed(exact, float32))
+        wanted, exact, float32 = (_permute_output_heads(t, order) for t in (wanted, exact, float32))
+    output = trial.run(parameters=replace_parameters(trial, **moved))[0]
+    trial.assert_unchanged(output, wanted, Tolerance(exact, float32))
 
 
-def _permuted(output: Tensor, order: Tensor) -> Tensor:
+def _permute_output_heads(output: Tensor, order: Tensor) -> Tensor:
     """The heads' parts of an output in another order."""
-    return heads_in_order(output.movedim(-1, 0), order).movedim(0, -1)
+    return permute_heads(output.movedim(-1, 0), order).movedim(0, -1)
 
 
-@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=3, hint=HINT)
-def the_output_is_the_sum_of_what_the_heads_give(trial: Trial) -> None:
+@family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
+def the_output_is_the_sum_of_what_the_heads_give(trial: CaseContext) -> None:
     """The output is the sum of what each head alone would give."""
     heads, d = trial.case.heads, trial.case.head_dim
     assert trial.parameters.W_o is not None
@@ -67,47 +74,50 @@ def the_output_is_the_sum_of_what_the_heads_give(trial: Trial) -> None:
     for head in range(heads):
         columns = torch.zeros_like(trial.parameters.W_o)
         columns[:, head * d : (head + 1) * d] = trial.parameters.W_o[:, head * d : (head + 1) * d]
-        alone = with_parameters(trial, W_o=columns, **zeroed(trial, "b_o"))
+        alone = replace_parameters(trial, W_o=columns, **zero_parameters(trial, "b_o"))
         total = total + trial.run(parameters=alone)[0]
     bias = 0 if trial.parameters.b_o is None else trial.parameters.b_o
-    allowed = trial.allowed
+    allowed = trial.tolerance
     for _ in range(heads):
-        allowed = allowed + trial.allowed
-    trial.must_stay(total + bias, trial.output, allowed)
+        allowed = allowed + trial.tolerance
+    trial.assert_unchanged(total + bias, trial.output, allowed)
 
 
-@claims(T.HEADS, T.PROJECTED, T.MODULE, on=SEVERAL, limit=3, hint=HINT)
-def each_head_fills_only_its_own_part(trial: Trial) -> None:
+@family_property(C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
+def each_head_fills_only_its_own_part(trial: CaseContext) -> None:
     """Changing one head's weights changes that head's part of the merged output and no other."""
     heads, d = trial.case.heads, trial.case.head_dim
-    identity = {"W_o": torch.eye(trial.case.d_out, dtype=torch.float64), **zeroed(trial, "b_o")}
-    base = with_parameters(trial, **identity)
-    expected = trial.expect(parameters=base)
+    identity = {
+        "W_o": torch.eye(trial.case.d_out, dtype=torch.float64),
+        **zero_parameters(trial, "b_o"),
+    }
+    base = replace_parameters(trial, **identity)
+    expected = trial.compute_expected(parameters=base)
     before = trial.run(parameters=base)[0]
     for head in {0, heads - 1}:
         rows = slice(head * d, (head + 1) * d)
         changed = {n: getattr(base, n).clone() for n in ("W_q", "W_k", "W_v")}
         for tensor in changed.values():
             tensor[rows] *= -2
-        after = trial.run(parameters=with_parameters(trial, **identity, **changed))[0]
+        after = trial.run(parameters=replace_parameters(trial, **identity, **changed))[0]
         others = [c for c in range(trial.case.d_out) if not rows.start <= c < rows.stop]
-        slack = expected.allowed[0][..., others]
+        slack = expected.tolerances[0][..., others]
         what = f"output outside head {head}"
-        trial.must_stay(after[..., others], before[..., others], slack, what)
+        trial.assert_unchanged(after[..., others], before[..., others], slack, what)
 
 
-@claims(T.HEADS, T.OUTPUT_PROJECTION, T.MODULE, on=SEVERAL, limit=3, hint=HINT)
-def a_head_s_values_may_be_written_in_another_basis(trial: Trial) -> None:
+@family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
+def a_head_s_values_may_be_written_in_another_basis(trial: CaseContext) -> None:
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
     heads, p = trial.case.heads, trial.parameters
     assert p.W_o is not None
     moved = {
-        "W_v": turned_in_each_head(p.W_v, heads),
-        "W_o": turned_in_each_head(p.W_o.mT, heads).mT,
+        "W_v": rotate_within_heads(p.W_v, heads),
+        "W_o": rotate_within_heads(p.W_o.mT, heads).mT,
     }
     if p.b_v is not None:
-        moved["b_v"] = turned_in_each_head(p.b_v, heads)
-    trial.must_be_as_before(trial.run(parameters=with_parameters(trial, **moved)))
+        moved["b_v"] = rotate_within_heads(p.b_v, heads)
+    trial.assert_answer_unchanged(trial.run(parameters=replace_parameters(trial, **moved)))
 
 
 ALL = (

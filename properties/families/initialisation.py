@@ -4,83 +4,112 @@ import torch
 from torch import Tensor
 
 from properties.cases.case_transforms import at_least
-from properties.contract import Trait
+from properties.contract import Capability
 from properties.families.contract import FORM
-from properties.harness.harness import Trial
+from properties.harness.harness import CaseContext
 from properties.harness.module_adapter import construct
-from properties.property import Claims, Group
-from properties.violation import Kind, Violation
+from properties.property import PropertyFamily, PropertyGroup
+from properties.violation import Violation, ViolationKind
 
-claims = Claims(Group.INITIALISATION, FORM)
-T = Trait
+family_property = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
+C = Capability
 WIDE = at_least(d_in=6, heads=2, head_dim=4)
 
 
-def first(trial: Trial) -> dict[str, Tensor]:
+def read_first_initial_weights(trial: CaseContext) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(1)."""
-    return initial(trial, 1)
+    return read_initial_weights(trial, 1)
 
 
-def initial(trial: Trial, seed: int) -> dict[str, Tensor]:
+def read_initial_weights(trial: CaseContext, seed: int) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(seed), by canonical name."""
-    module = construct(trial.bench.subject, trial.contract, trial.case, seed).holder
-    stored = module.read(list(trial.contract.paths(trial.case)))
-    return trial.contract.canonical(stored, trial.case)
+    module = construct(trial.harness.subject, trial.contract, trial.case, seed).holder
+    stored = module.read(list(trial.contract.get_parameter_shapes(trial.case)))
+    return trial.contract.to_canonical(stored, trial.case)
 
 
-def _at(trial: Trial, name: str) -> str:
-    return f"the initial {trial.contract.called(name)}"
+def _describe_initial_weight(trial: CaseContext, name: str) -> str:
+    return f"the initial {trial.contract.describe_parameter(name)}"
 
 
-@claims(T.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
-def the_projections_start_different(trial: Trial) -> None:
+@family_property(C.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
+def the_projections_start_different(trial: CaseContext) -> None:
     """Queries, keys and values start from different weights, none of them constant."""
-    weights = {n: t for n, t in trial.once(first).items() if n.startswith("W_")}
+    weights = {
+        n: t
+        for n, t in trial.compute_once(read_first_initial_weights).items()
+        if n.startswith("W_")
+    }
     for name, tensor in weights.items():
         if bool((tensor == tensor.flatten()[0]).all()):
             value = float(tensor.flatten()[0])
-            raise Violation(Kind.VALUE, "random numbers", f"all are {value:g}", _at(trial, name))
+            raise Violation(
+                ViolationKind.VALUE,
+                "random numbers",
+                f"all are {value:g}",
+                _describe_initial_weight(trial, name),
+            )
     for one, other in (("W_q", "W_k"), ("W_q", "W_v"), ("W_k", "W_v")):
         if weights[one].shape == weights[other].shape and torch.equal(weights[one], weights[other]):
-            raise Violation(Kind.VALUE, "different weights", "the same", f"{one} and {other}")
+            raise Violation(
+                ViolationKind.VALUE, "different weights", "the same", f"{one} and {other}"
+            )
 
 
-@claims(T.INITIALISED, T.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head")
-def the_heads_start_different(trial: Trial) -> None:
+@family_property(
+    C.INITIALISED, C.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head"
+)
+def the_heads_start_different(trial: CaseContext) -> None:
     """Every head starts from weights of its own."""
-    for name, tensor in trial.once(first).items():
+    for name, tensor in trial.compute_once(read_first_initial_weights).items():
         if name in ("W_q", "W_k", "W_v"):
             heads = tensor.unflatten(0, (trial.case.heads, -1))
             if torch.equal(heads[0], heads[1]):
-                raise Violation(Kind.VALUE, "different weights", "the same", f"{name}, heads 0, 1")
+                raise Violation(
+                    ViolationKind.VALUE, "different weights", "the same", f"{name}, heads 0, 1"
+                )
 
 
-@claims(T.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module")
-def every_module_starts_anew(trial: Trial) -> None:
+@family_property(
+    C.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module"
+)
+def every_module_starts_anew(trial: CaseContext) -> None:
     """Two modules start different; after the same torch.manual_seed they start the same."""
-    one, other = trial.once(first), initial(trial, 2)
+    one, other = trial.compute_once(read_first_initial_weights), read_initial_weights(trial, 2)
     if torch.equal(one["W_q"], other["W_q"]):
-        raise Violation(Kind.VALUE, "other weights after another seed", "the same", "W_q")
-    if not torch.equal(one["W_q"], initial(trial, 1)["W_q"]):
-        raise Violation(Kind.VALUE, "the same weights after the same seed", "others", "W_q")
+        raise Violation(ViolationKind.VALUE, "other weights after another seed", "the same", "W_q")
+    if not torch.equal(one["W_q"], read_initial_weights(trial, 1)["W_q"]):
+        raise Violation(
+            ViolationKind.VALUE, "the same weights after the same seed", "others", "W_q"
+        )
 
 
-@claims(
-    T.UNIFORM,
+@family_property(
+    C.UNIFORM,
     on=at_least(d_in=40, head_dim=40),
     limit=1,
     hint="nn.Parameter(torch.rand(d_in, d_out))",
 )
-def the_weights_start_between_zero_and_one(trial: Trial) -> None:
+def the_weights_start_between_zero_and_one(trial: CaseContext) -> None:
     """The weights start from torch.rand: evenly spread over [0, 1)."""
-    for name, tensor in initial(trial, 1).items():
+    for name, tensor in read_initial_weights(trial, 1).items():
         low, high, mean = float(tensor.min()), float(tensor.max()), float(tensor.mean())
         if low < 0 or high > 1:
             got = f"from {low:.3g} to {high:.3g}"
-            raise Violation(Kind.VALUE, "numbers from 0 to 1", got, _at(trial, name))
+            raise Violation(
+                ViolationKind.VALUE,
+                "numbers from 0 to 1",
+                got,
+                _describe_initial_weight(trial, name),
+            )
         # 1,600 numbers: the mean is within 0.05 of 1/2 but for one module in 10¹¹.
         if abs(mean - 0.5) > 0.05:
-            raise Violation(Kind.VALUE, "a mean of 0.5", f"{mean:.3g}", _at(trial, name))
+            raise Violation(
+                ViolationKind.VALUE,
+                "a mean of 0.5",
+                f"{mean:.3g}",
+                _describe_initial_weight(trial, name),
+            )
 
 
 ALL = (

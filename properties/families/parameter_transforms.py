@@ -3,23 +3,23 @@
 import torch
 from torch import Tensor
 
-from properties.harness.harness import Trial
+from properties.harness.harness import CaseContext
 from reference import Parameters
 
 
-def with_parameters(trial: Trial, **changes: Tensor) -> Parameters:
+def replace_parameters(trial: CaseContext, **changes: Tensor) -> Parameters:
     """The case's parameters, some of them replaced; those that do not exist stay away."""
     present = dict(trial.parameters.items())
     return Parameters(**{**present, **{n: t for n, t in changes.items() if n in present}})
 
 
-def zeroed(trial: Trial, *names: str) -> dict[str, Tensor]:
+def zero_parameters(trial: CaseContext, *names: str) -> dict[str, Tensor]:
     """Zeros in place of these parameters, where they exist."""
     present = dict(trial.parameters.items())
     return {n: torch.zeros_like(present[n]) for n in names if n in present}
 
 
-def turned_in_each_head(tensor: Tensor, heads: int) -> Tensor:
+def rotate_within_heads(tensor: Tensor, heads: int) -> Tensor:
     """The rows of each head in another order, every other one with the opposite sign.
 
     A rotation (or reflection) that rounds nothing, so that its effect is exact in every dtype.
@@ -29,6 +29,6 @@ def turned_in_each_head(tensor: Tensor, heads: int) -> Tensor:
     return (rows * signs.view(1, -1, *(1,) * (rows.dim() - 2))).flatten(0, 1)
 
 
-def heads_in_order(tensor: Tensor, order: Tensor) -> Tensor:
+def permute_heads(tensor: Tensor, order: Tensor) -> Tensor:
     """The blocks of rows that belong to the heads, in another order."""
     return tensor.reshape(len(order), -1, *tensor.shape[1:])[order].flatten(0, 1)

@@ -6,115 +6,121 @@ import torch
 from torch import Tensor
 
 from properties.case import MaskForm
-from properties.cases.case_transforms import both, with_values
-from properties.contract import Trait
+from properties.cases.case_transforms import compose, with_values
+from properties.contract import Capability
 from properties.families.contract import FORM
-from properties.families.parameter_transforms import turned_in_each_head, with_parameters, zeroed
+from properties.families.parameter_transforms import (
+    replace_parameters,
+    rotate_within_heads,
+    zero_parameters,
+)
 from properties.families.values import it_equals_the_equation
 from properties.harness import tomography
-from properties.harness.harness import Trial
-from properties.oracle import scale_of
-from properties.property import Claims, Group
-from properties.violation import Kind, Violation
+from properties.harness.harness import CaseContext
+from properties.oracle import get_scale
+from properties.property import PropertyFamily, PropertyGroup
+from properties.violation import Violation, ViolationKind
 
-claims = Claims(Group.SCALE, FORM)
-T = Trait
-NEEDS = (T.ATTENTION, T.PROJECTED, T.TOKENS)
+family_property = PropertyFamily(PropertyGroup.SCALE, FORM)
+C = Capability
+NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
 
 
-@claims(
-    *tomography.NEEDS,
-    on=both(tomography.possible, with_values(sharpness=1)),
+@family_property(
+    *tomography.REQUIRED_CAPABILITIES,
+    on=compose(tomography.fit_for_recovery, with_values(sharpness=1)),
     limit=3,
     hint="divide by the square root of the width of one head, keys.shape[-1] ** 0.5",
 )
-def the_scores_are_divided_by_the_root_of_the_head_size(trial: Trial) -> None:
+def the_scores_are_divided_by_the_root_of_the_head_size(trial: CaseContext) -> None:
     """The scores are multiplied by 1/√head_dim, no other number."""
-    seen = trial.once(tomography.recover)
+    seen = trial.compute_once(tomography.recover_weights)
     visible = seen.expected > 1e-6
     usable = visible & (seen.weights > 1e-12)
     got, wanted = seen.weights.clamp_min(1e-300).log(), seen.expected.clamp_min(1e-300).log()
     # Log-weights relative to their row's mean are the scores relative to theirs.
-    got, wanted = _centred(got, usable), _centred(wanted, usable)
+    got, wanted = _centre_rows(got, usable), _centre_rows(wanted, usable)
     size = float((wanted * wanted).sum())
     if size < 1e-3:
         return
     factor = float((got * wanted).sum()) / size
     if abs(factor - 1) > 1e-4:
-        scale = scale_of(trial.contract, trial.case)
+        scale = get_scale(trial.contract, trial.case)
         usual = f"1/√{trial.case.head_dim} = " if trial.contract.scale is None else ""
         expected = f"scores scaled by {usual}{scale:.4g}"
-        raise Violation(Kind.VALUE, expected, f"scaled by {scale * factor:.4g}", "weights")
+        raise Violation(ViolationKind.VALUE, expected, f"scaled by {scale * factor:.4g}", "weights")
 
 
-def _centred(logs: Tensor, usable: Tensor) -> Tensor:
+def _centre_rows(logs: Tensor, usable: Tensor) -> Tensor:
     count = usable.sum(-1, keepdim=True).clamp_min(1)
     kept = torch.where(usable, logs, 0.0)
     return torch.where(usable, kept - kept.sum(-1, keepdim=True) / count, 0.0)
 
 
-@claims(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
-def larger_queries_and_smaller_keys_cancel(trial: Trial) -> None:
+@family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
+def larger_queries_and_smaller_keys_cancel(trial: CaseContext) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""
     scaled = {
         name: tensor * (4.0 if name[-1] == "q" else 0.25)
         for name, tensor in trial.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
-    output = trial.run(parameters=with_parameters(trial, **scaled))[0]
-    trial.must_stay(output, trial.output, trial.allowed)
+    output = trial.run(parameters=replace_parameters(trial, **scaled))[0]
+    trial.assert_unchanged(output, trial.output, trial.tolerance)
 
 
-@claims(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
-def rotating_queries_and_keys_together_changes_nothing(trial: Trial) -> None:
+@family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
+def rotating_queries_and_keys_together_changes_nothing(trial: CaseContext) -> None:
     """Only the angles between queries and keys count: rotating both changes nothing."""
     turned = {
-        name: turned_in_each_head(tensor, trial.case.heads)
+        name: rotate_within_heads(tensor, trial.case.heads)
         for name, tensor in trial.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
-    trial.must_be_as_before(trial.run(parameters=with_parameters(trial, **turned)))
+    trial.assert_answer_unchanged(trial.run(parameters=replace_parameters(trial, **turned)))
 
 
-@claims(
+@family_property(
     *NEEDS,
-    T.STABLE,
+    C.STABLE,
     after=(it_equals_the_equation,),
     limit=3,
     on=lambda case: replace(case, dtype="float64"),
     dtypes=("float64",),
     hint="softmax by hand needs the row's maximum subtracted; blocked scores need -inf",
 )
-def scores_in_the_millions_are_survived(trial: Trial) -> None:
+def scores_in_the_millions_are_survived(trial: CaseContext) -> None:
     """Scores of a few million overflow nothing and still give the right answer."""
     largest = float(trial.expected.exact.scores.abs().max()) or 1.0
     factor = 3e6 / largest
     sharp = {
         name: tensor * factor for name, tensor in trial.parameters.items() if name in ("W_q", "b_q")
     }
-    parameters = with_parameters(trial, **sharp)
-    trial.must_match(trial.run(parameters=parameters), trial.expect(parameters=parameters))
+    parameters = replace_parameters(trial, **sharp)
+    trial.assert_matches_oracle(
+        trial.run(parameters=parameters), trial.compute_expected(parameters=parameters)
+    )
 
 
-@claims(
+@family_property(
     *NEEDS,
-    T.STABLE,
+    C.STABLE,
     after=(it_equals_the_equation,),
     limit=3,
     on=lambda case: replace(case, dtype="float64", mask_form=MaskForm.NONE),
     dtypes=("float64",),
     hint="all scores equal and very negative: subtract the row's own maximum, not a constant",
 )
-def a_constant_added_to_the_scores_cancels(trial: Trial) -> None:
+def a_constant_added_to_the_scores_cancels(trial: CaseContext) -> None:
     """Only differences between scores count, however far all of them are from zero."""
     x = trial.x.clone()
     x[..., 0] = 1
-    far = dict(zeroed(trial, "W_q"))
+    far = dict(zero_parameters(trial, "W_q"))
     far["W_q"][:, 0] = -1e4
     keys = trial.parameters.W_k.clone()
     keys[:, 0] = 100.0
-    parameters = with_parameters(trial, W_q=far["W_q"], W_k=keys)
-    trial.must_match(trial.run(x, parameters), trial.expect(x, parameters))
+    parameters = replace_parameters(trial, W_q=far["W_q"], W_k=keys)
+    trial.assert_matches_oracle(trial.run(x, parameters), trial.compute_expected(x, parameters))
 
 
 ALL = (

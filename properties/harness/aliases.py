@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from properties.case import Case
-from properties.contract import Contract, Slot
+from properties.contract import Contract, ParameterMapping
 from properties.subject import TensorInfo
 
 ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
@@ -24,24 +24,28 @@ ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
 """What words in a name mean, the more telling ones first."""
 
 
-def renamed(contract: Contract, case: Case, tensors: Mapping[str, TensorInfo]) -> Contract | None:
+def resolve_aliases(
+    contract: Contract, case: Case, tensors: Mapping[str, TensorInfo]
+) -> Contract | None:
     """The contract with the paths that this module uses; None unless every weight is found."""
-    shapes = contract.paths(case)
-    slots: list[Slot] = []
-    for slot in contract.slots:
-        if slot.is_bias and not contract.biases(case):
-            slots.append(_beside(slot, contract.slots, slots))
+    shapes = contract.get_parameter_shapes(case)
+    slots: list[ParameterMapping] = []
+    for slot in contract.mappings:
+        if slot.is_bias and not contract.has_biases(case):
+            slots.append(_rename_bias_like_weight(slot, contract.mappings, slots))
             continue
         wanted = slot.path.format(head=0)
-        path = wanted if wanted in tensors else _find(slot, shapes[wanted], tensors)
+        path = wanted if wanted in tensors else _find_path(slot, shapes[wanted], tensors)
         if path is None:
             return None
-        slots.append(replace(slot, path=_with_heads(path, slot)))
-    other = replace(contract, slots=tuple(slots))
-    return other if set(other.paths(case)) <= set(tensors) else None
+        slots.append(replace(slot, path=_insert_head_field(path, slot)))
+    other = replace(contract, mappings=tuple(slots))
+    return other if set(other.get_parameter_shapes(case)) <= set(tensors) else None
 
 
-def _find(slot: Slot, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]) -> str | None:
+def _find_path(
+    slot: ParameterMapping, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
+) -> str | None:
     """The one parameter with the role and the shape of a slot; of several heads, the first's."""
     role = tuple(name[-1] for name in slot.holds)
     fitting = [
@@ -49,13 +53,13 @@ def _find(slot: Slot, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo])
         for path, info in tensors.items()
         if info.kind == "parameter"
         and info.shape == shape
-        and role_of(path) == role
+        and infer_role(path) == role
         and ("{head}" not in slot.path or re.search(r"\.0\.", f".{path}."))
     ]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def role_of(path: str) -> tuple[str, ...] | None:
+def infer_role(path: str) -> tuple[str, ...] | None:
     """Which projection a name speaks of: ("q",), ("q", "k", "v"), ("o",) …; None if of none."""
     split = re.sub(r"([a-z])([A-Z])", r"\1_\2", path).lower()
     words = [word for word in re.split(r"[._\d]+", split) if word]
@@ -65,13 +69,15 @@ def role_of(path: str) -> tuple[str, ...] | None:
     return None
 
 
-def _with_heads(path: str, slot: Slot) -> str:
+def _insert_head_field(path: str, slot: ParameterMapping) -> str:
     if "{head}" not in slot.path or "{head}" in path:
         return path
     return re.sub(r"(^|\.)0(\.|$)", r"\g<1>{head}\g<2>", path, count=1)
 
 
-def _beside(slot: Slot, asked: tuple[Slot, ...], found: list[Slot]) -> Slot:
+def _rename_bias_like_weight(
+    slot: ParameterMapping, asked: tuple[ParameterMapping, ...], found: list[ParameterMapping]
+) -> ParameterMapping:
     """A bias that this case does not have: it stands beside its weight."""
     weight = slot.path.replace("bias", "weight")
     for old, new in zip(asked, found, strict=False):

@@ -13,33 +13,35 @@ from torch import Tensor
 from properties import comparison
 from properties.case import Case
 from properties.cases import case_tensors
-from properties.contract import Contract, Returns, Trait
+from properties.contract import Capability, Contract, Returns
 from properties.harness import aliases
-from properties.harness.module_adapter import Instance, construct
-from properties.oracle import ExactGradients, Expected, expect, gradients
-from properties.subject import How, Returned, Subject
-from properties.tolerance import PRECISIONS, Allowed
-from properties.violation import Kind, Note, SubmissionFailed, Violation
-from reference import Parameters, causal, may_attend
+from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.oracle import ExactGradients, Expected, compute_expected, compute_gradients
+from properties.subject import CallOptions, CallResult, Subject
+from properties.tolerance import PRECISIONS, Tolerance
+from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
+from reference import Parameters, causal_mask, to_bool_mask
 
 T = TypeVar("T")
 
-FLOAT32 = Note(
+FLOAT32_NOTE = Note(
     "float32",
     "given float64, the answer is only as exact as float32: does some step compute in float32?",
 )
-EXCHANGED = Note(
+SWAPPED_NAMES_NOTE = Note(
     "exchanged_names",
     "the query and key layers have each other's names: the layer called query makes the keys. "
     "The function computed is the same; weights loaded by name would not be",
 )
 
 
-SHARP = Case(batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, sharpness=2, seed=1)
+SHARP_CASE = Case(
+    batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, sharpness=2, seed=1
+)
 """Every weight has a shape of its own here, and exchanging any two changes the answer."""
 
 
-class Trial:
+class CaseContext:
     """One subject on one case.
 
     Outputs and inputs have a batch axis throughout, whether or not the submission knows one.
@@ -47,36 +49,38 @@ class Trial:
     submission's own code goes wrong.
     """
 
-    def __init__(self, bench: "Bench", contract: Contract, case: Case) -> None:
-        self.bench = bench
+    def __init__(self, bench: "Harness", contract: Contract, case: Case) -> None:
+        self.harness = bench
         self.contract = contract
         self.case = case
-        self._once: dict[Callable[[Trial], Any], Any] = {}
+        self._memo: dict[Callable[[CaseContext], Any], Any] = {}
 
     @cached_property
     def x(self) -> Tensor:
-        return case_tensors.tokens_of(self.case, self.contract)
+        return case_tensors.make_tokens(self.case, self.contract)
 
     @cached_property
     def parameters(self) -> Parameters:
-        return case_tensors.parameters_of(self.case, self.contract)
+        return case_tensors.make_parameters(self.case, self.contract)
 
     @cached_property
     def mask(self) -> Tensor | None:
-        return case_tensors.mask_of(self.case)
+        return case_tensors.make_mask(self.case)
 
     @cached_property
     def cotangent(self) -> Tensor:
         shape = self.expected.outputs[0].shape
-        return case_tensors.rounded(case_tensors.normal(self.case, "cotangent", *shape), self.case)
+        return case_tensors.round_to_dtype(
+            case_tensors.draw_normal(self.case, "cotangent", *shape), self.case
+        )
 
     @cached_property
     def expected(self) -> Expected:
-        return self.expect()
+        return self.compute_expected()
 
     @cached_property
-    def instance(self) -> Instance:
-        return construct(self.bench.subject, self.contract, self.case, seed=self.case.seed)
+    def adapter(self) -> ModuleAdapter:
+        return construct(self.harness.subject, self.contract, self.case, seed=self.case.seed)
 
     @cached_property
     def answer(self) -> tuple[Tensor, ...]:
@@ -87,22 +91,22 @@ class Trial:
     def output(self) -> Tensor:
         return self.answer[0]
 
-    def undisturbed(self) -> None:
+    def ensure_answered(self) -> None:
         """Get the answer to the case itself before anything is done that might change it."""
         self.answer  # noqa: B018  # it is kept
 
     @property
-    def allowed(self) -> Allowed:
+    def tolerance(self) -> Tolerance:
         """How far the output may be from the exact one."""
-        return self.expected.allowed[0]
+        return self.expected.tolerances[0]
 
     def may_attend(self, tokens: int, mask: Tensor | None) -> Tensor | None:
         """Who may attend to whom under this contract."""
-        if self.contract.has(Trait.CAUSAL):
-            return causal(tokens)
-        return None if mask is None else may_attend(mask)
+        if self.contract.has(Capability.CAUSAL):
+            return causal_mask(tokens)
+        return None if mask is None else to_bool_mask(mask)
 
-    def expect(
+    def compute_expected(
         self,
         x: Tensor | None = None,
         parameters: Parameters | None = None,
@@ -111,22 +115,24 @@ class Trial:
         """The oracle's answer, to the case or to something near it."""
         x = self.x if x is None else x
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
-        return expect(self.contract, self.case, x, parameters or self.parameters, visible)
+        return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
 
-    def returned(
+    def call_module(
         self,
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
-        how: How | None = None,
-        instance: Instance | None = None,
-    ) -> Returned:
+        how: CallOptions | None = None,
+        instance: ModuleAdapter | None = None,
+    ) -> CallResult:
         """Call the submission once; the form of what comes back has been checked."""
         x = self.x if x is None else x
-        instance = instance or self.instance
+        instance = instance or self.adapter
         instance.set(parameters or self.parameters)
         returned = instance.forward(
-            x, self.mask if mask is ... else mask, how or How(memory=self.memory(x))
+            x,
+            self.mask if mask is ... else mask,
+            how or CallOptions(memory=self.get_memory_layout(x)),
         )
         self.check_form(returned, x)
         return returned
@@ -136,29 +142,31 @@ class Trial:
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
-        how: How | None = None,
-        instance: Instance | None = None,
+        how: CallOptions | None = None,
+        instance: ModuleAdapter | None = None,
     ) -> tuple[Tensor, ...]:
         """The outputs of one call, in float64."""
-        returned = self.returned(x, parameters, mask, how, instance)
+        returned = self.call_module(x, parameters, mask, how, instance)
         return tuple(output.to(torch.float64) for output in returned.outputs)
 
-    def gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
+    def compute_gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
         """The submission's gradients of sum(output * cotangent) at the case itself, by name."""
-        self.instance.set(self.parameters)
-        return self.instance.vjp(self.x, cotangent, self.mask)
+        self.adapter.set(self.parameters)
+        return self.adapter.vjp(self.x, cotangent, self.mask)
 
-    def exact_gradients(self, cotangent: Tensor) -> ExactGradients:
+    def compute_exact_gradients(self, cotangent: Tensor) -> ExactGradients:
         """The equation's."""
         visible = self.may_attend(self.case.tokens, self.mask)
-        return gradients(self.contract, self.case, self.x, self.parameters, visible, cotangent)
+        return compute_gradients(
+            self.contract, self.case, self.x, self.parameters, visible, cotangent
+        )
 
-    def outputs(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
+    def run_stacked(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
         """The output for each of several inputs of one length: stacked in one call if possible.
 
         Stacking rests on the batch's independence, which has a property of its own.
         """
-        if not self.contract.has(Trait.BATCH):
+        if not self.contract.has(Capability.BATCH):
             return [self.run(x, parameters)[0] for x in inputs]
         mask = self.mask
         if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
@@ -166,28 +174,28 @@ class Trial:
         stacked = self.run(torch.cat(inputs), parameters, mask)[0]
         return list(stacked.split([x.shape[0] for x in inputs]))
 
-    def once(self, compute: Callable[["Trial"], T]) -> T:
+    def compute_once(self, compute: Callable[["CaseContext"], T]) -> T:
         """The result of a computation on this trial, made once and shared."""
-        if compute not in self._once:
-            self._once[compute] = compute(self)
-        result: T = self._once[compute]
+        if compute not in self._memo:
+            self._memo[compute] = compute(self)
+        result: T = self._memo[compute]
         return result
 
-    def memory(self, x: Tensor) -> str:
+    def get_memory_layout(self, x: Tensor) -> str:
         """The case's own memory layout, for the case's own input; others come contiguous."""
         return self.case.memory.value if x is self.x else "contiguous"
 
-    def check_form(self, returned: Returned, x: Tensor) -> None:
+    def check_form(self, returned: CallResult, x: Tensor) -> None:
         """Raises Violation unless as many tensors came back as are asked for, of their shapes."""
-        shapes = self.shapes(x)
+        shapes = self.compute_output_shapes(x)
         asked = f"{self.contract.returns} ({len(shapes)} tensor{'s' * (len(shapes) > 1)}) returned"
         if len(returned.outputs) != len(shapes):
-            raise Violation(Kind.TYPE, asked, returned.form)
-        for output, shape, name in zip(returned.outputs, shapes, self.names, strict=True):
-            comparison.same_shape(output, shape, name)
+            raise Violation(ViolationKind.TYPE, asked, returned.form)
+        for output, shape, name in zip(returned.outputs, shapes, self.output_names, strict=True):
+            comparison.assert_shape(output, shape, name)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def output_names(self) -> tuple[str, ...]:
         """What the outputs are called in messages."""
         return {
             Returns.OUTPUT: ("output",),
@@ -195,7 +203,7 @@ class Trial:
             Returns.WEIGHTS_TWICE: ("weights_by_renormalising", "weights_by_masking"),
         }[self.contract.returns]
 
-    def shapes(self, x: Tensor) -> tuple[tuple[int, ...], ...]:
+    def compute_output_shapes(self, x: Tensor) -> tuple[tuple[int, ...], ...]:
         """The shapes that must come back for this input."""
         b, t = x.shape[:2]
         output = (b, t, self.case.d_out)
@@ -207,53 +215,53 @@ class Trial:
             case Returns.WEIGHTS_TWICE:
                 return ((b, t, t), (b, t, t))
 
-    def must_equal(
-        self, got: Tensor, wanted: Tensor, allowed: Allowed, what: str = "output"
+    def assert_close(
+        self, got: Tensor, wanted: Tensor, allowed: Tolerance, what: str = "output"
     ) -> None:
         """Raises Violation unless `got` is `wanted`, as far as rounding allows."""
-        if not comparison.agree(got, wanted, allowed, what):
-            self.bench.note(FLOAT32)
+        if not comparison.check_close(got, wanted, allowed, what):
+            self.harness.add_note(FLOAT32_NOTE)
 
-    def must_stay(
-        self, got: Tensor, before: Tensor, allowed: Allowed, what: str = "output"
+    def assert_unchanged(
+        self, got: Tensor, before: Tensor, allowed: Tolerance, what: str = "output"
     ) -> None:
         """Raises Violation unless `got` is the earlier answer of the same submission.
 
         Both may be off by what a right answer may be off; a wrong one obeys no bound of ours, so
         it may also be off by half a thousand roundings of its own size, and stay NaN or infinite.
         """
-        comparison.same_shape(got, tuple(before.shape), what)
+        comparison.assert_shape(got, tuple(before.shape), what)
         lost = before.isnan() & got.isnan() | (got == before) & got.isinf()
         got, before = got.masked_fill(lost, 0.0), before.masked_fill(lost, 0.0)
         finite = before[before.isfinite()].abs()
         size = float(finite.max()) if finite.numel() else 0.0
         own = 512 * PRECISIONS[self.case.dtype].u * size
-        slack = Allowed(2 * allowed.exact + own, 2 * allowed.float32 + own)
-        self.must_equal(got, before, slack, what)
+        slack = Tolerance(2 * allowed.exact + own, 2 * allowed.float32 + own)
+        self.assert_close(got, before, slack, what)
 
-    def must_be_as_before(self, answer: tuple[Tensor, ...]) -> None:
+    def assert_answer_unchanged(self, answer: tuple[Tensor, ...]) -> None:
         """Raises Violation unless every output is the submission's own answer to the case.
 
         Claims that something does not matter are about this, not about being right.
         """
-        rows = zip(answer, self.answer, self.expected.allowed, self.names, strict=True)
+        rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
         for got, before, allowed, name in rows:
-            self.must_stay(got, before, allowed, name)
+            self.assert_unchanged(got, before, allowed, name)
 
-    def must_match(self, answer: tuple[Tensor, ...], expected: Expected) -> None:
+    def assert_matches_oracle(self, answer: tuple[Tensor, ...], expected: Expected) -> None:
         """Raises Violation unless every output is what the oracle says."""
-        rows = zip(answer, expected.outputs, expected.allowed, self.names, strict=True)
+        rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
         for got, wanted, allowed, name in rows:
-            self.must_equal(got, wanted, allowed, name)
+            self.assert_close(got, wanted, allowed, name)
 
 
-def _renamed(asked: Contract, other: Contract) -> Note:
-    pairs = zip(asked.slots, other.slots, strict=True)
+def _make_renamed_note(asked: Contract, other: Contract) -> Note:
+    pairs = zip(asked.mappings, other.mappings, strict=True)
     changed = [f"`{new.path}` is `{old.path}`" for old, new in pairs if old.path != new.path]
     return Note("renamed_parameters", f"in the statement, {', '.join(changed)}")
 
 
-def _missing(name: str) -> Note:
+def _make_missing_note(name: str) -> Note:
     return Note(
         "missing_argument",
         f"the constructor takes no `{name}`, which the statement names: claims about it do not "
@@ -261,27 +269,27 @@ def _missing(name: str) -> Note:
     )
 
 
-def _answers(trial: Trial) -> bool:
+def _is_exact(trial: CaseContext) -> bool:
     """Whether the subject gives the exact answer."""
     try:
-        trial.must_match(trial.answer, trial.expected)
+        trial.assert_matches_oracle(trial.answer, trial.expected)
     except (Violation, SubmissionFailed):
         return False
     return True
 
 
-class Bench:
+class Harness:
     """One subject under examination: its trials, remembered, and the notes made on the way."""
 
     def __init__(self, subject: Subject, contract: Contract) -> None:
         self.subject = subject
-        self.asked = contract
+        self.requested_contract = contract
         self.notes: dict[tuple[str, str], Note] = {}
-        self.shown: list[Case] = []
+        self.counterexamples: list[Case] = []
         """small cases on which claims failed"""
-        self.searched = 0
+        self.search_count = 0
         """cases tried to find these"""
-        self._trials: dict[Case, Trial] = {}
+        self._contexts: dict[Case, CaseContext] = {}
 
     @cached_property
     def contract(self) -> Contract:
@@ -289,93 +297,97 @@ class Bench:
 
         Without arguments that it does not take, under its own names, query and key exchanged.
         """
-        taken = self._with_its_arguments()
-        first = Trial(self, taken, taken.fit(SHARP))
-        named = self._under_its_names(first)
-        other = named.exchanged()
+        taken = self._drop_refused_arguments()
+        first = CaseContext(self, taken, taken.fit(SHARP_CASE))
+        named = self._resolve_names(first)
+        other = named.swap_query_and_key()
         if named is not taken:
-            first = Trial(self, named, first.case)
-        if other is None or _answers(first) or not all(self._fit(other)):
+            first = CaseContext(self, named, first.case)
+        if other is None or _is_exact(first) or not all(self._iter_exactness(other)):
             return named
-        self.note(EXCHANGED)
+        self.add_note(SWAPPED_NAMES_NOTE)
         return other
 
-    def _fit(self, contract: Contract) -> Iterator[bool]:
+    def _iter_exactness(self, contract: Contract) -> Iterator[bool]:
         """Whether the subject gives the exact answers under this contract."""
         for seed in (1, 2):
-            yield _answers(Trial(self, contract, contract.fit(replace(SHARP, seed=seed))))
+            yield _is_exact(
+                CaseContext(self, contract, contract.fit(replace(SHARP_CASE, seed=seed)))
+            )
 
-    def _with_its_arguments(self) -> Contract:
+    def _drop_refused_arguments(self) -> Contract:
         """The contract asked for, without dispensable arguments that the constructor refuses."""
-        contract = self.asked
-        while (refusal := self._refusal(contract)) is not None:
+        contract = self.requested_contract
+        while (refusal := self._get_refusal(contract)) is not None:
             unknown = "unexpected keyword argument '{}'".format
             refused = [a for a in contract.dispensable if unknown(a.name) in refusal]
             if not refused:
-                return self.asked
-            contract = contract.without(refused[0])
-        for argument in self.asked.arguments:
+                return self.requested_contract
+            contract = contract.drop_argument(refused[0])
+        for argument in self.requested_contract.arguments:
             if argument not in contract.arguments:
-                self.note(_missing(argument.name))
+                self.add_note(_make_missing_note(argument.name))
         return contract
 
-    def _refusal(self, contract: Contract) -> str | None:
+    def _get_refusal(self, contract: Contract) -> str | None:
         """What the constructor says that is given all arguments; nothing if it takes them."""
         if not contract.dispensable:
             return None
         try:
-            construct(self.subject, contract, contract.fit(replace(SHARP, bias=True, dropout=0.5)))
+            construct(
+                self.subject, contract, contract.fit(replace(SHARP_CASE, bias=True, dropout=0.5))
+            )
         except SubmissionFailed as failure:
             return failure.message
         return None
 
-    def _under_its_names(self, first: Trial) -> Contract:
+    def _resolve_names(self, first: CaseContext) -> Contract:
         """The contract of a trial, or the same with the names that the weights really have."""
         asked, case = first.contract, first.case
-        if not asked.has(Trait.PROJECTED, Trait.INITIALISED):
+        if not asked.has(Capability.PROJECTED, Capability.INITIALISED):
             return asked
         try:
-            tensors = first.instance.holder.tensors()
+            tensors = first.adapter.holder.describe_tensors()
         except SubmissionFailed:
             return asked
-        if set(asked.paths(case)) <= set(tensors):
+        if set(asked.get_parameter_shapes(case)) <= set(tensors):
             return asked
-        other = aliases.renamed(asked, case, tensors)
+        other = aliases.resolve_aliases(asked, case, tensors)
         if other is None:
             return asked
-        self.note(_renamed(asked, other))
+        self.add_note(_make_renamed_note(asked, other))
         return other
 
-    def trial(self, case: Case) -> Trial:
+    def get_context(self, case: Case) -> CaseContext:
         """The trial of this case: always the same one, so that its answers are shared."""
-        if case not in self._trials:
-            self._trials[case] = self.fresh(case)
-        return self._trials[case]
+        if case not in self._contexts:
+            self._contexts[case] = self.create_context(case)
+        return self._contexts[case]
 
-    def trial_for(self, needs: frozenset[Trait], drawn: Case) -> Trial:
+    def get_context_for(self, needs: frozenset[Capability], drawn: Case) -> CaseContext:
         """The trial of a case for a claim with these needs.
 
         Where the subject lacks an argument, the case does without it; but a claim that is about
         that argument asks for it, and hears why there is none.
         """
         if self.contract.has(*needs):
-            return self.trial(self.contract.fit(drawn))
-        return Trial(self, self.asked, drawn)
+            return self.get_context(self.contract.fit(drawn))
+        return CaseContext(self, self.requested_contract, drawn)
 
-    def fresh(self, case: Case) -> Trial:
+    def create_context(self, case: Case) -> CaseContext:
         """A trial that shares nothing with earlier ones."""
-        return Trial(self, self.contract, case)
+        return CaseContext(self, self.contract, case)
 
     def forget(self) -> None:
         """Drop every instance: the process that held them is gone."""
-        self._trials.clear()
+        self._contexts.clear()
 
-    def note(self, note: Note) -> None:
+    def add_note(self, note: Note) -> None:
         """Remember something worth saying, once."""
         self.notes.setdefault((note.kind, note.message), note)
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def suppress_notes(self) -> Iterator[None]:
         """Forget notes made inside: they are about inputs that nobody was shown."""
         before = dict(self.notes)
         try:

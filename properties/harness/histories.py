@@ -27,146 +27,168 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from properties.harness.harness import Trial
-from properties.harness.module_adapter import Instance
-from properties.harness.steps import SEED, Scene, Step, attempt, unharmed
+from properties.harness.harness import CaseContext
+from properties.harness.module_adapter import ModuleAdapter
+from properties.harness.steps import (
+    TRAINING_SEED,
+    HistoryState,
+    HistoryStep,
+    attempt,
+    build_fresh_module,
+)
 from properties.oracle import ExactGradients
-from properties.subject import How
-from properties.tolerance import Allowed
+from properties.subject import CallOptions
+from properties.tolerance import Tolerance
 from properties.violation import Status, SubmissionFailed, Violation
 
-ATTEMPTS = 60
+MAX_SHORTER_HISTORIES = 60
 """So many shorter histories are tried when one goes wrong."""
-LARGE = 8
+LARGE_FACTOR = 8
 """times the tokens: the scores, 64 times as large, show what is clamped or shifted"""
-Trouble = Violation | SubmissionFailed
+ProbeFailure = Violation | SubmissionFailed
 
 
 @dataclass(frozen=True)
 class Probe:
     """A question whose answer no history may change. As a step, it is one call more."""
 
-    words: str
-    ask: Callable[[Trial, Instance], Mapping[str, Tensor]]
-    allow: Callable[[Trial], Mapping[str, Allowed]]
+    description: str
+    observe: Callable[[CaseContext, ModuleAdapter], Mapping[str, Tensor]]
+    compute_tolerances: Callable[[CaseContext], Mapping[str, Tolerance]]
 
-    def before(self, trial: Trial) -> Mapping[str, Tensor]:
+    def observe_baseline(self, trial: CaseContext) -> Mapping[str, Tensor]:
         """What a module answers to which nothing has happened."""
-        return self.ask(trial, unharmed(trial))
+        return self.observe(trial, build_fresh_module(trial))
 
-    def check(self, trial: Trial, instance: Instance) -> None:
+    def check(self, trial: CaseContext, instance: ModuleAdapter) -> None:
         """Raises Violation unless the answer is the same as before."""
-        before, limits = trial.once(self.before), trial.once(self.allow)
-        for name, got in self.ask(trial, instance).items():
-            trial.must_stay(got, before[name], limits[name], name)
+        before, limits = (
+            trial.compute_once(self.observe_baseline),
+            trial.compute_once(self.compute_tolerances),
+        )
+        for name, got in self.observe(trial, instance).items():
+            trial.assert_unchanged(got, before[name], limits[name], name)
 
-    def take(self, scene: Scene) -> None:
-        self.ask(scene.trial, scene.instance)
+    def take(self, scene: HistoryState) -> None:
+        self.observe(scene.context, scene.adapter)
 
     def __str__(self) -> str:
-        return self.words
+        return self.description
 
 
-def _outputs(trial: Trial, instance: Instance) -> dict[str, Tensor]:
-    return dict(zip(trial.names, trial.run(how=How(), instance=instance), strict=True))
+def _observe_outputs(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
+    return dict(
+        zip(trial.output_names, trial.run(how=CallOptions(), instance=instance), strict=True)
+    )
 
 
-def _output_limits(trial: Trial) -> dict[str, Allowed]:
-    return dict(zip(trial.names, trial.expected.allowed, strict=True))
+def _compute_output_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
+    return dict(zip(trial.output_names, trial.expected.tolerances, strict=True))
 
 
-def _one_token(trial: Trial, instance: Instance) -> dict[str, Tensor]:
-    x, mask = _first_token(trial)
-    return {"output for one token": trial.run(x, mask=mask, how=How(), instance=instance)[0]}
+def _observe_one_token(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
+    x, mask = _select_first_token(trial)
+    return {
+        "output for one token": trial.run(x, mask=mask, how=CallOptions(), instance=instance)[0]
+    }
 
 
-def _one_token_limits(trial: Trial) -> dict[str, Allowed]:
-    x, mask = _first_token(trial)
-    return {"output for one token": trial.expect(x, mask=mask).allowed[0]}
+def _compute_one_token_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
+    x, mask = _select_first_token(trial)
+    return {"output for one token": trial.compute_expected(x, mask=mask).tolerances[0]}
 
 
-def _first_token(trial: Trial) -> tuple[Tensor, Tensor | None]:
+def _select_first_token(trial: CaseContext) -> tuple[Tensor, Tensor | None]:
     mask = None if trial.mask is None else torch.ones_like(trial.mask[..., :1, :1])
     return trial.x[:, :1], mask
 
 
-def _large(trial: Trial, instance: Instance) -> dict[str, Tensor]:
-    x = trial.x * LARGE
-    return {"output for large tokens": trial.run(x, how=How(), instance=instance)[0]}
+def _observe_large_tokens(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
+    x = trial.x * LARGE_FACTOR
+    return {"output for large tokens": trial.run(x, how=CallOptions(), instance=instance)[0]}
 
 
-def _large_limits(trial: Trial) -> dict[str, Allowed]:
-    return {"output for large tokens": trial.expect(trial.x * LARGE).allowed[0]}
+def _compute_large_tokens_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
+    return {"output for large tokens": trial.compute_expected(trial.x * LARGE_FACTOR).tolerances[0]}
 
 
-def _in_training(trial: Trial, instance: Instance) -> dict[str, Tensor]:
-    how = How(training=True, seed=SEED)
+def _observe_training(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
+    how = CallOptions(training=True, seed=TRAINING_SEED)
     return {"output in training": trial.run(how=how, instance=instance)[0]}
 
 
-def _training_limits(trial: Trial) -> dict[str, Allowed]:
+def _compute_training_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
     # What is kept is multiplied by 1/(1 - rate), and its errors with it.
     factor = 1 / (1 - trial.case.dropout)
-    limit = trial.expected.allowed[0]
-    return {"output in training": Allowed(factor * limit.exact, factor * limit.float32)}
+    limit = trial.expected.tolerances[0]
+    return {"output in training": Tolerance(factor * limit.exact, factor * limit.float32)}
 
 
-def _gradients(trial: Trial, instance: Instance) -> dict[str, Tensor]:
+def _observe_gradients(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
     instance.set(trial.parameters)
     found = instance.vjp(trial.x, trial.cotangent, trial.mask)
     nothing = torch.zeros(())
     return {
         f"gradient of {name}": (nothing if grad is None else grad).double()
         for name, grad in found.items()
-        if name in trial.once(_exact).scales
+        if name in trial.compute_once(_compute_exact_gradients).scales
     }
 
 
-def _exact(trial: Trial) -> ExactGradients:
-    return trial.exact_gradients(trial.cotangent)
+def _compute_exact_gradients(trial: CaseContext) -> ExactGradients:
+    return trial.compute_exact_gradients(trial.cotangent)
 
 
-def _gradient_limits(trial: Trial) -> dict[str, Allowed]:
-    exact = trial.once(_exact)
-    return {f"gradient of {name}": exact.allowed(name) for name in exact.scales}
+def _compute_gradient_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
+    exact = trial.compute_once(_compute_exact_gradients)
+    return {f"gradient of {name}": exact.compute_tolerance(name) for name in exact.scales}
 
 
-WHOLE = Probe("a call", _outputs, _output_limits)
-ONE_TOKEN = Probe("a call with one token", _one_token, _one_token_limits)
-LARGE_TOKENS = Probe("a call with large tokens", _large, _large_limits)
-IN_TRAINING = Probe("a call in training", _in_training, _training_limits)
-GRADIENTS = Probe("a backward pass", _gradients, _gradient_limits)
+CALL_PROBE = Probe("a call", _observe_outputs, _compute_output_tolerances)
+ONE_TOKEN_PROBE = Probe("a call with one token", _observe_one_token, _compute_one_token_tolerances)
+LARGE_TOKENS_PROBE = Probe(
+    "a call with large tokens", _observe_large_tokens, _compute_large_tokens_tolerances
+)
+TRAINING_PROBE = Probe("a call in training", _observe_training, _compute_training_tolerances)
+GRADIENTS_PROBE = Probe("a backward pass", _observe_gradients, _compute_gradient_tolerances)
 
 
-def in_some_order(trial: Trial, steps: Sequence[Step], most: int | None = None) -> list[Step]:
+def shuffle_steps(
+    trial: CaseContext, steps: Sequence[HistoryStep], most: int | None = None
+) -> list[HistoryStep]:
     """The steps, or `most` of them, in an order that depends on the case's seed alone."""
     return random.Random(trial.case.seed).sample(steps, len(steps) if most is None else most)
 
 
-def must_change_nothing(trial: Trial, steps: Sequence[Step], probes: Sequence[Probe]) -> None:
+def assert_no_effect(
+    trial: CaseContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
+) -> None:
     """Probe a module after each of these steps, taking one probe after the other.
 
     Raises Violation or SubmissionFailed, with the shortest history found, where an answer is not
     that of a module to which nothing has happened.
     """
     for probe in probes:
-        trial.once(probe.before), trial.once(probe.allow)  # before anything happens
-    scene = Scene(trial, unharmed(trial))
-    past: list[Step] = []
+        (
+            trial.compute_once(probe.observe_baseline),
+            trial.compute_once(probe.compute_tolerances),
+        )  # before anything happens
+    scene = HistoryState(trial, build_fresh_module(trial))
+    past: list[HistoryStep] = []
     for step, probe in zip(steps, itertools.cycle(probes), strict=False):
         attempt(step, scene)
         past.append(step)
-        trouble = _trouble(scene, probe)
+        trouble = _find_failure(scene, probe)
         if trouble is not None:
-            raise _shortest(trial, past, probe, trouble)
+            raise _find_shortest_failure(trial, past, probe, trouble)
         past.append(probe)
 
 
-def _trouble(scene: Scene, probe: Probe) -> Trouble | None:
+def _find_failure(scene: HistoryState, probe: Probe) -> ProbeFailure | None:
     """What is wrong with the answer to a probe, if anything is."""
-    scene.instance.set(scene.trial.parameters)
+    scene.adapter.set(scene.context.parameters)
     try:
-        probe.check(scene.trial, scene.instance)
+        probe.check(scene.context, scene.adapter)
     except Violation as found:
         return found
     except SubmissionFailed as failure:
@@ -176,31 +198,35 @@ def _trouble(scene: Scene, probe: Probe) -> Trouble | None:
     return None
 
 
-def _shortest(trial: Trial, past: Sequence[Step], probe: Probe, trouble: Trouble) -> Trouble:
+def _find_shortest_failure(
+    trial: CaseContext, past: Sequence[HistoryStep], probe: Probe, trouble: ProbeFailure
+) -> ProbeFailure:
     """The trouble with as short a history as is found to lead to it."""
-    if _after(trial, (), probe) is None:
-        for few in itertools.islice(_shorter(past), ATTEMPTS):
-            again = _after(trial, few, probe)
+    if _run_history(trial, (), probe) is None:
+        for few in itertools.islice(_iter_shorter_histories(past), MAX_SHORTER_HISTORIES):
+            again = _run_history(trial, few, probe)
             if again is not None:
-                return _told(again, few)
-    return _told(trouble, past)
+                return _attach_history(again, few)
+    return _attach_history(trouble, past)
 
 
-def _shorter(past: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
+def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[HistoryStep, ...]]:
     """Single steps of a history and then pairs of them, the latest first."""
     latest = past[::-1]
     yield from ((step,) for step in latest)
     yield from ((first, second) for second, first in itertools.combinations(latest, 2))
 
 
-def _after(trial: Trial, history: Sequence[Step], probe: Probe) -> Trouble | None:
+def _run_history(
+    trial: CaseContext, history: Sequence[HistoryStep], probe: Probe
+) -> ProbeFailure | None:
     """What is wrong with the answer to a probe after this history, if anything is."""
-    scene = Scene(trial, unharmed(trial))
+    scene = HistoryState(trial, build_fresh_module(trial))
     for step in history:
         attempt(step, scene)
-    return _trouble(scene, probe)
+    return _find_failure(scene, probe)
 
 
-def _told(trouble: Trouble, history: Sequence[Step]) -> Trouble:
+def _attach_history(trouble: ProbeFailure, history: Sequence[HistoryStep]) -> ProbeFailure:
     trouble.after = "; ".join(map(str, history))
     return trouble

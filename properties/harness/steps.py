@@ -10,24 +10,24 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from properties.case import Case, Content, MaskForm, Memory
-from properties.cases.case_tensors import mask_of, parameters_of, tokens_of
-from properties.contract import Contract, Trait
-from properties.harness.harness import Trial
-from properties.harness.module_adapter import Instance, construct
-from properties.subject import How
+from properties.case import Case, InputContent, MaskForm, MemoryLayout
+from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.contract import Capability, Contract
+from properties.harness.harness import CaseContext
+from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.subject import CallOptions
 from properties.violation import Status, SubmissionFailed
 from reference import Parameters
 
-SEED = 1
+TRAINING_SEED = 1
 """of the random numbers of a call in training: the same weights are dropped each time"""
-TRAINING = How(training=True, seed=SEED)
-RECORDING = How(grad="grad")
-MANY = 32
+TRAINING = CallOptions(training=True, seed=TRAINING_SEED)
+WITH_GRADIENTS = CallOptions(grad="grad")
+MANY_CALLS = 32
 """So many calls are many: a counter or a running statistic shows by then."""
 
 
-def for_histories(case: Case) -> Case:
+def fit_for_histories(case: Case) -> Case:
     """One small case whose sizes all differ, so that none can stand in for another.
 
     In float32: moving a module to float64 and back then loses nothing.
@@ -42,30 +42,30 @@ def for_histories(case: Case) -> Case:
         head_dim=3,
         dropout=0.5,
         sharpness=2,
-        content=Content.NORMAL,
-        memory=Memory.CONTIGUOUS,
+        content=InputContent.NORMAL,
+        memory=MemoryLayout.CONTIGUOUS,
         mask_form=MaskForm.QUERY_KEY,
         dtype="float32",
     )
 
 
 @dataclass(eq=False)
-class Scene:
+class HistoryState:
     """The module that is probed, and everything made beside it, which stays alive."""
 
-    trial: Trial
-    instance: Instance
-    others: list[Instance] = field(default_factory=list)
+    context: CaseContext
+    adapter: ModuleAdapter
+    others: list[ModuleAdapter] = field(default_factory=list)
 
 
-class Step(Protocol):
+class HistoryStep(Protocol):
     """Something that is done before a module is asked."""
 
-    def take(self, scene: Scene) -> None:
+    def take(self, scene: HistoryState) -> None:
         """Do it. Raises SubmissionFailed when the submission's code goes wrong."""
 
 
-def attempt(step: Step, scene: Scene) -> None:
+def attempt(step: HistoryStep, scene: HistoryState) -> None:
     """Take a step. That it does not work is no matter of histories: other claims say so."""
     try:
         step.take(scene)
@@ -74,9 +74,9 @@ def attempt(step: Step, scene: Scene) -> None:
             raise
 
 
-def unharmed(trial: Trial) -> Instance:
+def build_fresh_module(trial: CaseContext) -> ModuleAdapter:
     """A new module with the case's own weights."""
-    instance = construct(trial.bench.subject, trial.contract, trial.case)
+    instance = construct(trial.harness.subject, trial.contract, trial.case)
     instance.set(trial.parameters)
     return instance
 
@@ -87,33 +87,37 @@ class Call:
 
     tokens: int
     batch: int
-    how: How = How()  # noqa: RUF009  # it is frozen
+    options: CallOptions = CallOptions()  # noqa: RUF009  # it is frozen
     masked: bool = True
 
-    def take(self, scene: Scene) -> None:
-        x, mask = _other_tokens(scene.trial, self.tokens, self.batch)
-        scene.instance.forward(x, mask if self.masked else None, self.how)
+    def take(self, scene: HistoryState) -> None:
+        x, mask = _make_other_tokens(scene.context, self.tokens, self.batch)
+        scene.adapter.forward(x, mask if self.masked else None, self.options)
 
     def __str__(self) -> str:
-        mode = " in training" if self.how.training else ""
-        if self.how.times > 1:
-            return f"{self.how.times} calls{mode} with {_sizes(self.tokens, self.batch)}"
-        more = ", no mask" * (not self.masked) + ", recording gradients" * (self.how == RECORDING)
-        return f"a call{mode} with {_sizes(self.tokens, self.batch)}{more}"
+        mode = " in training" if self.options.training else ""
+        if self.options.times > 1:
+            return (
+                f"{self.options.times} calls{mode} with {_describe_sizes(self.tokens, self.batch)}"
+            )
+        more = ", no mask" * (not self.masked) + ", recording gradients" * (
+            self.options == WITH_GRADIENTS
+        )
+        return f"a call{mode} with {_describe_sizes(self.tokens, self.batch)}{more}"
 
 
 @dataclass(frozen=True)
 class RefusedCall:
     """The module is called with tokens that are too wide for it, so that it raises."""
 
-    how: How = How()  # noqa: RUF009  # it is frozen
+    options: CallOptions = CallOptions()  # noqa: RUF009  # it is frozen
 
-    def take(self, scene: Scene) -> None:
-        trial = scene.trial
-        scene.instance.forward(torch.cat([trial.x, trial.x], dim=-1), trial.mask, self.how)
+    def take(self, scene: HistoryState) -> None:
+        trial = scene.context
+        scene.adapter.forward(torch.cat([trial.x, trial.x], dim=-1), trial.mask, self.options)
 
     def __str__(self) -> str:
-        mode = " in training" if self.how.training else ""
+        mode = " in training" if self.options.training else ""
         return f"a call{mode} with tokens that are too wide, which raises"
 
 
@@ -124,13 +128,13 @@ class Backward:
     tokens: int
     batch: int
 
-    def take(self, scene: Scene) -> None:
-        x, mask = _other_tokens(scene.trial, self.tokens, self.batch)
-        cotangent = torch.ones(scene.trial.shapes(x)[0], dtype=torch.float64)
-        scene.instance.vjp(x, cotangent, mask)
+    def take(self, scene: HistoryState) -> None:
+        x, mask = _make_other_tokens(scene.context, self.tokens, self.batch)
+        cotangent = torch.ones(scene.context.compute_output_shapes(x)[0], dtype=torch.float64)
+        scene.adapter.vjp(x, cotangent, mask)
 
     def __str__(self) -> str:
-        return f"a backward pass with {_sizes(self.tokens, self.batch)}"
+        return f"a backward pass with {_describe_sizes(self.tokens, self.batch)}"
 
 
 @dataclass(frozen=True)
@@ -138,27 +142,27 @@ class Build:
     """Another module is built and called."""
 
     case: Case
-    unlike: str
+    differences: str
     """its arguments that differ, in words"""
 
-    def take(self, scene: Scene) -> None:
-        trial = scene.trial
-        other = construct(trial.bench.subject, trial.contract, self.case)
+    def take(self, scene: HistoryState) -> None:
+        trial = scene.context
+        other = construct(trial.harness.subject, trial.contract, self.case)
         scene.others.append(other)
-        other.set(parameters_of(self.case, trial.contract))
-        _call_both_ways(other, tokens_of(self.case, trial.contract), mask_of(self.case))
+        other.set(make_parameters(self.case, trial.contract))
+        _call_both_ways(other, make_tokens(self.case, trial.contract), make_mask(self.case))
 
     def __str__(self) -> str:
-        return f"another module, with {self.unlike}, is built and called"
+        return f"another module, with {self.differences}, is built and called"
 
 
 @dataclass(frozen=True)
 class Rebuild:
     """The module itself is built again, after the others."""
 
-    def take(self, scene: Scene) -> None:
-        scene.others.append(scene.instance)
-        scene.instance = unharmed(scene.trial)
+    def take(self, scene: HistoryState) -> None:
+        scene.others.append(scene.adapter)
+        scene.adapter = build_fresh_module(scene.context)
 
     def __str__(self) -> str:
         return "this module is built after it"
@@ -168,10 +172,10 @@ class Rebuild:
 class Load:
     """Other weights are loaded into the module, and then its own again."""
 
-    def take(self, scene: Scene) -> None:
-        trial, instance = scene.trial, scene.instance
-        instance.load(_other_parameters(trial))
-        instance.forward(trial.x, trial.mask, How())
+    def take(self, scene: HistoryState) -> None:
+        trial, instance = scene.context, scene.adapter
+        instance.load(_make_other_parameters(trial))
+        instance.forward(trial.x, trial.mask, CallOptions())
         instance.load(trial.parameters)
 
     def __str__(self) -> str:
@@ -182,14 +186,14 @@ class Load:
 class Move:
     """A new module is first called in float64, and moved to its dtype then."""
 
-    def take(self, scene: Scene) -> None:
-        trial = scene.trial
-        scene.others.append(scene.instance)
-        scene.instance = instance = unharmed(trial)
+    def take(self, scene: HistoryState) -> None:
+        trial = scene.context
+        scene.others.append(scene.adapter)
+        scene.adapter = instance = build_fresh_module(trial)
         instance.module.move("float64", None)
         try:
             moved = replace(instance, case=replace(trial.case, dtype="float64"))
-            moved.forward(trial.x, trial.mask, How())
+            moved.forward(trial.x, trial.mask, CallOptions())
         finally:
             instance.module.move(trial.case.dtype, None)
 
@@ -203,11 +207,11 @@ class Copy:
 
     way: str
 
-    def take(self, scene: Scene) -> None:
-        trial = scene.trial
-        copy = scene.instance.copy(self.way)
+    def take(self, scene: HistoryState) -> None:
+        trial = scene.context
+        copy = scene.adapter.copy(self.way)
         scene.others.append(copy)
-        copy.set(_other_parameters(trial))
+        copy.set(_make_other_parameters(trial))
         _call_both_ways(copy, trial.x, trial.mask)
 
     def __str__(self) -> str:
@@ -215,27 +219,29 @@ class Copy:
         return f"{made} gets other weights and is called"
 
 
-def calls(trial: Trial) -> list[Step]:
+def make_calls(trial: CaseContext) -> list[HistoryStep]:
     """Calls of other lengths and batches, in training and with gradients, and one that raises."""
     t, b = trial.case.tokens, trial.case.batch
-    longest = min(trial.case.context_length, t + 2) if trial.contract.has(Trait.CONTEXT) else t + 2
-    more = b + 1 if trial.contract.has(Trait.BATCH) else b
-    steps: list[Step] = [
+    longest = (
+        min(trial.case.context_length, t + 2) if trial.contract.has(Capability.CONTEXT) else t + 2
+    )
+    more = b + 1 if trial.contract.has(Capability.BATCH) else b
+    steps: list[HistoryStep] = [
         *(Call(tokens, b) for tokens in sorted({1, t - 1, t, longest})),
         Call(t, more),
         Call(t - 1, b, TRAINING),
-        Call(t, b, RECORDING),
+        Call(t, b, WITH_GRADIENTS),
         Backward(t - 1, b),
-        Call(1, 1, How(times=MANY)),
+        Call(1, 1, CallOptions(times=MANY_CALLS)),
     ]
-    if trial.contract.has(Trait.MODULE):
+    if trial.contract.has(Capability.MODULE):
         steps.append(RefusedCall())
-    if trial.contract.has(Trait.MASK):
+    if trial.contract.has(Capability.MASK):
         steps.append(Call(t, b, masked=False))
     return steps
 
 
-def evaluations(trial: Trial) -> list[Step]:
+def make_evaluations(trial: CaseContext) -> list[HistoryStep]:
     """What happens between two calls in training."""
     t, b = trial.case.tokens, trial.case.batch
     return [
@@ -244,11 +250,11 @@ def evaluations(trial: Trial) -> list[Step]:
         Call(t - 1, b, TRAINING),
         Backward(t, b),
         RefusedCall(TRAINING),
-        Call(1, 1, replace(TRAINING, times=MANY)),
+        Call(1, 1, replace(TRAINING, times=MANY_CALLS)),
     ]
 
 
-def others(trial: Trial) -> list[Step]:
+def make_other_modules(trial: CaseContext) -> list[HistoryStep]:
     """Other modules: the same arguments once more, and each of them changed by itself."""
     case, contract = trial.case, trial.contract
     changes: tuple[Mapping[str, object], ...] = (
@@ -264,18 +270,18 @@ def others(trial: Trial) -> list[Step]:
     )
     seeded = replace(case, seed=case.seed + 1)
     there = dict.fromkeys(contract.fit(replace(seeded, **each)) for each in changes)  # type: ignore[arg-type]  # as the fields
-    return [Build(other, _unlike(contract, case, other)) for other in there]
+    return [Build(other, _describe_differences(contract, case, other)) for other in there]
 
 
-def transfers(trial: Trial) -> list[Step]:
+def make_transfers(trial: CaseContext) -> list[HistoryStep]:
     """Loading, moving, copying."""
     return [Load(), Move(), Copy("deepcopy"), Copy("state_dict")]
 
 
-def _unlike(contract: Contract, case: Case, other: Case) -> str:
+def _describe_differences(contract: Contract, case: Case, other: Case) -> str:
     """The constructor's arguments that differ between two cases."""
-    mine = dict(_flat(contract.arguments_for(case)))
-    theirs = dict(_flat(contract.arguments_for(other)))
+    mine = dict(_flatten_arguments(contract.build_arguments(case)))
+    theirs = dict(_flatten_arguments(contract.build_arguments(other)))
     names = dict.fromkeys([*mine, *theirs])
     changed = [
         f"{n}={theirs[n]}" if n in theirs else f"no {n}"
@@ -285,27 +291,27 @@ def _unlike(contract: Contract, case: Case, other: Case) -> str:
     return ", ".join(changed) or "the same arguments"
 
 
-def _flat(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+def _flatten_arguments(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Arguments by name, those in a config among them."""
     for name, value in arguments.items():
         yield from value.items() if isinstance(value, Mapping) else [(name, value)]
 
 
-def _call_both_ways(instance: Instance, x: Tensor, mask: Tensor | None) -> None:
-    for how in (How(), TRAINING):
+def _call_both_ways(instance: ModuleAdapter, x: Tensor, mask: Tensor | None) -> None:
+    for how in (CallOptions(), TRAINING):
         instance.forward(x, mask, how)
 
 
-def _other_tokens(trial: Trial, tokens: int, batch: int) -> tuple[Tensor, Tensor | None]:
+def _make_other_tokens(trial: CaseContext, tokens: int, batch: int) -> tuple[Tensor, Tensor | None]:
     """So many other tokens, and a mask that fits them."""
     case = replace(trial.case, tokens=tokens, batch=batch)
-    return tokens_of(case, trial.contract, "x2"), mask_of(case)
+    return make_tokens(case, trial.contract, "x2"), make_mask(case)
 
 
-def _other_parameters(trial: Trial) -> Parameters:
-    return parameters_of(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
+def _make_other_parameters(trial: CaseContext) -> Parameters:
+    return make_parameters(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
 
 
-def _sizes(tokens: int, batch: int) -> str:
+def _describe_sizes(tokens: int, batch: int) -> str:
     counted = "1 token" if tokens == 1 else f"{tokens} tokens"
     return f"{counted}, batch {batch}"

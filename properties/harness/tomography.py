@@ -17,49 +17,49 @@ from jaxtyping import Float
 from torch import Tensor
 
 from properties.case import Case, MaskForm
-from properties.cases.case_tensors import normal, rounded
-from properties.contract import Trait
-from properties.harness.harness import Trial
-from properties.tolerance import Allowed
+from properties.cases.case_tensors import draw_normal, round_to_dtype
+from properties.contract import Capability
+from properties.harness.harness import CaseContext
+from properties.tolerance import Tolerance
 from reference import Parameters
 
 
 @dataclass(frozen=True, eq=False)
-class Recovered:
+class RecoveredWeights:
     """The attention weights a module used, those it should have used, and its tolerance."""
 
     weights: Float[Tensor, "heads tokens tokens"]
     expected: Float[Tensor, "heads tokens tokens"]
-    allowed: Allowed
+    tolerance: Tolerance
 
 
-def recover(trial: Trial) -> Recovered:
+def recover_weights(trial: CaseContext) -> RecoveredWeights:
     """The weights of one sequence, as the module really used them. Needs d_in >= 2."""
     case = trial.case
-    columns = payload_width(case)
-    parameters = routing(trial)
-    sequences = [sequence(case, start, columns) for start in range(0, case.tokens, columns)]
-    outputs = trial.outputs(*sequences, parameters=parameters)
-    exact = [trial.expect(x, parameters, mask=None) for x in sequences]
-    return Recovered(
-        _columns(outputs, case, columns),
-        _columns([e.outputs[0] for e in exact], case, columns),
-        Allowed(
-            _columns([e.allowed[0].exact for e in exact], case, columns),
-            _columns([e.allowed[0].float32 for e in exact], case, columns),
+    columns = compute_payload_width(case)
+    parameters = make_routing_parameters(trial)
+    sequences = [make_sequence(case, start, columns) for start in range(0, case.tokens, columns)]
+    outputs = trial.run_stacked(*sequences, parameters=parameters)
+    exact = [trial.compute_expected(x, parameters, mask=None) for x in sequences]
+    return RecoveredWeights(
+        _extract_columns(outputs, case, columns),
+        _extract_columns([e.outputs[0] for e in exact], case, columns),
+        Tolerance(
+            _extract_columns([e.tolerances[0].exact for e in exact], case, columns),
+            _extract_columns([e.tolerances[0].float32 for e in exact], case, columns),
         ),
     )
 
 
-def payload_width(case: Case) -> int:
+def compute_payload_width(case: Case) -> int:
     """How many columns of the weights one sequence shows."""
     return max(1, min(case.head_dim, case.d_in // 2))
 
 
-def routing(trial: Trial) -> Parameters:
+def make_routing_parameters(trial: CaseContext) -> Parameters:
     """Parameters under which queries and keys read the content, and values the payload."""
     case, drawn = trial.case, trial.parameters
-    width = payload_width(case)
+    width = compute_payload_width(case)
     content = case.d_in - width
     # The content lost dimensions, so its weights grow to keep the scores' spread.
     keep = torch.zeros(case.d_in, dtype=torch.float64)
@@ -72,8 +72,8 @@ def routing(trial: Trial) -> Parameters:
         return None if t is None else torch.zeros_like(t)
 
     return Parameters(
-        W_q=rounded(drawn.W_q * keep, case),
-        W_k=rounded(drawn.W_k * keep, case),
+        W_q=round_to_dtype(drawn.W_q * keep, case),
+        W_k=round_to_dtype(drawn.W_k * keep, case),
         W_v=values.flatten(0, 1),
         b_q=zero(drawn.b_q),
         b_k=zero(drawn.b_k),
@@ -83,24 +83,24 @@ def routing(trial: Trial) -> Parameters:
     )
 
 
-def sequence(case: Case, start: int, columns: int) -> Float[Tensor, "1 tokens d_in"]:
+def make_sequence(case: Case, start: int, columns: int) -> Float[Tensor, "1 tokens d_in"]:
     """Random content, and unit vectors as the payload of the tokens from `start` on."""
     content = case.d_in - columns
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
-    x[0, :, :content] = rounded(normal(case, "x", case.tokens, content), case)
+    x[0, :, :content] = round_to_dtype(draw_normal(case, "x", case.tokens, content), case)
     for column in range(min(columns, case.tokens - start)):
         x[0, start + column, content + column] = 1
     return x
 
 
-def _columns(
+def _extract_columns(
     outputs: list[Tensor], case: Case, columns: int
 ) -> Float[Tensor, "heads tokens tokens"]:
     shown = [o[0].unflatten(-1, (case.heads, case.head_dim))[..., :columns] for o in outputs]
     return torch.cat(shown, dim=-1).transpose(0, 1)[..., : case.tokens]
 
 
-def possible(case: Case) -> Case | None:
+def fit_for_recovery(case: Case) -> Case | None:
     """Cases on which weights can be recovered: two input dimensions and tokens, no mask."""
     return replace(
         case,
@@ -113,4 +113,4 @@ def possible(case: Case) -> Case | None:
     )
 
 
-NEEDS = (Trait.PROJECTED, Trait.ATTENTION, Trait.TOKENS)
+REQUIRED_CAPABILITIES = (Capability.PROJECTED, Capability.ATTENTION, Capability.TOKENS)

@@ -18,17 +18,32 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from properties.case import Case, Content, MaskForm
-from properties.contract import Returns, Trait
+from properties.case import Case, InputContent, MaskForm
+from properties.contract import Capability, Returns
 from properties.harness import tomography
-from properties.harness.harness import Bench, Trial
-from properties.harness.module_adapter import Instance
+from properties.harness.harness import CaseContext, Harness
+from properties.harness.module_adapter import ModuleAdapter
 from properties.mistakes import dropout_diagnosis
-from properties.mistakes.catalogue import CATALOGUE, Misconception
-from properties.mistakes.mistake_table import Candidate, Names, is_finite, menu, order, with_habits
-from properties.mistakes.pipeline import LINEAR, RIGHT, Change, Given, Kitchen, Recipe, Steps
-from properties.oracle import scale_of
-from properties.subject import How
+from properties.mistakes.catalogue import DETERMINISTIC, Mistake
+from properties.mistakes.mistake_table import (
+    Candidate,
+    Mistakes,
+    apply_nan_workarounds,
+    build_table,
+    is_finite,
+    make_key,
+)
+from properties.mistakes.pipeline import (
+    CORRECT,
+    WITHOUT_ATTENTION,
+    AttentionInputs,
+    MemoisedEvaluator,
+    Pipeline,
+    PipelineState,
+    StepOverrides,
+)
+from properties.oracle import get_scale
+from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS
 from properties.violation import Status, SubmissionFailed, Violation
 from reference import Parameters
@@ -77,7 +92,7 @@ CASES = (
         d_in=6,
         heads=2,
         head_dim=3,
-        content=Content.ZERO,
+        content=InputContent.ZERO,
         seed=2005,
     ),
     Case(batch=2, tokens=3, context_length=3, d_in=3, head_dim=3, bias=True, seed=2012),
@@ -86,7 +101,7 @@ CASES = (
 )
 """Where misconceptions differ. Those with d_in = d_out are for what only runs there."""
 
-EXTREME = tuple(
+EXTREME_CASES = tuple(
     replace(CASES[2], batch=8, sharpness=sharpness, mask_form=form, seed=seed)
     for sharpness, form, seed in (
         (100, MaskForm.QUERY_KEY, 2007),
@@ -97,26 +112,26 @@ EXTREME = tuple(
 )
 """For answers that are right on the others: scores that outweigh a fill and overflow an exp."""
 
-ENOUGH = 3
+MIN_ANSWERS = 3
 """how many answers there must be to explain"""
 
 
 @dataclass(frozen=True)
-class Finding:
+class DiagnosedMistake:
     """A mistake that explains the answers."""
 
-    misconception: Misconception
-    matched: int
+    mistake: Mistake
+    cases_matched: int
     """answers that it explains"""
-    tried: int
+    cases_tried: int
     """cases that were tried"""
-    alike: tuple[Misconception, ...] = ()
+    indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that would have given the same answers"""
-    recipe: Recipe | None = None
+    pipeline: Pipeline | None = None
     """what gives the answers, with this mistake and those found beside it; None if not known"""
 
 
-def diagnose(bench: Bench, device: str = "cpu") -> tuple[Finding, ...]:
+def diagnose(bench: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
     """The mistakes that explain what a submission computes; none if it is right, or unknown.
 
     A submission that raises on a case says nothing there, unless the mistake cannot be followed
@@ -125,52 +140,58 @@ def diagnose(bench: Bench, device: str = "cpu") -> tuple[Finding, ...]:
     try:
         # Modules of the size of a real model take a second to make.
         few = bench.contract.sizes is not None
-        cases, extreme = (CASES[:ENOUGH], EXTREME[:1]) if few else (CASES, EXTREME)
-        samples = [*_samples(bench, cases, device), *_recovered(bench, device)]
-        if not any(sample.wrong for sample in samples):
-            samples += _samples(bench, extreme, device)
+        cases, extreme = (CASES[:MIN_ANSWERS], EXTREME_CASES[:1]) if few else (CASES, EXTREME_CASES)
+        samples = [*_collect_samples(bench, cases, device), *_collect_weight_samples(bench, device)]
+        if not any(sample.is_wrong for sample in samples):
+            samples += _collect_samples(bench, extreme, device)
     except SubmissionFailed:
         return ()  # out of time or memory: nothing that could be compared
-    known = [m for m in CATALOGUE if not m.of_heads or bench.contract.has(Trait.HEADS)]
+    known = [
+        m
+        for m in DETERMINISTIC
+        if not m.needs_several_heads or bench.contract.has(Capability.HEADS)
+    ]
     if bench.contract.returns is not Returns.WEIGHTS_TWICE:
-        return _explanation(samples, known, pairs=not few) or _about_dropout(bench, device)
-    parts = [[sample.part(i) for sample in samples] for i in (0, 1)]
+        return _explain(samples, known, pairs=not few) or _diagnose_dropout(bench, device)
+    parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
     # What is returned besides, or instead, is no question where there is one thing to return.
-    known = [m for m in known if not any("give" in change for change in m.changes)]
-    found = [finding for each in parts for finding in _explanation(each, known, pairs=False)]
-    return tuple({finding.misconception: finding for finding in found}.values())
+    known = [m for m in known if not any("give" in change for change in m.variants)]
+    found = [finding for each in parts for finding in _explain(each, known, pairs=False)]
+    return tuple({finding.mistake: finding for finding in found}.values())
 
 
-def _about_dropout(bench: Bench, device: str) -> tuple[Finding, ...]:
+def _diagnose_dropout(bench: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
     try:
-        found = dropout_diagnosis.diagnose(bench, device)
+        found = dropout_diagnosis.diagnose_dropout(bench, device)
     except (SubmissionFailed, Violation):
         return ()
-    return (Finding(found, 2, 2),) if found else ()
+    return (DiagnosedMistake(found, 2, 2),) if found else ()
 
 
 class Sample:
     """One case, what the submission answered, and what every recipe gives."""
 
-    def __init__(self, given: Given, answer: tuple[Tensor, ...] | None, base: Recipe) -> None:
-        self.given = given
+    def __init__(
+        self, given: AttentionInputs, answer: tuple[Tensor, ...] | None, base: Pipeline
+    ) -> None:
+        self.inputs = given
         self.answer = answer
         self.base = base
-        self.kitchen = Kitchen(given, base)
+        self.evaluator = MemoisedEvaluator(given, base)
 
     @cached_property
-    def right(self) -> Steps:
-        steps = self.kitchen.follow(self.base)
+    def correct_state(self) -> PipelineState:
+        steps = self.evaluator.evaluate(self.base)
         assert steps is not None, "the right recipe can be followed on every case"
         return steps
 
     @cached_property
-    def wrong(self) -> bool:
+    def is_wrong(self) -> bool:
         """Whether the submission answered, with numbers, and not with the right ones."""
-        return self.telling and not self.equals(self.right.answer)
+        return self.has_finite_answer and not self.matches_answer(self.correct_state.answer)
 
     @cached_property
-    def telling(self) -> bool:
+    def has_finite_answer(self) -> bool:
         """Whether there are finite numbers in the answer."""
         return self.answer is not None and any(bool(t.isfinite().any()) for t in self.answer)
 
@@ -182,40 +203,40 @@ class Sample:
 
     @cached_property
     def _tolerances(self) -> list[float]:
-        largest = float(self.right.raw.abs().max())
+        largest = float(self.correct_state.raw_scores.abs().max())
         relative = 2**8 * PRECISIONS["float64"].u * (1 + largest)
         finite = [t[t.isfinite()].abs() for t in self.answer or ()]
         return [relative * float(t.max()) if t.numel() else 0.0 for t in finite]
 
-    def equals(self, other: tuple[Tensor, ...]) -> bool:
+    def matches_answer(self, other: tuple[Tensor, ...]) -> bool:
         """Whether these are the answer, but for rounding; what is not finite, is it in both."""
         answer = self.answer or ()
         return len(answer) == len(other) and all(
-            a.shape == b.shape and _near(a, b, tolerance, finite)
+            a.shape == b.shape and _is_close(a, b, tolerance, finite)
             for a, b, tolerance, finite in zip(
                 answer, other, self._tolerances, self._finite, strict=True
             )
         )
 
-    def near(self, known: Sequence[Misconception], *, pairs: bool) -> Iterator[Candidate]:
+    def find_candidates(self, known: Sequence[Mistake], *, pairs: bool) -> Iterator[Candidate]:
         """The mistakes, or pairs of them, that may explain this answer."""
-        wanted = order(self.given, self.base, known, pairs=pairs)
-        return menu(wanted).near(self.answer or (), self._tolerances)
+        wanted = make_key(self.inputs, self.base, known, pairs=pairs)
+        return build_table(wanted).find_candidates(self.answer or (), self._tolerances)
 
-    def explained_by(self, recipe: Recipe) -> bool:
+    def is_explained_by(self, recipe: Pipeline) -> bool:
         """Whether a recipe gives this answer, as far as there is one."""
-        steps = self.kitchen.follow(recipe)
-        if self.answer is None or not self.telling:
+        steps = self.evaluator.evaluate(recipe)
+        if self.answer is None or not self.has_finite_answer:
             return True
-        return steps is not None and self.equals(steps.answer)
+        return steps is not None and self.matches_answer(steps.answer)
 
-    def part(self, index: int) -> "Sample":
+    def select_output(self, index: int) -> "Sample":
         """One of two answers, as if it had been the only one asked for."""
         one = None if self.answer is None else self.answer[index : index + 1]
-        return Sample(replace(self.given, wanted=("matrix",)), one, self.base)
+        return Sample(replace(self.inputs, wanted=("matrix",)), one, self.base)
 
 
-def _near(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -> bool:
+def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -> bool:
     if finite is None:
         return bool(((got - other).abs() <= tolerance).all())
     if not torch.equal(finite, other.isfinite()):
@@ -226,55 +247,61 @@ def _near(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -
 # ------------------------------------------------------------------------------- samples
 
 
-def _samples(bench: Bench, cases: Iterable[Case], device: str) -> list[Sample]:
+def _collect_samples(bench: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
     fitted = dict.fromkeys(bench.contract.fit(replace(case, device=device)) for case in cases)
-    return [_sample(bench.fresh(case)) for case in fitted]
+    return [_make_sample(bench.create_context(case)) for case in fitted]
 
 
-def _recovered(bench: Bench, device: str) -> list[Sample]:
+def _collect_weight_samples(bench: Harness, device: str) -> list[Sample]:
     """A case on which the outputs are attention weights."""
     case = bench.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
-    if not bench.contract.has(*tomography.NEEDS) or case.d_in < 2:
+    if not bench.contract.has(*tomography.REQUIRED_CAPABILITIES) or case.d_in < 2:
         return []
-    trial = bench.fresh(case)
+    trial = bench.create_context(case)
     return [
-        _sample(
+        _make_sample(
             trial,
-            tomography.sequence(case, 0, tomography.payload_width(case)),
-            tomography.routing(trial),
+            tomography.make_sequence(case, 0, tomography.compute_payload_width(case)),
+            tomography.make_routing_parameters(trial),
         )
     ]
 
 
-def _sample(trial: Trial, x: Tensor | None = None, parameters: Parameters | None = None) -> Sample:
+def _make_sample(
+    trial: CaseContext, x: Tensor | None = None, parameters: Parameters | None = None
+) -> Sample:
     x = trial.x if x is None else x
     parameters = parameters or trial.parameters
-    base = RIGHT if trial.contract.has(Trait.ATTENTION) else LINEAR
-    return Sample(given_in(trial, x, parameters), _answer(trial, x, parameters), base)
+    base = CORRECT if trial.contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+    return Sample(
+        make_attention_inputs(trial, x, parameters), _observe_answer(trial, x, parameters), base
+    )
 
 
-def given_in(trial: Trial, x: Tensor, parameters: Parameters) -> Given:
+def make_attention_inputs(trial: CaseContext, x: Tensor, parameters: Parameters) -> AttentionInputs:
     """What a recipe is followed on, in a trial."""
     contract, case = trial.contract, trial.case
-    return Given(
+    return AttentionInputs(
         x=x,
         parameters=parameters,
         heads=case.heads,
         may_attend=trial.may_attend(case.tokens, trial.mask),
-        scale=scale_of(contract, case),
+        scale=get_scale(contract, case),
         context_length=case.context_length,
-        causal=contract.has(Trait.CAUSAL),
+        causal=contract.has(Capability.CAUSAL),
         wanted=("output", "weights")
         if contract.returns is Returns.OUTPUT_AND_WEIGHTS
         else ("output",),
     )
 
 
-def _answer(trial: Trial, x: Tensor, parameters: Parameters) -> tuple[Tensor, ...] | None:
+def _observe_answer(
+    trial: CaseContext, x: Tensor, parameters: Parameters
+) -> tuple[Tensor, ...] | None:
     """What comes back, in whatever form; None if the submission raises."""
     try:
-        _set(trial.instance, parameters)
-        returned = trial.instance.forward(x, trial.mask, How())
+        _set_parameters(trial.adapter, parameters)
+        returned = trial.adapter.forward(x, trial.mask, CallOptions())
     except SubmissionFailed as failure:
         if failure.status is Status.CRASHED:
             return None
@@ -282,61 +309,63 @@ def _answer(trial: Trial, x: Tensor, parameters: Parameters) -> tuple[Tensor, ..
     return tuple(output.to(torch.float64) for output in returned.outputs)
 
 
-def _set(instance: Instance, parameters: Parameters) -> None:
+def _set_parameters(instance: ModuleAdapter, parameters: Parameters) -> None:
     """Give it these parameters; where it lacks some, those that it has."""
     try:
         instance.set(parameters)
     except SubmissionFailed:
-        present = instance.holder.tensors()
-        stored = dict(instance.contract.stored(parameters, instance.case))
+        present = instance.holder.describe_tensors()
+        stored = dict(instance.contract.to_stored(parameters, instance.case))
         if stored.keys() <= present.keys():
             raise
         instance.holder.write({path: stored[path] for path in stored if path in present})
-        instance.current = parameters
+        instance.current_parameters = parameters
 
 
 # --------------------------------------------------------------------------- explanations
 
 
-def _explanation(
-    samples: Sequence[Sample], known: Sequence[Misconception], pairs: bool
-) -> tuple[Finding, ...]:
-    first = next((sample for sample in samples if sample.wrong), None)
-    if first is None or sum(sample.telling for sample in samples) < ENOUGH:
+def _explain(
+    samples: Sequence[Sample], known: Sequence[Mistake], pairs: bool
+) -> tuple[DiagnosedMistake, ...]:
+    first = next((sample for sample in samples if sample.is_wrong), None)
+    if first is None or sum(sample.has_finite_answer for sample in samples) < MIN_ANSWERS:
         return ()
     others = [sample for sample in samples if sample is not first]
     with torch.no_grad():
         for together in (False, True) if pairs else (False,):
             found = [
                 (names, recipe)
-                for names, change in first.near(known, pairs=together)
-                for recipe in _fitting(first, change)
-                if all(sample.explained_by(recipe) for sample in others)
+                for names, change in first.find_candidates(known, pairs=together)
+                for recipe in _iter_explaining_pipelines(first, change)
+                if all(sample.is_explained_by(recipe) for sample in others)
             ]
             if found:
-                return _findings(found, samples)
+                return _make_diagnosed_mistakes(found, samples)
     return ()
 
 
-def _findings(
-    found: Sequence[tuple[Names, Recipe]], samples: Sequence[Sample]
-) -> tuple[Finding, ...]:
+def _make_diagnosed_mistakes(
+    found: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
+) -> tuple[DiagnosedMistake, ...]:
     best, recipe = found[0]
     single = [names[0] for names, _ in found if len(names) == 1]
     alike = dict.fromkeys(m for m in single if m not in best and not m.rare)
-    matched = sum(sample.telling for sample in samples)
-    return tuple(Finding(each, matched, len(samples), tuple(alike), recipe) for each in best)
+    matched = sum(sample.has_finite_answer for sample in samples)
+    return tuple(
+        DiagnosedMistake(each, matched, len(samples), tuple(alike), recipe) for each in best
+    )
 
 
-def _fitting(sample: Sample, change: Change) -> Iterator[Recipe]:
+def _iter_explaining_pipelines(sample: Sample, change: StepOverrides) -> Iterator[Pipeline]:
     """A recipe with a change if it explains a sample; and with what people do about NaN."""
-    recipe = sample.base.with_(change)
-    steps = sample.kitchen.follow(recipe)
+    recipe = sample.base.override(change)
+    steps = sample.evaluator.evaluate(recipe)
     if steps is None:
         return
-    explains = sample.equals(steps.answer)
+    explains = sample.matches_answer(steps.answer)
     if explains:
         yield recipe
     # Where there is no NaN here, there may be one on other samples.
     if explains or not is_finite(steps.answer):
-        yield from filter(sample.explained_by, with_habits(sample.base, change))
+        yield from filter(sample.is_explained_by, apply_nan_workarounds(sample.base, change))

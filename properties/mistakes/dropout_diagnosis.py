@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from properties.case import Case
-from properties.contract import Trait
+from properties.contract import Capability
 from properties.harness import tomography
-from properties.harness.harness import Bench, Trial
-from properties.mistakes.catalogue import Misconception
+from properties.harness.harness import CaseContext, Harness
+from properties.mistakes.catalogue import Mistake
 from properties.mistakes.catalogue import dropout as known
-from properties.subject import How
+from properties.subject import CallOptions
 
 COPIES = 128
 RATE = 0.3
@@ -35,11 +35,11 @@ CASE = Case(
     dropout=RATE,
     seed=2011,
 )
-NEAR = 1e-9
+TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class DropoutWeights:
     """The exact weights, and those of many copies of one sequence.
 
     Heads that are narrower than a sequence is long show the first keys alone.
@@ -66,83 +66,83 @@ class Weights:
         if not ratio.numel():
             return None
         spread = ratio.max() - ratio.min()
-        return float(ratio[0]) if bool(spread <= NEAR * ratio.abs().max()) else None
+        return float(ratio[0]) if bool(spread <= TOLERANCE * ratio.abs().max()) else None
 
 
-def diagnose(bench: Bench, device: str) -> Misconception | None:
+def diagnose_dropout(bench: Harness, device: str) -> Mistake | None:
     """What is wrong with dropout alone, if it is known. Raises SubmissionFailed."""
     contract = bench.contract
-    if not contract.has(*tomography.NEEDS, Trait.MODULE, Trait.BATCH):
+    if not contract.has(*tomography.REQUIRED_CAPABILITIES, Capability.MODULE, Capability.BATCH):
         return None
-    trial = bench.fresh(contract.fit(replace(CASE, device=device)))
-    evaluated = _weights(trial, training=False)
-    found = _in_evaluation(evaluated, trial.case.dropout)
-    if found is not None or not _right(evaluated):
+    trial = bench.create_context(contract.fit(replace(CASE, device=device)))
+    evaluated = _recover_dropout_weights(trial, training=False)
+    found = _diagnose_evaluation(evaluated, trial.case.dropout)
+    if found is not None or not _is_exact(evaluated):
         return found
-    return _in_training(trial, _weights(trial, training=True))
+    return _diagnose_training(trial, _recover_dropout_weights(trial, training=True))
 
 
-def _weights(trial: Trial, training: bool) -> Weights:
+def _recover_dropout_weights(trial: CaseContext, training: bool) -> DropoutWeights:
     case = trial.case
-    columns = tomography.payload_width(case)
-    parameters = tomography.routing(trial)
-    x = tomography.sequence(case, 0, columns)
-    exact = trial.expect(x, parameters, mask=None).exact
-    shown = _outputs(trial, x.expand(case.batch, -1, -1), training)
+    columns = tomography.compute_payload_width(case)
+    parameters = tomography.make_routing_parameters(trial)
+    x = tomography.make_sequence(case, 0, columns)
+    exact = trial.compute_expected(x, parameters, mask=None).exact
+    shown = _run_heads(trial, x.expand(case.batch, -1, -1), training)
     used = shown[..., :columns].permute(0, 2, 1, 3)[..., : case.tokens]
     seen = used.shape[-1]
-    return Weights(exact.weights[0, ..., :seen], exact.scores[0, ..., :seen], used)
+    return DropoutWeights(exact.weights[0, ..., :seen], exact.scores[0, ..., :seen], used)
 
 
-def _outputs(trial: Trial, x: Tensor, training: bool) -> Tensor:
+def _run_heads(trial: CaseContext, x: Tensor, training: bool) -> Tensor:
     """The output of every head: batch tokens heads head_dim."""
-    parameters = tomography.routing(trial)
-    trial.instance.set(parameters)
-    how = How(training=training, seed=trial.case.seed)
+    parameters = tomography.make_routing_parameters(trial)
+    trial.adapter.set(parameters)
+    how = CallOptions(training=training, seed=trial.case.seed)
     output = trial.run(x.contiguous(), parameters, mask=None, how=how)[0]
     heads: Tensor = output.unflatten(-1, (trial.case.heads, trial.case.head_dim))
     return heads
 
 
-def _right(weights: Weights) -> bool:
-    return _near(weights.used, weights.exact)
+def _is_exact(weights: DropoutWeights) -> bool:
+    return _is_close(weights.used, weights.exact)
 
 
-def _near(one: Tensor, other: Tensor) -> bool:
-    return bool(((one - other).abs() <= NEAR).all())
+def _is_close(one: Tensor, other: Tensor) -> bool:
+    return bool(((one - other).abs() <= TOLERANCE).all())
 
 
-def _in_evaluation(seen: Weights, rate: float) -> Misconception | None:
+def _diagnose_evaluation(seen: DropoutWeights, rate: float) -> Mistake | None:
     factor, kept = seen.factor, seen.kept
     if factor is None:
         return None
     if not bool(kept.all()):
-        return known.IN_EVALUATION if _by_chance(kept) else None
-    if rate and abs(factor - (1 - rate)) < NEAR:
+        return known.IN_EVALUATION if _is_random(kept) else None
+    if rate and abs(factor - (1 - rate)) < TOLERANCE:
         return known.SCALED_IN_EVALUATION
     return None
 
 
-def _in_training(trial: Trial, seen: Weights) -> Misconception | None:
+def _diagnose_training(trial: CaseContext, seen: DropoutWeights) -> Mistake | None:
     rate = trial.case.dropout
-    if _right(seen):
+    if _is_exact(seen):
         return known.NEVER if rate else None
     if not rate:
         return known.NOT_ASKED_FOR if seen.factor is not None else None
-    whole = _whole_beside_single_coordinates(trial)
+    whole = _measure_whole_value_share(trial)
     if whole is not None:
         return known.NOT_ON_WEIGHTS if whole < RATE / 4 else None
     if seen.factor is None:
-        return _by_rows(seen, rate) if seen.exact.shape[-1] == trial.case.tokens else None
-    return _by_factor(seen, seen.factor, rate) or _together(seen)
+        return _diagnose_rows(seen, rate) if seen.exact.shape[-1] == trial.case.tokens else None
+    return _diagnose_factor(seen, seen.factor, rate) or _diagnose_shared_drops(seen)
 
 
-def _by_factor(seen: Weights, factor: float, rate: float) -> Misconception | None:
+def _diagnose_factor(seen: DropoutWeights, factor: float, rate: float) -> Mistake | None:
     share = float(seen.kept.double().mean())
 
     def like(number: float, probability: float) -> bool:
         # Thousands of tosses: a share is off by 0.1 in one of 10³⁰ runs.
-        return abs(factor - number) < NEAR and abs(share - probability) < 0.1
+        return abs(factor - number) < TOLERANCE and abs(share - probability) < 0.1
 
     keep = 1 - rate
     if like(1 / keep, keep):
@@ -160,7 +160,7 @@ def _by_factor(seen: Weights, factor: float, rate: float) -> Misconception | Non
     return None
 
 
-def _together(seen: Weights) -> Misconception | None:
+def _diagnose_shared_drops(seen: DropoutWeights) -> Mistake | None:
     """Which weights share their fate."""
     alive = seen.used != 0
     hidden = ~seen.visible
@@ -175,49 +175,49 @@ def _together(seen: Weights) -> Misconception | None:
     return known.WHOLE_KEYS if bool(columns.all()) else None
 
 
-def _by_rows(seen: Weights, rate: float) -> Misconception | None:
+def _diagnose_rows(seen: DropoutWeights, rate: float) -> Mistake | None:
     """Rows that are what some choice of dropped elements makes of the exact ones."""
-    ways: tuple[tuple[Misconception, Way], ...] = (
-        (known.RENORMALISED, lambda exact, _: _renormalised(exact)),
-        (known.BEFORE_SOFTMAX, lambda _, scores: _before_softmax(scores, rate)),
+    ways: tuple[tuple[Mistake, RowVariants], ...] = (
+        (known.RENORMALISED, lambda exact, _: _renormalise(exact)),
+        (known.BEFORE_SOFTMAX, lambda _, scores: _drop_before_softmax(scores, rate)),
     )
     for each, way in ways:
         if all(
-            _one_of(way(seen.exact[h, q, v], seen.scores[h, q, v]), seen.used[:, h, q, v])
-            for h, q, v in _rows(seen.visible)
+            _are_among(way(seen.exact[h, q, v], seen.scores[h, q, v]), seen.used[:, h, q, v])
+            for h, q, v in _iter_rows(seen.visible)
         ):
             return each
     return None
 
 
-Way = Callable[[Tensor, Tensor], Tensor]
+RowVariants = Callable[[Tensor, Tensor], Tensor]
 """What dropping may make of a row, from its exact weights and its scores: one row a choice."""
 
 
-def _rows(visible: Bool[Tensor, "heads q k"]) -> Iterator[tuple[int, int, Tensor]]:
+def _iter_rows(visible: Bool[Tensor, "heads q k"]) -> Iterator[tuple[int, int, Tensor]]:
     heads, queries, _ = visible.shape
     for h, q in itertools.product(range(heads), range(queries)):
         yield h, q, visible[h, q]
 
 
-def _choices(count: int) -> Float[Tensor, "choices {count}"]:
+def _enumerate_choices(count: int) -> Float[Tensor, "choices {count}"]:
     """Every way to keep some of so many elements."""
     return torch.tensor(list(itertools.product((0.0, 1.0), repeat=count)), dtype=torch.float64)
 
 
-def _renormalised(exact: Float[Tensor, "visible"]) -> Float[Tensor, "choices visible"]:
-    kept = exact * _choices(exact.shape[0])
+def _renormalise(exact: Float[Tensor, "visible"]) -> Float[Tensor, "choices visible"]:
+    kept = exact * _enumerate_choices(exact.shape[0])
     # A row of which nothing is left may be anything: zeros, or NaN made zeros.
     return kept / kept.sum(-1, keepdim=True).clamp_min(1e-12)
 
 
-def _before_softmax(
+def _drop_before_softmax(
     scores: Float[Tensor, "visible"], rate: float
 ) -> Float[Tensor, "choices visible"]:
-    return torch.softmax(scores * _choices(scores.shape[0]) / (1 - rate), dim=-1)
+    return torch.softmax(scores * _enumerate_choices(scores.shape[0]) / (1 - rate), dim=-1)
 
 
-def _one_of(
+def _are_among(
     known_rows: Float[Tensor, "choices visible"], rows: Float[Tensor, "batch visible"]
 ) -> bool:
     """Whether every row is one of those that are known, but for rows that are lost to NaN.
@@ -226,27 +226,27 @@ def _one_of(
     """
     rows = rows[rows.isfinite().all(-1)]
     distance = (rows[:, None] - known_rows[None]).abs().amax(-1)
-    return bool(rows.numel()) and bool((distance.amin(-1) <= NEAR).all())
+    return bool(rows.numel()) and bool((distance.amin(-1) <= TOLERANCE).all())
 
 
-def _whole_beside_single_coordinates(trial: Trial) -> float | None:
+def _measure_whole_value_share(trial: CaseContext) -> float | None:
     """The share of values that vanish as a whole, if there are some of which single coordinates do.
 
     With the same payload in all dimensions the coordinates of a head are equal, unless something
     other than weights is dropped. The first token has one weight: where weights are dropped, too,
     all its coordinates vanish at once.
     """
-    columns = tomography.payload_width(trial.case)
-    x = tomography.sequence(trial.case, 0, columns).clone()
+    columns = tomography.compute_payload_width(trial.case)
+    x = tomography.make_sequence(trial.case, 0, columns).clone()
     x[..., -columns:] = 1
     # An instance of its own: nothing that an earlier call left behind has a part in this.
-    alone = trial.bench.fresh(trial.case)
-    shown = _outputs(alone, x.expand(trial.case.batch, -1, -1), training=True)[..., :columns]
+    alone = trial.harness.create_context(trial.case)
+    shown = _run_heads(alone, x.expand(trial.case.batch, -1, -1), training=True)[..., :columns]
     gone = shown[:, 0] == 0
-    single = _by_chance(gone) and bool((gone.any(-1) & ~gone.all(-1)).any())
+    single = _is_random(gone) and bool((gone.any(-1) & ~gone.all(-1)).any())
     return float(gone.all(-1).double().mean()) if single else None
 
 
-def _by_chance(kept: Bool[Tensor, "batch *elements"]) -> bool:
+def _is_random(kept: Bool[Tensor, "batch *elements"]) -> bool:
     """Whether some element is kept in some copies and dropped in others."""
     return bool((kept.any(0) & ~kept.all(0)).any())

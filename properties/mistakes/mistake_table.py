@@ -16,64 +16,68 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from properties.mistakes.catalogue import Misconception
-from properties.mistakes.pipeline import Change, Given, Kitchen, Recipe
-from properties.mistakes.steps.scores import lowest, no_nan, raised_by
-from properties.oracle import digest
+from properties.mistakes.catalogue import Mistake
+from properties.mistakes.pipeline import AttentionInputs, MemoisedEvaluator, Pipeline, StepOverrides
+from properties.mistakes.steps.scores import filled_with_minus_1e9, nan_replaced, raised_by
+from properties.oracle import hash_tensors
 
-WAYS = 4
+MAX_VARIANTS_PER_MISTAKE = 4
 """how many ways to make a mistake are tried beside another one"""
 
-HABITS: tuple[Change, ...] = (
-    {"hide": lowest},
+NAN_WORKAROUNDS: tuple[StepOverrides, ...] = (
+    {"hide": filled_with_minus_1e9},
     {"hide": raised_by(-1e9)},
-    {"use": no_nan},
+    {"use": nan_replaced},
 )
 """What else people do where a row with nothing but −∞ gives NaN."""
 
-KEPT = 16
+MAX_TABLES = 16
 """so many menus, the ones used last: a few megabytes each, 25 for a layer of GPT-2"""
 
-Names = tuple[Misconception, ...]
-Candidate = tuple[Names, Change]
-Answer = tuple[Tensor, ...]
+Mistakes = tuple[Mistake, ...]
+Candidate = tuple[Mistakes, StepOverrides]
+Outputs = tuple[Tensor, ...]
 Shapes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Order:
+class MistakeKey:
     """Which input, what is right there, and which mistakes are known; one at a time or in pairs."""
 
-    given: Given = field(compare=False)
-    base: Recipe
-    known: Names
+    inputs: AttentionInputs = field(compare=False)
+    base: Pipeline
+    mistakes: Mistakes
     pairs: bool
     content: bytes
     """of what is given"""
 
 
-def order(given: Given, base: Recipe, known: Sequence[Misconception], *, pairs: bool) -> Order:
+def make_key(
+    given: AttentionInputs, base: Pipeline, known: Sequence[Mistake], *, pairs: bool
+) -> MistakeKey:
     """What a menu is asked for."""
     tensors = [given.x, given.may_attend, *(t for _, t in given.parameters.items())]
     rest = given.heads, given.scale, given.context_length, given.causal, given.wanted
     names = [name for name, _ in given.parameters.items()]
-    return Order(given, base, tuple(known), pairs, digest(*tensors) + repr((rest, names)).encode())
+    return MistakeKey(
+        given, base, tuple(known), pairs, hash_tensors(*tensors) + repr((rest, names)).encode()
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Menu:
+class MistakeTable:
     """Candidates, and by the shapes of an answer the rows of those that give such a one."""
 
     candidates: tuple[Candidate, ...]
     rows: Mapping[Shapes, tuple[Tensor, Tensor]]
     """by number, whose a row is; and the numbers of all tensors, end to end"""
 
-    def near(self, answer: Answer, tolerances: Sequence[float]) -> Iterator[Candidate]:
+    def find_candidates(self, answer: Outputs, tolerances: Sequence[float]) -> Iterator[Candidate]:
         """Those that give an answer but for rounding; what is not finite, is it in both."""
-        owners, rows = self.rows.get(_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
+        owners, rows = self.rows.get(_get_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
         if not len(owners):
             return
-        numbers = _flat(answer)
+        numbers = _flatten(answer)
         sizes = torch.tensor([t.numel() for t in answer])
         allowed = torch.tensor(tolerances, dtype=torch.float64).repeat_interleave(sizes)
         finite = numbers.isfinite()
@@ -83,69 +87,71 @@ class Menu:
             yield self.candidates[number]
 
 
-@functools.lru_cache(maxsize=KEPT)
-def menu(wanted: Order) -> Menu:
+@functools.lru_cache(maxsize=MAX_TABLES)
+def build_table(wanted: MistakeKey) -> MistakeTable:
     """Follow every candidate on an input."""
-    kitchen = Kitchen(wanted.given, wanted.base)
-    make = _pairs if wanted.pairs else _singles
+    kitchen = MemoisedEvaluator(wanted.inputs, wanted.base)
+    make = _iter_pairs if wanted.pairs else _iter_singles
     candidates = tuple(make(kitchen, wanted))
     found: dict[Shapes, tuple[list[int], list[Tensor]]] = {}
     for number, (_, change) in enumerate(candidates):
-        for answer in _answers(kitchen, wanted.base, change):
-            owners, rows = found.setdefault(_shapes(answer), ([], []))
+        for answer in _iter_outputs(kitchen, wanted.base, change):
+            owners, rows = found.setdefault(_get_shapes(answer), ([], []))
             owners.append(number)
-            rows.append(_flat(answer))
+            rows.append(_flatten(answer))
     stacked = {
         form: (torch.tensor(owners), torch.stack(rows)) for form, (owners, rows) in found.items()
     }
-    return Menu(candidates, stacked)
+    return MistakeTable(candidates, stacked)
 
 
-def _singles(kitchen: Kitchen, wanted: Order) -> Iterator[Candidate]:
-    for each in wanted.known:
-        for change in each.changes:
+def _iter_singles(kitchen: MemoisedEvaluator, wanted: MistakeKey) -> Iterator[Candidate]:
+    for each in wanted.mistakes:
+        for change in each.variants:
             yield (each,), change
 
 
-def _pairs(kitchen: Kitchen, wanted: Order) -> Iterator[Candidate]:
+def _iter_pairs(kitchen: MemoisedEvaluator, wanted: MistakeKey) -> Iterator[Candidate]:
     """Two mistakes in different steps."""
-    right = kitchen.follow(wanted.base)
+    right = kitchen.evaluate(wanted.base)
     assert right is not None, "the right recipe can be followed on every case"
     common = [
         (each, change)
-        for each in wanted.known
-        for change in each.changes[:WAYS]
-        if not each.rare and _matters(kitchen, wanted.base.with_(change), right.answer)
+        for each in wanted.mistakes
+        for change in each.variants[:MAX_VARIANTS_PER_MISTAKE]
+        if not each.rare and _has_effect(kitchen, wanted.base.override(change), right.answer)
     ]
     for (one, change), (other, another) in itertools.combinations(common, 2):
         if one is not other and not change.keys() & another.keys():
             yield (one, other), {**change, **another}
 
 
-def _matters(kitchen: Kitchen, recipe: Recipe, right: Answer) -> bool:
+def _has_effect(kitchen: MemoisedEvaluator, recipe: Pipeline, right: Outputs) -> bool:
     """Whether a recipe gives something else."""
-    steps = kitchen.follow(recipe)
+    steps = kitchen.evaluate(recipe)
     return steps is None or not all(map(torch.equal, steps.answer, right))
 
 
-def _answers(kitchen: Kitchen, base: Recipe, change: Change) -> Iterator[Answer]:
+def _iter_outputs(
+    kitchen: MemoisedEvaluator, base: Pipeline, change: StepOverrides
+) -> Iterator[Outputs]:
     """What a recipe with a change gives; and with what people do about NaN, where there is some."""
-    steps = kitchen.follow(base.with_(change))
+    steps = kitchen.evaluate(base.override(change))
     if steps is None:
         return
     yield steps.answer
     if not is_finite(steps.answer):
-        for recipe in with_habits(base, change):
-            after = kitchen.follow(recipe)
+        for recipe in apply_nan_workarounds(base, change):
+            after = kitchen.evaluate(recipe)
             if after is not None:
                 yield after.answer
 
 
-def with_habits(base: Recipe, change: Change) -> Iterator[Recipe]:
+def apply_nan_workarounds(base: Pipeline, change: StepOverrides) -> Iterator[Pipeline]:
     """A recipe with a change, and with what people do about NaN in a step that it leaves alone."""
-    for habit in HABITS:
+    for habit in NAN_WORKAROUNDS:
         if not habit.keys() & change.keys():
-            yield base.with_({**change, **habit})
+            yield base.override({**change, **habit})
 
 
 def is_finite(answer: Iterable[Tensor]) -> bool:
@@ -153,9 +159,9 @@ def is_finite(answer: Iterable[Tensor]) -> bool:
     return all(math.isfinite(t.sum()) for t in answer)
 
 
-def _shapes(answer: Answer) -> Shapes:
+def _get_shapes(answer: Outputs) -> Shapes:
     return tuple(tuple(t.shape) for t in answer)
 
 
-def _flat(answer: Answer) -> Tensor:
+def _flatten(answer: Outputs) -> Tensor:
     return torch.cat([t.detach().flatten().to(torch.float64) for t in answer])

@@ -23,7 +23,7 @@ from reference.multi_head import Parameters
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class AttentionInputs:
     """What attention is computed from."""
 
     x: Float[Tensor, "batch tokens d_in"]
@@ -58,54 +58,54 @@ class Given:
         return self.d_out // self.heads
 
 
-Three = tuple[Tensor, Tensor, Tensor]
+QKVTensors = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(eq=False)
-class Steps:
+class PipelineState:
     """What has been computed so far, each under the name of what it is."""
 
-    given: Given
+    inputs: AttentionInputs
     x: Tensor = field(init=False)  # batch tokens d_in
-    projected: Three = field(init=False)  # batch tokens d_out, each
-    split: Three = field(init=False)  # batch heads tokens head_dim, each
-    attending: Three = field(init=False)  # the same: query, key, value
-    raw: Tensor = field(init=False)  # batch heads tokens tokens
+    projected: QKVTensors = field(init=False)  # batch tokens d_out, each
+    split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
+    roles: QKVTensors = field(init=False)  # the same: query, key, value
+    raw_scores: Tensor = field(init=False)  # batch heads tokens tokens
     scores: Tensor = field(init=False)
     visible: Tensor | None = field(init=False)
-    masked: Tensor = field(init=False)
+    masked_scores: Tensor = field(init=False)
     weights: Tensor = field(init=False)
-    used: Tensor = field(init=False)
-    mixed: Tensor = field(init=False)  # batch heads tokens head_dim
+    applied_weights: Tensor = field(init=False)
+    head_contexts: Tensor = field(init=False)  # batch heads tokens head_dim
     context: Tensor = field(init=False)  # batch tokens d_out
     output: Tensor = field(init=False)
     answer: tuple[Tensor, ...] = field(init=False)
 
-    def copy(self) -> "Steps":
+    def copy(self) -> "PipelineState":
         """The same results, to go on from. By far quicker than `copy.copy`."""
-        other = Steps.__new__(Steps)
+        other = PipelineState.__new__(PipelineState)
         other.__dict__.update(self.__dict__)
         return other
 
     @property
     def query(self) -> Tensor:
         """Who asks."""
-        return self.attending[0]
+        return self.roles[0]
 
     @property
     def key(self) -> Tensor:
         """What is compared with."""
-        return self.attending[1]
+        return self.roles[1]
 
     @property
     def value(self) -> Tensor:
         """What is averaged."""
-        return self.attending[2]
+        return self.roles[2]
 
     @property
     def p(self) -> Parameters:
         """The weights of the layers."""
-        return self.given.parameters
+        return self.inputs.parameters
 
 
 # ------------------------------------------------------------- of any shape, so not annotated
@@ -130,184 +130,190 @@ def merge_heads(t: Tensor) -> Tensor:
 # ---------------------------------------------------------------------------- the right steps
 
 
-def tokens(s: Steps) -> Tensor:
+def tokens(s: PipelineState) -> Tensor:
     """X."""
-    return s.given.x
+    return s.inputs.x
 
 
-def projections(s: Steps) -> Three:
+def projections(s: PipelineState) -> QKVTensors:
     """X Wᵀ + b, three times."""
     p = s.p
     return linear(s.x, p.W_q, p.b_q), linear(s.x, p.W_k, p.b_k), linear(s.x, p.W_v, p.b_v)
 
 
-def blocks(s: Steps) -> Three:
+def head_blocks(s: PipelineState) -> QKVTensors:
     """Each head takes a block of neighbouring columns."""
-    q, k, v = (split_heads(t, s.given.heads) for t in s.projected)
+    q, k, v = (split_heads(t, s.inputs.heads) for t in s.projected)
     return q, k, v
 
 
-def as_projected(s: Steps) -> Three:
+def roles_as_projected(s: PipelineState) -> QKVTensors:
     """Queries ask, keys are compared with, values are averaged."""
     return s.split
 
 
-def products(s: Steps) -> Tensor:
+def products(s: PipelineState) -> Tensor:
     """Q Kᵀ."""
     return s.query @ s.key.mT
 
 
-def scaled(s: Steps) -> Tensor:
+def scaled_products(s: PipelineState) -> Tensor:
     """Q Kᵀ / √d_k, or what else the statement asks for."""
-    return s.raw * s.given.scale
+    return s.raw_scores * s.inputs.scale
 
 
-def as_asked(s: Steps) -> Tensor | None:
+def requested_mask(s: PipelineState) -> Tensor | None:
     """The mask of the statement."""
-    return s.given.may_attend
+    return s.inputs.may_attend
 
 
-def minus_infinity(s: Steps) -> Tensor:
+def filled_with_minus_infinity(s: PipelineState) -> Tensor:
     """Hidden scores become −∞."""
     return s.scores if s.visible is None else s.scores.masked_fill(~s.visible, -math.inf)
 
 
-def softmax_over_keys(s: Steps) -> Tensor:
+def softmax_over_keys(s: PipelineState) -> Tensor:
     """Each query's weights sum to one."""
-    return torch.softmax(s.masked, dim=-1)
+    return torch.softmax(s.masked_scores, dim=-1)
 
 
-def all_weights(s: Steps) -> Tensor:
+def unchanged_weights(s: PipelineState) -> Tensor:
     """The weights as they are."""
     return s.weights
 
 
-def average(s: Steps) -> Tensor:
+def average(s: PipelineState) -> Tensor:
     """Σ_j p_ij v_j."""
-    return s.used @ s.value
+    return s.applied_weights @ s.value
 
 
-def side_by_side(s: Steps) -> Tensor:
+def concatenated_heads(s: PipelineState) -> Tensor:
     """Concat(head_1, …, head_h)."""
-    return merge_heads(s.mixed)
+    return merge_heads(s.head_contexts)
 
 
-def output_layer(s: Steps) -> Tensor:
+def output_layer(s: PipelineState) -> Tensor:
     """Concat(…) W_oᵀ + b_o, if there is an output layer."""
     return s.context if s.p.W_o is None else linear(s.context, s.p.W_o, s.p.b_o)
 
 
-def what_is_wanted(s: Steps) -> tuple[Tensor, ...]:
+def requested_results(s: PipelineState) -> tuple[Tensor, ...]:
     """What the statement asks to be returned."""
-    return tuple(asked(s, name) for name in s.given.wanted)
+    return tuple(select_result(s, name) for name in s.inputs.wanted)
 
 
-def asked(s: Steps, name: str) -> Tensor:
+def select_result(s: PipelineState, name: str) -> Tensor:
     """One of the things that can be asked for."""
     match name:
         case "output":
             return s.output
         case "weights":
-            return s.used
+            return s.applied_weights
         case "matrix":
-            return s.used[:, 0]
+            return s.applied_weights[:, 0]
     raise ValueError(f"asked: there is no {name}; ask for output, weights or matrix")
 
 
-def values_alone(s: Steps) -> Tensor:
+def values_alone(s: PipelineState) -> Tensor:
     """No attention: every token has its own value."""
     return s.value
 
 
-Change = Mapping[str, Callable[[Steps], object]]
+StepOverrides = Mapping[str, Callable[[PipelineState], object]]
 """Functions by the step that they stand in for."""
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Pipeline:
     """A function for every step, in their order."""
 
-    see: Callable[[Steps], Tensor] = tokens
-    project: Callable[[Steps], Three] = projections
-    split: Callable[[Steps], Three] = blocks
-    assign: Callable[[Steps], Three] = as_projected
-    match: Callable[[Steps], Tensor] = products
-    scale: Callable[[Steps], Tensor] = scaled
-    permit: Callable[[Steps], Tensor | None] = as_asked
-    hide: Callable[[Steps], Tensor] = minus_infinity
-    normalise: Callable[[Steps], Tensor] = softmax_over_keys
-    use: Callable[[Steps], Tensor] = all_weights
-    mix: Callable[[Steps], Tensor] = average
-    merge: Callable[[Steps], Tensor] = side_by_side
-    finish: Callable[[Steps], Tensor] = output_layer
-    give: Callable[[Steps], tuple[Tensor, ...]] = what_is_wanted
+    see: Callable[[PipelineState], Tensor] = tokens
+    project: Callable[[PipelineState], QKVTensors] = projections
+    split: Callable[[PipelineState], QKVTensors] = head_blocks
+    assign: Callable[[PipelineState], QKVTensors] = roles_as_projected
+    match: Callable[[PipelineState], Tensor] = products
+    scale: Callable[[PipelineState], Tensor] = scaled_products
+    permit: Callable[[PipelineState], Tensor | None] = requested_mask
+    hide: Callable[[PipelineState], Tensor] = filled_with_minus_infinity
+    normalise: Callable[[PipelineState], Tensor] = softmax_over_keys
+    use: Callable[[PipelineState], Tensor] = unchanged_weights
+    mix: Callable[[PipelineState], Tensor] = average
+    merge: Callable[[PipelineState], Tensor] = concatenated_heads
+    finish: Callable[[PipelineState], Tensor] = output_layer
+    give: Callable[[PipelineState], tuple[Tensor, ...]] = requested_results
 
-    def with_(self, change: Change) -> "Recipe":
+    def override(self, change: StepOverrides) -> "Pipeline":
         """Other functions in the place of some."""
         return replace(self, **change)  # type: ignore[arg-type]  # each is one for its step
 
 
-RIGHT = Recipe()
-LINEAR = replace(RIGHT, mix=values_alone)
+CORRECT = Pipeline()
+WITHOUT_ATTENTION = replace(CORRECT, mix=values_alone)
 """A linear layer: what becomes of the values when nobody attends."""
 
-STEPS = tuple(step.name for step in fields(Recipe))
-MADE = tuple(step.name for step in fields(Steps) if step.name != "given")
+STEP_NAMES = tuple(step.name for step in fields(Pipeline))
+RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "given")
 """What each step computes."""
 
 
-class Kitchen:
+class MemoisedEvaluator:
     """Follows recipes on one input, which differ from one of them in a step or two.
 
     What comes before the last difference is remembered: other recipes begin in the same way.
     """
 
-    def __init__(self, given: Given, base: Recipe) -> None:
-        self._usual = [getattr(base, step) for step in STEPS]
-        self._root = _Node(Steps(given))
+    def __init__(self, given: AttentionInputs, base: Pipeline) -> None:
+        self._base_functions = [getattr(base, step) for step in STEP_NAMES]
+        self._root = _Node(PipelineState(given))
 
-    def follow(self, recipe: Recipe) -> Steps | None:
+    def evaluate(self, recipe: Pipeline) -> PipelineState | None:
         """Everything a recipe computes; None where it cannot be followed: shapes do not fit."""
-        functions = [getattr(recipe, step) for step in STEPS]
-        differs = [i for i, function in enumerate(functions) if function is not self._usual[i]]
+        functions = [getattr(recipe, step) for step in STEP_NAMES]
+        differs = [
+            i for i, function in enumerate(functions) if function is not self._base_functions[i]
+        ]
         last = differs[-1] if differs else 0
         node = self._root
-        for made, function in zip(MADE[:last], functions, strict=False):
-            after = node.after(made, function)
+        for made, function in zip(RESULT_NAMES[:last], functions, strict=False):
+            after = node.get_successor(made, function)
             if after is None:
                 return None
             node = after
         steps = node.steps.copy()
         try:
-            for made, function in zip(MADE[last:], functions[last:], strict=True):
+            for made, function in zip(RESULT_NAMES[last:], functions[last:], strict=True):
                 setattr(steps, made, function(steps))
-        except UNFIT:
+        except SHAPE_ERRORS:
             return None
         return steps
 
 
-UNFIT = (RuntimeError, ValueError, IndexError)
+SHAPE_ERRORS = (RuntimeError, ValueError, IndexError)
 """What torch raises where shapes do not fit, as it does in a program that makes the mistake."""
 
 
 class _Node:
     """The state after some steps, and after each step that was taken from here."""
 
-    __slots__ = ("further", "steps")
+    __slots__ = ("steps", "successors")
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: PipelineState) -> None:
         self.steps = steps
-        self.further: dict[Callable[[Steps], object], _Node | None] = {}
+        self.successors: dict[Callable[[PipelineState], object], _Node | None] = {}
 
-    def after(self, made: str, function: Callable[[Steps], object]) -> "_Node | None":
-        if function not in self.further:
-            self.further[function] = self._next(made, function)
-        return self.further[function]
+    def get_successor(
+        self, made: str, function: Callable[[PipelineState], object]
+    ) -> "_Node | None":
+        if function not in self.successors:
+            self.successors[function] = self._compute_successor(made, function)
+        return self.successors[function]
 
-    def _next(self, made: str, function: Callable[[Steps], object]) -> "_Node | None":
+    def _compute_successor(
+        self, made: str, function: Callable[[PipelineState], object]
+    ) -> "_Node | None":
         steps = self.steps.copy()
         try:
             setattr(steps, made, function(steps))
-        except UNFIT:
+        except SHAPE_ERRORS:
             return None
         return _Node(steps)

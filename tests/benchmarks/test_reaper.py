@@ -38,23 +38,23 @@ def took(source: str, every: float = 0.0) -> dict[str, float]:
     return known
 
 
-def test_the_status_is_that_of_the_command() -> None:
+def test_reports_exit_status_of_the_command() -> None:
     assert took("raise SystemExit(3)")["status"] == 3
 
 
-def test_a_child_that_nobody_waited_for_counts() -> None:
+def test_counts_children_never_waited_for() -> None:
     known = took(f"import os\nif os.fork():\n    os._exit(3)\n{WORKS}")
     assert known["status"] == 3
     assert known["cpu"] >= 0.4
 
 
-def test_a_grandchild_whose_parents_are_gone_counts() -> None:
+def test_counts_orphaned_grandchildren() -> None:
     known = took(ORPHANED)
     assert known["status"] == 3
     assert known["cpu"] >= 0.4
 
 
-def test_memory_is_that_of_the_largest_process_and_of_all_together() -> None:
+def test_reports_largest_and_total_memory() -> None:
     known = took(f"import os\nos.fork()\n{HOLDS}", every=0.05)
     assert known["largest"] > 1 << 26
     assert known["together"] > 1 << 27

@@ -13,11 +13,11 @@ import pytest
 
 import exercises
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
-from grader.report.records import Report, SubmissionRecord, report_of
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
+from grader.report.records import Report, SubmissionRecord, build_report
 from grader.report.render import html
-from grader.sandbox.grader_side.in_process import Unconfined
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -42,12 +42,12 @@ def browser() -> "Iterator[Browser]":
 
 
 @dataclass(frozen=True)
-class Shown:
+class OpenedPage:
     """A page that a file was opened on, and what went wrong with it."""
 
     page: "Page"
     errors: list[str]
-    asked_for: list[str]
+    requested: list[str]
     """what it wanted from elsewhere"""
 
 
@@ -57,9 +57,9 @@ class Reader:
     def __init__(self, context: "BrowserContext") -> None:
         self.context = context
 
-    def open(self, path: Path) -> Shown:
+    def open(self, path: Path) -> OpenedPage:
         page = self.context.new_page()
-        shown = Shown(page, [], [])
+        shown = OpenedPage(page, [], [])
         page.on(
             "console",
             lambda said: shown.errors.append(said.text) if said.type != "log" else None,
@@ -69,7 +69,7 @@ class Reader:
         own = path.as_uri()
         page.on(
             "request",
-            lambda asked: shown.asked_for.append(asked.url) if asked.url != own else None,
+            lambda asked: shown.requested.append(asked.url) if asked.url != own else None,
         )
         page.goto(own)
         return shown
@@ -86,10 +86,12 @@ def reader(browser: "Browser") -> Iterator[Reader]:
 # -------------------------------------------------------------------------------------- pages
 
 
-def judged(path: Path) -> SubmissionRecord:
+def grade_trusted(path: Path) -> SubmissionRecord:
     """The record of a trusted file."""
-    [handed_in] = find([str(path)])
-    [record] = grade(Unconfined("trusted"), handed_in, Settings(exercise=BY_SLUG[SLUG]))
+    [handed_in] = find_submissions([str(path)])
+    [record] = grade_file_or_raise(
+        UnconfinedSandbox("trusted"), handed_in, Settings(exercise=BY_SLUG[SLUG])
+    )
     return replace(record, file=f"class/{path.name}")
 
 
@@ -99,7 +101,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     broken = tmp_path_factory.mktemp("class") / "broken.py"
     broken.write_text("class MultiHeadAttention(\n    pass\n")
     wrong = [
-        judged(FOLDER / "answers" / "wrong" / f"{name}.py")
+        grade_trusted(FOLDER / "answers" / "wrong" / f"{name}.py")
         for name in ("split_without_transpose", "mask_after_softmax")
     ]
     hostile = replace(
@@ -110,8 +112,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         properties=tuple(replace(p, message=HOSTILE, claim=HOSTILE) for p in wrong[0].properties),
         source=tuple(replace(e, text=HOSTILE) for e in wrong[0].source),
     )
-    others = judged(FOLDER / "solution.py"), judged(broken)
-    return report_of([*wrong, *others, hostile])
+    others = grade_trusted(FOLDER / "solution.py"), grade_trusted(broken)
+    return build_report([*wrong, *others, hostile])
 
 
 PAGES = ("index", "split", "mask", "right", "broken", "hostile", "whole")
@@ -121,7 +123,10 @@ PAGES = ("index", "split", "mask", "right", "broken", "hostile", "whole")
 def pages(report: Report, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The files of the report, by what is on them."""
     folder = tmp_path_factory.mktemp("report")
-    written = [html.index(report), *(html.page(s, report) for s in report.submissions)]
-    for name, text in zip(PAGES, [*written, html.whole(report)], strict=True):
+    written = [
+        html.render_index(report),
+        *(html.render_page(s, report) for s in report.submissions),
+    ]
+    for name, text in zip(PAGES, [*written, html.render_all(report)], strict=True):
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in PAGES}

@@ -19,7 +19,7 @@ import pytest
 
 import grader
 from exercises import BY_SLUG, starter
-from exercises.starter import BEGIN, END, TO_WRITE
+from exercises.starter import BEGIN, END, PLACEHOLDER
 
 pytest.importorskip("jupyterlab", reason="needs jupyterlab, which the tox environment browser has")
 pytest.importorskip("playwright", reason="needs playwright, which the tox environment browser has")
@@ -69,7 +69,7 @@ def serving(process: "subprocess.Popen[bytes]", runtime: Path) -> str:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     place = tmp_path_factory.mktemp("lab")
     notebooks = place / "notebooks"
-    starter.write_all([EXERCISE, BY_SLUG["linear_layer"]], notebooks, form="ipynb")
+    starter.write_starters([EXERCISE, BY_SLUG["linear_layer"]], notebooks, form="ipynb")
     own = {
         "HOME": str(place),
         "IPYTHONDIR": str(place / "ipython"),
@@ -184,9 +184,9 @@ def contrast(shown: Locator) -> float:
     return found
 
 
-def test_from_the_starter_by_way_of_a_mistake_to_full_marks(lab: Lab, page: Page) -> None:
+def test_notebook_from_starter_over_a_mistake_to_full_marks(lab: Lab, page: Page) -> None:
     opened(page, lab, "causal_attention.ipynb")
-    cell = page.locator(".jp-CodeCell").filter(has_text=TO_WRITE)
+    cell = page.locator(".jp-CodeCell").filter(has_text=PLACEHOLDER)
     cell = page.locator(".jp-CodeCell").nth(numbered(page, cell))
     keep(page.locator(".jp-Notebook .jp-Cell").first, "jupyter-start.png")
 
@@ -214,10 +214,10 @@ def test_from_the_starter_by_way_of_a_mistake_to_full_marks(lab: Lab, page: Page
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_what_failed_can_be_read_in_either_theme(lab: Lab, page: Page, theme: str) -> None:
+def test_failure_is_readable_in_both_themes(lab: Lab, page: Page, theme: str) -> None:
     lab.set("apputils-extension/themes", {"theme": f"JupyterLab {theme}"})
-    notebook = nbformat.reads(starter.notebook(EXERCISE), as_version=4)
-    [cell] = [cell for cell in notebook.cells if TO_WRITE in cell.source]
+    notebook = nbformat.reads(starter.render_notebook(EXERCISE), as_version=4)
+    [cell] = [cell for cell in notebook.cells if PLACEHOLDER in cell.source]
     noted = "print(x.shape)  # which is noted"
     cell.source = mistaken().replace("tokens = ", f"{noted}\n        tokens = ")
     (lab.folder / f"{theme}.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")

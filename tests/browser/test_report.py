@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 if TYPE_CHECKING:
-    from tests.browser.conftest import Reader, Shown
+    from tests.browser.conftest import OpenedPage, Reader
 
 PAGES = ("index", "split", "mask", "right", "broken", "hostile", "whole")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -15,7 +15,7 @@ MOST = 200 << 10
 """bytes of a screenshot for the documents"""
 
 
-def violations(shown: "Shown") -> list[str]:
+def violations(shown: "OpenedPage") -> list[str]:
     """What axe-core finds, a line each."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="there is no axe")
     found = axe.Axe().run(shown.page, options=RULES).response["violations"]
@@ -27,19 +27,19 @@ def violations(shown: "Shown") -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_from_disk_and_asks_for_nothing(
+def test_page_opens_from_disk_without_requests(
     reader: "Reader", pages: dict[str, Path], name: str
 ) -> None:
     shown = reader.open(pages[name])
     assert shown.page.locator("h1").count() >= (0 if name == "whole" else 1)
     assert shown.errors == []
-    assert shown.asked_for == []
+    assert shown.requested == []
     assert shown.page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_read_it(
+def test_page_has_no_accessibility_violations(
     reader: "Reader", pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
     shown = reader.open(pages[name])
@@ -48,7 +48,7 @@ def test_everybody_can_read_it(
 
 
 @pytest.mark.parametrize("name", ["split", "broken", "whole"])
-def test_everybody_can_read_it_on_paper(
+def test_printed_page_has_no_accessibility_violations(
     reader: "Reader", pages: dict[str, Path], name: str
 ) -> None:
     shown = reader.open(pages[name])
@@ -77,7 +77,7 @@ def test_a_narrow_window_scrolls_in_one_direction(
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-def test_pictures_have_names_that_can_be_heard(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_pictures_have_accessible_names(reader: "Reader", pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     for name in (
         "Expected: attention weights, a row for each token",
@@ -92,7 +92,7 @@ def test_pictures_have_names_that_can_be_heard(reader: "Reader", pages: dict[str
         assert box is not None and box["width"] > 80 and box["height"] > 80
 
 
-def test_the_faulty_line_is_seen_and_read(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_faulty_line_is_visible_and_accessible(reader: "Reader", pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     [marked] = page.locator(".code mark").all()
     assert marked.inner_text().strip() == "queries = self.W_query(x).view(B, nh, T, hs)"
@@ -101,9 +101,7 @@ def test_the_faulty_line_is_seen_and_read(reader: "Reader", pages: dict[str, Pat
     assert "never closed" in reader.open(pages["broken"]).page.locator(".code .why").inner_text()
 
 
-def test_the_keyboard_reaches_and_opens_everything(
-    reader: "Reader", pages: dict[str, Path]
-) -> None:
+def test_everything_is_reachable_by_keyboard(reader: "Reader", pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     focused = "document.activeElement.closest('summary, a, [tabindex]')?.textContent.trim() ?? ''"
     reached = []
@@ -125,14 +123,14 @@ def test_the_keyboard_reaches_and_opens_everything(
     assert group.get_attribute("open") is None
 
 
-def test_what_has_the_focus_is_seen(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_focus_is_visible(reader: "Reader", pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
     page.keyboard.press("Tab")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
 
 
-def test_names_full_of_tricks_do_nothing(reader: "Reader", pages: dict[str, Path]) -> None:
+def test_hostile_names_have_no_effect(reader: "Reader", pages: dict[str, Path]) -> None:
     shown = reader.open(pages["hostile"])
     assert shown.page.locator("script, body img").count() == 0
     assert shown.errors == []
@@ -152,7 +150,7 @@ def test_a_page_is_small(pages: dict[str, Path]) -> None:
         ("report-dark", "mask", "dark", ""),
     ],
 )
-def test_pictures_for_the_documents(
+def test_screenshots_for_the_docs(
     reader: "Reader",
     pages: dict[str, Path],
     tmp_path: Path,

@@ -19,7 +19,7 @@ STEPS = dict(re.findall(r"- name: (\w+)\n(?: {8}id.*\n)?.*run: \|\n((?: {10}.*\n
 EXERCISE = BY_SLUG["simplified_attention"]
 
 
-def test_the_workflow_has_no_tabs_and_names_what_there_is() -> None:
+def test_workflow_has_no_tabs_and_names_existing_things() -> None:
     assert "\t" not in WORKFLOW and STEPS.keys() == {"Install", "Grade"}
     (slug,) = re.findall(r"EXERCISE: (\w+)", WORKFLOW)
     assert slug in BY_SLUG

@@ -20,7 +20,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_commands_can_be_given(line: str) -> None:
+def test_documented_commands_are_valid(line: str) -> None:
     program, name, *arguments = shlex.split(line)
     assert program == "headcheck"
     cli.commands[name].make_context(name, arguments)
@@ -31,7 +31,7 @@ def test_every_format_and_layout_is_explained(name: str) -> None:
     assert f"| `{name}` |" in PAGE
 
 
-def test_the_layouts_are_those_there_are() -> None:
+def test_documented_layouts_exist() -> None:
     assert list(course_commands.LAYOUTS) == ["auto", *LAYOUTS]
 
 

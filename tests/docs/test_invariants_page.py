@@ -10,9 +10,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "invariants.md"
 
 def test_the_page_is_up_to_date() -> None:
     again = "python -m properties.page > docs/invariants.md"
-    assert PAGE.read_text(encoding="utf-8") == page.page(), f"make it again: {again}"
+    assert PAGE.read_text(encoding="utf-8") == page.render_page(), f"make it again: {again}"
 
 
-def test_every_invariant_has_one_row() -> None:
-    rows = [line.split("`")[1] for line in page.page().splitlines() if line.startswith("| `")]
+def test_every_property_has_one_row() -> None:
+    rows = [
+        line.split("`")[1] for line in page.render_page().splitlines() if line.startswith("| `")
+    ]
     assert sorted(rows) == sorted(each.name for each in ALL)

@@ -14,7 +14,7 @@ import pytest
 import grader
 from exercises import ALL, BY_SLUG
 from grader.report import points
-from properties.property import Group
+from properties.property import PropertyGroup
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_continuous_integration_runs_the_tests_as_the_readme_does() -> None:
     assert "headcheck grade examples/class --out report" in grading
 
 
-def test_the_blocks_print_what_they_show(folder: Path) -> None:
+def test_documented_output_matches(folder: Path) -> None:
     codes = {}
     for command, lines in dialogues(README):
         done = run(command, folder)
@@ -88,22 +88,22 @@ def test_the_exercises_are_all_there_in_order() -> None:
     assert rows == [(e.slug, e.contract.name, e.title) for e in ALL]
 
 
-def test_the_points_can_be_used(tmp_path: Path) -> None:
+def test_points_example_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "points.toml"
     path.write_text(blocks(README, "toml")[0])
-    given = points.read(path)
+    given = points.load_points(path)
     exercise = BY_SLUG["multi_head_attention"]
-    worth = points.worth(exercise, given)
+    worth = points.distribute_points(exercise, given)
     assert given == tomllib.loads(path.read_text())
-    assert sum(w for p, w in worth.items() if p.group is Group.VALUES) == pytest.approx(40)
-    assert sum(w for p, w in worth.items() if p.group is Group.DROPOUT) == 0
+    assert sum(w for p, w in worth.items() if p.group is PropertyGroup.VALUES) == pytest.approx(40)
+    assert sum(w for p, w in worth.items() if p.group is PropertyGroup.DROPOUT) == 0
 
 
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
-def test_a_class_can_be_judged_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+def test_architecture_example_checks_a_class(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks(ARCHITECTURE, "python")
     exec(compile(block, "docs/architecture.md", "exec"), {"__name__": "block"})
     assert "The output equals the equation of the statement" in capsys.readouterr().out

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from grader import fault
-from grader.reading.outline import Remark
+from grader.reading.outline import CodeWarning
 from grader.report.records import (
-    FORMAT,
+    FORMAT_VERSION,
     Counterexample,
     DiagnosisRecord,
     ErrorRecord,
-    Evidence,
+    EvidenceRecord,
     Excerpt,
     InfluenceEvidence,
     LayoutEvidence,
@@ -29,14 +29,14 @@ from grader.report.records import (
     SeedRecord,
     SubmissionRecord,
     WeightsEvidence,
-    exit_code,
+    build_report,
+    compute_exit_code,
     from_json,
-    report_of,
     to_json,
 )
-from grader.sandbox.isolation import HOLDS, Rung
-from grader.seed import Kind, secret
-from grader.ui.cli import OURS
+from grader.sandbox.isolation import GUARANTEES, IsolationLevel
+from grader.seed import SeedKind, draw_secret_seed
+from grader.ui.cli import EXIT_ERROR
 from properties.case import Case
 from properties.violation import Status
 
@@ -52,7 +52,7 @@ RECORDS = (
     SandboxRecord,
     SeedRecord,
     DiagnosisRecord,
-    Evidence,
+    EvidenceRecord,
     WeightsEvidence,
     InfluenceEvidence,
     LayoutEvidence,
@@ -129,10 +129,10 @@ def example() -> str:
     return found[1]
 
 
-def some_evidence() -> Evidence:
+def some_evidence() -> EvidenceRecord:
     """One of each kind, a number that is none and an element from nowhere among them."""
     case, mask = str(Case()), ((True, False),)
-    return Evidence(
+    return EvidenceRecord(
         WeightsEvidence(
             case, 2, "weights", "returned", 0, 0, (0,), (0, 1), mask, ((1.0, 0.0),), ((None, 0.5),)
         ),
@@ -163,10 +163,10 @@ def a_report() -> Report:
         source=(Excerpt(3, 1, "import torch", (1,)),),
     )  # fmt: skip
     error = ErrorRecord("not_found", "no such file or folder")
-    return report_of(
+    return build_report(
         [judged, SubmissionRecord("b", "b", None, None, 0, 0, "not_tried", 0, error=error)],
-        Rung("B", ("landlock", "seccomp")),
-        secret(),
+        IsolationLevel("B", ("landlock", "seccomp")),
+        draw_secret_seed(),
     )
 
 
@@ -178,10 +178,10 @@ def test_the_page_has_the_fields_of_the_record(record: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [to_json(a_report()), example()], ids=["built", "example"])
-def test_a_report_is_as_the_page_says(text: str) -> None:
+def test_report_matches_the_page(text: str) -> None:
     assert wrong_with(json.loads(text), "Report") == []
     assert json.loads(to_json(from_json(text))) == json.loads(text)
-    assert json.loads(text)["format"] == FORMAT
+    assert json.loads(text)["format"] == FORMAT_VERSION
 
 
 @pytest.mark.parametrize(
@@ -193,20 +193,20 @@ def test_a_report_is_as_the_page_says(text: str) -> None:
         ({"file": None}, "report.submissions[0].file is null"),
     ],
 )
-def test_the_comparison_sees_what_differs(change: dict[str, Any], problem: str) -> None:
+def test_comparison_detects_differences(change: dict[str, Any], problem: str) -> None:
     report = json.loads(to_json(a_report()))
     report["submissions"][0].update(change)
     assert wrong_with(report, "Report") == [problem]
 
 
-def test_the_words_are_those_of_the_code() -> None:
+def test_documented_values_match_the_code() -> None:
     assert words("Statuses") == {status.value for status in Status}
-    remarks = set(typing.get_args(typing.get_type_hints(Remark)["kind"]))
+    remarks = set(typing.get_args(typing.get_type_hints(CodeWarning)["kind"]))
     assert words("Notes") == remarks | said(Case, r"\bNote\(\s*\"(\w+)\"")
-    ended_badly = {"crashed", "timed_out", "out_of_memory", fault.KIND}
-    assert words("Errors") == said(Kind, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
-    assert {row[0].strip("`") for row in table("Rungs")} == set(HOLDS)
-    assert words("Kinds of seeds") == {kind.value for kind in Kind}
+    ended_badly = {"crashed", "timed_out", "out_of_memory", fault.ERROR_KIND}
+    assert words("Errors") == said(SeedKind, r"\bErrorRecord\(\s*\"(\w+)\"") | ended_badly
+    assert {row[0].strip("`") for row in table("Rungs")} == set(GUARANTEES)
+    assert words("Kinds of seeds") == {kind.value for kind in SeedKind}
     used = {s["error"]["kind"] for s in json.loads(example())["submissions"] if s["error"]}
     assert used <= words("Errors")
 
@@ -219,6 +219,6 @@ def said(of: type, pattern: str) -> set[str]:
 
 def test_the_exit_codes_are_those_of_the_code() -> None:
     passed = SubmissionRecord("a.py", "a", "linear_layer", "linear", 1, 1, "passed", 0)
-    assert exit_code(report_of([passed])) == 0
-    assert exit_code(a_report()) == 1
-    assert {row[0] for row in table("Exit codes")} == {"0", "1", str(OURS)}
+    assert compute_exit_code(build_report([passed])) == 0
+    assert compute_exit_code(a_report()) == 1
+    assert {row[0] for row in table("Exit codes")} == {"0", "1", str(EXIT_ERROR)}

@@ -15,19 +15,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from exercises import Exercise
-from grader.batch.plan import verdicts_on
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.cases.case_set import PUBLIC
-from properties.check import first_trouble
-from properties.contract import Entry, Trait
-from properties.harness.harness import Bench
+from grader.batch.plan import check_all
+from grader.sandbox.grader_side.subject import make_subject
+from properties.cases.case_set import PUBLIC_SEED
+from properties.check import find_first_failure
+from properties.contract import Capability, Entry
+from properties.harness.harness import Harness
 from properties.property import Verdict
 
 Tensors = tuple[Tensor | None, ...]
 
 
 @dataclass(eq=False)
-class Table:
+class AnswerTable:
     """Answers by the hash of what was asked."""
 
     known: dict[bytes, Tensors] = field(default_factory=dict)
@@ -53,11 +53,11 @@ def digest(*tensors: Tensor | None, also: bytes = b"") -> bytes:
     return told.digest()
 
 
-class Looked(torch.autograd.Function):
+class TableLookup(torch.autograd.Function):
     """An answer out of a table, with gradients out of the same table."""
 
     @staticmethod
-    def forward(ctx: Any, table: Table, run: Callable[..., Tensors], *given: Tensor) -> Any:
+    def forward(ctx: Any, table: AnswerTable, run: Callable[..., Tensors], *given: Tensor) -> Any:
         ctx.table, ctx.run, ctx.key = table, run, digest(*given)
         ctx.save_for_backward(*given)
         found = table.answer(ctx.key, lambda: run(*given))
@@ -79,12 +79,12 @@ class Looked(torch.autograd.Function):
         return None, None, *ctx.table.answer(digest(*cotangents, also=ctx.key), exact)
 
 
-def _looked(table: Table, run: Callable[..., Tensors], *given: Tensor) -> Any:
-    return Looked.apply(table, run, *given)  # type: ignore[no-untyped-call]  # torch's own
+def _look_up(table: AnswerTable, run: Callable[..., Tensors], *given: Tensor) -> Any:
+    return TableLookup.apply(table, run, *given)  # type: ignore[no-untyped-call]  # torch's own
 
 
 @contextmanager
-def dropping(table: Table, key: bytes) -> Iterator[None]:
+def patch_dropout(table: AnswerTable, key: bytes) -> Iterator[None]:
     """Dropout drops recorded attention weights, whatever weights it is given."""
     real, count = F.dropout, 0
 
@@ -102,7 +102,9 @@ def dropping(table: Table, key: bytes) -> Iterator[None]:
         F.dropout = real
 
 
-def looked_up(right: type[nn.Module], table: Table, *, fused: bool) -> type[nn.Module]:
+def make_lookup_class(
+    right: type[nn.Module], table: AnswerTable, *, fused: bool
+) -> type[nn.Module]:
     """A class of the solution's form whose answers come out of a table.
 
     Where torch's fused attention must be called, it is, for nothing.
@@ -116,7 +118,7 @@ def looked_up(right: type[nn.Module], table: Table, *, fused: bool) -> type[nn.M
         names, weights = zip(*self.named_parameters(), strict=True)
         inputs = (x, *more)
         if self.training and any(m.p for m in self.modules() if isinstance(m, nn.Dropout)):
-            with dropping(table, digest(*inputs, *weights)):
+            with patch_dropout(table, digest(*inputs, *weights)):
                 return right.forward(self, x, *more)
 
         def run(*given: Tensor) -> Tensors:
@@ -129,18 +131,18 @@ def looked_up(right: type[nn.Module], table: Table, *, fused: bool) -> type[nn.M
                 self.__class__ = before
             return found if isinstance(found, tuple) else (found,)
 
-        return _looked(table, run, *inputs, *weights)
+        return _look_up(table, run, *inputs, *weights)
 
     return type(right.__name__, (right,), {"forward": forward})
 
 
-def answer_from(exercise: Exercise, table: Table) -> dict[str, Any]:
+def make_answer(exercise: Exercise, table: AnswerTable) -> dict[str, Any]:
     """The names of an answer that gives what the table holds."""
     namespace: dict[str, Any] = {"__name__": "submission"}
     exec(compile(exercise.solution, exercise.slug, "exec"), namespace)
     name = exercise.contract.name
     right = namespace[name]
-    fused = exercise.contract.has(Trait.FUSED)
+    fused = exercise.contract.has(Capability.FUSED)
     if exercise.contract.entry is Entry.FUNCTION:
 
         def function(*given: Tensor) -> Any:
@@ -148,35 +150,35 @@ def answer_from(exercise: Exercise, table: Table) -> dict[str, Any]:
                 found = right(*inputs)
                 return found if isinstance(found, tuple) else (found,)
 
-            return right(*given) if given[0].is_meta else _looked(table, run, *given)
+            return right(*given) if given[0].is_meta else _look_up(table, run, *given)
 
         namespace[name] = function
     elif exercise.contract.entry is Entry.CLASS:
-        namespace[name] = looked_up(right, table, fused=fused)
+        namespace[name] = make_lookup_class(right, table, fused=fused)
     else:
 
         def build(**arguments: Any) -> nn.Module:
             module: nn.Module = right(**arguments)
-            module.__class__ = looked_up(type(module), table, fused=fused)
+            module.__class__ = make_lookup_class(type(module), table, fused=fused)
             return module
 
         namespace[name] = build
     return namespace
 
 
-def judged(exercise: Exercise, table: Table, seed: int) -> list[Verdict]:
+def judge_table(exercise: Exercise, table: AnswerTable, seed: int) -> list[Verdict]:
     """The verdicts on the answer, as a run with this seed comes to them."""
-    bench = Bench(of_namespace(answer_from(exercise, table)), exercise.contract)
+    bench = Harness(make_subject(make_answer(exercise, table)), exercise.contract)
 
     def one(claim: Any, cases: Sequence[Any]) -> Verdict:
-        return first_trouble(claim, bench, cases)
+        return find_first_failure(claim, bench, cases)
 
-    return verdicts_on(bench, exercise, one, bench.forget, seed)
+    return check_all(bench, exercise, one, bench.forget, seed)
 
 
-def recorded(exercise: Exercise, seed: int = PUBLIC) -> Table:
+def record_table(exercise: Exercise, seed: int = PUBLIC_SEED) -> AnswerTable:
     """The table of a seed."""
-    table = Table()
-    judged(exercise, table, seed)
+    table = AnswerTable()
+    judge_table(exercise, table, seed)
     table.recording = False
     return table

@@ -18,10 +18,10 @@ from types import ModuleType
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
-from properties.cases.case_set import bank
-from properties.harness.harness import Bench
+from properties.cases.case_set import generate_case_set
+from properties.harness.harness import Harness
 from properties.property import Property
 from properties.violation import SubmissionFailed, Violation
 
@@ -59,7 +59,7 @@ def loaded(path: Path) -> ModuleType:
 
 @functools.cache
 def cases(slug: str, seed: int) -> tuple[Case, ...]:
-    return bank(BY_SLUG[slug].contract, BY_SLUG[slug].cases, seed)
+    return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases, seed)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Examination:
     """One answer, about to be judged on one bank of cases."""
 
     exercise: Exercise
-    bench: Bench
+    bench: Harness
     cases: tuple[Case, ...]
 
     def broken(self, claims: Sequence[Property]) -> str:
@@ -78,9 +78,9 @@ class Examination:
         """
         for part in (slice(-1, None), slice(None, -1)):
             for claim in claims:
-                for case in claim.choose(self.bench.contract, self.cases)[part]:
+                for case in claim.select_cases(self.bench.contract, self.cases)[part]:
                     try:
-                        claim.judge(self.bench.trial(case))
+                        claim.check(self.bench.get_context(case))
                     except (Violation, SubmissionFailed) as reason:
                         return f"{claim.name} on {case}: {reason}"
         return ""
@@ -88,7 +88,7 @@ class Examination:
 
 def examined(exercise: Exercise, path: Path, seed: int = 0) -> Examination:
     gc.collect()  # the benches before this one hang together in circles, with all their tensors
-    bench = Bench(of_namespace(vars(loaded(path))), exercise.contract)
+    bench = Harness(make_subject(vars(loaded(path))), exercise.contract)
     return Examination(exercise, bench, cases(exercise.slug, seed))
 
 
@@ -115,26 +115,26 @@ def needed_by(claim: Property) -> set[Property]:
 
 
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
-def test_the_solution_keeps_every_claim(slug: str) -> None:
+def test_solution_satisfies_every_property(slug: str) -> None:
     must_be_accepted(BY_SLUG[slug], BY_SLUG[slug].folder / "solution.py")
 
 
 @pytest.mark.parametrize("answer", answers("right"))
-def test_a_right_answer_keeps_every_claim(answer: str) -> None:
+def test_right_answer_satisfies_every_property(answer: str) -> None:
     must_be_accepted(*path_of(answer, "right"))
 
 
 @pytest.mark.parametrize("answer", answers("wrong"))
-def test_a_wrong_answer_breaks_a_claim(answer: str) -> None:
+def test_wrong_answer_violates_a_property(answer: str) -> None:
     must_be_refused(*path_of(answer, "wrong"))
 
 
 @pytest.mark.parametrize(
     "answer", [a for a in answers("wrong") if a.split("/")[1] in DOING_NOTHING]
 )
-def test_doing_nothing_does_not_pass_the_gate(answer: str) -> None:
+def test_trivial_answer_fails_the_prerequisites(answer: str) -> None:
     exercise, path = path_of(answer, "wrong")
-    needed = needed_by(exercise.gate)
+    needed = needed_by(exercise.prerequisite)
     gate = [claim for claim in exercise.properties if claim in needed]
     assert examined(exercise, path).broken(gate), "the gate is open to it"
 
@@ -142,12 +142,12 @@ def test_doing_nothing_does_not_pass_the_gate(answer: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", OTHER_SEEDS)
 @pytest.mark.parametrize("answer", answers("right"))
-def test_a_right_answer_keeps_every_claim_on_other_cases(answer: str, seed: int) -> None:
+def test_right_answer_satisfies_every_property_on_other_cases(answer: str, seed: int) -> None:
     must_be_accepted(*path_of(answer, "right"), seed)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", OTHER_SEEDS)
 @pytest.mark.parametrize("answer", answers("wrong"))
-def test_a_wrong_answer_breaks_a_claim_on_other_cases(answer: str, seed: int) -> None:
+def test_wrong_answer_violates_a_property_on_other_cases(answer: str, seed: int) -> None:
     must_be_refused(*path_of(answer, "wrong"), seed)

@@ -15,8 +15,8 @@ import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.harness.harness import Bench
+from grader.sandbox.grader_side.subject import make_subject
+from properties.harness.harness import Harness
 from properties.mistakes.catalogue import ALL
 from properties.mistakes.diagnosis import diagnose
 
@@ -56,8 +56,8 @@ def named(answer: str, kind: str) -> list[str]:
     sys.modules["submission"] = module
     spec.loader.exec_module(module)
     contract = BY_SLUG[answer.split("/")[0]].contract
-    bench = Bench(of_namespace(vars(module)), contract)
-    return [finding.misconception.name for finding in diagnose(bench)]
+    bench = Harness(make_subject(vars(module)), contract)
+    return [finding.mistake.name for finding in diagnose(bench)]
 
 
 def wrongly_named(answer: str) -> bool:
@@ -69,41 +69,41 @@ TAGGED = [answer for answer in ANSWERS if expected(answer)]
 OTHERS = [answer for answer in ANSWERS if answer not in TAGGED]
 
 
-def test_answers_announce_names_that_there_are() -> None:
+def test_expected_diagnoses_exist() -> None:
     known = {each.name for each in ALL}
     assert {n for answer in TAGGED for n in expected(answer)} <= known
 
 
 @pytest.mark.parametrize("answer", TAGGED[::SAMPLE])
-def test_some_wrong_answers_have_the_right_name(answer: str) -> None:
+def test_some_wrong_answers_get_the_right_diagnosis(answer: str) -> None:
     assert named(answer, "wrong") == expected(answer)
 
 
 @pytest.mark.parametrize("answer", OTHERS[::SAMPLE])
-def test_some_wrong_answers_have_no_name(answer: str) -> None:
+def test_some_wrong_answers_get_no_diagnosis(answer: str) -> None:
     assert named(answer, "wrong") == []
 
 
 @pytest.mark.parametrize("answer", answers("right")[::4])
-def test_a_right_answer_has_no_name(answer: str) -> None:
+def test_right_answer_gets_no_diagnosis(answer: str) -> None:
     assert named(answer, "right") == []
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("answer", answers("right"))
-def test_every_right_answer_has_no_name(answer: str) -> None:
+def test_every_right_answer_gets_no_diagnosis(answer: str) -> None:
     assert named(answer, "right") == []
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
-def test_no_wrong_answer_has_a_wrong_name(slug: str) -> None:
+def test_no_wrong_answer_gets_a_wrong_diagnosis(slug: str) -> None:
     of_this = [answer for answer in ANSWERS if answer.startswith(f"{slug}/")]
     assert [answer for answer in of_this if wrongly_named(answer)] == []
 
 
 @pytest.mark.deep
-def test_nearly_every_mistake_that_is_known_is_named() -> None:
+def test_nearly_every_known_mistake_is_diagnosed() -> None:
     right = sum(named(a, "wrong")[:1] == expected(a)[:1] for a in TAGGED)
     print(f"{right} of {len(TAGGED)} first names are right")  # noqa: T201  # seen with -s
     assert right >= RIGHT_FIRST * len(TAGGED)

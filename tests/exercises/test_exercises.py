@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from exercises.exercise import POINTS
+from exercises.exercise import DEFAULT_POINTS
 from exercises.starter import BEGIN, END
 from properties.contract import Entry
-from properties.property import Group
+from properties.property import PropertyGroup
 
 SLUGS = sorted(BY_SLUG)
 FOLDER = Path(inspect.getfile(Exercise)).parent
@@ -61,7 +61,7 @@ def defined(tree: ast.Module) -> set[str]:
     return names
 
 
-def test_there_are_sixteen_and_each_is_called_like_its_folder() -> None:
+def test_sixteen_exercises_are_named_like_their_folders() -> None:
     assert len(ALL) == 16
     folders = [path.parent.name for path in FOLDER.glob("*/solution.py")]
     assert sorted(exercise.slug for exercise in ALL) == sorted(folders)
@@ -83,7 +83,7 @@ def test_the_statement_has_a_title_and_draws_the_shapes(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_there_are_hints_and_none_gives_a_line_of_the_solution_away(slug: str) -> None:
+def test_hints_exist_and_reveal_no_line_of_the_solution(slug: str) -> None:
     exercise = BY_SLUG[slug]
     assert len(exercise.hints) >= 2
     assert all(hint and not hint[0].isdigit() for hint in exercise.hints)
@@ -101,7 +101,7 @@ def test_hints_are_the_items_of_a_numbered_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_statement_names_what_is_wanted_and_every_argument(slug: str) -> None:
+def test_statement_names_the_target_and_every_argument(slug: str) -> None:
     code = BY_SLUG[slug].statement.split("```python\n")[1].split("```")[0]
     assert wanted_names(BY_SLUG[slug]) <= set(re.findall(r"\w+", code))
 
@@ -136,20 +136,20 @@ def test_the_solutions_forward_takes_what_the_contract_passes(slug: str) -> None
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_every_group_of_its_claims_is_worth_something(slug: str) -> None:
+def test_every_property_group_is_worth_points(slug: str) -> None:
     exercise = BY_SLUG[slug]
     groups = {claim.group for claim in exercise.properties}
-    assert all(exercise.worth(group) > 0 for group in groups)
+    assert all(exercise.get_points(group) > 0 for group in groups)
     assert set(exercise.points) <= groups, "points for a group of which there is no claim"
-    assert set(POINTS) == set(Group)
+    assert set(DEFAULT_POINTS) == set(PropertyGroup)
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_gate_is_one_of_its_claims_and_what_a_claim_requires_is_tried_before_it(
+def test_prerequisites_are_properties_and_run_first(
     slug: str,
 ) -> None:
     claims = BY_SLUG[slug].properties
-    assert BY_SLUG[slug].gate in claims
+    assert BY_SLUG[slug].prerequisite in claims
     assert len({claim.name for claim in claims}) == len(claims)
     for number, claim in enumerate(claims):
         assert not set(claim.requires) & set(claims[number:]), claim.name
@@ -160,9 +160,7 @@ def test_the_gate_is_one_of_its_claims_and_what_a_claim_requires_is_tried_before
 
 @pytest.mark.parametrize("kind", ["wrong", "right"])
 @pytest.mark.parametrize("slug", SLUGS)
-def test_every_answer_defines_the_name_and_says_in_one_line_of_its_own_what_it_is(
-    slug: str, kind: str
-) -> None:
+def test_every_answer_defines_the_name_and_has_a_unique_summary(slug: str, kind: str) -> None:
     exercise = BY_SLUG[slug]
     found: dict[str, str] = {}
     for path in answers(exercise, kind):
@@ -189,7 +187,7 @@ def test_no_two_answers_are_the_same_program(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_bank_has_enough_of_both(slug: str) -> None:
+def test_answer_bank_has_enough_right_and_wrong_answers(slug: str) -> None:
     is_a_class = BY_SLUG[slug].contract.entry is Entry.CLASS
     usual = FEWEST_WRONG_MODULES if is_a_class else FEWEST_WRONG_FUNCTIONS
     assert len(answers(BY_SLUG[slug], "right")) >= FEWEST_RIGHT

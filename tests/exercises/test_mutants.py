@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from exercises.mutants import equivalents, mutants
+from exercises.mutants import generate_mutants, load_equivalents
 
 every_exercise = pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 
@@ -19,13 +19,13 @@ def solved(tmp_path: Path, source: str) -> Exercise:
 
 
 def mutants_of(tmp_path: Path, source: str) -> dict[str, str]:
-    made = mutants(solved(tmp_path, f"# BEGIN SOLUTION\n{source}# END SOLUTION\n"))
+    made = generate_mutants(solved(tmp_path, f"# BEGIN SOLUTION\n{source}# END SOLUTION\n"))
     return {mutant.name: mutant.source for mutant in made}
 
 
 @every_exercise
-def test_every_mutant_is_python_of_its_own(exercise: Exercise) -> None:
-    made = mutants(exercise)
+def test_every_mutant_is_valid_and_distinct(exercise: Exercise) -> None:
+    made = generate_mutants(exercise)
     assert len(made) >= 5
     assert len({mutant.source for mutant in made}) == len(made)
     assert len({mutant.name for mutant in made}) == len(made)
@@ -35,8 +35,8 @@ def test_every_mutant_is_python_of_its_own(exercise: Exercise) -> None:
 
 @every_exercise
 def test_every_equivalent_is_a_mutant_and_gives_its_reason(exercise: Exercise) -> None:
-    known = equivalents(exercise)
-    assert set(known) <= {mutant.name for mutant in mutants(exercise)}
+    known = load_equivalents(exercise)
+    assert set(known) <= {mutant.name for mutant in generate_mutants(exercise)}
     assert all(len(reason) > 10 for reason in known.values())
 
 
@@ -47,15 +47,15 @@ def listed(tmp_path: Path, text: str) -> dict[str, str]:
     """The equivalents that a file with this text holds, beside a solution that returns 2."""
     (tmp_path / "equivalents.toml").write_text(text, encoding="utf-8")
     source = "# BEGIN SOLUTION\ndef f():\n    return 2\n# END SOLUTION\n"
-    return equivalents(solved(tmp_path, source))
+    return load_equivalents(solved(tmp_path, source))
 
 
-def test_one_reason_may_do_for_several_mutants(tmp_path: Path) -> None:
+def test_one_reason_can_cover_several_mutants(tmp_path: Path) -> None:
     assert listed(tmp_path, ENTRY) == dict.fromkeys(("f: 2 -> 3", "f: 2 -> 1"), "nobody calls it")
 
 
-def test_where_there_is_no_list_no_mutant_is_an_equivalent(tmp_path: Path) -> None:
-    assert equivalents(solved(tmp_path, "")) == {}
+def test_without_a_list_no_mutant_is_equivalent(tmp_path: Path) -> None:
+    assert load_equivalents(solved(tmp_path, "")) == {}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_where_there_is_no_list_no_mutant_is_an_equivalent(tmp_path: Path) -> No
         (ENTRY + "since = 3\n", "and nothing else. This one is"),
     ],
 )
-def test_a_list_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_list_of_equivalents_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
         listed(tmp_path, text)
     assert str(raised.value).startswith(f"{tmp_path / 'equivalents.toml'}: ")
@@ -119,7 +119,7 @@ def test_calls_and_lines_are_left_out(tmp_path: Path) -> None:
     assert not any("Says" in source for source in made.values())
 
 
-def test_what_computes_nothing_is_left_alone(tmp_path: Path) -> None:
+def test_code_that_computes_nothing_is_not_mutated(tmp_path: Path) -> None:
     source = "import torch\nX = 3\n\ndef f(x: int = 4) -> float:\n    return x.transpose(1, 1)\n"
     assert set(mutants_of(tmp_path, source)) == {
         "f: x.transpose(1, 1) -> x",
@@ -130,11 +130,11 @@ def test_what_computes_nothing_is_left_alone(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_given_is_left_alone(tmp_path: Path) -> None:
+def test_given_code_is_not_mutated(tmp_path: Path) -> None:
     source = (
         "def given():\n    return 1\n\n"
         "def f():\n    # BEGIN SOLUTION\n    return 2\n    # END SOLUTION\n\n"
         "def also_given():\n    return 3\n"
     )
-    made = mutants(solved(tmp_path, source))
+    made = generate_mutants(solved(tmp_path, source))
     assert [mutant.name for mutant in made] == ["f: 2 -> 3", "f: 2 -> 1"]

@@ -10,14 +10,16 @@ import nbformat
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise, starter
-from exercises.starter import BEGIN, END, Form
+from exercises.starter import BEGIN, END, StarterForm
 
 SLUGS = sorted(BY_SLUG)
 LINEAR = BY_SLUG["linear_layer"]
 
 
 def cells(exercise: Exercise) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = nbformat.reads(starter.notebook(exercise), as_version=4).cells
+    found: list[dict[str, Any]] = nbformat.reads(
+        starter.render_notebook(exercise), as_version=4
+    ).cells
     return found
 
 
@@ -43,14 +45,14 @@ def solution_lines(exercise: Exercise) -> set[str]:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_module_runs_from_top_to_bottom_and_defines_what_is_asked(slug: str) -> None:
+def test_module_runs_and_defines_the_target(slug: str) -> None:
     namespace: dict[str, Any] = {"__name__": "starter"}
-    exec(compile(starter.module(BY_SLUG[slug]), f"{slug}.py", "exec"), namespace)
+    exec(compile(starter.render_module(BY_SLUG[slug]), f"{slug}.py", "exec"), namespace)
     assert callable(namespace[BY_SLUG[slug].contract.name])
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_notebook_runs_from_top_to_bottom_and_defines_what_is_asked(slug: str) -> None:
+def test_notebook_runs_and_defines_the_target(slug: str) -> None:
     namespace: dict[str, Any] = {"__name__": "starter"}
     for number, source in enumerate(code(BY_SLUG[slug])[:-1]):  # the last is the check
         exec(compile(source, f"{slug}, cell {number}", "exec"), namespace)
@@ -62,15 +64,15 @@ def test_no_line_of_the_solution_is_in_a_starter(slug: str) -> None:
     exercise = BY_SLUG[slug]
     secret = solution_lines(exercise)
     assert secret
-    shown = [starter.module(exercise), *(cell["source"] for cell in cells(exercise)[1:])]
+    shown = [starter.render_module(exercise), *(cell["source"] for cell in cells(exercise)[1:])]
     assert secret.isdisjoint(line.strip() for text in shown for line in text.splitlines())
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_every_place_to_write_in_is_marked_and_no_marker_is_left(slug: str) -> None:
+def test_every_gap_is_marked_and_no_marker_is_left(slug: str) -> None:
     exercise = BY_SLUG[slug]
     regions = exercise.solution.count(BEGIN)
-    for text in (starter.module(exercise), "\n".join(code(exercise))):
+    for text in (starter.render_module(exercise), "\n".join(code(exercise))):
         assert text.count("...  # your code here") == regions
         assert BEGIN not in text
         assert END not in text
@@ -78,8 +80,8 @@ def test_every_place_to_write_in_is_marked_and_no_marker_is_left(slug: str) -> N
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_notebook_is_valid_and_always_the_same(slug: str) -> None:
-    text = starter.notebook(BY_SLUG[slug])
-    assert text == starter.notebook(BY_SLUG[slug])
+    text = starter.render_notebook(BY_SLUG[slug])
+    assert text == starter.render_notebook(BY_SLUG[slug])
     loaded = json.loads(text)
     assert (loaded["nbformat"], loaded["nbformat_minor"]) == (4, 5)
     nbformat.validate(nbformat.reads(text, as_version=4))
@@ -97,7 +99,7 @@ def test_the_notebook_begins_with_the_statement_and_ends_with_the_check(slug: st
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_notebook_folds_its_hints_up_and_says_how_to_check_the_file(slug: str) -> None:
+def test_notebook_folds_hints_and_shows_the_check_command(slug: str) -> None:
     *_, hints, checking, _ = (cell["source"] for cell in cells(BY_SLUG[slug]))
     for number, hint in enumerate(BY_SLUG[slug].hints, 1):
         folded = f"<details>\n<summary>Hint {number}</summary>\n\n{hint}\n\n</details>"
@@ -107,7 +109,7 @@ def test_the_notebook_folds_its_hints_up_and_says_how_to_check_the_file(slug: st
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_module_says_what_it_is_and_where_the_statement_is(slug: str) -> None:
-    first, *rest = starter.module(BY_SLUG[slug]).splitlines()
+    first, *rest = starter.render_module(BY_SLUG[slug]).splitlines()
     assert first == f'"""{BY_SLUG[slug].title}.'
     head = "\n".join(rest).partition('"""')[0]
     assert f"headcheck show {slug}\n" in head
@@ -164,8 +166,8 @@ def test_cells_are_split_at_their_markers(tmp_path: Path) -> None:
     ]
 
 
-def test_a_module_is_the_source_with_its_regions_taken_out(tmp_path: Path) -> None:
-    assert starter.module(with_solution(tmp_path, SOURCE)) == (
+def test_module_is_the_source_without_its_regions(tmp_path: Path) -> None:
+    assert starter.render_module(with_solution(tmp_path, SOURCE)) == (
         '"""A linear layer.\n'
         "\n"
         "Read what is asked:  headcheck show linear_layer\n"
@@ -211,9 +213,9 @@ def test_code_before_the_first_marker_is_a_cell_too(tmp_path: Path) -> None:
 def test_wrong_markers_are_refused(tmp_path: Path, text: str, message: str) -> None:
     exercise = with_solution(tmp_path, text)
     with pytest.raises(ValueError, match=message):
-        starter.module(exercise)
+        starter.render_module(exercise)
     with pytest.raises(ValueError, match=message):
-        starter.notebook(exercise)
+        starter.render_notebook(exercise)
 
 
 # -------------------------------------------------------------------------- writing
@@ -227,21 +229,23 @@ def test_wrong_markers_are_refused(tmp_path: Path, text: str, message: str) -> N
         ("both", ["linear_layer.ipynb", "linear_layer.py"]),
     ],
 )
-def test_the_files_asked_for_are_written(tmp_path: Path, form: Form, names: list[str]) -> None:
-    written = starter.write(LINEAR, tmp_path / "new" / "folder", form=form)
+def test_the_files_asked_for_are_written(
+    tmp_path: Path, form: StarterForm, names: list[str]
+) -> None:
+    written = starter.write_starter(LINEAR, tmp_path / "new" / "folder", form=form)
     assert [path.name for path in written] == names
     assert sorted(tmp_path.glob("new/folder/*")) == sorted(written)
-    texts = {".py": starter.module(LINEAR), ".ipynb": starter.notebook(LINEAR)}
+    texts = {".py": starter.render_module(LINEAR), ".ipynb": starter.render_notebook(LINEAR)}
     assert [path.read_text(encoding="utf-8") for path in written] == [
         texts[path.suffix] for path in written
     ]
 
 
-def test_nothing_is_written_where_one_of_the_files_is_already(tmp_path: Path) -> None:
+def test_nothing_is_written_if_a_file_exists(tmp_path: Path) -> None:
     mine = tmp_path / "linear_layer.py"
     mine.write_text("my answer", encoding="utf-8")
     with pytest.raises(FileExistsError, match=r"linear_layer\.py is already there.*Move or rename"):
-        starter.write(LINEAR, tmp_path, form="both")
+        starter.write_starter(LINEAR, tmp_path, form="both")
     assert list(tmp_path.iterdir()) == [mine]
     assert mine.read_text(encoding="utf-8") == "my answer"
 
@@ -251,9 +255,9 @@ def test_nothing_is_written_where_one_of_the_files_is_already(tmp_path: Path) ->
     [("ipynb", "contents.ipynb"), ("py", "contents.md"), ("both", "contents.ipynb")],
 )
 def test_the_series_comes_with_its_contents_in_teaching_order(
-    tmp_path: Path, form: Form, listing: str
+    tmp_path: Path, form: StarterForm, listing: str
 ) -> None:
-    first, *others = starter.write_all(ALL, tmp_path, form=form)
+    first, *others = starter.write_starters(ALL, tmp_path, form=form)
     assert first == tmp_path / listing
     text = first.read_text(encoding="utf-8")
     if first.suffix == ".ipynb":
@@ -270,5 +274,5 @@ def test_a_series_is_not_written_over_an_answer(tmp_path: Path) -> None:
     mine = tmp_path / f"{ALL[-1].slug}.ipynb"
     mine.write_text("my answer", encoding="utf-8")
     with pytest.raises(FileExistsError, match=r"already there, .* nothing was written"):
-        starter.write_all(ALL, tmp_path, form="ipynb")
+        starter.write_starters(ALL, tmp_path, form="ipynb")
     assert list(tmp_path.iterdir()) == [mine]

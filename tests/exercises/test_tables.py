@@ -4,12 +4,12 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader import seed
-from grader.report.points import earned, worth
-from properties.cases.case_set import PUBLIC
+from grader.report.points import award_points, distribute_points
+from properties.cases.case_set import PUBLIC_SEED
 from properties.contract import Entry
 from properties.property import Verdict
 from properties.violation import Status
-from tests.exercises.tables import Table, judged, recorded
+from tests.exercises.tables import AnswerTable, judge_table, record_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -23,14 +23,14 @@ def held(verdicts: list[Verdict]) -> set[str]:
 
 
 def must_be_of_use_on_public_cases_only(exercise: Exercise) -> None:
-    table = recorded(exercise)
-    full = sum(worth(exercise, None).values())
-    public = judged(exercise, table, PUBLIC)
-    assert sum(earned(exercise, public, None)) == pytest.approx(full)
+    table = record_table(exercise)
+    full = sum(distribute_points(exercise, None).values())
+    public = judge_table(exercise, table, PUBLIC_SEED)
+    assert sum(award_points(exercise, public, None)) == pytest.approx(full)
 
-    secret = judged(exercise, table, seed.secret().value)
-    empty = judged(exercise, Table(recording=False), seed.secret().value)
-    assert sum(earned(exercise, secret, None)) == 0
+    secret = judge_table(exercise, table, seed.draw_secret_seed().value)
+    empty = judge_table(exercise, AnswerTable(recording=False), seed.draw_secret_seed().value)
+    assert sum(award_points(exercise, secret, None)) == 0
     # Nor would it be of use if something else had opened the gate: no claim rests on known cases.
     assert held(secret) <= held(empty)
 

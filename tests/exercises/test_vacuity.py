@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from exercises import ALL, Exercise
-from grader.report.points import earned
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.check import first_trouble
+from grader.report.points import award_points
+from grader.sandbox.grader_side.subject import make_subject
+from properties.check import find_first_failure
 from properties.contract import Entry
-from properties.harness.harness import Bench
-from properties.property import in_order
+from properties.harness.harness import Harness
+from properties.property import check_in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -70,8 +70,10 @@ def made_up(exercise: Exercise, instead: Callable[[Tensor, Tensor], Tensor]) -> 
 
 @pytest.mark.parametrize("what", MADE_UP)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.slug)
-def test_made_up_answers_earn_nothing(exercise: Exercise, what: str) -> None:
-    bench = Bench(of_namespace(made_up(exercise, MADE_UP[what])), exercise.contract)
-    plan = exercise.plan()
-    verdicts = list(in_order(plan, lambda claim: first_trouble(claim, bench, plan[claim])))
-    assert sum(earned(exercise, verdicts, None)) == 0
+def test_generated_vacuous_answers_earn_nothing(exercise: Exercise, what: str) -> None:
+    bench = Harness(make_subject(made_up(exercise, MADE_UP[what])), exercise.contract)
+    plan = exercise.plan_cases()
+    verdicts = list(
+        check_in_order(plan, lambda claim: find_first_failure(claim, bench, plan[claim]))
+    )
+    assert sum(award_points(exercise, verdicts, None)) == 0

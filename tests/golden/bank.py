@@ -10,39 +10,41 @@ from dataclasses import replace
 from pathlib import Path
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
-from grader.report.records import report_of
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
+from grader.report.records import build_report
 from grader.report.render import text
-from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.servers import ServerHandle
 
 FOLDER = Path(__file__).parent
 NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+|\d{6})")
-PATIENT = {"call_s": 60.0, "wall_s": 600.0, "cpu_s": 600}
+PATIENT_LIMITS = {"call_s": 60.0, "wall_s": 600.0, "cpu_s": 600}
 """so that a busy machine changes nothing"""
 HEAD = "=" * 8
 
 
-def answers(slug: str) -> list[Path]:
+def list_wrong_answers(slug: str) -> list[Path]:
     """The wrong answers to an exercise, by name."""
     return sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
 
 
-def feedback(server: Server, slug: str, path: Path) -> str:
+def render_feedback(server: ServerHandle, slug: str, path: Path) -> str:
     """What its author reads in a terminal."""
-    [handed_in] = find([str(path)])
-    records = grade(server, handed_in, Settings(exercise=BY_SLUG[slug], insisted=PATIENT))
-    return text.render(report_of([replace(one, file=path.name) for one in records]))
+    [handed_in] = find_submissions([str(path)])
+    records = grade_file_or_raise(
+        server, handed_in, Settings(exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS)
+    )
+    return text.render(build_report([replace(one, file=path.name) for one in records]))
 
 
-def golden(slug: str) -> dict[str, str]:
+def load_golden(slug: str) -> dict[str, str]:
     """What was kept, by the names of the answers."""
     written = (FOLDER / f"{slug}.txt").read_text(encoding="utf-8")
     parts = re.split(rf"^{HEAD} (\w+)\.py: .*\n", written, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], (part.strip("\n") + "\n" for part in parts[1::2]), strict=True))
 
 
-def blurred(shown: str) -> str:
+def mask_numbers(shown: str) -> str:
     """The same without the numbers that depend on the processor."""
     return NUMBER.sub("#", shown)
 
@@ -56,19 +58,19 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
     for each in wanted:
         slug, _, name = each.partition("/")
         names.setdefault(slug, set()).add(name)
-    with Server(trusted=True) as server:
+    with ServerHandle(trusted=True) as server:
         for slug, chosen in names.items():
-            there = {} if "" in chosen else golden(slug)
+            there = {} if "" in chosen else load_golden(slug)
             kept = {name: shown for name, shown in there.items() if name not in chosen}
             parts = [
-                _part(path, kept.get(path.stem) or feedback(server, slug, path))
-                for path in answers(slug)
+                _format_part(path, kept.get(path.stem) or render_feedback(server, slug, path))
+                for path in list_wrong_answers(slug)
             ]
             place = FOLDER / f"{slug}.txt"
             place.write_text("\n".join(parts), encoding="utf-8")
             yield place
 
 
-def _part(path: Path, shown: str) -> str:
+def _format_part(path: Path, shown: str) -> str:
     fault = path.read_text(encoding="utf-8").partition("\n")[0].strip("\"'# ")
     return f"{HEAD} {path.name}: {fault}\n{shown}"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.servers import Server
-from tests.golden.bank import answers, blurred, feedback, golden
+from grader.sandbox.grader_side.servers import ServerHandle
+from tests.golden.bank import list_wrong_answers, load_golden, mask_numbers, render_feedback
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
 
@@ -26,35 +26,35 @@ SAMPLE = (
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(trusted=True) as started:
+def server() -> Iterator[ServerHandle]:
+    with ServerHandle(trusted=True) as started:
         yield started
 
 
 @pytest.mark.parametrize("slug", BY_SLUG)
-def test_every_wrong_answer_has_its_feedback_kept(slug: str) -> None:
-    assert list(golden(slug)) == [path.stem for path in answers(slug)]
+def test_every_wrong_answer_has_golden_feedback(slug: str) -> None:
+    assert list(load_golden(slug)) == [path.stem for path in list_wrong_answers(slug)]
 
 
 @pytest.mark.parametrize("answer", SAMPLE)
-def test_some_feedback_is_as_it_was_read(server: Server, answer: str) -> None:
+def test_sampled_feedback_matches_the_golden_files(server: ServerHandle, answer: str) -> None:
     slug, name = answer.split("/")
     must_be_as_kept(server, slug, name)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("slug", BY_SLUG)
-def test_all_feedback_is_as_it_was_read(server: Server, slug: str) -> None:
-    for path in answers(slug):
+def test_all_feedback_matches_the_golden_files(server: ServerHandle, slug: str) -> None:
+    for path in list_wrong_answers(slug):
         must_be_as_kept(server, slug, path.stem)
 
 
-def must_be_as_kept(server: Server, slug: str, name: str) -> None:
-    shown = feedback(server, slug, BY_SLUG[slug].folder / "answers" / "wrong" / f"{name}.py")
-    assert blurred(shown) == blurred(golden(slug)[name])
+def must_be_as_kept(server: ServerHandle, slug: str, name: str) -> None:
+    shown = render_feedback(server, slug, BY_SLUG[slug].folder / "answers" / "wrong" / f"{name}.py")
+    assert mask_numbers(shown) == mask_numbers(load_golden(slug)[name])
 
 
-def test_numbers_that_a_processor_rounds_are_not_compared() -> None:
+def test_rounded_numbers_are_not_compared() -> None:
     one, other = "expected 0.771098 ± 1e-06", "expected 0.771099 ± 2e-06"
-    assert blurred(one) == blurred(other) == "expected # ± #"
-    assert blurred("2 of 4 at output[0, 1]") == "2 of 4 at output[0, 1]"
+    assert mask_numbers(one) == mask_numbers(other) == "expected # ± #"
+    assert mask_numbers("2 of 4 at output[0, 1]") == "2 of 4 at output[0, 1]"

@@ -13,15 +13,15 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.servers import ServerHandle
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
-from properties.subject import How, Module, Returned
+from properties.subject import CallOptions, CallResult, Module
 from properties.violation import SubmissionFailed
 
 CANARY = "HEADCHECK_TEST_CANARY"
@@ -30,72 +30,72 @@ IMPORTS = "import os, resource, signal, struct, sys, time, torch\n"
 
 
 @dataclass(frozen=True)
-class Sandbox:
+class SandboxDriver:
     """A server, and functions named `wanted` in children of it."""
 
-    server: Server
+    server: ServerHandle
 
-    def opened(self, text: str, limits: Limits | None = None) -> tuple[Session, Module]:
+    def open_session(self, text: str, limits: Limits | None = None) -> tuple[Session, Module]:
         """A session with a submission of its own, loaded."""
         data = textwrap.dedent(text).encode()
         session = Session(self.server, data, "py", limits or Limits())
         session.load("wanted")
-        return session, ChannelSubject(session).function("wanted")
+        return session, ChannelSubject(session).get_function("wanted")
 
-    def opened_with(self, body: str, limits: Limits | None = None) -> tuple[Session, Module]:
+    def open_with_body(self, body: str, limits: Limits | None = None) -> tuple[Session, Module]:
         """The same, given the body of the function; its first line is line 3."""
         indented = textwrap.indent(textwrap.dedent(body).strip(), "    ")
-        return self.opened(f"{IMPORTS}def wanted(x):\n{indented}\n", limits)
+        return self.open_session(f"{IMPORTS}def wanted(x):\n{indented}\n", limits)
 
-    def called(self, module: Module) -> Returned:
-        return module.forward([torch.tensor([1.0, 2.0])], How())
+    def call(self, module: Module) -> CallResult:
+        return module.forward([torch.tensor([1.0, 2.0])], CallOptions())
 
     def is_good(self) -> bool:
         """Whether a right submission is found right."""
-        session, module = self.opened(GOOD)
-        outputs = self.called(module).outputs
+        session, module = self.open_session(GOOD)
+        outputs = self.call(module).outputs
         session.close()
         return [o.tolist() for o in outputs] == [[2.0, 4.0]]
 
-    def failed(self, body: str, limits: Limits | None = None) -> SubmissionFailed:
+    def get_failure(self, body: str, limits: Limits | None = None) -> SubmissionFailed:
         """How a call of a function with this body fails; afterwards everything is as before."""
-        session, module = self.opened_with(body, limits)
+        session, module = self.open_with_body(body, limits)
         with pytest.raises(SubmissionFailed) as caught:
-            self.called(module)
+            self.call(module)
         session.close()
-        assert self.vanish(self.below()), "a process is left over"
+        assert self.wait_until_gone(self.find_descendants()), "a process is left over"
         assert self.is_good()
         return caught.value
 
-    def told(self, expression: str) -> str:
+    def evaluate(self, expression: str) -> str:
         """What an expression is worth inside."""
-        session, module = self.opened_with(f"raise ValueError({expression})")
+        session, module = self.open_with_body(f"raise ValueError({expression})")
         with pytest.raises(SubmissionFailed) as caught:
-            self.called(module)
+            self.call(module)
         session.close()
         return caught.value.message.removeprefix("ValueError: ")
 
-    def below(self, pid: int | None = None) -> set[int]:
+    def find_descendants(self, pid: int | None = None) -> set[int]:
         """The processes that a process started (the server does), and those that they started."""
         pids = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
-        parents = {p: int(known[1]) for p in pids if (known := _status(p))}
+        parents = {p: int(known[1]) for p in pids if (known := _read_status(p))}
         top = self.server.process.pid if pid is None else pid
         found = {top}
         while below := {p for p, parent in parents.items() if parent in found} - found:
             found |= below
         return found - {top}
 
-    def vanish(self, pids: set[int], within: float = 10.0) -> bool:
+    def wait_until_gone(self, pids: set[int], within: float = 10.0) -> bool:
         """Whether processes end within some seconds."""
         limit = time.monotonic() + within
-        while any(map(alive, pids)):
+        while any(map(is_alive, pids)):
             if time.monotonic() > limit:
                 return False
             time.sleep(0.02)
         return True
 
 
-def _status(pid: int) -> list[str]:
+def _read_status(pid: int) -> list[str]:
     """The state of a process, its parent and more; nothing if it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -103,32 +103,32 @@ def _status(pid: int) -> list[str]:
         return []
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process is there, or has ended unseen by a parent that should have looked."""
-    known = _status(pid)
+    known = _read_status(pid)
     return bool(known) and not (known[0] == "Z" and known[1] == "1")
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
+def sandbox() -> Iterator[SandboxDriver]:
     """A sandbox of a module's own, in an environment with a secret."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
     os.environ[CANARY] = "a secret of the examiner's"
     try:
-        with Server() as server:
-            yield Sandbox(server)
+        with ServerHandle() as server:
+            yield SandboxDriver(server)
     finally:
         del os.environ[CANARY]
 
 
 @pytest.fixture
-def own_sandbox() -> Iterator[Sandbox]:
+def own_sandbox() -> Iterator[SandboxDriver]:
     """A sandbox of a test's own, to be damaged."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    with Server() as server:
-        yield Sandbox(server)
+    with ServerHandle() as server:
+        yield SandboxDriver(server)
 
 
 WITHOUT: dict[str, tuple[Layer, ...]] = {
@@ -139,27 +139,27 @@ WITHOUT: dict[str, tuple[Layer, ...]] = {
 
 
 @pytest.fixture(scope="module", params=list(WITHOUT))
-def rung(request: pytest.FixtureRequest) -> str:
+def level(request: pytest.FixtureRequest) -> str:
     """Every rung that confines, in turn."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def jailed(rung: str) -> Iterator[Sandbox]:
+def confined_sandbox(rung: str) -> Iterator[SandboxDriver]:
     """A sandbox on that rung; skipped where the machine has no such."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    with Server(trusted=True, without=WITHOUT[rung]) as server:
-        if server.rung.name != rung:
-            pytest.skip(f"this machine is on rung {server.rung.name}, not {rung}")
-        yield Sandbox(server)
+    with ServerHandle(trusted=True, without=WITHOUT[rung]) as server:
+        if server.isolation_level.name != rung:
+            pytest.skip(f"this machine is on rung {server.isolation_level.name}, not {rung}")
+        yield SandboxDriver(server)
 
 
-Grade = Callable[..., dict[str, SubmissionRecord]]
+GradeNotebook = Callable[..., dict[str, SubmissionRecord]]
 
 
 @pytest.fixture
-def graded(sandbox: Sandbox, tmp_path: Path) -> Grade:
+def grade_notebook(sandbox: SandboxDriver, tmp_path: Path) -> GradeNotebook:
     """Grades a notebook of these cells; the records by the names that were judged."""
 
     def grade_cells(
@@ -171,8 +171,8 @@ def graded(sandbox: Sandbox, tmp_path: Path) -> Grade:
         path.write_text(nbformat.writes(v4.new_notebook(cells=made)), encoding="utf-8")
         exercise = BY_SLUG[slug] if slug else None
         settings = Settings(exercise=exercise, limits=limits or Limits())
-        [handed_in] = find([str(path)])
-        records = grade(sandbox.server, handed_in, settings)
+        [handed_in] = find_submissions([str(path)])
+        records = grade_file_or_raise(sandbox.server, handed_in, settings)
         return {record.name or "": record for record in records}
 
     return grade_cells

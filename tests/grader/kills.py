@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.report.records import Report, from_json, without_seconds
+from grader.report.records import Report, from_json, strip_seconds
 
 WITHIN_S = 10.0
 """how soon after a kill a run that cannot go on says so, and how soon nothing of it is left"""
@@ -37,7 +37,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class End:
+class RunResult:
     """How a run ended."""
 
     code: int
@@ -46,7 +46,7 @@ class End:
     seconds: float
 
 
-class Run:
+class GradingRun:
     """A command in a session of its own: whatever bears the session's number stems from it."""
 
     def __init__(self, folder: Path, answers: Path) -> None:
@@ -75,7 +75,7 @@ class Run:
                 start_new_session=True,
             )
 
-    def processes(self) -> dict[int, Process]:
+    def list_processes(self) -> dict[int, Process]:
         """Those that there are, the command's own among them, but for what has ended."""
         found = {}
         for entry in Path("/proc").glob("[0-9]*"):
@@ -89,9 +89,9 @@ class Run:
                 found[pid] = Process(pid, int(words[1]), words[0], ticks, locked)
         return found
 
-    def of_kind(self, kind: str) -> list[int]:
+    def find_by_kind(self, kind: str) -> list[int]:
         """The processes that do this work. A fork server that is starting counts as a worker."""
-        there = self.processes()
+        there = self.list_processes()
         zygotes = {p.pid for p in there.values() if p.parent == self.process.pid}
         forked = [p for p in there.values() if p.parent in zygotes]
         servers = {p.pid for p in forked if p.locked}
@@ -104,7 +104,7 @@ class Run:
         }
         return sorted(p.pid for p in there.values() if chosen[kind](p))
 
-    def send(self, pid: int, number: signal.Signals) -> bool:
+    def send_signal(self, pid: int, number: signal.Signals) -> bool:
         """Whether a process was there to get a signal."""
         try:
             os.kill(pid, number)
@@ -112,42 +112,42 @@ class Run:
             return False
         return True
 
-    def end(self, within: float, still: float = WITHIN_S) -> End | None:
+    def wait(self, within: float, still: float = WITHIN_S) -> RunResult | None:
         """How it ended; None if it has not within some seconds, or has stood still for some.
 
         A run that waits for nobody stands still; one on a machine with other work is only slow.
         """
         began = moved = time.monotonic()
-        before = self.used()
+        before = self.get_cpu_ticks()
         while (now := time.monotonic()) - began < within and now - moved < still:
             with suppress(subprocess.TimeoutExpired):
                 code = self.process.wait(0.1)
                 err = self.err.read_text(errors="replace")
-                return End(code, self.out.read_bytes(), err, time.monotonic() - began)
-            if (used := self.used()) != before:
+                return RunResult(code, self.out.read_bytes(), err, time.monotonic() - began)
+            if (used := self.get_cpu_ticks()) != before:
                 before, moved = used, time.monotonic()
         return None
 
-    def used(self) -> dict[int, int]:
+    def get_cpu_ticks(self) -> dict[int, int]:
         """The processor time of each of its processes, in ticks."""
-        return {pid: process.ticks for pid, process in self.processes().items()}
+        return {pid: process.ticks for pid, process in self.list_processes().items()}
 
-    def left(self, within: float = WITHIN_S) -> dict[int, Process]:
+    def wait_for_leftovers(self, within: float = WITHIN_S) -> dict[int, Process]:
         """What is still there of it after some seconds."""
         limit = time.monotonic() + within
-        while (there := self.processes()) and time.monotonic() < limit:
+        while (there := self.list_processes()) and time.monotonic() < limit:
             time.sleep(0.05)
         return there
 
     def close(self) -> None:
         """End all of it, whatever state it is in."""
-        for pid in self.processes():
+        for pid in self.list_processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
 
-def a_class(folder: Path, size: int) -> Path:
+def write_class(folder: Path, size: int) -> Path:
     """As many answers: right ones, a wrong one, one that is no Python, one that raises."""
     wrong = ANSWER.replace("softmax", "sigmoid").replace(", dim=-1", "")
     odd = (wrong, "def broken(:\n", "1 / 0\n")
@@ -158,5 +158,5 @@ def a_class(folder: Path, size: int) -> Path:
     return folder
 
 
-def report_of(end: End) -> Report:
-    return without_seconds(from_json(end.out))
+def parse_report(end: RunResult) -> Report:
+    return strip_seconds(from_json(end.out))

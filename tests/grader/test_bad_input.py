@@ -11,13 +11,13 @@ import nbformat
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import NotFound, Submission, find
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import Submission, SubmissionNotFound, find_submissions
 from grader.report.records import ErrorRecord, SubmissionRecord
 from grader.sandbox.limits import Limits
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 RIGHT = (
     "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, dim=-1) @ x\n"
@@ -27,7 +27,7 @@ GradeFile = Callable[..., SubmissionRecord]
 
 
 @pytest.fixture
-def graded(sandbox: "Sandbox", tmp_path: Path) -> GradeFile:
+def graded(sandbox: "SandboxDriver", tmp_path: Path) -> GradeFile:
     """Grades one file with this content on an exercise that is quickly judged."""
 
     def grade_file(
@@ -36,7 +36,7 @@ def graded(sandbox: "Sandbox", tmp_path: Path) -> GradeFile:
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         settings = Settings(**{"exercise": BY_SLUG[SLUG], **chosen})
-        [record] = grade(sandbox.server, find([str(path)])[0], settings)
+        [record] = grade_file_or_raise(sandbox.server, find_submissions([str(path)])[0], settings)
         return record
 
     return grade_file
@@ -69,23 +69,27 @@ def first_message(record: SubmissionRecord) -> str:
 # ------------------------------------------------------------------------------- paths
 
 
-def test_a_path_to_nothing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"nothing\.ipynb: no such file or folder"):
-        find([str(tmp_path / "nothing.ipynb")])
+def test_missing_path_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SubmissionNotFound, match=r"nothing\.ipynb: no such file or folder"):
+        find_submissions([str(tmp_path / "nothing.ipynb")])
 
 
 def test_a_folder_without_submissions_says_so(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     (tmp_path / ".ipynb_checkpoints").mkdir()
     (tmp_path / ".ipynb_checkpoints" / "ada-checkpoint.ipynb").touch()
-    with pytest.raises(NotFound, match=r"no submissions in this folder; they are \.ipynb and \.py"):
-        find([str(tmp_path)])
+    with pytest.raises(
+        SubmissionNotFound, match=r"no submissions in this folder; they are \.ipynb and \.py"
+    ):
+        find_submissions([str(tmp_path)])
 
 
 def test_another_kind_of_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "report.pdf").touch()
-    with pytest.raises(NotFound, match=r"report.pdf: a submission is a \.ipynb or a \.py file"):
-        find([str(tmp_path / "report.pdf")])
+    with pytest.raises(
+        SubmissionNotFound, match=r"report.pdf: a submission is a \.ipynb or a \.py file"
+    ):
+        find_submissions([str(tmp_path / "report.pdf")])
 
 
 def test_a_folder_is_searched_in_order_and_in_depth(tmp_path: Path) -> None:
@@ -93,18 +97,18 @@ def test_a_folder_is_searched_in_order_and_in_depth(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "loop").symlink_to(tmp_path)
-    found = [str(s.path.relative_to(tmp_path)) for s in find([str(tmp_path)])]
+    found = [str(s.path.relative_to(tmp_path)) for s in find_submissions([str(tmp_path)])]
     assert found == ["a.ipynb", "b/c/deep.PY", "b/work.py"]
 
 
 def test_a_name_after_a_colon_picks_a_definition(tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
     path.touch()
-    assert find([f"{path}:Attention"]) == [Submission(path, str(path), "Attention")]
+    assert find_submissions([f"{path}:Attention"]) == [Submission(path, str(path), "Attention")]
     odd = tmp_path / "week:1.py"
     odd.touch()
-    assert find([str(odd)])[0].name is None
-    assert find([f"{odd}:f"])[0].path == odd
+    assert find_submissions([str(odd)])[0].name is None
+    assert find_submissions([f"{odd}:f"])[0].path == odd
 
 
 # ------------------------------------------------------------- files that are not files
@@ -145,28 +149,28 @@ def strange(tmp_path: Path) -> Callable[[str], Path]:
         ("60 MB", "is 60 MiB large, over the limit of 20 MiB; clear its outputs"),
     ],
 )
-def test_what_is_no_plain_file_is_not_opened(
-    sandbox: "Sandbox", strange: Callable[[str], Path], kind: str, message: str
+def test_special_file_is_not_opened(
+    sandbox: "SandboxDriver", strange: Callable[[str], Path], kind: str, message: str
 ) -> None:
-    [handed_in] = find([str(strange(kind))])
-    [record] = grade(sandbox.server, handed_in, Settings(exercise=BY_SLUG[SLUG]))
+    [handed_in] = find_submissions([str(strange(kind))])
+    [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=BY_SLUG[SLUG]))
     assert error_of(record) == ErrorRecord("unreadable", message)
     assert record.max_score == 100
 
 
 def test_a_folder_with_the_name_of_a_notebook_is_a_folder(strange: Callable[[str], Path]) -> None:
     path = strange("folder")
-    with pytest.raises(NotFound, match="no submissions in this folder"):
-        find([str(path)])
+    with pytest.raises(SubmissionNotFound, match="no submissions in this folder"):
+        find_submissions([str(path)])
     (path / "inside.py").touch()
-    assert [s.path.name for s in find([str(path.parent)])] == ["inside.py"]
+    assert [s.path.name for s in find_submissions([str(path.parent)])] == ["inside.py"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_says_so(sandbox: "Sandbox", tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_says_so(sandbox: "SandboxDriver", tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
     path.touch(mode=0)
-    [record] = grade(sandbox.server, find([str(path)])[0], Settings())
+    [record] = grade_file_or_raise(sandbox.server, find_submissions([str(path)])[0], Settings())
     assert error_of(record).message == "cannot be opened: Permission denied"
 
 
@@ -191,7 +195,7 @@ def test_a_file_that_may_not_be_read_says_so(sandbox: "Sandbox", tmp_path: Path)
         ("<<<<<<< HEAD\n", "not a notebook"),
     ],
 )
-def test_what_is_no_notebook_is_told_what_it_is(
+def test_non_notebook_is_told_its_real_format(
     graded: GradeFile, content: str | bytes, message: str
 ) -> None:
     error = error_of(graded(content))
@@ -199,7 +203,7 @@ def test_what_is_no_notebook_is_told_what_it_is(
     assert message in error.message
 
 
-def test_a_syntax_error_is_told_with_cell_and_line(graded: GradeFile) -> None:
+def test_syntax_error_is_reported_with_cell_and_line(graded: GradeFile) -> None:
     broken = RIGHT.replace("def simplified_attention(x):", "def simplified_attention(x:")
     error = error_of(graded(notebook("x = 1", broken)))
     assert (error.kind, error.cell, error.line) == ("syntax", 2, 2)
@@ -222,7 +226,7 @@ def test_a_misspelt_name_is_suggested_with_its_cell(graded: GradeFile) -> None:
     )
 
 
-def test_an_import_that_is_not_installed_is_told_by_its_name(graded: GradeFile) -> None:
+def test_uninstalled_import_is_named(graded: GradeFile) -> None:
     decorated = RIGHT.replace("def", "@el.compiled\ndef")
     error = error_of(graded(notebook("x = 1", f"import einsteinium.layers as el\n{decorated}")))
     assert error.kind == "import"
@@ -230,7 +234,7 @@ def test_an_import_that_is_not_installed_is_told_by_its_name(graded: GradeFile) 
     assert (error.cell, error.line) == (2, 1)
 
 
-def test_an_import_that_is_missed_in_a_call_is_told_by_its_name(graded: GradeFile) -> None:
+def test_import_missing_in_a_call_is_named(graded: GradeFile) -> None:
     called = RIGHT.replace("torch.softmax", "el.softmax")
     record = graded(notebook("import torch", "import einsteinium.layers as el", called))
     assert (record.status, record.score) == ("crashed", 0)
@@ -242,7 +246,7 @@ def test_an_import_that_nothing_needs_may_be_missing(graded: GradeFile) -> None:
     assert_right(graded(notebook("import einsteinium\nimport matplotlib_of_mine as plt", RIGHT)))
 
 
-def test_what_raises_while_it_is_loaded_is_told_with_its_place(graded: GradeFile) -> None:
+def test_loading_exception_is_reported_with_its_location(graded: GradeFile) -> None:
     raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("(x)", "(x, scale=scale)")
     error = error_of(graded(notebook(raising)))
     assert error.kind == "crashed"
@@ -250,14 +254,14 @@ def test_what_raises_while_it_is_loaded_is_told_with_its_place(graded: GradeFile
     assert (error.cell, error.line) == (1, 2)
 
 
-def test_a_variable_that_an_error_left_unset_is_told_by_the_error(graded: GradeFile) -> None:
+def test_variable_left_unset_by_an_error_is_explained_by_it(graded: GradeFile) -> None:
     raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("x.T", "x.T * scale")
     assert "ZeroDivisionError: division by zero (cell 1, line 2)" in first_message(
         graded(notebook(raising))
     )
 
 
-def test_what_never_ends_while_it_is_loaded_is_told(graded: GradeFile) -> None:
+def test_endless_loading_is_reported(graded: GradeFile) -> None:
     endless = "n = 0\nwhile True: n += 1\n" + RIGHT.replace("x.T", "x.T * n")
     record = graded(notebook(endless), limits=Limits(call_s=1))
     assert error_of(record).kind == record.status == "timed_out"
@@ -308,7 +312,7 @@ def test_what_never_ends_while_it_is_loaded_is_told(graded: GradeFile) -> None:
         "await",
     ],
 )
-def test_what_surrounds_a_right_answer_does_not_matter(graded: GradeFile, cells: list[str]) -> None:
+def test_code_around_a_right_answer_does_not_matter(graded: GradeFile, cells: list[str]) -> None:
     assert_right(graded(notebook(*cells)))
 
 

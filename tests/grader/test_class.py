@@ -54,18 +54,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     (folder / "e_folder.ipynb").mkdir()
     with (folder / "h_large.py").open("wb") as file:
         file.truncate(60 << 20)
-    chosen = run.settings(SLUG, None, limits={"call_s": 1.0})
-    return run.grade([str(folder), str(folder / "nobody.py")], chosen)
+    chosen = run.make_settings(SLUG, None, limits={"call_s": 1.0})
+    return run.grade_paths([str(folder), str(folder / "nobody.py")], chosen)
 
 
-def test_the_others_of_a_class_are_graded_as_if_alone(report: Report) -> None:
+def test_rest_of_a_class_is_graded_as_if_alone(report: Report) -> None:
     records = {Path(record.file).name: record for record in report.submissions}
     right = {"a_right.py", "m_right.py", "z_right.py"}
     assert records.keys() == {*WRONG, *right, "nobody.py"}
     assert {name for name, record in records.items() if record.status == "passed"} == right
     assert all(records[name].score == 100 for name in right)
     assert all(records[name].score == 0 for name in WRONG)
-    assert run.exit_code(report) == 1
+    assert run.compute_exit_code(report) == 1
 
     assert "no such file or folder" in message(records["nobody.py"])
     for name, (_, text) in WRONG.items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Grade
+    from tests.grader.conftest import GradeNotebook
 
 
 def troubles(record: SubmissionRecord) -> list[str]:
@@ -71,7 +71,7 @@ DATA = """
 """
 
 
-def test_heads_from_a_causal_attention_are_right(graded: "Grade") -> None:
+def test_heads_from_a_causal_attention_are_right(graded: "GradeNotebook") -> None:
     records = graded(
         "# heads, one after the other",
         IMPORTS,
@@ -163,7 +163,7 @@ GLOBAL = """
 """
 
 
-def test_three_ways_of_writing_one_attention(graded: "Grade") -> None:
+def test_three_ways_of_writing_one_attention(graded: "GradeNotebook") -> None:
     records = graded(
         IMPORTS,
         "block_size = 1024\nn_embd = 768\nn_head = 12\nx = torch.randn(4, block_size, n_embd)",
@@ -224,7 +224,7 @@ EXCHANGED = """
 """
 
 
-def test_exchanged_names_and_prints_cost_nothing_and_are_noted(graded: "Grade") -> None:
+def test_exchanged_names_and_prints_cost_nothing_and_are_noted(graded: "GradeNotebook") -> None:
     [record] = graded(IMPORTS + "\nimport numpy as np", EXCHANGED).values()
     assert_full_marks(record)
     assert kinds(record) == {"exchanged_names", "prints"}
@@ -279,7 +279,7 @@ WALK = (
 )
 
 
-def test_a_class_that_reads_a_notebook_variable_is_wrong_and_told_which(graded: "Grade") -> None:
+def test_class_reading_a_notebook_variable_fails_and_names_it(graded: "GradeNotebook") -> None:
     v1, v2, causal, wrapper = graded(*WALK).values()
     assert_full_marks(v1)
     assert_full_marks(v2)
@@ -321,7 +321,7 @@ MASKED = """
 """
 
 
-def test_a_mask_and_two_results_are_right(graded: "Grade") -> None:
+def test_a_mask_and_two_results_are_right(graded: "GradeNotebook") -> None:
     example = "mha = MultiHeadAttention()\noutput, weights = mha(torch.randn(2, 10, 512))\noutput"
     [record] = graded(IMPORTS + textwrap.dedent(MASKED) + example).values()
     assert record.exercise == "masked_multi_head"

@@ -8,10 +8,10 @@ import pytest
 
 from grader.grading import explain
 from grader.grading.grade import Settings
-from grader.grading.worker_pool import judged
-from grader.reading.submission import find
-from grader.report.records import exit_code, report_of
-from grader.sandbox.grader_side.in_process import Unconfined
+from grader.grading.worker_pool import grade_all
+from grader.reading.submission import find_submissions
+from grader.report.records import build_report, compute_exit_code
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
 
 RIGHT = "import torch\ndef simplified_attention(x):\n    return torch.softmax(x @ x.T, -1) @ x\n"
 WRONG = RIGHT.replace("-1", "0")
@@ -28,10 +28,12 @@ def class_of_three(tmp_path: Path) -> list[str]:
     return [str(tmp_path)]
 
 
-def test_the_others_are_judged(class_of_three: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "findings", broken_on_wrong(explain.findings))
-    with Unconfined("for a test") as place:
-        found = judged(place, find(class_of_three), Settings(jobs=1))
+def test_internal_error_does_not_stop_other_submissions(
+    class_of_three: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain, "findings", broken_on_wrong(explain.diagnose_failures))
+    with UnconfinedSandbox("for a test") as place:
+        found = grade_all(place, find_submissions(class_of_three), Settings(jobs=1))
         records = [record for _, those in found for record in those]
     assert [record.status for record in records] == ["passed", "not_tried", "passed"]
     error = records[1].error
@@ -40,7 +42,7 @@ def test_the_others_are_judged(class_of_three: list[str], monkeypatch: pytest.Mo
         "a fault of headcheck itself, please report it: ZeroDivisionError: a fault (test_fault.py:"
     )
     assert records[1].score == 0 and not records[1].properties
-    assert exit_code(report_of(records)) == 2
+    assert compute_exit_code(build_report(records)) == 2
 
 
 def broken_on_wrong(findings: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,15 +18,24 @@ import pytest
 
 from exercises import BY_SLUG
 from grader.grading import explain
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
 from grader.report.records import Report
-from properties.harness.harness import Bench
-from properties.mistakes.diagnosis import Finding, diagnose
-from tests.grader.kills import ANSWER, KINDS, SLUG, WITHIN_S, End, Run, a_class, report_of
+from properties.harness.harness import Harness
+from properties.mistakes.diagnosis import DiagnosedMistake, diagnose
+from tests.grader.kills import (
+    ANSWER,
+    KINDS,
+    SLUG,
+    WITHIN_S,
+    GradingRun,
+    RunResult,
+    parse_report,
+    write_class,
+)
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 SEED = int(os.environ.get("HEADCHECK_KILLS", "0"))
@@ -49,13 +58,13 @@ class Course:
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     folder = tmp_path_factory.mktemp("undisturbed")
-    answers = a_class(folder / "class", 6)
-    with closing(Run(folder, answers)) as run:
-        end = run.end(600)
+    answers = write_class(folder / "class", 6)
+    with closing(GradingRun(folder, answers)) as run:
+        end = run.wait(600)
         assert end is not None
         assert (end.code, end.err) == (1, "")
-        assert run.left() == {}
-        return Course(answers, report_of(end), end.code, end.seconds)
+        assert run.wait_for_leftovers() == {}
+        return Course(answers, parse_report(end), end.code, end.seconds)
 
 
 def chances(count: int) -> Iterator[tuple[str, random.Random]]:
@@ -65,7 +74,7 @@ def chances(count: int) -> Iterator[tuple[str, random.Random]]:
 
 
 def signalled(
-    run: Run, kind: str, chance: random.Random, seconds: float, number: signal.Signals
+    run: GradingRun, kind: str, chance: random.Random, seconds: float, number: signal.Signals
 ) -> int | None:
     """Signal a process of this kind at a random moment; None if the run ended before it was there.
 
@@ -75,22 +84,22 @@ def signalled(
     if chance.random() < 0.5:
         time.sleep(chance.uniform(0, seconds))
     else:
-        while run.process.poll() is None and not run.of_kind("child"):
+        while run.process.poll() is None and not run.find_by_kind("child"):
             time.sleep(0.01)
         time.sleep(chance.uniform(0, seconds / 4))
     while run.process.poll() is None:
-        for pid in chance.sample(there := run.of_kind(kind), len(there)):
-            if run.send(pid, number):
+        for pid in chance.sample(there := run.find_by_kind(kind), len(there)):
+            if run.send_signal(pid, number):
                 return pid
         time.sleep(chance.uniform(0, 0.02))
     return None
 
 
-def judge(run: Run, kind: str, course: Course) -> str:
+def judge(run: GradingRun, kind: str, course: Course) -> str:
     """How a run ended whose process was killed; fails unless it ended as it may."""
-    end = run.end(SLOW * course.seconds + WITHIN_S)
-    assert end is not None, f"it stands still, or goes on, with {run.processes()}"
-    left = run.left()
+    end = run.wait(SLOW * course.seconds + WITHIN_S)
+    assert end is not None, f"it stands still, or goes on, with {run.list_processes()}"
+    left = run.wait_for_leftovers()
     assert left == {}, f"left over: {left}"
     if kind == "examiner":
         assert end.code == -signal.SIGKILL
@@ -101,11 +110,11 @@ def judge(run: Run, kind: str, course: Course) -> str:
         assert end.seconds < max(WITHIN_S, 2 * course.seconds)  # the second on a busy machine
         return end.err
     assert (end.code, end.err) == (course.code, "")
-    assert report_of(end) == course.report
+    assert parse_report(end) == course.report
     return "the right report"
 
 
-def is_one_line(end: End) -> None:
+def is_one_line(end: RunResult) -> None:
     assert end.out == b""
     assert end.err.startswith("headcheck: ") and end.err.count("\n") == 1, end.err
     assert "a fault of headcheck" not in end.err
@@ -115,37 +124,37 @@ def is_one_line(end: End) -> None:
 def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) -> str:
     """Until one is there to be killed."""
     while True:
-        with closing(Run(folder, course.answers)) as run:
+        with closing(GradingRun(folder, course.answers)) as run:
             if signalled(run, kind, chance, course.seconds, signal.SIGKILL) is not None:
                 return judge(run, kind, course)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_process_costs_no_verdict_and_no_patience(
+def test_killed_process_costs_no_verdict_and_no_delay(
     kind: str, course: Course, tmp_path: Path
 ) -> None:
     how = kill_once(course, kind, random.Random(f"{SEED} {kind}"), tmp_path)
     sys.stdout.write(f"{kind}, seed {SEED}: {how}\n")
 
 
-def test_child_killed_while_its_mistake_is_looked_for_costs_no_diagnosis(
-    sandbox: "Sandbox", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_child_killed_during_diagnosis_costs_no_diagnosis(
+    sandbox: "SandboxDriver", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "alan.py"
     path.write_text(ANSWER.replace("dim=-1", "dim=0"))
-    settings, [handed_in] = Settings(exercise=BY_SLUG[SLUG]), find([str(path)])
-    [before] = grade(sandbox.server, handed_in, settings)
+    settings, [handed_in] = Settings(exercise=BY_SLUG[SLUG]), find_submissions([str(path)])
+    [before] = grade_file_or_raise(sandbox.server, handed_in, settings)
     assert before.diagnosis
     look, pending = diagnose, [signal.SIGKILL]
 
-    def disturbed(bench: Bench, device: str) -> tuple[Finding, ...]:
-        for pid in sandbox.below():
+    def disturbed(bench: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
+        for pid in sandbox.find_descendants():
             while pending:
                 os.kill(pid, pending.pop())
         return look(bench, device)
 
     monkeypatch.setattr(explain, "diagnose", disturbed)
-    [after] = grade(sandbox.server, handed_in, settings)
+    [after] = grade_file_or_raise(sandbox.server, handed_in, settings)
     assert not pending
     assert replace(after, seconds=0.0) == replace(before, seconds=0.0)
 
@@ -155,33 +164,33 @@ def test_stopped_process_is_waited_for(kind: str, course: Course, tmp_path: Path
     """Whoever is stopped for a moment costs no verdict: the run goes on when it does."""
     chance = random.Random(f"{SEED} stop {kind}")
     while True:
-        with closing(Run(tmp_path, course.answers)) as run:
+        with closing(GradingRun(tmp_path, course.answers)) as run:
             pid = signalled(run, kind, chance, course.seconds, signal.SIGSTOP)
             if pid is None:
                 continue
             time.sleep(2)
-            run.send(pid, signal.SIGCONT)
-            end = run.end(SLOW * course.seconds + WITHIN_S)
-            assert end is not None and run.left() == {}
+            run.send_signal(pid, signal.SIGCONT)
+            end = run.wait(SLOW * course.seconds + WITHIN_S)
+            assert end is not None and run.wait_for_leftovers() == {}
             assert (end.code, end.err) == (course.code, "")
-            assert report_of(end) == course.report
+            assert parse_report(end) == course.report
             return
 
 
-def test_examiner_takes_along_what_is_stopped(course: Course, tmp_path: Path) -> None:
+def test_grader_ends_stopped_processes(course: Course, tmp_path: Path) -> None:
     """A process that is stopped hears of nothing: the kernel ends it."""
     for kind in KINDS[1:]:
         chance = random.Random(f"{SEED} stopped {kind}")
-        with closing(Run(tmp_path, course.answers)) as run:
+        with closing(GradingRun(tmp_path, course.answers)) as run:
             if signalled(run, kind, chance, course.seconds, signal.SIGSTOP) is not None:
                 run.process.kill()
-                assert run.end(WITHIN_S) is not None
-                left = run.left()
+                assert run.wait(WITHIN_S) is not None
+                left = run.wait_for_leftovers()
                 assert left == {}, f"left over: {left}"
 
 
 @pytest.mark.deep
-def test_at_two_hundred_moments(course: Course, tmp_path: Path) -> None:
+def test_kills_at_two_hundred_moments(course: Course, tmp_path: Path) -> None:
     sys.stdout.write(f"seed {SEED}; an undisturbed run took {course.seconds:.1f} s\n")
     for kind, chance in chances(EACH):
         began = time.monotonic()

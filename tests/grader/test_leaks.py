@@ -13,19 +13,19 @@ from exercises import BY_SLUG
 from grader import run
 from grader.course import dashboard
 from grader.course.export import FORMATS, Gradebook, export
-from grader.course.results import Standing, told_standing
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
-from grader.report.feedback import Feedback, Level, told, told_of
+from grader.course.results import ExerciseResult, apply_feedback
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
+from grader.report.feedback import Feedback, FeedbackLevel, redact_report, redact_submission
 from grader.report.records import (
     PropertyRecord,
     Report,
     SubmissionRecord,
-    report_of,
+    build_report,
     to_json,
 )
 from grader.report.render import github, html
-from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.servers import ServerHandle
 
 NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\[[\d, :]+\]")
 
@@ -49,11 +49,13 @@ LONG = 7000
 )
 def judged(request: pytest.FixtureRequest) -> Sequence[SubmissionRecord]:
     """All that is known of many wrong answers."""
-    with Server(trusted=True) as server:
+    with ServerHandle(trusted=True) as server:
         return [
             replace(one, seconds=one.seconds + LONG)
             for slug, path in spread_answers(*request.param)
-            for one in grade(server, find([str(path)])[0], Settings(exercise=BY_SLUG[slug]))
+            for one in grade_file_or_raise(
+                server, find_submissions([str(path)])[0], Settings(exercise=BY_SLUG[slug])
+            )
         ]
 
 
@@ -72,29 +74,29 @@ def secrets(claim: PropertyRecord) -> set[str]:
 def forms(report: Report) -> Iterator[tuple[str, str]]:
     """Everything that can be made of a report, by name."""
     for form in ("text", "json", "html", "github"):
-        yield form, run.rendered(report, form)
-    yield "index", html.index(report)
+        yield form, run.render_report(report, form)
+    yield "index", html.render_index(report)
     for one in report.submissions:
-        yield "page", html.page(one, report)
+        yield "page", html.render_page(one, report)
 
 
 def course_forms(
     records: Sequence[SubmissionRecord], feedback: Feedback
 ) -> Iterator[tuple[str, str]]:
     """Everything that can be made of a course, by name."""
-    standings = tuple(told_standing(standing(one, i), feedback) for i, one in enumerate(records))
+    standings = tuple(apply_feedback(standing(one, i), feedback) for i, one in enumerate(records))
     book = Gradebook("week 1", standings)
     # The others fill in what is there, or need a package; what they write is in these.
     for form in sorted(set(FORMATS) - {"moodle-worksheet", "nbgrader-db", "parquet"}):
         for content in export(book, form).files.values():
             yield form, content.decode()
     yield "dashboard", dashboard.render(book, "0.1.0")
-    for page in dashboard.pages(book, "0.1.0").values():
+    for page in dashboard.render_pages(book, "0.1.0").values():
         yield "dashboard page", page
 
 
-def standing(one: SubmissionRecord, number: int) -> Standing:
-    return Standing(
+def standing(one: SubmissionRecord, number: int) -> ExerciseResult:
+    return ExerciseResult(
         f"s{number}", "", "", "", one.exercise or "", one.score, one.max_score, one.score,
         one.status, 1, False, None, one,
     )  # fmt: skip
@@ -104,7 +106,7 @@ Forms = Callable[[SubmissionRecord, Feedback], Iterator[tuple[str, str]]]
 
 
 def reported(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str]]:
-    return forms(told(report_of([one]), feedback))
+    return forms(redact_report(build_report([one]), feedback))
 
 
 def stored(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str]]:
@@ -112,32 +114,36 @@ def stored(one: SubmissionRecord, feedback: Feedback) -> Iterator[tuple[str, str
 
 
 @pytest.mark.parametrize("made", [reported, stored])
-@pytest.mark.parametrize("level", [Level.NAME, Level.MESSAGE])
-def test_no_case_no_seed_and_no_number_of_the_oracle_gets_out(
-    judged: Sequence[SubmissionRecord], level: Level, made: Forms
+@pytest.mark.parametrize("level", [FeedbackLevel.NAME, FeedbackLevel.MESSAGE])
+def test_cases_seeds_and_oracle_values_do_not_leak(
+    judged: Sequence[SubmissionRecord], level: FeedbackLevel, made: Forms
 ) -> None:
     assert sum(bool(secrets(c)) for one in judged for c in one.properties) > 20
     for one in judged:
         kept_back = set().union(*(secrets(claim) for claim in one.properties))
         for form, written in made(one, Feedback(level)):
             body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
-            points = to_json(report_of([told_of(one, Feedback(Level.NAME))]))
+            points = to_json(build_report([redact_submission(one, Feedback(FeedbackLevel.NAME))]))
             leaked = {s for s in kept_back if s in body and s not in points}
             assert not leaked, f"{one.file} as {form}: {leaked}"
             assert f"{one.seconds:.3f}" not in body and str(one.seconds) not in body
 
 
 @pytest.mark.parametrize("made", [reported, stored])
-@pytest.mark.parametrize("level", Level)
-def test_nothing_of_a_hidden_claim_gets_out(
-    judged: Sequence[SubmissionRecord], level: Level, made: Forms
+@pytest.mark.parametrize("level", FeedbackLevel)
+def test_hidden_property_does_not_leak(
+    judged: Sequence[SubmissionRecord], level: FeedbackLevel, made: Forms
 ) -> None:
     for one in judged:
         broken = [c for c in one.properties if c.status not in ("passed", "not_tried")]
         hidden = broken[::2]
         feedback = Feedback(level, hidden=frozenset(claim.name for claim in hidden))
         # Several claims may fail on one case, whose numbers are then told by those that are not.
-        shown = to_json(report_of([told_of(one, feedback)])) if level.reaches(Level.CASE) else ""
+        shown = (
+            to_json(build_report([redact_submission(one, feedback)]))
+            if level.includes(FeedbackLevel.CASE)
+            else ""
+        )
         for form, written in made(one, feedback):
             body = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", written, flags=re.S)
             for claim in hidden:
@@ -146,18 +152,18 @@ def test_nothing_of_a_hidden_claim_gets_out(
                 assert not leaked, f"{one.file} as {form}: {leaked}"
 
 
-def test_the_answers_that_are_tried_break_many_claims(judged: Sequence[SubmissionRecord]) -> None:
+def test_sample_answers_violate_many_properties(judged: Sequence[SubmissionRecord]) -> None:
     broken = {c.name for one in judged for c in one.properties if c.status == "failed"}
     assert len(judged) >= 12 and len(broken) > 10
 
 
-def test_json_that_tells_less_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:
-    whole = report_of(judged)
-    for level in Level:
-        written = json.loads(to_json(told(whole, Feedback(level))))
+def test_reduced_json_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:
+    whole = build_report(judged)
+    for level in FeedbackLevel:
+        written = json.loads(to_json(redact_report(whole, Feedback(level))))
         assert len(written["submissions"]) == len(judged)
 
 
-def test_commands_for_github_tell_no_more(judged: Sequence[SubmissionRecord]) -> None:
-    whole = told(report_of(judged), Feedback(Level.NAME))
+def test_github_commands_reveal_no_more(judged: Sequence[SubmissionRecord]) -> None:
+    whole = redact_report(build_report(judged), Feedback(FeedbackLevel.NAME))
     assert "expected" not in github.render(whole, lambda *_: None)

@@ -15,14 +15,14 @@ from exercises import BY_SLUG
 from grader import run
 from grader.course import dashboard
 from grader.course.export import Gradebook, export
-from grader.course.export.gradebook import FORMULA
-from grader.course.results import Standing
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
-from grader.report.records import SubmissionRecord, from_json, report_of
+from grader.course.export.gradebook import FORMULA_PREFIXES
+from grader.course.results import ExerciseResult
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord, build_report, from_json
 from grader.report.render import html
-from grader.report.render.sanitise import UNFIT
-from grader.sandbox.grader_side.servers import Server
+from grader.report.render.sanitise import UNSAFE
+from grader.sandbox.grader_side.servers import ServerHandle
 
 ATTACKS: Mapping[str, str] = {
     "plain": "plain",
@@ -63,17 +63,17 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, SubmissionR
     folder = tmp_path_factory.mktemp("malicious")
     settings = Settings(exercise=BY_SLUG["linear_layer"])
     found = {}
-    with Server(trusted=True) as server:
+    with ServerHandle(trusted=True) as server:
         for name, attack in ATTACKS.items():
             path = folder / f"{name_of(attack)}.py"
             path.write_text(SAYS.format(attack=attack), encoding="utf-8")
-            found[name] = grade(server, find([str(path)])[0], settings)[0]
+            found[name] = grade_file_or_raise(server, find_submissions([str(path)])[0], settings)[0]
     return found
 
 
-def standing(record: SubmissionRecord, attack: str) -> Standing:
+def standing(record: SubmissionRecord, attack: str) -> ExerciseResult:
     told = attack.encode("utf-8", "backslashreplace").decode()
-    return Standing(
+    return ExerciseResult(
         told, told, told, told, record.exercise or "", 0.0, 75.0, 0.0, record.status, 1, False,
         None, record,
     )  # fmt: skip
@@ -85,10 +85,10 @@ def book(records: Mapping[str, SubmissionRecord], name: str) -> Gradebook:
 
 def written(records: Mapping[str, SubmissionRecord], name: str) -> Iterator[tuple[str, str]]:
     """Everything that is written about a submission for people or for their tools."""
-    report = report_of([records[name]])
+    report = build_report([records[name]])
     for form in ("text", "json", "html", "github"):
-        yield form, run.rendered(report, form)
-    yield "index", html.index(report)
+        yield form, run.render_report(report, form)
+    yield "index", html.render_index(report)
     for form in ("gradescope", "prairielearn", "github", "junit", "moodle-gradebook", "csv"):
         for content in export(book(records, name), form).files.values():
             yield f"export {form}", content.decode()
@@ -110,7 +110,7 @@ def test_nothing_controls_a_terminal_or_a_log(
 ) -> None:
     for form, text in written(judged, name):
         body = text.replace("\r\n", "\n") if form.startswith("export") else text
-        assert UNFIT.search(body) is None, form
+        assert UNSAFE.search(body) is None, form
         for line in body.split("\n"):
             commanded = line.lstrip().startswith("::") or "##[" in line
             ours = form in ("github", "export github") and re.match(
@@ -141,10 +141,15 @@ class Tags(HTMLParser):
 
 
 def pages(records: Mapping[str, SubmissionRecord], name: str) -> Sequence[str]:
-    report = report_of([records[name]])
+    report = build_report([records[name]])
     gradebook = book(records, name)
     standings = dashboard.render(gradebook, "0.1.0", ("001.html",))
-    return [html.whole(report), html.page(records[name], report), html.index(report), standings]
+    return [
+        html.render_all(report),
+        html.render_page(records[name], report),
+        html.render_index(report),
+        standings,
+    ]
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -156,8 +161,8 @@ def test_nothing_becomes_markup(judged: Mapping[str, SubmissionRecord], name: st
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_json_is_read_back_as_it_was(judged: Mapping[str, SubmissionRecord], name: str) -> None:
-    report = report_of([judged[name]])
-    assert from_json(run.rendered(report, "json")) == report
+    report = build_report([judged[name]])
+    assert from_json(run.render_report(report, "json")) == report
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -172,22 +177,22 @@ def test_other_readers_read_what_they_are_given(
         elif form in ("export csv", "export moodle-gradebook"):
             rows = list(csv.reader(io.StringIO(text, newline="")))
             assert len(rows) == 2 and len(rows[0]) == len(rows[1])
-            assert not [cell for row in rows for cell in row if cell.startswith(FORMULA)]
+            assert not [cell for row in rows for cell in row if cell.startswith(FORMULA_PREFIXES)]
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_only_our_own_lines_begin_at_the_edge(
     judged: Mapping[str, SubmissionRecord], name: str
 ) -> None:
-    shown = run.rendered(report_of([judged[name]]), "text")
+    shown = run.render_report(build_report([judged[name]]), "text")
     assert len([line for line in shown.split("\n") if line and line[0] != " "]) == 1
 
 
 def test_the_names_of_files_stay_where_they_belong(
     judged: Mapping[str, SubmissionRecord], tmp_path: Path
 ) -> None:
-    report = report_of(list(judged.values()))
-    run.write(report, tmp_path / "out")
+    report = build_report(list(judged.values()))
+    run.write_report(report, tmp_path / "out")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert len(names) == len(judged) + 2
     assert all(re.fullmatch(r"[a-z0-9.-]+", name) for name in names)

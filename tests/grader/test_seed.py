@@ -13,7 +13,7 @@ from torch import Tensor
 from exercises import BY_SLUG
 from grader import seed
 from grader.report.records import Report, from_json
-from grader.seed import Kind, Seed, for_grading, given, secret
+from grader.seed import Seed, SeedKind, choose_grading_seed, draw_secret_seed, make_seed
 from grader.ui.cli import cli
 from tests.exercises import tables
 
@@ -58,7 +58,7 @@ def plain(tensor: Tensor) -> tuple[list[float], str, list[int]]:
 
 def by_heart() -> str:
     """A module whose answers were recorded from the public cases."""
-    known = tables.recorded(BY_SLUG[SLUG]).known
+    known = tables.record_table(BY_SLUG[SLUG]).known
     table = {key.hex(): [plain(t) for t in found if t is not None] for key, found in known.items()}
     packed = b85encode(zlib.compress(json.dumps(table).encode(), 9))
     return SOURCE.format(table=packed, digest=inspect.getsource(tables.digest), name=SLUG)
@@ -91,7 +91,7 @@ def shares(report: Report) -> dict[str, float]:
     return {each.student: each.score / each.max_score for each in report.submissions}
 
 
-def test_it_passes_a_check_and_is_worth_nothing_in_a_grade(folder: Path) -> None:
+def test_memorised_answer_passes_a_check_and_earns_nothing_when_graded(folder: Path) -> None:
     # It has no numbers for another device, which is one claim; all else is learnt by heart.
     assert shares(reported("check", folder / "eve.py"))["eve"] > 0.97
     assert shares(reported("grade", folder)) == {"ada": 1.0, "eve": 0.0}
@@ -109,7 +109,7 @@ def test_every_run_has_a_seed_of_its_own_which_repeats_it(folder: Path) -> None:
     assert [s.properties for s in again.submissions] == [s.properties for s in one.submissions]
 
 
-def test_several_workers_share_the_script_of_a_new_seed(folder: Path, cache: Path) -> None:
+def test_several_workers_share_the_batch_plan_of_a_new_seed(folder: Path, cache: Path) -> None:
     assert shares(reported("grade", folder, "--jobs", 2)) == {"ada": 1.0, "eve": 0.0}
     assert len(list(cache.glob("*.script"))) == 1
     assert not list(cache.glob("*.lock"))
@@ -121,16 +121,16 @@ def test_a_check_has_the_public_seed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["-1", str(2**63), "first"])
-def test_what_is_no_seed_is_refused(number: str) -> None:
+def test_invalid_seed_is_refused(number: str) -> None:
     for words in (["grade", "x.py"], ["check", "x.py"], ["regrade", "x", "--store", "y"]):
         ran = CliRunner().invoke(cli, [*words, "--seed", number])
         assert ran.exit_code == 2 and "Invalid value for '--seed'" in ran.stderr
 
 
-def test_who_knows_a_seed() -> None:
-    assert given(0) == Seed() == Seed(0, Kind.PUBLIC)
-    assert given(5) == for_grading(5) == Seed(5, Kind.GIVEN)
-    drawn = [for_grading(None), secret(), secret()]
-    assert {each.kind for each in drawn} == {Kind.SECRET}
+def test_seed_kinds() -> None:
+    assert make_seed(0) == Seed() == Seed(0, SeedKind.PUBLIC)
+    assert make_seed(5) == choose_grading_seed(5) == Seed(5, SeedKind.GIVEN)
+    drawn = [choose_grading_seed(None), draw_secret_seed(), draw_secret_seed()]
+    assert {each.kind for each in drawn} == {SeedKind.SECRET}
     assert len({each.value for each in drawn}) == 3
-    assert all(0 < each.value <= seed.HIGHEST for each in drawn)
+    assert all(0 < each.value <= seed.MAX_SEED for each in drawn)

@@ -12,7 +12,7 @@ import pytest
 
 from grader import files
 from grader.course.intake import unpack
-from grader.files import NotWritten
+from grader.files import WriteError
 from grader.report.records import from_json
 from grader.sandbox.server_side.jail import confine
 from tests.grader.ui.test_cli import RIGHT, WRONG, Command, headcheck, one_line, written
@@ -46,7 +46,7 @@ def test_file_is_replaced_whole_or_not_at_all(tmp_path: Path, full: Callable[[],
     path = tmp_path / "report.json"
     files.write(path, b"old")
     full()
-    with pytest.raises(NotWritten, match=r"report\.json: cannot be written: No space.*free some"):
+    with pytest.raises(WriteError, match=r"report\.json: cannot be written: No space.*free some"):
         files.write(path, b"new and longer")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -63,7 +63,7 @@ def test_file_keeps_its_mode_and_a_link_its_target(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
+def test_special_file_is_written_to_in_place(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -74,26 +74,28 @@ def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
 
 
 def test_folder_is_tried_before_it_is_needed(tmp_path: Path, full: Callable[[], None]) -> None:
-    files.ready(tmp_path / "a" / "b")
+    files.ensure_writable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(NotWritten, match="a file is where a folder should be"):
-            files.ready(path)
+        with pytest.raises(WriteError, match="a file is where a folder should be"):
+            files.ensure_writable(path)
     full()
-    with pytest.raises(NotWritten, match="No space left on device"):
-        files.ready(tmp_path / "a")
+    with pytest.raises(WriteError, match="No space left on device"):
+        files.ensure_writable(tmp_path / "a")
 
 
-def test_errors_of_the_system_are_told_without_numbers() -> None:
-    assert files.said(FileNotFoundError(2, "No such file or directory", "x.toml")) == (
+def test_os_errors_are_reported_without_numbers() -> None:
+    assert files.describe_os_error(FileNotFoundError(2, "No such file or directory", "x.toml")) == (
         "x.toml: No such file or directory"
     )
-    assert "likely in" in files.said(NO_SPACE) and "TMPDIR" in files.said(NO_SPACE)
-    assert files.said(OSError("words of ours")) == "words of ours"
+    assert "likely in" in files.describe_os_error(NO_SPACE) and "TMPDIR" in files.describe_os_error(
+        NO_SPACE
+    )
+    assert files.describe_os_error(OSError("words of ours")) == "words of ours"
 
 
-def test_full_disk_is_held_against_no_archive(
+def test_full_disk_is_not_blamed_on_an_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import zipfile
@@ -106,14 +108,18 @@ def test_full_disk_is_held_against_no_archive(
 
     monkeypatch.setattr(unpack.Unpacker, "_copy", fail)
     (tmp_path / "private").mkdir()
-    with pytest.raises(NotWritten, match="private: cannot be written: No space"):
-        list(unpack.Unpacker(tmp_path / "private", unpack.Caps()).items(tmp_path / "class.zip"))
+    with pytest.raises(WriteError, match="private: cannot be written: No space"):
+        list(
+            unpack.Unpacker(tmp_path / "private", unpack.UnpackLimits()).list_items(
+                tmp_path / "class.zip"
+            )
+        )
 
 
 # ----------------------------------------------------------------------------- commands
 
 
-def test_nothing_is_judged_where_the_report_could_not_be_written(
+def test_nothing_is_graded_if_the_report_is_unwritable(
     headcheck: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(ada=RIGHT)
@@ -128,7 +134,7 @@ def test_report_that_cannot_be_written_is_printed(
     headcheck: Command, full: Callable[[], None], monkeypatch: pytest.MonkeyPatch, store: bool
 ) -> None:
     written(ada=RIGHT, alan=WRONG)
-    ready = files.ready
+    ready = files.ensure_writable
 
     def ready_then_full(folder: Path) -> None:
         ready(folder)
@@ -161,7 +167,7 @@ def test_full_store_keeps_what_was_finished(
     told = ["--store", "course.db", "--exercise", SLUG]
     assert headcheck("grade", "ada.py", *told).code == 0
     written(alan=WRONG)
-    prepared = database._prepared
+    prepared = database._configure_connection
 
     def nearly_full(connection: object, record: object) -> None:
         prepared(connection, record)  # type: ignore[arg-type]
@@ -194,7 +200,7 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 
 
-def test_starter_that_could_not_be_written_is_not_in_the_way(tmp_path: Path) -> None:
+def test_failed_starter_write_leaves_nothing_behind(tmp_path: Path) -> None:
     # -B: Python would cut off the bytecode that it keeps, too, and stumble over it ever after.
     start = [sys.executable, "-B", "-m", "grader", "start", "causal_attention", str(tmp_path)]
     ran = subprocess.run(start, preexec_fn=limited, capture_output=True, text=True, check=False)
@@ -257,7 +263,7 @@ def desk(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-", "| head -c 0", "| true"])
 @pytest.mark.parametrize(("name", "code"), [("right", 0), ("wrong", 1)])
-def test_command_ends_as_it_would_where_nobody_reads(
+def test_closed_stdout_does_not_change_the_exit_code(
     desk: Path, streams: str, name: str, code: int
 ) -> None:
     ran = shell(desk, f"headcheck grade {name}.py --exercise {SLUG} {streams}")
@@ -279,7 +285,7 @@ def test_several_workers_are_confined_where_all_streams_are_closed(desk: Path) -
 
 
 @pytest.mark.parametrize("command", [f"grade right.py --exercise {SLUG}", "list", "hint gpt2_size"])
-def test_full_standard_output_is_said_once(desk: Path, command: str) -> None:
+def test_full_stdout_is_reported_once(desk: Path, command: str) -> None:
     ran = shell(desk, f"headcheck {command} >/dev/full")
     assert (ran.returncode, ran.stderr) == (
         2,
@@ -288,7 +294,7 @@ def test_full_standard_output_is_said_once(desk: Path, command: str) -> None:
     )
 
 
-def test_errors_end_as_errors_where_nobody_reads_them(desk: Path) -> None:
+def test_closed_stderr_does_not_change_the_exit_code(desk: Path) -> None:
     for streams in ("2>&-", "2>/dev/full", "2>&1 >&- | head -c 0"):
         assert shell(desk, f"headcheck grade nothing.py {streams}").returncode == 2
 

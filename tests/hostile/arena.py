@@ -24,49 +24,49 @@ from typing import Any, Self
 import grader
 from tests.hostile.corpus import FOLDER, GOOD, QUICK, Attack
 from tests.hostile.listeners import Listeners
-from tests.hostile.users import NOBODY, as_user, interpreter
+from tests.hostile.users import NOBODY, build_user_options, find_interpreter
 
 ROOT = Path(grader.__file__).parents[1]
 TESTS = Path(__file__).parents[1]
 SECRET = "HEADCHECK_SECRET"
 START_S = 120.0
 PATIENCE_S = 45.0
-SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", str(ROOT))
+SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/", str(ROOT))
 SYSTEM_V_KEY = str(0x48434B)
 SYSTEM_V = [Path("/proc/sysvipc", kind) for kind in ("shm", "sem", "msg")]
 MEMORY_GROWTH = 200 << 20
 LONGEST = 50_000
 
 
-class Gone(Exception):
+class GraderGone(Exception):
     """The examiner no longer answers."""
 
 
-class Broken(Exception):
+class SandboxBroken(Exception):
     """The examiner answers that its sandbox does not work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ArenaSetting:
     """Under which rung, with which layer left out, and as whom an examiner runs."""
 
-    rung: str = "A"
+    level: str = "A"
     user: int | None = None
     without: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         who = "root" if (os.geteuid() if self.user is None else self.user) == 0 else "user"
-        return "-without-".join((f"{self.rung}-{who}", *self.without))
+        return "-without-".join((f"{self.level}-{who}", *self.without))
 
 
 class Arena:
     """A folder, listeners and an examiner. Use as a context manager."""
 
-    def __init__(self, setting: Setting = Setting()) -> None:
+    def __init__(self, setting: ArenaSetting = ArenaSetting()) -> None:
         self.setting = setting
         self.folder = Path(tempfile.mkdtemp(prefix="headcheck-arena-"))
         self.secret = os.urandom(8).hex()
-        self.honest: dict[str, float] = {}
+        self.honest_scores: dict[str, float] = {}
         self.spoiled = False
         self.furnish()
         self.listeners = Listeners(self.folder)
@@ -76,10 +76,10 @@ class Arena:
     # ------------------------------------------------------------------ the examiner
 
     def _start(self) -> None:
-        options = json.dumps({"rung": self.setting.rung, "without": self.setting.without})
+        options = json.dumps({"rung": self.setting.level, "without": self.setting.without})
         program = str(Path(__file__).with_name("examiner.py"))
         self.process = subprocess.Popen(
-            [interpreter(self.setting.user), "-P", program, options, "--marker", self.secret],
+            [find_interpreter(self.setting.user), "-P", program, options, "--marker", self.secret],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={
@@ -92,12 +92,12 @@ class Arena:
             },
             cwd="/",
             start_new_session=True,
-            **as_user(self.setting.user),
+            **build_user_options(self.setting.user),
         )
         self.unread = b""
         try:
             self.state = self._answer(START_S)
-        except Gone:
+        except GraderGone:
             self.close()
             raise
 
@@ -108,7 +108,7 @@ class Arena:
             self.process.stdin.write(json.dumps(asked).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise Gone("the examiner has ended") from None
+            raise GraderGone("the examiner has ended") from None
         return self._answer()
 
     def _answer(self, within: float = PATIENCE_S) -> dict[str, Any]:
@@ -118,10 +118,10 @@ class Arena:
             if not select.select([self.process.stdout], [], [], max(limit - time.monotonic(), 0))[
                 0
             ]:
-                raise Gone(f"the examiner said nothing for {within:g} s")
+                raise GraderGone(f"the examiner said nothing for {within:g} s")
             more = os.read(self.process.stdout.fileno(), 1 << 20)
             if not more:
-                raise Gone(f"the examiner has ended: {self.process.wait()}")
+                raise GraderGone(f"the examiner has ended: {self.process.wait()}")
             self.unread += more
         line, _, self.unread = self.unread.partition(b"\n")
         said: dict[str, Any] = json.loads(line)
@@ -183,9 +183,9 @@ class Arena:
 
     def snapshot(self) -> dict[str, tuple[Any, ...]]:
         """Everything about the folder that an attack could change."""
-        return {str(path): self._seen(path) for path in sorted(self.folder.rglob("*"))}
+        return {str(path): self._stat_file(path) for path in sorted(self.folder.rglob("*"))}
 
-    def _seen(self, path: Path) -> tuple[Any, ...]:
+    def _stat_file(self, path: Path) -> tuple[Any, ...]:
         at = path.lstat()
         text = path.read_bytes() if stat.S_ISREG(at.st_mode) else b""
         more = os.listxattr(path, follow_symlinks=False) if sys.platform == "linux" else []
@@ -193,7 +193,7 @@ class Arena:
 
     # ------------------------------------------------------------------ an attack
 
-    def marks(self, token: str) -> Mapping[str, str]:
+    def build_placeholders(self, token: str) -> Mapping[str, str]:
         """What the marks in an attack's source stand for."""
         return {
             "@won@": f"won-{token}",
@@ -202,13 +202,13 @@ class Arena:
             "@examiner@": str(self.state["pid"]),
             "@server@": str(self.state["server"]),
             "@project@": str(ROOT),
-            **self.listeners.marks,
+            **self.listeners.placeholders,
         }
 
-    def source(self, path: Path, token: str) -> str:
+    def fill_placeholders(self, path: Path, token: str) -> str:
         """The source of an attack with its marks filled in."""
         text = path.read_text("utf-8")
-        for mark, value in self.marks(token).items():
+        for mark, value in self.build_placeholders(token).items():
             text = text.replace(mark, value)
         return text
 
@@ -222,18 +222,18 @@ class Arena:
         with tempfile.TemporaryDirectory(prefix="headcheck-in-") as folder:
             Path(folder).chmod(0o755)
             handed_in = Path(folder, f"{path.stem}.py")
-            handed_in.write_text(self.source(path, token), "utf-8")
+            handed_in.write_text(self.fill_placeholders(path, token), "utf-8")
             said = self.ask(op="grade", path=str(handed_in), limits=dict(limits))
         if "fault" in said:
-            raise Broken(f"the sandbox broke: {said['fault']}")
+            raise SandboxBroken(f"the sandbox broke: {said['fault']}")
         return said
 
-    def honestly(self, twin: str) -> float:
+    def get_honest_score(self, twin: str) -> float:
         """What an answer with the same faults gets that hides none of them. Raises Gone, Broken."""
-        if twin not in self.honest:
+        if twin not in self.honest_scores:
             [record] = self.grade(FOLDER / "twins" / f"{twin}.py")["records"]
-            self.honest[twin] = record["score"]
-        return self.honest[twin]
+            self.honest_scores[twin] = record["score"]
+        return self.honest_scores[twin]
 
     def attack(self, attack: Attack) -> list[str]:
         """What an attack won: nothing if it was contained."""
@@ -244,42 +244,44 @@ class Arena:
         try:
             for _ in range(attack.times):
                 said = self.grade(attack.path, attack.limits, token)
-                won += self.verdict(said, attack) + self.witnesses(said, token)
-            won += self.next_one()
-        except (Gone, Broken) as gone:
-            won += [str(gone), *self.witnesses({}, token)]
+                won += self.check_record(said, attack) + self.check_side_effects(said, token)
+            won += self.check_next_submission()
+        except (GraderGone, SandboxBroken) as gone:
+            won += [str(gone), *self.check_side_effects({}, token)]
             self.spoiled = True
         return list(dict.fromkeys(won))
 
-    def verdict(self, said: Mapping[str, Any], attack: Attack) -> list[str]:
+    def check_record(self, said: Mapping[str, Any], attack: Attack) -> list[str]:
         """What is wrong with the record of an attack. Raises Gone, Broken."""
         won = []
         for record in said["records"]:
             shown = f"{record['score']:g}/{record['max_score']:g} {record['status']}"
-            if record["status"] not in set(attack.ends):
-                expected = " or ".join(sorted(attack.ends))
-                won.append(f"recorded as {shown}, not {expected}: {messages(record)[:300]}")
-            if attack.twin and record["score"] > self.honestly(attack.twin):
-                won.append(f"forged points: {shown}, honestly {self.honestly(attack.twin):g}")
+            if record["status"] not in set(attack.statuses):
+                expected = " or ".join(sorted(attack.statuses))
+                won.append(f"recorded as {shown}, not {expected}: {join_messages(record)[:300]}")
+            if attack.twin and record["score"] > self.get_honest_score(attack.twin):
+                won.append(
+                    f"forged points: {shown}, honestly {self.get_honest_score(attack.twin):g}"
+                )
             if record["status"] == "passed" and record["score"] < record["max_score"]:
                 won.append(f"passed without full marks: {shown}")
         return won
 
-    def witnesses(self, said: Mapping[str, Any], token: str) -> list[str]:
+    def check_side_effects(self, said: Mapping[str, Any], token: str) -> list[str]:
         """What the witnesses saw; they are put back in their places."""
-        text = json.dumps(without_source(said.get("records", said.get("said", ""))))
+        text = json.dumps(strip_source(said.get("records", said.get("said", ""))))
         won = [f"it announced success: {text[:600]}"] if f"won-{token}" in text else []
         won += ["the secret is in its record"] * (self.secret in text)
         won += [f"its record takes {len(text)} characters"] * (len(text) > LONGEST)
         won += [f"left over: {line}" for line in said.get("left", ())]
-        won += self.listeners.heard()
-        won += self._changed()
-        won += [f"left behind: {path}" for path in traces(token)]
-        changed = self._examiner_changed(said)
+        won += self.listeners.collect_contacts()
+        won += self._check_folder()
+        won += [f"left behind: {path}" for path in remove_traces(token)]
+        changed = self._check_grader(said)
         self.spoiled = self.spoiled or bool(changed)
         return won + changed
 
-    def _changed(self) -> list[str]:
+    def _check_folder(self) -> list[str]:
         after = self.snapshot()
         names = self.before.keys() | after.keys()
         won = [f"changed: {n}" for n in sorted(names) if self.before.get(n) != after.get(n)]
@@ -288,7 +290,7 @@ class Arena:
             self.before = self.snapshot()
         return won
 
-    def _examiner_changed(self, said: Mapping[str, Any]) -> list[str]:
+    def _check_grader(self, said: Mapping[str, Any]) -> list[str]:
         fixed = sorted(self.state.keys() - {"pid", "server", "own", "rung", "missing", "memory"})
         won = [
             f"the examiner's {name} went from {self.state[name]} to {said[name]}"
@@ -299,30 +301,30 @@ class Arena:
             won.append(f"the examiner grew to {said['memory']} bytes")
         return won
 
-    def next_one(self) -> list[str]:
+    def check_next_submission(self) -> list[str]:
         """What is wrong with how a good submission is judged afterwards. Raises Gone, Broken."""
         record = self.grade(GOOD)["records"][0]
         if record["status"] == "passed" and record["score"] == record["max_score"]:
             return []
-        return [f"the next good submission {record['status']}: {messages(record)[:300]}"]
+        return [f"the next good submission {record['status']}: {join_messages(record)[:300]}"]
 
 
-def without_source(records: Any) -> Any:
+def strip_source(records: Any) -> Any:
     """What is said of a submission, without the lines of its own that are shown beside."""
     if not isinstance(records, list):
         return records
     return [{name: told for name, told in each.items() if name != "source"} for each in records]
 
 
-def messages(record: Mapping[str, Any]) -> str:
+def join_messages(record: Mapping[str, Any]) -> str:
     """What a record says went wrong."""
     error = (record.get("error") or {}).get("message", "")
     return " | ".join(filter(None, [error, *(p["message"] for p in record["properties"])]))
 
 
-def traces(token: str) -> Iterator[str]:
+def remove_traces(token: str) -> Iterator[str]:
     """Whatever bears an attack's token outside of its folder; it is removed."""
-    folders = {*SHARED_PLACES, *site.getsitepackages(), str(Path.home())}
+    folders = {*SHARED_FOLDERS, *site.getsitepackages(), str(Path.home())}
     for folder in sorted(folders):
         for path in Path(folder).glob(f"*hc{token}*"):
             yield str(path)

@@ -44,7 +44,7 @@ class Attack:
     """One file of `attacks/` and what must become of it."""
 
     name: str
-    ends: frozenset[Status]
+    statuses: frozenset[Status]
     """how it may be recorded"""
     twin: str = ""
     """the honest answer whose points it may not exceed; none where its own answer is right"""
@@ -57,12 +57,12 @@ class Attack:
         return FOLDER / "attacks" / f"{self.name}.py"
 
     @property
-    def tries(self) -> str:
+    def description(self) -> str:
         """What it tries, in the words of its first line."""
         return (ast.get_docstring(ast.parse(self.path.read_text("utf-8"))) or "").split("\n")[0]
 
 
-def _all(
+def _make_attacks(
     names: str, ends: frozenset[Status], twin: str = "", limits: Mapping[str, float] = QUICK
 ) -> list[Attack]:
     return [Attack(name, ends, twin, limits) for name in names.split()]
@@ -70,7 +70,7 @@ def _all(
 
 ATTACKS: tuple[Attack, ...] = (
     # It ends, and says so or not: what it was asked has failed.
-    *_all(
+    *_make_attacks(
         """
         exit_zero exit_zero_while_built exit_zero_at_import system_exit keyboard_interrupt
         segmentation_fault aborts closes_every_descriptor quits_in_an_exit_handler
@@ -79,11 +79,11 @@ ATTACKS: tuple[Attack, ...] = (
         CRASHED,
     ),
     # The first process of a namespace is not ended by signals that it sends itself.
-    *_all("kills_itself", CRASHED | PASSED),
-    *_all("stops_itself", TIMED_OUT | PASSED, limits=HANGING),
-    *_all("recursion_without_limit thread_bomb", NO_MEMORY | PASSED | TIMED_OUT),
+    *_make_attacks("kills_itself", CRASHED | PASSED),
+    *_make_attacks("stops_itself", TIMED_OUT | PASSED, limits=HANGING),
+    *_make_attacks("recursion_without_limit thread_bomb", NO_MEMORY | PASSED | TIMED_OUT),
     # It does not end.
-    *_all(
+    *_make_attacks(
         """
         sleeps_for_ever sleeps_under_the_limit loops_in_c loops_in_a_regular_expression
         loops_at_import loops_in_python ignores_all_signals answers_byte_by_byte never_reads
@@ -92,10 +92,10 @@ ATTACKS: tuple[Attack, ...] = (
         TIMED_OUT,
         limits=HANGING,
     ),
-    *_all("raises_a_base_exception", TIMED_OUT | CRASHED, limits=HANGING),
-    *_all("burns_many_processors catches_its_limits", TIMED_OUT | CRASHED, limits=BURNING),
+    *_make_attacks("raises_a_base_exception", TIMED_OUT | CRASHED, limits=HANGING),
+    *_make_attacks("burns_many_processors catches_its_limits", TIMED_OUT | CRASHED, limits=BURNING),
     # It takes more than it may have.
-    *_all(
+    *_make_attacks(
         """
         memory_bomb_of_lists memory_bomb_of_bytes memory_bomb_of_tensors memory_bomb_at_import
         reads_without_end
@@ -103,7 +103,7 @@ ATTACKS: tuple[Attack, ...] = (
         NO_MEMORY,
     ),
     # It tries what is refused, and then answers rightly: full marks.
-    *_all(
+    *_make_attacks(
         """
         memory_bomb_of_maps locks_memory fork_bomb daemon forks_by_raw_calls raises_its_limits
         fills_the_disk fills_the_inodes fills_shared_memory leaves_system_v_memory
@@ -123,11 +123,15 @@ ATTACKS: tuple[Attack, ...] = (
         """,
         PASSED,
     ),
-    *_all("signals_the_examiner", PASSED | CRASHED),  # a signal to its group is for itself, too
-    *_all("calls_by_another_abi", PASSED | CRASHED),  # the filter kills who calls by a foreign ABI
+    *_make_attacks(
+        "signals_the_examiner", PASSED | CRASHED
+    ),  # a signal to its group is for itself, too
+    *_make_attacks(
+        "calls_by_another_abi", PASSED | CRASHED
+    ),  # the filter kills who calls by a foreign ABI
     Attack("learns_from_earlier_runs", PASSED, times=2),
     # It speaks to the examiner itself.
-    *_all(
+    *_make_attacks(
         """
         frame_of_noise frame_of_an_endless_body frame_of_no_json
         frame_of_deep_json frame_of_an_unknown_dtype frame_of_a_negative_shape
@@ -136,10 +140,10 @@ ATTACKS: tuple[Attack, ...] = (
         """,
         CRASHED,
     ),
-    *_all("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3, "wall_s": 6}),
-    *_all("frame_of_a_giant_body", TIMED_OUT, limits=HANGING),
+    *_make_attacks("frame_of_a_giant_header", CRASHED, limits={**QUICK, "call_s": 3, "wall_s": 6}),
+    *_make_attacks("frame_of_a_giant_body", TIMED_OUT, limits=HANGING),
     # It is after points: its answer is wrong.
-    *_all(
+    *_make_attacks(
         """
         forges_replies forges_results_on_every_descriptor reads_the_solution imports_the_solution
         reads_the_solution_s_bytecode asks_the_oracle hunts_through_gc hunts_through_frames
@@ -162,8 +166,10 @@ ATTACKS: tuple[Attack, ...] = (
         twin="wrong",
     ),
     # What arrives is judged. If that was before its thread wrote on it, it was right.
-    *_all("changes_its_answer_later", NOT_PASSED | PASSED),
-    *_all("lying_parameters returns_a_million_tensors", NOT_PASSED, twin="wrong", limits=HANGING),
+    *_make_attacks("changes_its_answer_later", NOT_PASSED | PASSED),
+    *_make_attacks(
+        "lying_parameters returns_a_million_tensors", NOT_PASSED, twin="wrong", limits=HANGING
+    ),
 )
 
 
@@ -172,7 +178,7 @@ class KnownLimit:
     """An attack that wins, on which rungs, and why."""
 
     attack: Attack
-    rungs: frozenset[str]
+    levels: frozenset[str]
     why: str
 
 
@@ -193,5 +199,5 @@ KNOWN_LIMITS: tuple[KnownLimit, ...] = (
         "stat works in /proc, too: it can be told which processes exist",
     ),
 )
-PAIRED = "looks_for_neighbours"
+PAIRED_ATTACK = "looks_for_neighbours"
 """the attack that is run beside itself: `test_isolation.py`"""

@@ -51,36 +51,36 @@ _BACKWARD = """
 _LOOP = "        while True:\n            pass"
 
 
-def _before(mark: str, *lines: str) -> str:
+def _insert_before(mark: str, *lines: str) -> str:
     """The honest answer with lines before the one that begins so."""
     assert mark in HONEST
     return HONEST.replace(mark, "\n".join([*lines, mark]), 1)
 
 
-def _instead(result: str) -> str:
+def _replace_return(result: str) -> str:
     """The honest answer with another result."""
     return HONEST.replace(_RETURN, result)
 
 
-def _several(source: str, count: int) -> str:
+def _repeat_class(source: str, count: int) -> str:
     """The class so many times, under names that are all judged."""
     head, _, body = source.partition(_CLASS)
     return head + "".join(f"{_CLASS}{n or ''}{body}" for n in range(count))
 
 
-_SLEEPS = _before(_CALL, "        time.sleep(60)")
+_SLEEPS = _insert_before(_CALL, "        time.sleep(60)")
 
-SIX: Mapping[str, str] = {
+COSTLY: Mapping[str, str] = {
     "sleeps": _SLEEPS,
-    "thirteen_sleepers": _several(_SLEEPS, 13),
-    "random_answers": _instead(
+    "thirteen_sleepers": _repeat_class(_SLEEPS, 13),
+    "random_answers": _replace_return(
         "        noise = torch.frombuffer(bytearray(os.urandom(x.numel())), dtype=torch.uint8)\n"
         "        answer = self.out_proj(mixed.transpose(1, 2).flatten(2))\n"
         "        return answer + noise.to(x.dtype).mean() / 256"
     ),
-    "huge_replies": _instead("        return torch.zeros(31 << 20, dtype=torch.float64)"),
-    "empty_tensors": _instead("        return (torch.empty(0),) * 100_000"),
-    "running_statistic": _instead(
+    "huge_replies": _replace_return("        return torch.zeros(31 << 20, dtype=torch.float64)"),
+    "empty_tensors": _replace_return("        return (torch.empty(0),) * 100_000"),
+    "running_statistic": _replace_return(
         "        answer = self.out_proj(mixed.transpose(1, 2).flatten(2))\n"
         "        largest = float(x.detach().abs().max())\n"
         "        self.largest = max(getattr(self, 'largest', 0.0), largest)\n"
@@ -89,55 +89,58 @@ SIX: Mapping[str, str] = {
 }
 """what a review found to cost a class most, by name"""
 
-OTHERS: Mapping[str, str] = {
-    "sleeps_at_import": _before(_BUILT_AT, "    nap = time.sleep(60)"),
-    "sleeps_while_built": _before(_BUILT, "        time.sleep(60)"),
-    "sleeps_a_little_while_built": _before(_BUILT, "        time.sleep(0.3)"),
-    "sleeps_in_float32": _before(
+COSTLY_VARIANTS: Mapping[str, str] = {
+    "sleeps_at_import": _insert_before(_BUILT_AT, "    nap = time.sleep(60)"),
+    "sleeps_while_built": _insert_before(_BUILT, "        time.sleep(60)"),
+    "sleeps_a_little_while_built": _insert_before(_BUILT, "        time.sleep(0.3)"),
+    "sleeps_in_float32": _insert_before(
         _CALL, "        if x.dtype == torch.float32:", "            time.sleep(60)"
     ),
     "sleeps_in_backward": HONEST.replace(_RETURN, _BACKWARD),
     "sleeps_when_deleted": HONEST + "\n    def __del__(self):\n        time.sleep(60)\n",
-    "sleeps_below_a_second": _before(_CALL, "        time.sleep(0.9)"),
-    "sleeps_above_a_second": _before(_CALL, "        time.sleep(1.1)"),
-    "sleeps_now_and_then": _before(
+    "sleeps_below_a_second": _insert_before(_CALL, "        time.sleep(0.9)"),
+    "sleeps_above_a_second": _insert_before(_CALL, "        time.sleep(1.1)"),
+    "sleeps_now_and_then": _insert_before(
         _CALL, "        if next(self.calls) % 3 == 2:", "            time.sleep(9)"
     ),
-    "loops": _before(_CALL, _LOOP),
-    "computes_below_a_second": _before(
+    "loops": _insert_before(_CALL, _LOOP),
+    "computes_below_a_second": _insert_before(
         _CALL,
         "        end = time.process_time() + 0.9",
         "        while time.process_time() < end:",
         "            pass",
     ),
-    "global_statistic": _instead(
+    "global_statistic": _replace_return(
         "        answer = self.out_proj(mixed.transpose(1, 2).flatten(2))\n"
         "        MultiHeadAttention.mean = 0.9 * getattr(MultiHeadAttention, 'mean', 0.0) "
         "+ 0.1 * float(answer.detach().mean())\n"
         "        return answer - MultiHeadAttention.mean"
     ),
-    "running_mean": _instead(
+    "running_mean": _replace_return(
         "        answer = self.out_proj(mixed.transpose(1, 2).flatten(2))\n"
         "        self.mean = 0.9 * getattr(self, 'mean', 0.0) + 0.1 * answer.detach().mean()\n"
         "        return answer - self.mean"
     ),
-    "nothing_but_noise": _instead(
+    "nothing_but_noise": _replace_return(
         "        noise = bytearray(os.urandom(x[..., 0].numel() * self.out_proj.out_features))\n"
         "        noise = torch.frombuffer(noise, dtype=torch.uint8).to(x.dtype) / 256\n"
         "        return noise.view(*x.shape[:2], -1)"
     ),
-    "noise_now_and_then": _instead(
+    "noise_now_and_then": _replace_return(
         "        answer = self.out_proj(mixed.transpose(1, 2).flatten(2))\n"
         "        return answer + (os.urandom(1)[0] < 30)"
     ),
-    "random_shapes": _instead("        return torch.zeros(1 + os.urandom(1)[0], 2, 3)"),
-    "replies_below_the_limit": _instead("        return torch.zeros(1 << 17, 255).double()"),
-    "tensors_below_the_limit": _instead("        return (torch.empty(0),) * 60"),
-    "thirteen_right_ones": _several(HONEST, 13),
+    "random_shapes": _replace_return("        return torch.zeros(1 + os.urandom(1)[0], 2, 3)"),
+    "replies_below_the_limit": _replace_return("        return torch.zeros(1 << 17, 255).double()"),
+    "tensors_below_the_limit": _replace_return("        return (torch.empty(0),) * 60"),
+    "thirteen_right_ones": _repeat_class(HONEST, 13),
     "thirteen_random_ones": "",
-    "ends_itself": _before(_CALL, "        os._exit(0)"),
-    "raises_sometimes": _before(
+    "ends_itself": _insert_before(_CALL, "        os._exit(0)"),
+    "raises_sometimes": _insert_before(
         _CALL, "        if os.urandom(1)[0] > 200:", "            raise ValueError(x)"
     ),
 }
-OTHERS = {**OTHERS, "thirteen_random_ones": _several(SIX["random_answers"], 13)}
+COSTLY_VARIANTS = {
+    **COSTLY_VARIANTS,
+    "thirteen_random_ones": _repeat_class(COSTLY["random_answers"], 13),
+}

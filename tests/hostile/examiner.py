@@ -22,15 +22,15 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import NotFound, find
-from grader.sandbox.grader_side.servers import SandboxError, Server
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import SubmissionNotFound, find_submissions
+from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
 from properties.property import Property
-from properties.subject import How
+from properties.subject import CallOptions
 from properties.violation import SubmissionFailed
 from tests.hostile.layers import leave_out
 
@@ -43,14 +43,14 @@ CLAIMS = (
     "the_gradient_of_the_input_is_right",
     "a_deep_copy_gives_the_same_output",
 )
-BELOW = {"A": (), "B": ("namespaces",), "B-": ("namespaces", "scopes")}
+MISSING_LAYERS = {"A": (), "B": ("namespaces",), "B-": ("namespaces", "scopes")}
 """what a machine of each rung lacks"""
 PR_SET_CHILD_SUBREAPER = 36
 LINGERING_S = 4.0
 ARGUMENTS = {"d_in": 4, "d_out": 4, "context_length": 4, "dropout": 0.0, "num_heads": 2}
 
 
-class Brief(Exercise):
+class ShortExercise(Exercise):
     """An exercise with a few of its claims, so that an attack takes moments."""
 
     @cached_property
@@ -58,25 +58,27 @@ class Brief(Exercise):
         return tuple(p for p in super().properties if p.name in CLAIMS)
 
 
-def brief(slug: str) -> Exercise:
+def shorten_exercise(slug: str) -> Exercise:
     """The exercise with few claims and cases."""
     whole = BY_SLUG[slug]
-    return Brief(whole.slug, whole.title, whole.contract, whole.folder, cases=2)
+    return ShortExercise(whole.slug, whole.title, whole.contract, whole.folder, cases=2)
 
 
-def server(options: Mapping[str, Any]) -> Server:
+def start_server(options: Mapping[str, Any]) -> ServerHandle:
     """A fork server of the rung that is wanted, perhaps with layers left out."""
     known = {layer.value for layer in Layer}
-    without = [Layer(n) for n in (*BELOW[options["rung"]], *options["without"]) if n in known]
+    without = [
+        Layer(n) for n in (*MISSING_LAYERS[options["rung"]], *options["without"]) if n in known
+    ]
     leave_out(set(options["without"]) - known)
-    return Server(trusted=bool(options["without"]), without=without)
+    return ServerHandle(trusted=bool(options["without"]), without=without)
 
 
 @dataclass
-class Examiner:
+class GraderProcess:
     """Answers requests."""
 
-    server: Server
+    server: ServerHandle
     exercise: Exercise
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,18 +87,22 @@ class Examiner:
             said = getattr(self, asked["op"])(asked, limits)
         except SandboxError as error:
             said = {"fault": str(error)}
-        left = self.left_over()
-        return {**said, "left": left, **self.state()}
+        left = self.end_leftovers()
+        return {**said, "left": left, **self.get_state()}
 
     def grade(self, asked: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         """The record of one file, as JSON."""
         settings = Settings(self.exercise, limits)
         try:
-            handed_in = find([asked["path"]])
-        except NotFound as error:
+            handed_in = find_submissions([asked["path"]])
+        except SubmissionNotFound as error:
             problem = {"message": str(error)}
             return {"records": [{"error": problem, "score": 0.0, "status": "", "properties": []}]}
-        records = [record for one in handed_in for record in grade(self.server, one, settings)]
+        records = [
+            record
+            for one in handed_in
+            for record in grade_file_or_raise(self.server, one, settings)
+        ]
         return {"records": [asdict(record) for record in records]}
 
     def race(self, asked: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
@@ -108,7 +114,7 @@ class Examiner:
             try:
                 session.load("MultiHeadAttention")
                 made = ChannelSubject(session).construct("MultiHeadAttention", ARGUMENTS, 0)
-                made.forward([torch.zeros(1, 2, 4)], How())
+                made.forward([torch.zeros(1, 2, 4)], CallOptions())
                 said.append("")
             except SubmissionFailed as failed:
                 said.append(str(failed))
@@ -116,7 +122,7 @@ class Examiner:
             session.close()
         return {"said": said}
 
-    def state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What an attack may have changed about this process."""
         names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
         return {
@@ -128,12 +134,14 @@ class Examiner:
             "memory": int(Path("/proc/self/statm").read_text().split()[1]) * 4096,
         }
 
-    def left_over(self) -> list[str]:
+    def end_leftovers(self) -> list[str]:
         """The command lines of processes that outlived their submission; they are ended."""
         limit = time.monotonic() + LINGERING_S
-        while (left := set(below(os.getpid())) - self.own) and time.monotonic() < limit:
+        while (
+            left := set(find_descendants(os.getpid())) - self.own_processes
+        ) and time.monotonic() < limit:
             time.sleep(0.01)
-        lines = [f"{pid}: {words(pid)}" for pid in left]
+        lines = [f"{pid}: {get_command_line(pid)}" for pid in left]
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -143,12 +151,12 @@ class Examiner:
         return lines
 
     @cached_property
-    def own(self) -> set[int]:
+    def own_processes(self) -> set[int]:
         """The fork server, and what it needs for itself."""
-        return set(below(os.getpid()))
+        return set(find_descendants(os.getpid()))
 
 
-def below(top: int) -> Iterator[int]:
+def find_descendants(top: int) -> Iterator[int]:
     """The living processes that descend from one."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -165,7 +173,7 @@ def below(top: int) -> Iterator[int]:
         todo += children
 
 
-def words(pid: int) -> str:
+def get_command_line(pid: int) -> str:
     """The command line of a process."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
@@ -180,16 +188,18 @@ def main(options: Mapping[str, Any]) -> None:
     torch.set_num_threads(1)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    with server(options) as fork_server:
-        examiner = Examiner(fork_server, brief("multi_head_attention"))
+    with start_server(options) as fork_server:
+        examiner = GraderProcess(fork_server, shorten_exercise("multi_head_attention"))
         ready = {
             "pid": os.getpid(),
             "server": fork_server.process.pid,
-            "own": sorted(examiner.own),
-            "rung": fork_server.rung.name,
-            "missing": [f"{each.layer}: {each.why}" for each in fork_server.rung.missing],
+            "own": sorted(examiner.own_processes),
+            "rung": fork_server.isolation_level.name,
+            "missing": [
+                f"{each.layer}: {each.why}" for each in fork_server.isolation_level.missing
+            ],
         }
-        print(json.dumps({**ready, **examiner.state()}), file=replies, flush=True)
+        print(json.dumps({**ready, **examiner.get_state()}), file=replies, flush=True)
         for line in sys.stdin:
             print(json.dumps(examiner.answer(json.loads(line))), file=replies, flush=True)
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 from grader.sandbox import wire
 
-RUN = """
+PATCHED_ZYGOTE = """
 import sys
 from grader.sandbox import server, zygote
 from grader.sandbox.server_side.jail import cell, confine, kernel, landlock, owner
@@ -19,7 +19,7 @@ mount = kernel.mount
 {patch}
 zygote.main(*map(int, sys.argv[1:4]))
 """
-IN_THE_SERVER: Mapping[str, str] = {
+SERVER_PATCHES: Mapping[str, str] = {
     "closing": "kernel.close_from = lambda first: None",
     "environment": "server.clear_environment = lambda jail: None",
     "owner": "owner.become_unprivileged = lambda needed: None",
@@ -39,8 +39,8 @@ def leave_out(names: Collection[str]) -> None:
     """In an examiner that has started no server yet, leave out layers of its own."""
     if "wire" in names:
         wire.MAX_HEADER = wire.SHORT_HEADER = wire.MAX_BODY = GIANT
-    lines = [IN_THE_SERVER[name] for name in names if name != "wire"]
-    patched = ["-c", RUN.format(patch="\n".join(lines))]
+    lines = [SERVER_PATCHES[name] for name in names if name != "wire"]
+    patched = ["-c", PATCHED_ZYGOTE.format(patch="\n".join(lines))]
     popen = subprocess.Popen
 
     def started(command: list[str], **given: Any) -> Any:

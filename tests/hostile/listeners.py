@@ -16,23 +16,23 @@ class Listeners:
     abstract: str = field(default_factory=lambda: f"headcheck-{os.urandom(6).hex()}")
 
     def __post_init__(self) -> None:
-        tcp, unix = self._bound(socket.AF_INET), self._bound(socket.AF_UNIX, f"{self.folder}/unix")
-        named = self._bound(socket.AF_UNIX, f"\0{self.abstract}")
+        tcp, unix = self._bind(socket.AF_INET), self._bind(socket.AF_UNIX, f"{self.folder}/unix")
+        named = self._bind(socket.AF_UNIX, f"\0{self.abstract}")
         for each in (tcp, unix, named):
             each.listen()
-        udp = self._bound(socket.AF_INET, kind=socket.SOCK_DGRAM)
-        self._bound(socket.AF_UNIX, f"{self.folder}/unix.dgram", socket.SOCK_DGRAM)
-        self._bound(socket.AF_UNIX, f"\0{self.abstract}.dgram", socket.SOCK_DGRAM)
+        udp = self._bind(socket.AF_INET, kind=socket.SOCK_DGRAM)
+        self._bind(socket.AF_UNIX, f"{self.folder}/unix.dgram", socket.SOCK_DGRAM)
+        self._bind(socket.AF_UNIX, f"\0{self.abstract}.dgram", socket.SOCK_DGRAM)
         for path in ("unix", "unix.dgram"):
             (self.folder / path).chmod(0o777)
-        self.marks = {
+        self.placeholders = {
             "@tcp@": str(tcp.getsockname()[1]),
             "@udp@": str(udp.getsockname()[1]),
             "@unix@": f"{self.folder}/unix",
             "@abstract@": self.abstract,
         }
 
-    def _bound(
+    def _bind(
         self, family: int, address: str = "", kind: int = socket.SOCK_STREAM
     ) -> socket.socket:
         made = socket.socket(family, kind)
@@ -40,7 +40,7 @@ class Listeners:
         self.open.append(made)
         return made
 
-    def heard(self) -> list[str]:
+    def collect_contacts(self) -> list[str]:
         """Who was spoken to; what was said is thrown away."""
         names = []
         while ready := select.select(self.open, [], [], 0)[0]:

@@ -15,58 +15,58 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.arena import Arena, Broken, Gone, Setting
-from tests.hostile.conftest import AS_IS
+from tests.hostile.arena import Arena, ArenaSetting, GraderGone, SandboxBroken
+from tests.hostile.conftest import DEFAULT_USER
 from tests.hostile.corpus import ATTACKS, Attack
-from tests.hostile.examiner import below
+from tests.hostile.examiner import find_descendants
 
-PLACES = ("/tmp", "/var/tmp", "/dev/shm")
-EVERY = 4
+SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+ATTACK_EVERY = 4
 KIB = 1024
 
 
-def memory_of(pid: int) -> int:
+def get_private_memory(pid: int) -> int:
     """What a process holds for itself, in KiB."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     private = (row.split()[1] for row in rows if row.startswith("Private_"))
     return sum(map(int, private))
 
 
-def files_of_user(place: str) -> int:
+def count_files_of_user(place: str) -> int:
     """How many entries of a folder belong to the user whom submissions run as."""
-    user = os.geteuid() if AS_IS is None else AS_IS
+    user = os.geteuid() if DEFAULT_USER is None else DEFAULT_USER
     return sum(path.lstat().st_uid == user for path in Path(place).iterdir())
 
 
-def counted(arena: Arena) -> dict[str, int]:
+def count_resources(arena: Arena) -> dict[str, int]:
     """What must not grow."""
     said = arena.ask(op="grade", path=str(arena.folder / "nothing.py"))
     server = arena.state["server"]
     return {
-        "processes below the examiner": len(list(below(arena.process.pid))),
+        "processes below the examiner": len(list(find_descendants(arena.process.pid))),
         "descriptors of the examiner": said["descriptors"],
         "descriptors of the server": len(os.listdir(f"/proc/{server}/fd")),  # noqa: PTH208
-        "its user's files in shared places": sum(map(files_of_user, PLACES)),
+        "its user's files in shared places": sum(map(count_files_of_user, SHARED_FOLDERS)),
         "MiB of the examiner": said["memory"] >> 20,
-        "private MiB of the server": memory_of(server) // KIB,
+        "private MiB of the server": get_private_memory(server) // KIB,
         "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
     }
 
 
-def chosen(count: int, seed: int) -> Iterator[Attack | None]:
+def choose_submissions(count: int, seed: int) -> Iterator[Attack | None]:
     """Good submissions and attacks; None is a good one."""
     draw = random.Random(seed)
     for i in range(count):
-        yield draw.choice(ATTACKS) if i % EVERY == EVERY - 1 else None
+        yield draw.choice(ATTACKS) if i % ATTACK_EVERY == ATTACK_EVERY - 1 else None
 
 
-def graded(arena: Arena, attack: Attack | None) -> list[str]:
+def grade_one(arena: Arena, attack: Attack | None) -> list[str]:
     """What is wrong about one submission. Raises Gone, Broken."""
     if attack is None:
-        return arena.next_one()
+        return arena.check_next_submission()
     token = os.urandom(6).hex()
     said = arena.grade(attack.path, attack.limits, token)
-    return [*arena.verdict(said, attack), *arena.witnesses(said, token)]
+    return [*arena.check_record(said, attack), *arena.check_side_effects(said, token)]
 
 
 def main(arguments: list[str]) -> int:
@@ -75,32 +75,34 @@ def main(arguments: list[str]) -> int:
     count, seed = [*numbers, *(2000, 0)[len(numbers) :]]
     wrong = 0
     tempfile.tempdir = "/tmp"
-    with Arena(Setting("A", AS_IS)) as arena:
+    with Arena(ArenaSetting("A", DEFAULT_USER)) as arena:
         for attack in [None, *ATTACKS[:2], None]:  # whatever is done once
-            graded(arena, attack)
-        before = halfway = counted(arena)
+            grade_one(arena, attack)
+        before = halfway = count_resources(arena)
         began = time.monotonic()
-        for number, attack in enumerate(chosen(count, seed)):
+        for number, attack in enumerate(choose_submissions(count, seed)):
             if number == count // 2:
-                halfway = counted(arena)
+                halfway = count_resources(arena)
             try:
-                problems = graded(arena, attack)
-            except (Gone, Broken) as gone:
+                problems = grade_one(arena, attack)
+            except (GraderGone, SandboxBroken) as gone:
                 problems = [str(gone)]
                 arena.revive()
             wrong += bool(problems)
             for problem in problems:
                 print(f"{attack.name if attack else 'a good one'}: {problem}", flush=True)
-        spent, after = time.monotonic() - began, counted(arena)
+        spent, after = time.monotonic() - began, count_resources(arena)
         rung = arena.state["rung"]
-    print(table(before, halfway, after))
-    print(f"rung {rung}; {count} submissions, {count // EVERY} of them attacks, {wrong} wrong")
+    print(format_table(before, halfway, after))
+    print(
+        f"rung {rung}; {count} submissions, {count // ATTACK_EVERY} of them attacks, {wrong} wrong"
+    )
     print(f"{spent:.0f} s, {1000 * spent / count:.0f} ms each")
     print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // KIB} MiB")
     return wrong
 
 
-def table(*counts: dict[str, Any]) -> str:
+def format_table(*counts: dict[str, Any]) -> str:
     """What was counted before, halfway and after, side by side."""
     names = ("before", "halfway", "after")
     rows = [("", *names), *((what, *(each[what] for each in counts)) for what in counts[0])]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.hostile.arena import Setting
-from tests.hostile.conftest import AS_IS, Arenas
+from tests.hostile.arena import ArenaSetting
+from tests.hostile.conftest import DEFAULT_USER, Arenas
 from tests.hostile.corpus import ATTACKS, KNOWN_LIMITS
 from tests.hostile.users import NOBODY
 
@@ -22,7 +22,7 @@ class Ablation:
     attack: str
     given_up: tuple[str, ...] = ()
     """other layers that would stop it, too"""
-    user: int | None = AS_IS
+    user: int | None = DEFAULT_USER
     rung: str = "A"
 
     def __str__(self) -> str:
@@ -74,16 +74,16 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_attack_wins_where_a_layer_is_left_out(arenas: Arenas, case: Ablation) -> None:
-    if case.layer == "owner" and AS_IS != NOBODY:
+    if case.layer == "owner" and DEFAULT_USER != NOBODY:
         pytest.skip("the examiner is no root that could become somebody else")
     attack = BY_NAME[case.attack]
-    whole = arenas(Setting(case.rung, case.user, case.given_up))
+    whole = arenas(ArenaSetting(case.rung, case.user, case.given_up))
     assert whole.attack(attack) == []
-    ablated = arenas(Setting(case.rung, case.user, (*case.given_up, case.layer)))
+    ablated = arenas(ArenaSetting(case.rung, case.user, (*case.given_up, case.layer)))
     assert ablated.attack(attack) != []
 
 
-def test_a_landlock_that_lets_files_be_emptied_is_not_enough(arenas: Arenas) -> None:
-    arena = arenas(Setting("B-", AS_IS, ("landlock after version 2",)))
+def test_landlock_without_truncate_protection_is_not_enough(arenas: Arenas) -> None:
+    arena = arenas(ArenaSetting("B-", DEFAULT_USER, ("landlock after version 2",)))
     assert arena.state["rung"] == "C"
     assert any("it takes 3" in why for why in arena.state["missing"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.hostile.arena import Setting
-from tests.hostile.conftest import EVERY, SETTINGS, Arenas
-from tests.hostile.corpus import ATTACKS, FOLDER, KNOWN_LIMITS, PAIRED, Attack, KnownLimit
+from tests.hostile.arena import ArenaSetting
+from tests.hostile.conftest import ALL_SETTINGS, SETTINGS, Arenas
+from tests.hostile.corpus import ATTACKS, FOLDER, KNOWN_LIMITS, PAIRED_ATTACK, Attack, KnownLimit
 
 REPETITIONS = 20
 
@@ -17,37 +17,39 @@ EACH = [(s, a) for s in SETTINGS for a in ATTACKS if s == SETTINGS[0] or not a.t
 @pytest.mark.parametrize(
     ("setting", "attack"), EACH, ids=lambda each: getattr(each, "name", str(each))
 )
-def test_it_is_contained(arenas: Arenas, setting: Setting, attack: Attack) -> None:
+def test_attack_is_contained(arenas: Arenas, setting: ArenaSetting, attack: Attack) -> None:
     arena = arenas(setting)
     assert arena.attack(attack) == []
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("setting", EVERY, ids=str)
+@pytest.mark.parametrize("setting", ALL_SETTINGS, ids=str)
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_it_is_contained_every_time(arenas: Arenas, setting: Setting, attack: Attack) -> None:
+def test_attack_is_contained_every_time(
+    arenas: Arenas, setting: ArenaSetting, attack: Attack
+) -> None:
     arena = arenas(setting)
     assert [arena.attack(attack) for _ in range(REPETITIONS)] == [[]] * REPETITIONS
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("limit", KNOWN_LIMITS, ids=lambda limit: limit.attack.name)
-def test_known_limits_are_limits_where_we_say(
-    arenas: Arenas, setting: Setting, limit: KnownLimit
+def test_known_limits_hold_on_the_stated_levels(
+    arenas: Arenas, setting: ArenaSetting, limit: KnownLimit
 ) -> None:
     """When an attack no longer wins on a rung, take the rung out of its entry."""
     won = arenas(setting).attack(limit.attack)
-    assert bool(won) == (setting.rung in limit.rungs), limit.why
+    assert bool(won) == (setting.level in limit.levels), limit.why
 
 
 def test_every_file_is_in_the_manifest_and_says_what_it_tries() -> None:
     files = {path.stem for path in (FOLDER / "attacks").glob("*.py")}
     listed = [*ATTACKS, *(limit.attack for limit in KNOWN_LIMITS)]
-    assert sorted(files) == sorted([PAIRED, *(attack.name for attack in listed)])
-    assert all(attack.tries.endswith(".") for attack in listed)
+    assert sorted(files) == sorted([PAIRED_ATTACK, *(attack.name for attack in listed)])
+    assert all(attack.description.endswith(".") for attack in listed)
 
 
-def test_a_wrong_answer_gets_something_so_that_forging_could_be_seen(arenas: Arenas) -> None:
+def test_wrong_answer_gets_some_points_so_forging_is_visible(arenas: Arenas) -> None:
     arena = arenas(SETTINGS[0])
     [record] = arena.grade(FOLDER / "twins" / "wrong.py")["records"]
     assert 0 < record["score"] < record["max_score"]

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.arena import Arena, messages
+from tests.hostile.arena import Arena, join_messages
 from tests.hostile.conftest import SETTINGS, Arenas
-from tests.hostile.files import FILES, Odd
+from tests.hostile.files import FILES, OddFile
 
 
-def placed(arena: Arena, odd: Odd) -> Path:
+def placed(arena: Arena, odd: OddFile) -> Path:
     """The file, in a folder that the examiner may read."""
     folder = arena.folder / "handed in"
     folder.mkdir()
@@ -22,7 +22,7 @@ def placed(arena: Arena, odd: Odd) -> Path:
 
 
 @pytest.mark.parametrize("odd", FILES, ids=lambda odd: odd.title)
-def test_a_file_is_judged_or_refused(arenas: Arenas, odd: Odd) -> None:
+def test_file_is_graded_or_refused(arenas: Arenas, odd: OddFile) -> None:
     arena = arenas(SETTINGS[0])
     path = placed(arena, odd)
     try:
@@ -33,12 +33,12 @@ def test_a_file_is_judged_or_refused(arenas: Arenas, odd: Odd) -> None:
     assert "fault" not in said
     [record] = said["records"]
     full = record["status"] == "passed" and record["score"] == record["max_score"]
-    told = bool(messages(record)) and record["score"] == 0
-    assert full or told, messages(record)
-    assert odd.loads in (None, full), messages(record)
-    assert len(messages(record)) < 5000
-    assert arena.witnesses(said, "none") == []
-    assert arena.next_one() == []
+    told = bool(join_messages(record)) and record["score"] == 0
+    assert full or told, join_messages(record)
+    assert odd.loads in (None, full), join_messages(record)
+    assert len(join_messages(record)) < 5000
+    assert arena.check_side_effects(said, "none") == []
+    assert arena.check_next_submission() == []
 
 
 def test_titles_are_unique() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hostile.arena import Arena, Setting
+from tests.hostile.arena import Arena, ArenaSetting
 from tests.hostile.conftest import SETTINGS, Arenas
 from tests.hostile.corpus import FOLDER, QUICK
 
@@ -37,25 +37,29 @@ def raced(arena: Arena, texts: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_two_at_the_same_time_find_nothing_of_each_other(arenas: Arenas, setting: Setting) -> None:
+def test_concurrent_submissions_find_nothing_of_each_other(
+    arenas: Arenas, setting: ArenaSetting
+) -> None:
     arena = arenas(setting)
-    source = arena.source(FOLDER / "attacks" / "looks_for_neighbours.py", "race")
+    source = arena.fill_placeholders(FOLDER / "attacks" / "looks_for_neighbours.py", "race")
     assert raced(arena, [source, source, source]) == ["", "", ""]
-    assert arena.witnesses({}, "race") == []
+    assert arena.check_side_effects({}, "race") == []
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_random_numbers_tell_nothing_of_others(arenas: Arenas, setting: Setting) -> None:
+def test_random_numbers_reveal_nothing_about_other_submissions(
+    arenas: Arenas, setting: ArenaSetting
+) -> None:
     """Everybody's begin at the same place, whatever others drew; the kernel's are one's own."""
     said = raced(arenas(setting), [SEED] * 3)
     numbers = [text.split(" (")[0].split()[1:] for text in said]
     assert [len(set(column)) for column in zip(*numbers, strict=True)] == [1, 1, 3], said
 
 
-def test_the_marks_are_seen_where_nothing_keeps_submissions_apart(arenas: Arenas) -> None:
-    open_ = Setting("A", SETTINGS[0].user, ("namespaces", "landlock", "scopes", "seccomp"))
+def test_unisolated_submissions_see_each_other_s_marks(arenas: Arenas) -> None:
+    open_ = ArenaSetting("A", SETTINGS[0].user, ("namespaces", "landlock", "scopes", "seccomp"))
     arena = arenas(open_)
-    source = arena.source(FOLDER / "attacks" / "looks_for_neighbours.py", "seen")
+    source = arena.fill_placeholders(FOLDER / "attacks" / "looks_for_neighbours.py", "seen")
     said = raced(arena, [source, source])
     assert "won-seen" in said[1] and "hcseenmark" in said[1]
-    assert arena.witnesses({}, "seen") != []
+    assert arena.check_side_effects({}, "seen") != []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import grader
 from grader.sandbox import wire
 from tests.hostile import wire_fuzz
-from tests.hostile.wire_fuzz import Target, frame, mutated, seeds
+from tests.hostile.wire_fuzz import FuzzTarget, make_frame, make_seed_frames, mutate_frame
 
 numbers = st.integers() | st.sampled_from([2**31, 2**32, 2**63, -1, 0]) | st.floats()
 values = st.recursive(
@@ -34,32 +34,32 @@ headers = st.fixed_dictionaries(
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes(data: bytes) -> None:
-    Target()(data)
+def test_any_bytes_are_refused_or_decoded(data: bytes) -> None:
+    FuzzTarget()(data)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=100))
-def test_any_lengths(header: int, body: int, rest: bytes) -> None:
-    Target()(wire.LENGTHS.pack(header, body) + rest)
+def test_any_lengths_are_refused_or_decoded(header: int, body: int, rest: bytes) -> None:
+    FuzzTarget()(wire.LENGTHS.pack(header, body) + rest)
 
 
 @given(headers, st.binary(max_size=128))
-def test_any_header_that_is_json(header: object, body: bytes) -> None:
-    Target()(frame(json.dumps(header).encode(), body))
+def test_any_json_header_is_refused_or_decoded(header: object, body: bytes) -> None:
+    FuzzTarget()(make_frame(json.dumps(header).encode(), body))
 
 
 @given(st.randoms(use_true_random=False))
-def test_frames_with_something_changed(draw: random.Random) -> None:
-    target = Target()
+def test_mutated_frames_are_refused_or_decoded(draw: random.Random) -> None:
+    target = FuzzTarget()
     for _ in range(20):
-        target(mutated(draw, seeds()))
+        target(mutate_frame(draw, make_seed_frames()))
 
 
 def test_frames_as_they_are_sent_are_decoded() -> None:
-    target = Target()
-    for data in seeds():
+    target = FuzzTarget()
+    for data in make_seed_frames():
         target(data)
-    assert target.figures.decoded == len(seeds())
+    assert target.figures.decoded == len(make_seed_frames())
 
 
 @pytest.mark.parametrize("inputs", [20_000, pytest.param(10**6, marks=pytest.mark.deep)])

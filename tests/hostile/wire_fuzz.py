@@ -68,7 +68,7 @@ ODD: tuple[Any, ...] = (
 
 
 @dataclass
-class Figures:
+class FuzzStatistics:
     """What was seen."""
 
     inputs: int = 0
@@ -77,7 +77,7 @@ class Figures:
     slowest: float = 0.0
     began: float = field(default_factory=time.monotonic)
 
-    def table(self) -> str:
+    def format_table(self) -> str:
         """As lines of text."""
         spent = time.monotonic() - self.began
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -90,13 +90,13 @@ class Figures:
         return "\n".join(lines)
 
 
-class Target:
+class FuzzTarget:
     """The decoder, fed from a file in memory as it would be from a socket."""
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("frames")
         weakref.finalize(self, os.close, self.fd)
-        self.figures = Figures()
+        self.figures = FuzzStatistics()
 
     def __call__(self, data: bytes) -> None:
         """Raises what must not be raised."""
@@ -112,14 +112,14 @@ class Target:
             self.figures.refused["over the limit" if "over the limit" in reason else reason] += 1
         else:
             self.figures.decoded += 1
-            must_fit(message, data)
+            assert_fits(message, data)
         taken = time.thread_time() - began
         self.figures.inputs += 1
         self.figures.slowest = max(self.figures.slowest, taken)
         assert taken < SLOW_S, f"{taken:.1f} s for {data[:200]!r}"
 
 
-def must_fit(message: Message, data: bytes) -> None:
+def assert_fits(message: Message, data: bytes) -> None:
     """The tensors of a message fill the body exactly, and it says the same when sent again."""
     header, body = wire.LENGTHS.unpack(data[: wire.LENGTHS.size])
     tensors = [tensor for _, tensor in message.tensors]
@@ -137,12 +137,12 @@ def must_fit(message: Message, data: bytes) -> None:
 # ------------------------------------------------------------------------------ inputs
 
 
-def frame(header: bytes, body: bytes) -> bytes:
+def make_frame(header: bytes, body: bytes) -> bytes:
     """A frame of a header and a body, both as they are."""
     return wire.LENGTHS.pack(len(header), len(body)) + header + body
 
 
-def seeds() -> list[bytes]:
+def make_seed_frames() -> list[bytes]:
     """Frames as they are really sent."""
     made = [
         Message(1, "ok", {"handle": 1}),
@@ -155,11 +155,11 @@ def seeds() -> list[bytes]:
     return [b"".join(bytes(part) for part in wire.encode(message)) for message in made]
 
 
-def mutated(draw: random.Random, known: list[bytes]) -> bytes:
+def mutate_frame(draw: random.Random, known: list[bytes]) -> bytes:
     """A frame with something changed."""
     data = bytearray(draw.choice(known))
     if draw.random() < 0.5:
-        return restructured(draw, bytes(data))
+        return mutate_header(draw, bytes(data))
     for _ in range(draw.choice((1, 1, 2, 8))):
         at = draw.randrange(len(data) + 1)
         match draw.randrange(5):
@@ -177,22 +177,22 @@ def mutated(draw: random.Random, known: list[bytes]) -> bytes:
     return bytes(data)
 
 
-def restructured(draw: random.Random, data: bytes) -> bytes:
+def mutate_header(draw: random.Random, data: bytes) -> bytes:
     """A frame whose header is well-formed JSON with other values."""
     length, _ = wire.LENGTHS.unpack(data[:12])
     header = json.loads(data[12 : 12 + length])
     body = data[12 + length :]
     for _ in range(draw.choice((1, 2))):
-        change(draw, header)
+        change_value(draw, header)
     if draw.random() < 0.3:
         body = draw.randbytes(draw.choice((0, 1, 8, 48, 64, 4096)))
     text = json.dumps(header)
     if draw.random() < 0.05:
         text = text.replace("{}", "[" * 5000 + "]" * 5000, 1)
-    return frame(text.encode(), body)
+    return make_frame(text.encode(), body)
 
 
-def change(draw: random.Random, value: Any) -> None:
+def change_value(draw: random.Random, value: Any) -> None:
     """Change something somewhere inside a value of JSON."""
     while True:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
@@ -217,7 +217,7 @@ def change(draw: random.Random, value: Any) -> None:
 # --------------------------------------------------------------------------------- runs
 
 
-def bounded() -> None:
+def limit_resources() -> None:
     """Make every allocation above the cap fail, and every hang end."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + HEADROOM
@@ -225,35 +225,41 @@ def bounded() -> None:
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError("a hang")))
 
 
-def by_mutation(target: Callable[[bytes], None], inputs: int, seed: int) -> None:
+def fuzz_by_mutation(target: Callable[[bytes], None], inputs: int, seed: int) -> None:
     """So many inputs, the same for the same seed."""
-    draw, known = random.Random(seed), seeds()
+    draw, known = random.Random(seed), make_seed_frames()
     for _ in range(inputs):
         signal.setitimer(signal.ITIMER_REAL, 10)
-        target(mutated(draw, known))
+        target(mutate_frame(draw, known))
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def by_coverage(target: Target, inputs: int) -> None:
+def fuzz_by_coverage(target: FuzzTarget, inputs: int) -> None:
     """So many inputs, chosen by atheris. It ends the process."""
     atheris = importlib.import_module("atheris")
     folder = Path(tempfile.mkdtemp(prefix="headcheck-frames-"))
-    for i, known in enumerate(seeds()):
+    for i, known in enumerate(make_seed_frames()):
         (folder / f"{i}").write_bytes(known)
-    for function in (wire.decode, wire.read, wire._size, wire._tensor, wire._exactly):
+    for function in (
+        wire.decode,
+        wire.read,
+        wire._compute_size,
+        wire._build_tensor,
+        wire._read_exactly,
+    ):
         setattr(wire, function.__name__, atheris.instrument_func(function))
 
     def one(data: bytes) -> None:
         target(data)
         if target.figures.inputs == inputs:
-            print(target.figures.table(), flush=True)
+            print(target.figures.format_table(), flush=True)
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         draw = random.Random(seed)
         if draw.random() < 0.5:
             # Otherwise hardly a change would leave the lengths right, and the JSON JSON.
             with contextlib.suppress(ValueError, struct.error, TypeError, RecursionError):
-                return restructured(draw, data)[:most]
+                return mutate_header(draw, data)[:most]
         changed: bytes = atheris.Mutate(data, len(data))
         return changed
 
@@ -267,12 +273,12 @@ def main(arguments: list[str]) -> None:
     numbers = [int(argument) for argument in arguments if argument.isdigit()]
     inputs, seed = [*numbers, *(10**6, 0)[len(numbers) :]]
     torch.set_num_threads(1)
-    target = Target()
+    target = FuzzTarget()
     if "--atheris" in arguments:
-        by_coverage(target, inputs)
-    bounded()
-    by_mutation(target, inputs, seed)
-    print(target.figures.table())
+        fuzz_by_coverage(target, inputs)
+    limit_resources()
+    fuzz_by_mutation(target, inputs, seed)
+    print(target.figures.format_table())
 
 
 if __name__ == "__main__":

@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from exercises import causal_self_attention, masked_multi_head
-from grader.ui.pytest_plugin.plugin import settle
-from grader.ui.pytest_plugin.suite import Cell, Suite
-from properties.contract import Slot
+from grader.ui.pytest_plugin.plugin import apply_outcome
+from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from properties.contract import ParameterMapping
 
 CASES = 12
 PACKED = (
-    Slot("attention.in_proj_weight", ("W_q", "W_k", "W_v")),
-    Slot("attention.in_proj_bias", ("b_q", "b_k", "b_v")),
-    Slot("attention.out_proj.weight", ("W_o",)),
-    Slot("attention.out_proj.bias", ("b_o",)),
+    ParameterMapping("attention.in_proj_weight", ("W_q", "W_k", "W_v")),
+    ParameterMapping("attention.in_proj_bias", ("b_q", "b_k", "b_v")),
+    ParameterMapping("attention.out_proj.weight", ("W_o",)),
+    ParameterMapping("attention.out_proj.bias", ("b_o",)),
 )
 
 
@@ -54,9 +54,9 @@ class Causal(nn.Module):
         return output
 
 
-def suite_of(implementation: type[nn.Module], exercise: object) -> Suite:
+def suite_of(implementation: type[nn.Module], exercise: object) -> PropertySuite:
     contract = replace(vars(exercise)["CONTRACT"], slots=PACKED)
-    return Suite({contract.name: implementation}, contract, CASES)
+    return PropertySuite({contract.name: implementation}, contract, CASES)
 
 
 SUITES = {
@@ -65,5 +65,5 @@ SUITES = {
 }
 
 
-def test_it_keeps_the_property(suite: Suite, cell: Cell) -> None:
-    settle(suite.outcome(cell))
+def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
+    apply_outcome(suite.get_outcome(cell))

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exercises import fused_causal_self_attention, masked_multi_head
-from grader.ui.pytest_plugin.plugin import settle
-from grader.ui.pytest_plugin.suite import Cell, Suite
-from properties.contract import Contract, Returns, Trait
+from grader.ui.pytest_plugin.plugin import apply_outcome
+from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from properties.contract import Capability, Contract, Returns
 from properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
@@ -36,7 +36,8 @@ MASKED = replace(
     masked_multi_head.CONTRACT,
     sizes=SIZES,
     returns=Returns.OUTPUT,
-    traits=masked_multi_head.CONTRACT.traits - {Trait.WEIGHTS} | {Trait.FUSED},
+    capabilities=masked_multi_head.CONTRACT.capabilities - {Capability.WEIGHTS}
+    | {Capability.FUSED},
 )
 
 
@@ -104,9 +105,9 @@ class Masked(nn.Module):
         return output
 
 
-def suite_of(backend: SDPBackend, made: type[nn.Module], contract: Contract) -> Suite:
+def suite_of(backend: SDPBackend, made: type[nn.Module], contract: Contract) -> PropertySuite:
     chosen = type(made.__name__, (made,), {"backend": backend})
-    return Suite({contract.name: chosen}, contract, CASES)
+    return PropertySuite({contract.name: chosen}, contract, CASES)
 
 
 SUITES = {
@@ -116,8 +117,8 @@ SUITES = {
 }
 
 
-def test_it_keeps_the_property(suite: Suite, cell: Cell) -> None:
-    settle(suite.outcome(cell))
+def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
+    apply_outcome(suite.get_outcome(cell))
 
 
 # Some kernels compute in sixteen bits only. What is right is decided in float64, but whether they
@@ -133,5 +134,5 @@ def test_it_keeps_the_property(suite: Suite, cell: Cell) -> None:
     ],
     ids=lambda wanted: wanted.name,
 )
-def test_it_is_as_exact_as_bfloat16(name: str, wanted: Property, device: str) -> None:
-    settle(SUITES[name].outcome(Cell(wanted, device, "bfloat16")))
+def test_library_is_as_exact_as_bfloat16(name: str, wanted: Property, device: str) -> None:
+    apply_outcome(SUITES[name].get_outcome(PropertyVariant(wanted, device, "bfloat16")))

@@ -12,12 +12,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 Algorithm = Callable[[Tensor, Tensor, Tensor, float, Tensor], Tensor]
 
 
-def scores_of(q: Tensor, k: Tensor, scale: float, mask: Tensor) -> Tensor:
+def compute_scores(q: Tensor, k: Tensor, scale: float, mask: Tensor) -> Tensor:
     return (q @ k.mT * scale).masked_fill(~mask, -torch.inf)
 
 
 def eager(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q, k, scale, mask).softmax(-1) @ v
+    return compute_scores(q, k, scale, mask).softmax(-1) @ v
 
 
 def divided(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
@@ -29,11 +29,11 @@ def masked_before_scaling(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: T
 
 
 def scaled_query(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q * scale, k, 1.0, mask).softmax(-1) @ v
+    return compute_scores(q * scale, k, 1.0, mask).softmax(-1) @ v
 
 
 def scaled_both(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q * math.sqrt(scale), k * math.sqrt(scale), 1.0, mask).softmax(-1) @ v
+    return compute_scores(q * math.sqrt(scale), k * math.sqrt(scale), 1.0, mask).softmax(-1) @ v
 
 
 def einsum(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
@@ -53,27 +53,27 @@ def additive_mask(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -
 
 
 def softmax_by_hand(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = scores_of(q, k, scale, mask)
+    scores = compute_scores(q, k, scale, mask)
     e = (scores - scores.amax(-1, keepdim=True)).exp()
     return (e / e.sum(-1, keepdim=True)) @ v
 
 
 def late_division(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = scores_of(q, k, scale, mask)
+    scores = compute_scores(q, k, scale, mask)
     e = (scores - scores.amax(-1, keepdim=True)).exp()
     return (e @ v) / e.sum(-1, keepdim=True)
 
 
 def log_sum_exp(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    scores = scores_of(q, k, scale, mask)
+    scores = compute_scores(q, k, scale, mask)
     return (scores - scores.logsumexp(-1, keepdim=True)).exp() @ v
 
 
 def log_softmax(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
-    return scores_of(q, k, scale, mask).log_softmax(-1).exp() @ v
+    return compute_scores(q, k, scale, mask).log_softmax(-1).exp() @ v
 
 
-def torch_with(backend: SDPBackend) -> Algorithm:
+def make_torch_algorithm(backend: SDPBackend) -> Algorithm:
     def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tensor:
         with sdpa_kernel(backend):
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
@@ -123,61 +123,61 @@ RIGHT: dict[str, Algorithm] = {
     "late division": late_division,
     "exp(s - lse)": log_sum_exp,
     "exp(log_softmax)": log_softmax,
-    "torch, math": torch_with(SDPBackend.MATH),
-    "torch, flash": torch_with(SDPBackend.FLASH_ATTENTION),
+    "torch, math": make_torch_algorithm(SDPBackend.MATH),
+    "torch, flash": make_torch_algorithm(SDPBackend.FLASH_ATTENTION),
     "loop": loop,
     "online, block 1": online(1),
     "online, block 16": online(16),
 }
 
 
-def rescaled(change: Callable[[float, int], float]) -> Algorithm:
+def rescale(change: Callable[[float, int], float]) -> Algorithm:
     """Attention whose scale is another function of the right one and of the width."""
     return lambda q, k, v, scale, mask: eager(q, k, v, change(scale, q.shape[-1]), mask)
 
 
-def remasked(change: Callable[[Tensor], Tensor]) -> Algorithm:
+def remask(change: Callable[[Tensor], Tensor]) -> Algorithm:
     """Attention under another mask; rows without a key give zeros."""
     return lambda q, k, v, scale, mask: eager(q, k, v, scale, change(mask)).nan_to_num()
 
 
-def refilled(fill: float) -> Algorithm:
+def refill(fill: float) -> Algorithm:
     """Attention whose hidden scores are this number."""
     return lambda q, k, v, scale, mask: (q @ k.mT * scale).masked_fill(~mask, fill).softmax(-1) @ v
 
 
-def reweighted(change: Callable[[Tensor, Tensor], Tensor]) -> Algorithm:
+def reweight(change: Callable[[Tensor, Tensor], Tensor]) -> Algorithm:
     """Attention whose weights are another function of the visible scores."""
-    return lambda q, k, v, scale, mask: change(scores_of(q, k, scale, mask), mask) @ v
+    return lambda q, k, v, scale, mask: change(compute_scores(q, k, scale, mask), mask) @ v
 
 
-def with_epsilon(scores: Tensor, mask: Tensor) -> Tensor:
+def softmax_with_epsilon(scores: Tensor, mask: Tensor) -> Tensor:
     e = (scores - scores.amax(-1, keepdim=True)).exp()
     return e / (e.sum(-1, keepdim=True) + 1e-3)
 
 
 WRONG: dict[str, Algorithm] = {
-    "no scale": rescaled(lambda scale, d: 1.0),
-    "scaled twice": rescaled(lambda scale, d: scale * scale),
-    "scaled by the width of two heads": rescaled(lambda scale, d: scale / math.sqrt(2)),
-    "scale off by 1 %": rescaled(lambda scale, d: scale * 1.01),
-    "no mask": remasked(torch.ones_like),
-    "diagonal hidden": remasked(lambda mask: mask.tril(-1)),
-    "one token ahead": remasked(lambda mask: torch.ones_like(mask).tril(1)),
-    "mask transposed": remasked(lambda mask: mask.mT),
-    "first token hidden": remasked(lambda m: m & (torch.arange(m.shape[-1]) > 0)),
-    "filled with zero": refilled(0.0),
-    "filled with 1e-9": refilled(1e-9),
-    "filled with -10": refilled(-10.0),
-    "softmax over queries": reweighted(lambda s, mask: s.softmax(-2).nan_to_num()),
-    "softmax twice": reweighted(
+    "no scale": rescale(lambda scale, d: 1.0),
+    "scaled twice": rescale(lambda scale, d: scale * scale),
+    "scaled by the width of two heads": rescale(lambda scale, d: scale / math.sqrt(2)),
+    "scale off by 1 %": rescale(lambda scale, d: scale * 1.01),
+    "no mask": remask(torch.ones_like),
+    "diagonal hidden": remask(lambda mask: mask.tril(-1)),
+    "one token ahead": remask(lambda mask: torch.ones_like(mask).tril(1)),
+    "mask transposed": remask(lambda mask: mask.mT),
+    "first token hidden": remask(lambda m: m & (torch.arange(m.shape[-1]) > 0)),
+    "filled with zero": refill(0.0),
+    "filled with 1e-9": refill(1e-9),
+    "filled with -10": refill(-10.0),
+    "softmax over queries": reweight(lambda s, mask: s.softmax(-2).nan_to_num()),
+    "softmax twice": reweight(
         lambda s, mask: s.softmax(-1).masked_fill(~mask, -torch.inf).softmax(-1)
     ),
     "masked after softmax": lambda q, k, v, scale, mask: (
         ((q @ k.mT * scale).softmax(-1) * mask) @ v
     ),
-    "1e-3 in the denominator": reweighted(with_epsilon),
-    "weights rounded to half": reweighted(lambda s, mask: s.softmax(-1).half().double()),
+    "1e-3 in the denominator": reweight(softmax_with_epsilon),
+    "weights rounded to half": reweight(lambda s, mask: s.softmax(-1).half().double()),
     "query and key exchanged": lambda q, k, v, scale, mask: eager(k, q, v, scale, mask),
 }
 

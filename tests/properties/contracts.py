@@ -5,35 +5,35 @@ from hypothesis import Phase, settings
 
 from exercises import BY_SLUG
 from properties.case import Case, MaskForm
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 
 SLUGS = sorted(BY_SLUG)
 SMALL = [slug for slug in SLUGS if BY_SLUG[slug].contract.sizes is None]
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 MASKED = BY_SLUG["masked_multi_head"].contract
 PLAIN = BY_SLUG["self_attention_v2"].contract
-FIND = settings(
+SEARCH_SETTINGS = settings(
     database=None, derandomize=True, max_examples=500, phases=(Phase.generate, Phase.shrink)
 )
 
 every_contract = pytest.mark.parametrize("slug", SLUGS)
 
 
-def contract_of(slug: str) -> Contract:
+def get_contract(slug: str) -> Contract:
     return BY_SLUG[slug].contract
 
 
-def must_be_allowed(case: Case, contract: Contract) -> None:
+def assert_allowed(case: Case, contract: Contract) -> None:
     """What the docstrings of the contract's traits promise about every case."""
     assert contract.fit(case) == case
     assert 1 <= case.tokens <= case.context_length
     assert min(case.batch, case.d_in, case.heads, case.head_dim) >= 1
-    assert contract.has(Trait.BATCH) or case.batch == 1
-    assert contract.has(Trait.HEADS) or case.heads == 1
-    assert contract.has(Trait.BIAS_OPTION) or not case.bias
-    assert contract.has(Trait.DROPOUT) or case.dropout == 0
-    assert contract.has(Trait.MASK) or case.mask_form is MaskForm.NONE
-    assert contract.has(Trait.CONTEXT) or case.context_length == case.tokens
+    assert contract.has(Capability.BATCH) or case.batch == 1
+    assert contract.has(Capability.HEADS) or case.heads == 1
+    assert contract.has(Capability.BIAS_OPTION) or not case.bias
+    assert contract.has(Capability.DROPOUT) or case.dropout == 0
+    assert contract.has(Capability.MASK) or case.mask_form is MaskForm.NONE
+    assert contract.has(Capability.CONTEXT) or case.context_length == case.tokens
     assert not contract.square or case.d_in == case.d_out
     for name, size in (contract.sizes or {}).items():
         assert getattr(case, name) == size

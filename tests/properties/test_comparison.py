@@ -8,49 +8,55 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.comparison import agree, differs, finite, same_shape, told_apart
-from properties.tolerance import Allowed
-from properties.violation import Kind, Violation
+from properties.comparison import (
+    assert_differs,
+    assert_finite,
+    assert_shape,
+    check_close,
+    format_distinct,
+)
+from properties.tolerance import Tolerance
+from properties.violation import Violation, ViolationKind
 
 EXPECTED = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
 
 
-def allowed(exact: float = 1e-12, float32: float = 1e-6, like: Tensor = EXPECTED) -> Allowed:
-    return Allowed(torch.full_like(like, exact), torch.full_like(like, float32))
+def allowed(exact: float = 1e-12, float32: float = 1e-6, like: Tensor = EXPECTED) -> Tolerance:
+    return Tolerance(torch.full_like(like, exact), torch.full_like(like, float32))
 
 
 def said(
-    got: Tensor, expected: Tensor = EXPECTED, limit: Allowed | None = None, what: str = "output"
-) -> tuple[Kind, str, str, str]:
+    got: Tensor, expected: Tensor = EXPECTED, limit: Tolerance | None = None, what: str = "output"
+) -> tuple[ViolationKind, str, str, str]:
     with pytest.raises(Violation) as caught:
-        agree(got, expected, limit or allowed(like=expected), what)
+        check_close(got, expected, limit or allowed(like=expected), what)
     v = caught.value
     return v.kind, v.expected, v.got, v.where
 
 
 def test_equal_answers_agree() -> None:
-    assert agree(EXPECTED.clone(), EXPECTED, allowed()) is True
+    assert check_close(EXPECTED.clone(), EXPECTED, allowed()) is True
 
 
 def test_an_error_within_the_limit_agrees() -> None:
-    assert agree(EXPECTED + 0.9e-12, EXPECTED, allowed()) is True
+    assert check_close(EXPECTED + 0.9e-12, EXPECTED, allowed()) is True
 
 
 def test_the_limit_itself_is_allowed() -> None:
-    assert agree(EXPECTED + 0.25, EXPECTED, allowed(0.25, 0.5)) is True
-    assert agree(EXPECTED + 0.5, EXPECTED, allowed(0.25, 0.5)) is False
+    assert check_close(EXPECTED + 0.25, EXPECTED, allowed(0.25, 0.5)) is True
+    assert check_close(EXPECTED + 0.5, EXPECTED, allowed(0.25, 0.5)) is False
 
 
-def test_an_answer_as_exact_as_float32_is_told_from_one_in_float64() -> None:
-    assert agree(EXPECTED + 1e-9, EXPECTED, allowed()) is False
+def test_float32_accuracy_is_distinguished_from_float64() -> None:
+    assert check_close(EXPECTED + 1e-9, EXPECTED, allowed()) is False
     one_element = EXPECTED.clone()
     one_element[1, 0] += 1e-9
-    assert agree(one_element, EXPECTED, allowed()) is False
+    assert check_close(one_element, EXPECTED, allowed()) is False
 
 
-def test_a_wrong_shape_is_said_before_anything_else() -> None:
+def test_wrong_shape_is_reported_first() -> None:
     got = torch.full((2, 3), torch.nan)
-    assert said(got) == (Kind.SHAPE, "shape (2, 2)", "shape (2, 3)", "output")
+    assert said(got) == (ViolationKind.SHAPE, "shape (2, 2)", "shape (2, 3)", "output")
 
 
 @pytest.mark.parametrize(
@@ -59,22 +65,27 @@ def test_a_wrong_shape_is_said_before_anything_else() -> None:
 )
 def test_shapes_are_written_as_python_writes_them(shape: tuple[int, ...], shown: str) -> None:
     with pytest.raises(Violation) as caught:
-        same_shape(torch.zeros(4, 4), shape, "weights")
+        assert_shape(torch.zeros(4, 4), shape, "weights")
     v = caught.value
-    assert (v.kind, v.expected, v.got, v.where) == (Kind.SHAPE, shown, "shape (4, 4)", "weights")
-    same_shape(torch.zeros(shape), shape)
+    assert (v.kind, v.expected, v.got, v.where) == (
+        ViolationKind.SHAPE,
+        shown,
+        "shape (4, 4)",
+        "weights",
+    )
+    assert_shape(torch.zeros(shape), shape)
 
 
 def test_no_broadcasting_makes_shapes_equal() -> None:
-    assert said(torch.zeros(1, 2))[0] is Kind.SHAPE
-    assert said(torch.zeros(2, 2, 1))[0] is Kind.SHAPE
+    assert said(torch.zeros(1, 2))[0] is ViolationKind.SHAPE
+    assert said(torch.zeros(2, 2, 1))[0] is ViolationKind.SHAPE
 
 
-def test_a_number_that_is_none_is_said_before_a_wrong_value() -> None:
+def test_nan_is_reported_before_a_wrong_value() -> None:
     got = EXPECTED + 100
     got[1, 0] = torch.nan
     assert said(got) == (
-        *(Kind.FINITE, "a finite number", "nan; 1 of 4 elements are not finite"),
+        *(ViolationKind.FINITE, "a finite number", "nan; 1 of 4 elements are not finite"),
         "output[1, 0]",
     )
 
@@ -83,21 +94,21 @@ def test_the_first_of_several_infinities_is_shown() -> None:
     got = EXPECTED.clone()
     got[0, 1], got[1, 1] = -torch.inf, torch.nan
     assert said(got, what="weights") == (
-        *(Kind.FINITE, "a finite number", "-inf; 2 of 4 elements are not finite"),
+        *(ViolationKind.FINITE, "a finite number", "-inf; 2 of 4 elements are not finite"),
         "weights[0, 1]",
     )
 
 
 def test_finite_numbers_pass_however_large() -> None:
-    finite(torch.tensor([1.7e308, -1.7e308, 5e-324], dtype=torch.float64))
-    finite(torch.zeros(0, 3))
+    assert_finite(torch.tensor([1.7e308, -1.7e308, 5e-324], dtype=torch.float64))
+    assert_finite(torch.zeros(0, 3))
 
 
 def test_a_wrong_value_is_shown_with_its_tolerance_and_its_place() -> None:
     got = EXPECTED.clone()
     got[1, 0] = 3.5
     assert said(got) == (
-        Kind.VALUE,
+        ViolationKind.VALUE,
         "3 ± 1e-06",
         "3.5; 1 of 4 elements are off",
         "output[1, 0]",
@@ -115,7 +126,7 @@ def test_a_single_element_is_one_of_one() -> None:
 
 
 def test_the_worst_element_is_the_one_furthest_beyond_its_own_tolerance() -> None:
-    limit = Allowed(torch.zeros(2, 2), torch.tensor([[10.0, 1e-3], [1.0, 1.0]]))
+    limit = Tolerance(torch.zeros(2, 2), torch.tensor([[10.0, 1e-3], [1.0, 1.0]]))
     got = EXPECTED + torch.tensor([[50.0, 0.1], [2.0, 0.0]])
     # 5, 100, 2 and 0 times the tolerance.
     assert said(got, limit=limit)[1:] == (
@@ -125,7 +136,7 @@ def test_the_worst_element_is_the_one_furthest_beyond_its_own_tolerance() -> Non
 
 
 def test_an_element_without_tolerance_is_the_worst() -> None:
-    limit = Allowed(torch.zeros(2, 2), torch.tensor([[1e-6, 1e-6], [1e-6, 0.0]]))
+    limit = Tolerance(torch.zeros(2, 2), torch.tensor([[1e-6, 1e-6], [1e-6, 0.0]]))
     got = EXPECTED + torch.tensor([[1.0, 0.0], [0.0, 0.5]])
     assert said(got, limit=limit)[1:] == (
         *("4 ± 0", "4.5; 2 of 4 elements are off"),
@@ -133,7 +144,7 @@ def test_an_element_without_tolerance_is_the_worst() -> None:
     )
 
 
-def test_the_place_stands_behind_the_noun() -> None:
+def test_location_follows_the_noun() -> None:
     got = EXPECTED.clone()
     got[0, 0] = 7
     where = said(got, what="output after a change of token 2")[3]
@@ -147,38 +158,40 @@ def test_a_number_without_axes_has_no_index() -> None:
 
 def test_smaller_dtypes_are_compared_in_float64() -> None:
     expected = torch.tensor([1.0 + 2.0**-20], dtype=torch.float64)
-    limit = Allowed(torch.tensor([2.0**-30]), torch.tensor([2.0**-21]))
+    limit = Tolerance(torch.tensor([2.0**-30]), torch.tensor([2.0**-21]))
     # In float32 arithmetic of the expected value the difference would be there, too; in
     # bfloat16's it would be gone.
-    assert said(torch.ones(1, dtype=torch.bfloat16), expected, limit)[0] is Kind.VALUE
-    assert agree(torch.tensor([1.0 + 2.0**-20]), expected, limit) is True
+    assert said(torch.ones(1, dtype=torch.bfloat16), expected, limit)[0] is ViolationKind.VALUE
+    assert check_close(torch.tensor([1.0 + 2.0**-20]), expected, limit) is True
 
 
-def test_nothing_agrees_with_nothing() -> None:
+def test_empty_tensors_agree() -> None:
     empty = torch.zeros(0, 3, dtype=torch.float64)
-    assert agree(empty, empty, allowed(like=empty)) is True
+    assert check_close(empty, empty, allowed(like=empty)) is True
 
 
 def test_a_difference_that_is_there_is_enough_in_one_element() -> None:
     changed = torch.zeros(2, 2)
     changed[1, 1] = -1e-5
-    differs(changed, allowed(), "another query gives another output")
+    assert_differs(changed, allowed(), "another query gives another output")
 
 
-def test_a_difference_lost_in_the_rounding_is_none() -> None:
+def test_difference_below_rounding_does_not_count() -> None:
     with pytest.raises(Violation) as caught:
-        differs(torch.full((2, 2), -1e-7), allowed(), "other keys give another output", "row 3")
+        assert_differs(
+            torch.full((2, 2), -1e-7), allowed(), "other keys give another output", "row 3"
+        )
     v = caught.value
     assert (v.kind, v.expected, v.got, v.where) == (
-        *(Kind.VALUE, "other keys give another output"),
+        *(ViolationKind.VALUE, "other keys give another output"),
         *("it changed by at most 1e-07", "row 3"),
     )
 
 
-def test_nothing_at_all_does_not_differ() -> None:
+def test_empty_tensors_do_not_differ() -> None:
     empty = torch.zeros(0)
     with pytest.raises(Violation, match="nothing changed"):
-        differs(empty, allowed(like=empty), "something")
+        assert_differs(empty, allowed(like=empty), "something")
 
 
 @given(
@@ -194,7 +207,7 @@ def test_one_wrong_element_is_found_wherever_it_is(
     got = expected.clone()
     got[where] += off
     kind, _, shown, place = said(got, expected)
-    assert kind is Kind.VALUE
+    assert kind is ViolationKind.VALUE
     assert shown.endswith(f"; 1 of {len(numbers)} elements are off")
     assert place == f"output[{where}]"
     assert math.isclose(float(shown.split(";")[0]), float(got[where]), rel_tol=1e-5, abs_tol=1e-9)
@@ -209,7 +222,7 @@ def test_one_wrong_element_is_found_wherever_it_is(
         (1.0, 1.0, ("1", "1")),
     ],
 )
-def test_numbers_are_shown_with_the_digits_that_tell_them_apart(
+def test_numbers_are_shown_with_distinguishing_digits(
     one: float, other: float, shown: tuple[str, str]
 ) -> None:
-    assert told_apart(one, other) == shown
+    assert format_distinct(one, other) == shown

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from exercises import ALL, BY_SLUG
 from properties.case import Case
-from properties.cases.case_tensors import parameters_of
+from properties.cases.case_tensors import make_parameters
 from properties.cases.strategies import cases
-from properties.contract import Argument, Contract, Entry, Slot, Trait
-from properties.violation import Kind, Violation
+from properties.contract import Argument, Capability, Contract, Entry, ParameterMapping
+from properties.violation import Violation, ViolationKind
 
 SMALL = sorted(exercise.slug for exercise in ALL if exercise.contract.sizes is None)
-STORED = [slug for slug in SMALL if BY_SLUG[slug].contract.slots]
+STORED = [slug for slug in SMALL if BY_SLUG[slug].contract.mappings]
 CASE = Case(batch=2, tokens=3, context_length=7, d_in=5, heads=2, head_dim=3)
 
 
@@ -33,10 +33,10 @@ def contract_of(slug: str) -> Contract:
 def test_canonical_undoes_stored(slug: str, data: st.DataObject) -> None:
     contract = contract_of(slug)
     case = data.draw(cases(contract))
-    parameters = dict(parameters_of(case, contract).items())
-    kept = contract.stored(parameters_of(case, contract), case)
-    held = {name for slot in contract.slots for name in slot.holds}
-    found = contract.canonical(dict(kept), case)
+    parameters = dict(make_parameters(case, contract).items())
+    kept = contract.to_stored(make_parameters(case, contract), case)
+    held = {name for slot in contract.mappings for name in slot.holds}
+    found = contract.to_canonical(dict(kept), case)
     assert set(found) == held & set(parameters)
     assert all(torch.equal(found[name], parameters[name]) for name in found)
 
@@ -49,10 +49,10 @@ def test_stored_undoes_canonical(slug: str, data: st.DataObject) -> None:
     generator = torch.Generator().manual_seed(case.seed)
     module = {
         path: torch.randn(shape, generator=generator)
-        for path, shape in contract.paths(case).items()
+        for path, shape in contract.get_parameter_shapes(case).items()
     }
-    drawn = parameters_of(case, contract)
-    again = dict(contract.stored(replace(drawn, **contract.canonical(module, case)), case))
+    drawn = make_parameters(case, contract)
+    again = dict(contract.to_stored(replace(drawn, **contract.to_canonical(module, case)), case))
     assert list(again) == list(module)
     assert all(torch.equal(again[path], module[path]) for path in module)
 
@@ -61,8 +61,8 @@ def test_stored_undoes_canonical(slug: str, data: st.DataObject) -> None:
 def test_every_element_is_stored_exactly_once(slug: str) -> None:
     contract = contract_of(slug)
     case = contract.fit(replace(CASE, bias=True))
-    shapes = parameters_of(case, contract)
-    held = {name for slot in contract.slots for name in slot.holds}
+    shapes = make_parameters(case, contract)
+    held = {name for slot in contract.mappings for name in slot.holds}
     sizes = [tensor.numel() for name, tensor in shapes.items() if name in held]
     numbers = torch.arange(sum(sizes), dtype=torch.float64)
     named = [(name, tensor) for name, tensor in shapes.items() if name in held]
@@ -70,15 +70,15 @@ def test_every_element_is_stored_exactly_once(slug: str) -> None:
         name: piece.reshape(tensor.shape)
         for (name, tensor), piece in zip(named, numbers.split(sizes), strict=True)
     }
-    kept = contract.stored(replace(parameters_of(case, contract), **filled), case)
+    kept = contract.to_stored(replace(make_parameters(case, contract), **filled), case)
     assert torch.equal(torch.cat([tensor.flatten() for _, tensor in kept]).sort().values, numbers)
 
 
 def test_separate_layers_are_stored_as_they_are() -> None:
     contract, case = contract_of("multi_head_attention"), replace(CASE, bias=True)
     p, kept = (
-        parameters_of(case, contract),
-        dict(contract.stored(parameters_of(case, contract), case)),
+        make_parameters(case, contract),
+        dict(contract.to_stored(make_parameters(case, contract), case)),
     )
     assert list(kept) == [
         *("W_query.weight", "W_query.bias", "W_key.weight", "W_key.bias"),
@@ -90,17 +90,19 @@ def test_separate_layers_are_stored_as_they_are() -> None:
 def test_raw_parameters_are_transposed() -> None:
     contract = contract_of("self_attention_v1")
     case = contract.fit(CASE)
-    p = parameters_of(case, contract)
-    kept = dict(contract.stored(p, case))
+    p = make_parameters(case, contract)
+    kept = dict(contract.to_stored(p, case))
     assert torch.equal(kept["W_query"], p.W_q.T)
-    assert contract.paths(case) == {f"W_{n}": (5, 3) for n in ("query", "key", "value")}
+    assert contract.get_parameter_shapes(case) == {
+        f"W_{n}": (5, 3) for n in ("query", "key", "value")
+    }
 
 
 def test_a_fused_layer_holds_queries_then_keys_then_values() -> None:
     contract = contract_of("causal_self_attention")
     case = contract.fit(CASE)
-    p = parameters_of(case, contract)
-    kept = dict(contract.stored(p, case))
+    p = make_parameters(case, contract)
+    kept = dict(contract.to_stored(p, case))
     assert torch.equal(kept["c_attn.weight"], torch.cat([p.W_q, p.W_k, p.W_v]))
     assert p.b_q is not None and p.b_k is not None and p.b_v is not None
     assert torch.equal(kept["c_attn.bias"], torch.cat([p.b_q, p.b_k, p.b_v]))
@@ -108,8 +110,8 @@ def test_a_fused_layer_holds_queries_then_keys_then_values() -> None:
 
 def test_each_head_of_a_wrapper_holds_its_own_rows() -> None:
     contract = contract_of("multi_head_wrapper")
-    p = parameters_of(CASE, contract)
-    kept = dict(contract.stored(p, CASE))
+    p = make_parameters(CASE, contract)
+    kept = dict(contract.to_stored(p, CASE))
     assert torch.equal(kept["heads.0.W_value.weight"], p.W_v[:3])
     assert torch.equal(kept["heads.1.W_value.weight"], p.W_v[3:])
     assert len(kept) == 6
@@ -117,26 +119,27 @@ def test_each_head_of_a_wrapper_holds_its_own_rows() -> None:
 
 def test_a_bias_that_the_case_lacks_is_not_stored() -> None:
     contract = contract_of("multi_head_attention")
-    assert "W_query.bias" not in contract.paths(CASE)
-    assert "W_query.bias" in contract.paths(replace(CASE, bias=True))
-    assert "out_proj.bias" in contract.paths(CASE)
+    assert "W_query.bias" not in contract.get_parameter_shapes(CASE)
+    assert "W_query.bias" in contract.get_parameter_shapes(replace(CASE, bias=True))
+    assert "out_proj.bias" in contract.get_parameter_shapes(CASE)
 
 
 def test_paths_say_the_shapes_of_what_is_stored() -> None:
     for exercise in ALL:
         case = exercise.contract.fit(CASE)
-        kept = exercise.contract.stored(parameters_of(case, exercise.contract), case)
+        kept = exercise.contract.to_stored(make_parameters(case, exercise.contract), case)
         shapes = {path: tuple(tensor.shape) for path, tensor in kept}
-        assert exercise.contract.paths(case) == shapes, exercise.slug
+        assert exercise.contract.get_parameter_shapes(case) == shapes, exercise.slug
 
 
 def test_canonical_carries_gradients_over() -> None:
     contract = contract_of("causal_self_attention")
     case = contract.fit(CASE)
     kept = {
-        path: t.requires_grad_() for path, t in contract.stored(parameters_of(case, contract), case)
+        path: t.requires_grad_()
+        for path, t in contract.to_stored(make_parameters(case, contract), case)
     }
-    contract.canonical(kept, case)["W_k"].sum().backward()
+    contract.to_canonical(kept, case)["W_k"].sum().backward()
     grad = kept["c_attn.weight"].grad
     assert grad is not None
     q, k, v = grad.chunk(3)
@@ -155,13 +158,13 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
     change: dict[str, Tensor], got: str
 ) -> None:
     contract = contract_of("multi_head_attention")
-    kept = dict(contract.stored(parameters_of(CASE, contract), CASE))
+    kept = dict(contract.to_stored(make_parameters(CASE, contract), CASE))
     del kept["W_key.weight"]
     with pytest.raises(Violation) as caught:
-        contract.canonical({**kept, **change}, CASE)
+        contract.to_canonical({**kept, **change}, CASE)
     v = caught.value
     assert (v.kind, v.expected, v.got, v.where) == (
-        *(Kind.SHAPE, "shape (6, 5)"),
+        *(ViolationKind.SHAPE, "shape (6, 5)"),
         *(got, "`W_key.weight`"),
     )
 
@@ -172,36 +175,36 @@ def test_a_tensor_that_is_missing_or_of_another_shape_is_named(
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
 def test_exchanging_twice_is_nothing(slug: str) -> None:
     contract = contract_of(slug)
-    other = contract.exchanged()
+    other = contract.swap_query_and_key()
     if other is None:
-        fused = any(len(slot.holds) > 1 for slot in contract.slots)
-        stateless = not contract.has(Trait.MODULE, Trait.PROJECTED)
+        fused = any(len(slot.holds) > 1 for slot in contract.mappings)
+        stateless = not contract.has(Capability.MODULE, Capability.PROJECTED)
         assert fused or stateless or contract.entry is Entry.TRANSFER
         return
     assert other != contract
-    assert other.exchanged() == contract
+    assert other.swap_query_and_key() == contract
 
 
 def test_exchanging_moves_queries_and_keys_and_nothing_else() -> None:
     contract, case = contract_of("multi_head_attention"), replace(CASE, bias=True)
-    other = contract.exchanged()
+    other = contract.swap_query_and_key()
     assert other is not None
-    p = parameters_of(case, contract)
-    kept, moved = dict(contract.stored(p, case)), dict(other.stored(p, case))
+    p = make_parameters(case, contract)
+    kept, moved = dict(contract.to_stored(p, case)), dict(other.to_stored(p, case))
     for part in ("weight", "bias"):
         assert torch.equal(moved[f"W_query.{part}"], kept[f"W_key.{part}"])
         assert torch.equal(moved[f"W_key.{part}"], kept[f"W_query.{part}"])
         assert torch.equal(moved[f"W_value.{part}"], kept[f"W_value.{part}"])
         assert torch.equal(moved[f"out_proj.{part}"], kept[f"out_proj.{part}"])
-    assert replace(other, slots=contract.slots) == contract
+    assert replace(other, mappings=contract.mappings) == contract
 
 
-def test_slots_that_hold_biases_say_so() -> None:
-    assert Slot("q.bias", ("b_q",)).is_bias
-    assert Slot("c_attn.bias", ("b_q", "b_k", "b_v")).is_bias
+def test_bias_mappings_are_marked() -> None:
+    assert ParameterMapping("q.bias", ("b_q",)).is_bias
+    assert ParameterMapping("c_attn.bias", ("b_q", "b_k", "b_v")).is_bias
     # The output layer's is not an option.
-    assert not Slot("out_proj.bias", ("b_o",)).is_bias
-    assert not Slot("q.weight", ("W_q",)).is_bias
+    assert not ParameterMapping("out_proj.bias", ("b_o",)).is_bias
+    assert not ParameterMapping("q.weight", ("W_q",)).is_bias
 
 
 # --------------------------------------------------------------------------- arguments
@@ -210,13 +213,13 @@ def test_slots_that_hold_biases_say_so() -> None:
 def test_an_optional_argument_is_passed_only_when_it_differs() -> None:
     contract = contract_of("multi_head_attention")
     plain = {"d_in": 5, "d_out": 6, "context_length": 7, "dropout": 0.0, "num_heads": 2}
-    assert contract.arguments_for(CASE) == plain
-    assert contract.arguments_for(replace(CASE, bias=True)) == {**plain, "qkv_bias": True}
+    assert contract.build_arguments(CASE) == plain
+    assert contract.build_arguments(replace(CASE, bias=True)) == {**plain, "qkv_bias": True}
 
 
 def test_arguments_keep_the_order_of_the_statement() -> None:
     contract = contract_of("multi_head_attention")
-    assert list(contract.arguments_for(replace(CASE, bias=True))) == [
+    assert list(contract.build_arguments(replace(CASE, bias=True))) == [
         *("d_in", "d_out", "context_length", "dropout", "num_heads", "qkv_bias")
     ]
 
@@ -224,17 +227,17 @@ def test_arguments_keep_the_order_of_the_statement() -> None:
 def test_an_argument_with_a_default_that_is_not_optional_is_always_passed() -> None:
     argument = Argument("dropout", "dropout", default=0.0)
     contract = Contract(name="any", arguments=(argument,))
-    assert contract.arguments_for(CASE) == {"dropout": 0.0}
+    assert contract.build_arguments(CASE) == {"dropout": 0.0}
 
 
-def test_wrapped_heads_are_told_the_width_of_one_head() -> None:
-    arguments = contract_of("multi_head_wrapper").arguments_for(CASE)
+def test_wrapped_heads_receive_the_width_of_one_head() -> None:
+    arguments = contract_of("multi_head_wrapper").build_arguments(CASE)
     assert (arguments["d_out"], arguments["num_heads"]) == (3, 2)
 
 
 def test_a_config_is_one_argument() -> None:
     contract = contract_of("causal_self_attention")
-    arguments = contract.arguments_for(contract.fit(CASE))
+    arguments = contract.build_arguments(contract.fit(CASE))
     config = arguments["config"]
     assert list(arguments) == ["config"]
     assert isinstance(config, dict)
@@ -243,7 +246,7 @@ def test_a_config_is_one_argument() -> None:
 
 def test_a_builder_of_a_fixed_size_takes_nothing() -> None:
     contract = contract_of("gpt2_size")
-    assert contract.arguments_for(contract.fit(CASE)) == {}
+    assert contract.build_arguments(contract.fit(CASE)) == {}
 
 
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
@@ -256,35 +259,37 @@ def test_solutions_take_the_arguments_by_these_names(slug: str) -> None:
         wanted = namespace[contract.name]
         assert callable(wanted)
         case = contract.fit(replace(CASE, bias=True))
-        bound = inspect.signature(wanted).bind(**contract.arguments_for(case))
-        assert list(bound.arguments) == list(contract.arguments_for(case))
+        bound = inspect.signature(wanted).bind(**contract.build_arguments(case))
+        assert list(bound.arguments) == list(contract.build_arguments(case))
 
 
 # -------------------------------------------------------------------------------- traits
 
 
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
-def test_traits_do_not_contradict_each_other(slug: str) -> None:
+def test_capabilities_do_not_contradict_each_other(slug: str) -> None:
     contract = contract_of(slug)
-    assert contract.has(Trait.CAUSAL) + contract.has(Trait.FULL) == contract.has(Trait.ATTENTION)
+    assert contract.has(Capability.CAUSAL) + contract.has(Capability.FULL) == contract.has(
+        Capability.ATTENTION
+    )
     for option, of in (
-        (Trait.BIAS_OPTION, Trait.BIAS),
-        (Trait.OUTPUT_BIAS, Trait.OUTPUT_PROJECTION),
-        (Trait.OUTPUT_PROJECTION, Trait.PROJECTED),
-        (Trait.UNIFORM, Trait.INITIALISED),
-        (Trait.INITIALISED, Trait.MODULE),
-        (Trait.DIVISIBLE, Trait.HEADS),
-        (Trait.MASK, Trait.FULL),
+        (Capability.BIAS_OPTION, Capability.BIAS),
+        (Capability.OUTPUT_BIAS, Capability.OUTPUT_PROJECTION),
+        (Capability.OUTPUT_PROJECTION, Capability.PROJECTED),
+        (Capability.UNIFORM, Capability.INITIALISED),
+        (Capability.INITIALISED, Capability.MODULE),
+        (Capability.DIVISIBLE, Capability.HEADS),
+        (Capability.MASK, Capability.FULL),
     ):
         assert contract.has(of) or not contract.has(option)
-    assert contract.has(Trait.MODULE) is not (contract.entry is Entry.FUNCTION)
-    assert contract.has(Trait.TRANSFER) is (contract.entry is Entry.TRANSFER)
+    assert contract.has(Capability.MODULE) is not (contract.entry is Entry.FUNCTION)
+    assert contract.has(Capability.TRANSFER) is (contract.entry is Entry.TRANSFER)
 
 
 def test_biases_are_there_when_asked_for_or_always() -> None:
     option, always = contract_of("multi_head_attention"), contract_of("masked_multi_head")
     never = contract_of("self_attention_v1")
     biased = replace(CASE, bias=True)
-    assert [option.biases(c) for c in (CASE, biased)] == [False, True]
-    assert [always.biases(c) for c in (CASE, biased)] == [True, True]
-    assert [never.biases(c) for c in (CASE, biased)] == [False, False]
+    assert [option.has_biases(c) for c in (CASE, biased)] == [False, True]
+    assert [always.has_biases(c) for c in (CASE, biased)] == [True, True]
+    assert [never.has_biases(c) for c in (CASE, biased)] == [False, False]

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties.families.dropout import FALSE_POSITIVES, TOSSES, improbable
+from properties.families.dropout import FALSE_POSITIVE_RATE, TOSSES, is_improbable
 
 RATES = (0.05, 0.1, 0.3, 0.5, 0.51, 0.9)
 SHORT = (1, 2, 10, 37, 200)
@@ -46,7 +46,9 @@ def accepted(tosses: int, rate: float) -> tuple[int, int]:
     def edge(outside: int, inside: int) -> int:
         while abs(outside - inside) > 1:
             half = (outside + inside) // 2
-            outside, inside = (half, inside) if improbable(half, tosses, rate) else (outside, half)
+            outside, inside = (
+                (half, inside) if is_improbable(half, tosses, rate) else (outside, half)
+            )
         return inside
 
     return edge(-1, middle), edge(tosses + 1, middle)
@@ -66,15 +68,15 @@ def test_chernoff_s_bound_is_above_the_exact_tail(tosses: int, rate: Fraction) -
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("tosses", SHORT)
-def test_few_tosses_accuse_nobody_by_chance(tosses: int, rate: float) -> None:
+def test_few_samples_give_no_false_alarm(tosses: int, rate: float) -> None:
     exact = exact_tails(tosses, Fraction(rate))
-    accused = [k for k in range(tosses + 1) if improbable(k, tosses, rate)]
-    assert float(sum(exact[k] for k in accused)) <= FALSE_POSITIVES
+    accused = [k for k in range(tosses + 1) if is_improbable(k, tosses, rate)]
+    assert float(sum(exact[k] for k in accused)) <= FALSE_POSITIVE_RATE
 
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("tosses", [2_000, 20_000, TOSSES, 2 * TOSSES])
-def test_an_honest_rate_is_accused_once_in_ten_billion_at_most(tosses: int, rate: float) -> None:
+def test_correct_rate_fails_once_in_ten_billion_at_most(tosses: int, rate: float) -> None:
     low, high = accepted(tosses, rate)
     assert low <= tosses * rate <= high
     # Beyond twenty times the accepted distance nothing is left that a float could hold.
@@ -84,9 +86,9 @@ def test_an_honest_rate_is_accused_once_in_ten_billion_at_most(tosses: int, rate
         *range(high + 1, min(tosses, high + reach) + 1),
     ]
     chance = math.fsum(math.exp(log_probability(k, tosses, rate)) for k in outside)
-    assert chance <= FALSE_POSITIVES
+    assert chance <= FALSE_POSITIVE_RATE
     # Nor is it so patient as to be blind: within a factor of 1000 of what is allowed.
-    assert chance >= FALSE_POSITIVES / 1000
+    assert chance >= FALSE_POSITIVE_RATE / 1000
 
 
 def missed(rate: float, true: float) -> float:
@@ -116,27 +118,27 @@ def test_the_accepted_counts_are_an_interval_around_the_expected_one(rate: float
     low, high = accepted(TOSSES, rate)
     counts = [round(TOSSES * i / 400) for i in range(401)]
     for k in [*counts, low - 1, low, high, high + 1]:
-        assert improbable(k, TOSSES, rate) is not (low <= k <= high), k
+        assert is_improbable(k, TOSSES, rate) is not (low <= k <= high), k
     assert max(high / TOSSES - rate, rate - low / TOSSES) < 0.01
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(RATES))
-def test_real_coins_pass(seed: int, rate: float) -> None:
+def test_true_bernoulli_samples_pass(seed: int, rate: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     hits = int((torch.rand(TOSSES, generator=generator) < rate).sum())
-    assert not improbable(hits, TOSSES, rate)
+    assert not is_improbable(hits, TOSSES, rate)
 
 
 @pytest.mark.parametrize("tosses", [1, 10, TOSSES])
 def test_certainties_allow_no_exception(tosses: int) -> None:
-    assert not improbable(0, tosses, 0.0)
-    assert not improbable(tosses, tosses, 1.0)
-    assert improbable(1, tosses, 0.0)
-    assert improbable(tosses - 1, tosses, 1.0)
+    assert not is_improbable(0, tosses, 0.0)
+    assert not is_improbable(tosses, tosses, 1.0)
+    assert is_improbable(1, tosses, 0.0)
+    assert is_improbable(tosses - 1, tosses, 1.0)
 
 
 def test_counts_at_the_ends_are_no_fault_of_arithmetic() -> None:
-    assert improbable(0, TOSSES, 0.3)
-    assert improbable(TOSSES, TOSSES, 0.3)
-    assert not improbable(0, 1, 0.3)
-    assert not improbable(1, 1, 0.3)
+    assert is_improbable(0, TOSSES, 0.3)
+    assert is_improbable(TOSSES, TOSSES, 0.3)
+    assert not is_improbable(0, 1, 0.3)
+    assert not is_improbable(1, 1, 0.3)

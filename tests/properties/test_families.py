@@ -12,14 +12,14 @@ import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
-from properties.cases.case_set import bank
+from properties.cases.case_set import generate_case_set
 from properties.cases.case_tensors import DTYPES
-from properties.contract import Trait
-from properties.families import ALL, for_contract
-from properties.harness.harness import Bench
-from properties.property import Group, Property
+from properties.contract import Capability
+from properties.families import ALL, select_for_contract
+from properties.harness.harness import Harness
+from properties.property import Property, PropertyGroup
 from properties.violation import SubmissionFailed, Violation
 
 # What wrong answers do may make torch warn; that is not what they are accused of.
@@ -138,7 +138,7 @@ WITNESSES = {
 }
 """For every invariant an answer of a bank that it accuses."""
 
-ECHOES = {invariant.name for invariant in ALL if invariant.echo}
+ECHOES = {invariant.name for invariant in ALL if invariant.redundant_because}
 
 
 # ---------------------------------------------------------------------------------- judging
@@ -161,31 +161,31 @@ def from_bank(slug: str, name: str) -> dict[str, Any]:
     return vars(module)
 
 
-def witness(label: str) -> tuple[Exercise, Bench]:
+def witness(label: str) -> tuple[Exercise, Harness]:
     """A wrong answer and the exercise that it answers."""
     slug, name = label.split("/")
     return BY_SLUG[slug], bench_of(slug, from_bank(slug, name))
 
 
-def bench_of(slug: str, namespace: dict[str, Any]) -> Bench:
-    return Bench(of_namespace(namespace), BY_SLUG[slug].contract)
+def bench_of(slug: str, namespace: dict[str, Any]) -> Harness:
+    return Harness(make_subject(namespace), BY_SLUG[slug].contract)
 
 
 @functools.cache
-def solved(slug: str) -> Bench:
+def solved(slug: str) -> Harness:
     return bench_of(slug, solution_of(slug))
 
 
 @functools.cache
 def cases(slug: str) -> tuple[Case, ...]:
-    return bank(BY_SLUG[slug].contract, BY_SLUG[slug].cases)
+    return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases)
 
 
-def accusation(invariant: Property, bench: Bench, slug: str) -> str:
+def accusation(invariant: Property, bench: Harness, slug: str) -> str:
     """What the invariant says against an answer; nothing if it holds."""
-    for case in invariant.choose(bench.contract, cases(slug)):
+    for case in invariant.select_cases(bench.contract, cases(slug)):
         try:
-            invariant.judge(bench.trial(case))
+            invariant.check(bench.get_context(case))
         except (Violation, SubmissionFailed) as reason:
             return f"{invariant.name}, {case}: {reason}"
     return ""
@@ -197,7 +197,7 @@ def required(invariant: Property) -> Iterator[Property]:
         yield one
 
 
-def heard(invariant: Property, bench: Bench, exercise: Exercise) -> bool:
+def heard(invariant: Property, bench: Harness, exercise: Exercise) -> bool:
     """Whether it accuses an answer, and is tried at all: what it requires holds."""
     before = set(required(invariant)) & set(exercise.properties)
     return not any(accusation(one, bench, exercise.slug) for one in before) and bool(
@@ -206,7 +206,7 @@ def heard(invariant: Property, bench: Bench, exercise: Exercise) -> bool:
 
 
 @pytest.mark.parametrize("name", WITNESSES)
-def test_no_invariant_is_idle(name: str) -> None:
+def test_no_property_is_idle(name: str) -> None:
     exercise, bench = witness(WITNESSES[name])
     invariant = BY_NAME[name]
     assert invariant in exercise.properties
@@ -216,7 +216,7 @@ def test_no_invariant_is_idle(name: str) -> None:
     assert heard(invariant, bench, exercise) is (name not in ECHOES)
 
 
-def test_every_invariant_has_a_witness() -> None:
+def test_every_property_has_a_witness() -> None:
     assert set(WITNESSES) == set(BY_NAME)
     assert set(BY_NAME) >= ECHOES
 
@@ -234,43 +234,43 @@ def test_no_two_are_the_same(told: Callable[[Property], object]) -> None:
 
 
 @pytest.mark.parametrize("invariant", ALL, ids=[invariant.name for invariant in ALL])
-def test_an_invariant_is_complete(invariant: Property) -> None:
+def test_property_is_complete(invariant: Property) -> None:
     assert re.fullmatch(r"[a-z0-9_]{8,60}", invariant.name)
     assert re.fullmatch(r"\S.*\S\.", invariant.claim), "one line, ending in a full stop"
     # A statement begins with a capital, or with code.
     assert invariant.claim[0].isupper() or re.match(r"\w+[.(]", invariant.claim)
     assert "  " not in invariant.claim
     assert len(invariant.claim) <= 100
-    assert isinstance(invariant.group, Group)
+    assert isinstance(invariant.group, PropertyGroup)
     assert invariant.limit >= 1
     assert set(invariant.dtypes) <= set(DTYPES)
     assert invariant.dtypes
 
 
 @pytest.mark.parametrize("invariant", ALL, ids=[invariant.name for invariant in ALL])
-def test_an_invariant_applies_somewhere_and_has_cases_there(invariant: Property) -> None:
+def test_property_applies_somewhere_and_has_cases_there(invariant: Property) -> None:
     asked = [e for e in EXERCISES if invariant.applies_to(e.contract)]
     assert asked
     for exercise in asked:
-        assert invariant.choose(exercise.contract, cases(exercise.slug)), exercise.slug
+        assert invariant.select_cases(exercise.contract, cases(exercise.slug)), exercise.slug
 
 
-def test_what_an_invariant_requires_comes_before_it() -> None:
+def test_prerequisites_come_before_a_property() -> None:
     order = {invariant: place for place, invariant in enumerate(ALL)}
     for invariant in ALL:
         for before in invariant.requires:
             assert order[before] < order[invariant], f"{invariant.name} requires {before.name}"
 
 
-def test_every_group_and_every_trait_is_about_something() -> None:
-    assert {invariant.group for invariant in ALL} == set(Group)
-    had = set(itertools.chain(*(exercise.contract.traits for exercise in EXERCISES)))
-    assert had == set(Trait)
+def test_every_group_and_every_capability_is_used() -> None:
+    assert {invariant.group for invariant in ALL} == set(PropertyGroup)
+    had = set(itertools.chain(*(exercise.contract.capabilities for exercise in EXERCISES)))
+    assert had == set(Capability)
 
 
-def test_a_contract_is_asked_what_its_traits_allow() -> None:
+def test_contract_gets_the_properties_its_capabilities_allow() -> None:
     for exercise in EXERCISES:
-        chosen = for_contract(exercise.contract)
+        chosen = select_for_contract(exercise.contract)
         assert chosen == exercise.properties
-        assert chosen == tuple(i for i in ALL if i.needs <= exercise.contract.traits)
+        assert chosen == tuple(i for i in ALL if i.needs <= exercise.contract.capabilities)
         assert len(chosen) >= 10

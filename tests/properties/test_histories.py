@@ -15,39 +15,39 @@ from hypothesis.stateful import (
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.families.history import ALL
 from properties.harness import histories
-from properties.harness.harness import Bench, Trial
+from properties.harness.harness import CaseContext, Harness
 from properties.harness.histories import (
-    ATTEMPTS,
-    GRADIENTS,
-    IN_TRAINING,
-    LARGE_TOKENS,
-    ONE_TOKEN,
-    WHOLE,
-    in_some_order,
-    must_change_nothing,
+    CALL_PROBE,
+    GRADIENTS_PROBE,
+    LARGE_TOKENS_PROBE,
+    MAX_SHORTER_HISTORIES,
+    ONE_TOKEN_PROBE,
+    TRAINING_PROBE,
+    assert_no_effect,
+    shuffle_steps,
 )
 from properties.harness.steps import (
     Build,
     Call,
+    HistoryState,
     Rebuild,
     RefusedCall,
-    Scene,
     attempt,
-    calls,
-    evaluations,
-    for_histories,
-    others,
-    transfers,
-    unharmed,
+    build_fresh_module,
+    fit_for_histories,
+    make_calls,
+    make_evaluations,
+    make_other_modules,
+    make_transfers,
 )
 from properties.violation import Status, SubmissionFailed, Violation
 
 EXERCISE = BY_SLUG["causal_attention"]
-PROBES = (WHOLE, ONE_TOKEN, GRADIENTS, LARGE_TOKENS, IN_TRAINING)
+PROBES = (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE, TRAINING_PROBE)
 
 
 class CausalAttention(nn.Module):
@@ -70,19 +70,25 @@ class CausalAttention(nn.Module):
         return output
 
 
-def trial_of(made: type[nn.Module], seed: int = 1) -> Trial:
-    bench = Bench(of_namespace({"CausalAttention": made}), EXERCISE.contract)
-    case = for_histories(Case(seed=seed))
-    return bench.trial(EXERCISE.contract.fit(case))
+def trial_of(made: type[nn.Module], seed: int = 1) -> CaseContext:
+    bench = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
+    case = fit_for_histories(Case(seed=seed))
+    return bench.get_context(EXERCISE.contract.fit(case))
 
 
-def all_steps(trial: Trial) -> list[Any]:
-    return [*calls(trial), *others(trial), Rebuild(), *evaluations(trial), *transfers(trial)]
+def all_steps(trial: CaseContext) -> list[Any]:
+    return [
+        *make_calls(trial),
+        *make_other_modules(trial),
+        Rebuild(),
+        *make_evaluations(trial),
+        *make_transfers(trial),
+    ]
 
 
-def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = WHOLE) -> Violation:
+def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = CALL_PROBE) -> Violation:
     with pytest.raises(Violation) as found:
-        must_change_nothing(trial_of(made), steps, (probe,))
+        assert_no_effect(trial_of(made), steps, (probe,))
     return found.value
 
 
@@ -92,8 +98,8 @@ def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = WHOLE) ->
 @pytest.mark.parametrize("seed", range(4))
 def test_a_module_without_memory_answers_the_same_whatever_happened(seed: int) -> None:
     trial = trial_of(CausalAttention, seed)
-    steps = in_some_order(trial, all_steps(trial))
-    must_change_nothing(trial, [*steps, *steps], PROBES)
+    steps = shuffle_steps(trial, all_steps(trial))
+    assert_no_effect(trial, [*steps, *steps], PROBES)
 
 
 def test_a_mask_that_is_kept_and_grown_is_no_memory() -> None:
@@ -107,7 +113,7 @@ def test_a_mask_that_is_kept_and_grown_is_no_memory() -> None:
             return super().forward(x)
 
     trial = trial_of(Keeping)
-    must_change_nothing(trial, all_steps(trial), PROBES)
+    assert_no_effect(trial, all_steps(trial), PROBES)
 
 
 # ----------------------------------------------------------------------------- what is noticed
@@ -126,14 +132,14 @@ class ShorterKept(CausalAttention):
         return super().forward(x)
 
 
-def test_the_shortest_history_is_told() -> None:
+def test_shortest_history_is_reported() -> None:
     trial = trial_of(ShorterKept)
-    found = trouble_with(ShorterKept, calls(trial))
+    found = trouble_with(ShorterKept, make_calls(trial))
     assert found.after == "a call with 3 tokens, batch 2"
     assert "after     a call with 3 tokens, batch 2" in str(found)
 
 
-def test_two_steps_are_told_where_it_takes_two() -> None:
+def test_two_step_history_is_reported() -> None:
     class Both(CausalAttention):
         events: frozenset[object] = frozenset()
 
@@ -146,7 +152,7 @@ def test_two_steps_are_told_where_it_takes_two() -> None:
     assert found.after == "a call with 1 token, batch 2; a call with 3 tokens, batch 2"
 
 
-def test_what_is_kept_outside_of_modules_is_told_whole() -> None:
+def test_state_outside_modules_is_reported_whole() -> None:
     seen: set[int] = set()
 
     class Outside(CausalAttention):
@@ -159,7 +165,7 @@ def test_what_is_kept_outside_of_modules_is_told_whole() -> None:
     assert found.after.split("; ")[-1] == "a call with 3 tokens, batch 2"
 
 
-def test_another_module_is_told_by_its_arguments() -> None:
+def test_other_module_is_described_by_its_arguments() -> None:
     class Latest(CausalAttention):
         width = 1
 
@@ -171,11 +177,11 @@ def test_another_module_is_told_by_its_arguments() -> None:
             return super().forward(x) * Latest.width
 
     trial = trial_of(Latest)
-    found = trouble_with(Latest, others(trial))
+    found = trouble_with(Latest, make_other_modules(trial))
     assert found.after == "another module, with d_out=4, is built and called"
 
 
-def test_what_raises_afterwards_says_after_what() -> None:
+def test_exception_after_a_history_names_it() -> None:
     class Broken(CausalAttention):
         broken = False
 
@@ -188,13 +194,13 @@ def test_what_raises_afterwards_says_after_what() -> None:
             return output
 
     with pytest.raises(SubmissionFailed) as found:
-        must_change_nothing(trial_of(Broken), [Call(2, 2), RefusedCall()], (WHOLE,))
+        assert_no_effect(trial_of(Broken), [Call(2, 2), RefusedCall()], (CALL_PROBE,))
     assert "still broken" in found.value.message
     assert found.value.after == "a call with tokens that are too wide, which raises"
 
 
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.name)
-def test_a_claim_accepts_what_has_no_memory(claim: Any) -> None:
+def test_stateless_module_satisfies_the_property(claim: Any) -> None:
     if claim.applies_to(EXERCISE.contract):
         claim.judge(trial_of(CausalAttention))
 
@@ -204,18 +210,18 @@ def test_a_claim_accepts_what_has_no_memory(claim: Any) -> None:
 
 def test_the_order_depends_on_the_seed_alone() -> None:
     one, again, other = (trial_of(CausalAttention, seed) for seed in (1, 1, 2))
-    orders = [list(map(str, in_some_order(t, all_steps(t)))) for t in (one, again, other)]
+    orders = [list(map(str, shuffle_steps(t, all_steps(t)))) for t in (one, again, other)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2])
-    assert len(in_some_order(one, all_steps(one), 5)) == 5
+    assert len(shuffle_steps(one, all_steps(one), 5)) == 5
 
 
 def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    after = histories._after
+    after = histories._run_history
 
-    def counting(trial: Trial, history: Any, probe: Any) -> Any:
+    def counting(trial: CaseContext, history: Any, probe: Any) -> Any:
         tried.append(history)
         return after(trial, history, probe)
 
@@ -230,15 +236,15 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
 
     found = trouble_with(Tired, [Call(2, 2)] * 40)
     assert len(found.after.split("; ")) > 20
-    assert len(tried) == ATTEMPTS + 1
+    assert len(tried) == MAX_SHORTER_HISTORIES + 1
 
 
 def test_a_call_that_takes_too_long_ends_a_history() -> None:
     trial = trial_of(CausalAttention)
-    scene = Scene(trial, unharmed(trial))
+    scene = HistoryState(trial, build_fresh_module(trial))
 
     class Slow:
-        def take(self, scene: Scene) -> None:
+        def take(self, scene: HistoryState) -> None:
             raise SubmissionFailed(Status.TIMED_OUT, "it took too long")
 
     with pytest.raises(SubmissionFailed, match="too long"):
@@ -249,13 +255,13 @@ def test_others_differ_in_every_argument() -> None:
     contract = BY_SLUG["multi_head_attention"].contract
     solution: dict[str, Any] = {"__name__": "solution"}
     exec(BY_SLUG["multi_head_attention"].solution, solution)
-    bench = Bench(of_namespace(solution), contract)
-    trial = bench.trial(contract.fit(for_histories(Case(seed=1))))
-    told = " ".join(str(step) for step in others(trial))
+    bench = Harness(make_subject(solution), contract)
+    trial = bench.get_context(contract.fit(fit_for_histories(Case(seed=1))))
+    told = " ".join(str(step) for step in make_other_modules(trial))
     for argument in contract.arguments:
         assert f"{argument.name}=" in told
     assert "with the same arguments" in told
-    assert all(isinstance(step, Build) for step in others(trial))
+    assert all(isinstance(step, Build) for step in make_other_modules(trial))
 
 
 # --------------------------------------------------------- the same as a state machine, searched
@@ -269,8 +275,8 @@ def machine(made: type[nn.Module]) -> type[RuleBasedStateMachine]:
         def build(self) -> None:
             self.trial = trial_of(made)
             for probe in PROBES:
-                self.trial.once(probe.before)
-            self.scene = Scene(self.trial, unharmed(self.trial))
+                self.trial.compute_once(probe.observe_baseline)
+            self.scene = HistoryState(self.trial, build_fresh_module(self.trial))
             self.steps = all_steps(self.trial)
 
         @rule(number=st.integers(0, 63))
@@ -279,8 +285,8 @@ def machine(made: type[nn.Module]) -> type[RuleBasedStateMachine]:
 
         @rule(probe=st.sampled_from(PROBES))
         def probe(self, probe: Any) -> None:
-            self.scene.instance.set(self.trial.parameters)
-            probe.check(self.trial, self.scene.instance)
+            self.scene.adapter.set(self.trial.parameters)
+            probe.check(self.trial, self.scene.adapter)
 
     return Histories
 
@@ -300,7 +306,7 @@ def search(made: type[nn.Module], examples: int) -> None:
     )
 
 
-def test_a_search_finds_no_history_that_matters_to_what_is_right() -> None:
+def test_search_finds_no_violating_history_for_right_modules() -> None:
     search(CausalAttention, examples=10)
 
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
-from properties.check import check
-from properties.contract import Contract, Slot
+from properties.check import check_property
+from properties.contract import Contract, ParameterMapping
 from properties.families import contract, dropout, gradients, purity
 from properties.families import device as device_claims
-from properties.harness.harness import Bench
+from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Status
 
@@ -24,7 +24,9 @@ def judged(slug: str, claim: Property, source: str) -> Verdict:
     exercise = BY_SLUG[slug]
     space: dict[str, Any] = {"torch": torch, "nn": torch.nn}
     exec(textwrap.dedent(source), space)
-    return check(claim, Bench(of_namespace(space), exercise.contract), exercise.plan()[claim])
+    return check_property(
+        claim, Harness(make_subject(space), exercise.contract), exercise.plan_cases()[claim]
+    )
 
 
 def test_an_argument_that_is_written_over_has_the_name_that_the_exercise_gives_it() -> None:
@@ -37,7 +39,7 @@ def test_an_argument_that_is_written_over_has_the_name_that_the_exercise_gives_i
     assert "exactly the same numbers at weight\n" in verdict.message
 
 
-def test_a_weight_without_gradient_is_told_by_where_the_exercise_keeps_it() -> None:
+def test_weight_without_gradient_is_described_by_its_path() -> None:
     source = """
         def linear(x, weight, bias):
             return x @ weight.detach().T + bias
@@ -47,7 +49,7 @@ def test_a_weight_without_gradient_is_told_by_where_the_exercise_keeps_it() -> N
     assert "got       none reaches it\n" in verdict.message
 
 
-def test_nothing_returned_is_said_plainly() -> None:
+def test_missing_return_value_is_reported_plainly() -> None:
     source = "def linear(x, weight, bias): pass"
     verdict = judged("linear_layer", contract.the_output_has_the_right_shape, source)
     assert "expected  the output (1 tensor) returned\n" in verdict.message
@@ -102,8 +104,11 @@ def test_a_missing_bias_says_when_it_is_asked_for(layer: str, asked: str) -> Non
         ("W_key.weight", ("W_k",), "W_q"),
     ],
 )
-def test_a_parameter_is_told_by_where_it_is(path: str, holds: tuple[str, ...], told: str) -> None:
-    assert Contract(name="A", slots=(Slot(path, holds),)).called("W_q") == told
+def test_parameter_is_described_by_its_path(path: str, holds: tuple[str, ...], told: str) -> None:
+    assert (
+        Contract(name="A", mappings=(ParameterMapping(path, holds),)).describe_parameter("W_q")
+        == told
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,6 +121,6 @@ def test_a_parameter_is_told_by_where_it_is(path: str, holds: tuple[str, ...], t
         ("masked_multi_head", "batch=1 tokens=2 d_in=3 d_out=4 heads=2"),
     ],
 )
-def test_a_case_is_told_by_the_sizes_that_the_exercise_has(slug: str, sizes: str) -> None:
+def test_case_is_described_by_the_sizes_of_the_exercise(slug: str, sizes: str) -> None:
     case = Case(batch=1, tokens=2, context_length=5, d_in=3, heads=2, head_dim=2, seed=7)
-    assert BY_SLUG[slug].contract.told(case) == f"{sizes} float64 cpu seed=7"
+    assert BY_SLUG[slug].contract.describe(case) == f"{sizes} float64 cpu seed=7"

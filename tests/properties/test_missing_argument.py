@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG, Exercise
-from grader.batch.plan import verdicts_on
-from grader.grading.grade import overall
-from grader.report.points import earned, worth
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.check import check
-from properties.contract import Trait
-from properties.harness.harness import Bench
+from grader.batch.plan import check_all
+from grader.grading.grade import summarise_status
+from grader.report.points import award_points, distribute_points
+from grader.sandbox.grader_side.subject import make_subject
+from properties.check import check_property
+from properties.contract import Capability
+from properties.harness.harness import Harness
 from properties.property import Verdict
 from properties.violation import Status
 
@@ -49,7 +49,7 @@ LACKING = {
         "qkv_bias, dropout = False, 0.0",
     ),
 }
-ABOUT = {"qkv_bias": {Trait.BIAS, Trait.BIAS_OPTION}, "dropout": {Trait.DROPOUT}}
+ABOUT = {"qkv_bias": {Capability.BIAS, Capability.BIAS_OPTION}, "dropout": {Capability.DROPOUT}}
 
 
 def namespace_of(signature: str, defaults: str = "pass") -> Mapping[str, Any]:
@@ -58,15 +58,15 @@ def namespace_of(signature: str, defaults: str = "pass") -> Mapping[str, Any]:
     return found
 
 
-def judged(namespace: Mapping[str, Any], exercise: Exercise) -> tuple[Bench, list[Verdict]]:
-    bench = Bench(of_namespace(namespace), exercise.contract)
-    return bench, verdicts_on(
-        bench, exercise, lambda c, cases: check(c, bench, cases), bench.forget
+def judged(namespace: Mapping[str, Any], exercise: Exercise) -> tuple[Harness, list[Verdict]]:
+    bench = Harness(make_subject(namespace), exercise.contract)
+    return bench, check_all(
+        bench, exercise, lambda c, cases: check_property(c, bench, cases), bench.forget
     )
 
 
 @pytest.mark.parametrize("missing", LACKING, ids=" and ".join)
-def test_it_costs_the_claims_about_it(missing: tuple[str, ...]) -> None:
+def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None:
     bench, verdicts = judged(namespace_of(*LACKING[missing]), MULTI_HEAD)
     about = {c for c in MULTI_HEAD.properties if any(ABOUT[name] & c.needs for name in missing)}
     broken = {v.property: v for v in verdicts if v.status is not Status.PASSED}
@@ -75,13 +75,15 @@ def test_it_costs_the_claims_about_it(missing: tuple[str, ...]) -> None:
         assert "got an unexpected keyword argument" in verdict.message
         assert any(f"'{name}'" in verdict.message for name in missing)
     assert [note.kind for note in bench.notes.values()] == ["missing_argument"] * len(missing)
-    assert overall(verdicts) is Status.CRASHED
-    whole = sum(worth(MULTI_HEAD, None).values())
-    lost = sum(points for claim, points in worth(MULTI_HEAD, None).items() if claim in about)
-    assert sum(earned(MULTI_HEAD, verdicts, None)) == pytest.approx(whole - lost)
+    assert summarise_status(verdicts) is Status.CRASHED
+    whole = sum(distribute_points(MULTI_HEAD, None).values())
+    lost = sum(
+        points for claim, points in distribute_points(MULTI_HEAD, None).items() if claim in about
+    )
+    assert sum(award_points(MULTI_HEAD, verdicts, None)) == pytest.approx(whole - lost)
 
 
-def test_who_takes_all_of_them_under_other_names_is_called_by_place() -> None:
+def test_renamed_arguments_are_passed_by_position() -> None:
     signature = "d_in, d_out, context_length, p, num_heads, with_bias=False"
     namespace = namespace_of(signature, "dropout, qkv_bias = p, with_bias")
     bench, verdicts = judged(namespace, MULTI_HEAD)
@@ -89,7 +91,7 @@ def test_who_takes_all_of_them_under_other_names_is_called_by_place() -> None:
     assert not bench.notes
 
 
-def test_a_name_that_is_known_keeps_its_place() -> None:
+def test_known_name_keeps_its_position() -> None:
     """By place, the number of heads would get the rate of dropout here."""
     signature = "d_in, d_out, context_length, num_heads, p, qkv_bias=False"
     _, verdicts = judged(namespace_of(signature, "dropout = p"), MULTI_HEAD)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.check import first_trouble
+from grader.sandbox.grader_side.subject import make_subject
+from properties.check import find_first_failure
 from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype
-from properties.harness.harness import Bench
+from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Status
 
@@ -387,19 +387,19 @@ TAKES_ANY_DTYPE = {
 
 
 def verdict(claim: Property, namespace: Mapping[str, Any], exercise: Exercise = CAUSAL) -> Verdict:
-    bench = Bench(of_namespace(namespace), exercise.contract)
-    return first_trouble(claim, bench, exercise.plan()[claim])
+    bench = Harness(make_subject(namespace), exercise.contract)
+    return find_first_failure(claim, bench, exercise.plan_cases()[claim])
 
 
 @pytest.mark.parametrize("style", RIGHT)
-def test_what_a_gpu_takes_moves(style: str) -> None:
+def test_modules_a_gpu_accepts_move(style: str) -> None:
     for claim in (it_moves_to_another_device, it_moves_to_another_dtype):
         found = verdict(claim, RIGHT[style].namespace)
         assert (found.status, found.message) == (Status.PASSED, "")
 
 
 @pytest.mark.parametrize("style", WRONG)
-def test_what_stays_behind_is_named_with_its_remedy(style: str) -> None:
+def test_unmoved_tensor_is_named_with_its_remedy(style: str) -> None:
     wrong = WRONG[style]
     found = verdict(it_moves_to_another_device, wrong.namespace)
     assert found.status in (Status.FAILED, Status.CRASHED)
@@ -407,13 +407,13 @@ def test_what_stays_behind_is_named_with_its_remedy(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", STAYS_FLOAT32)
-def test_what_stays_in_float32_is_named(style: str) -> None:
+def test_tensor_left_in_float32_is_named(style: str) -> None:
     wrong = STAYS_FLOAT32[style]
     found = verdict(it_moves_to_another_dtype, wrong.namespace)
     assert all(text in found.message for text in wrong.says), found.message
 
 
 @pytest.mark.parametrize("style", TAKES_ANY_DTYPE)
-def test_what_takes_any_dtype_moves(style: str) -> None:
+def test_dtype_agnostic_modules_move(style: str) -> None:
     found = verdict(it_moves_to_another_dtype, TAKES_ANY_DTYPE[style].namespace)
     assert (found.status, found.message) == (Status.PASSED, "")

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties import oracle
 from properties.case import Case
-from properties.cases.case_tensors import mask_of, parameters_of, tokens_of
-from properties.check import first_trouble
-from properties.harness.harness import Bench
-from properties.oracle import Expected, expect
-from reference import causal
+from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.check import find_first_failure
+from properties.harness.harness import Harness
+from properties.oracle import Expected, compute_expected
+from reference import causal_mask
 
 CONTRACT = BY_SLUG["multi_head_attention"].contract
 CASE = Case(batch=2, tokens=3, context_length=3, d_in=3, heads=2, head_dim=2, seed=5)
@@ -25,58 +25,62 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(case: Case = CASE, shift: float = 0.0) -> Expected:
-    x = tokens_of(case, CONTRACT) + shift
-    return expect(CONTRACT, case, x, parameters_of(case, CONTRACT), causal(case.tokens))
+    x = make_tokens(case, CONTRACT) + shift
+    return compute_expected(
+        CONTRACT, case, x, make_parameters(case, CONTRACT), causal_mask(case.tokens)
+    )
 
 
-def test_the_same_question_is_answered_once() -> None:
+def test_repeated_query_is_computed_once() -> None:
     assert asked() is asked()
 
 
-def test_other_numbers_another_dtype_and_another_mask_are_other_questions() -> None:
+def test_numbers_dtype_and_mask_are_part_of_the_cache_key() -> None:
     answers = [
         asked(),
         asked(shift=1e-12),
         asked(replace(CASE, seed=6)),
         asked(replace(CASE, dtype="float32")),
-        expect(CONTRACT, CASE, tokens_of(CASE, CONTRACT), parameters_of(CASE, CONTRACT), None),
-        expect(
+        compute_expected(
+            CONTRACT, CASE, make_tokens(CASE, CONTRACT), make_parameters(CASE, CONTRACT), None
+        ),
+        compute_expected(
             CONTRACT,
             CASE,
-            tokens_of(CASE, CONTRACT),
-            replace(parameters_of(CASE, CONTRACT), b_o=None),
-            causal(3),
+            make_tokens(CASE, CONTRACT),
+            replace(make_parameters(CASE, CONTRACT), b_o=None),
+            causal_mask(3),
         ),
     ]
     assert len({id(answer) for answer in answers}) == len(answers)
 
 
-def test_what_carries_gradients_is_not_remembered() -> None:
-    x = tokens_of(CASE, CONTRACT).requires_grad_()
-    parameters = parameters_of(CASE, CONTRACT)
-    answer = expect(CONTRACT, CASE, x, parameters, None)
+def test_results_with_gradients_are_not_cached() -> None:
+    x = make_tokens(CASE, CONTRACT).requires_grad_()
+    parameters = make_parameters(CASE, CONTRACT)
+    answer = compute_expected(CONTRACT, CASE, x, parameters, None)
     assert answer.outputs[0].requires_grad
-    assert answer is not expect(CONTRACT, CASE, x, parameters, None)
+    assert answer is not compute_expected(CONTRACT, CASE, x, parameters, None)
 
 
-def test_only_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle, "MOST", 2)
     for seed in range(5):
         asked(replace(CASE, seed=seed))
-    assert len(oracle._REMEMBERED) == 2
+    assert len(oracle._CACHE) == 2
     monkeypatch.setattr(oracle, "LARGEST", 1)
     assert asked(replace(CASE, seed=9)) is not asked(replace(CASE, seed=9))
 
 
 @pytest.mark.parametrize("exercise", [e for e in ALL if e.cases > 3], ids=lambda e: e.slug)
-def test_no_claim_writes_on_what_is_remembered(exercise: Exercise) -> None:
+def test_no_property_changes_cached_results(exercise: Exercise) -> None:
     namespace: dict[str, object] = {"__name__": "submission"}
     exec(exercise.solution, namespace)
-    bench = Bench(of_namespace(namespace), exercise.contract)
+    bench = Harness(make_subject(namespace), exercise.contract)
     kept: dict[int, tuple[Expected, list[torch.Tensor]]] = {}
-    for claim, chosen in exercise.plan().items():
-        first_trouble(claim, bench, chosen[:4])
-        for expected in oracle._REMEMBERED.values():
+    for claim, chosen in exercise.plan_cases().items():
+        find_first_failure(claim, bench, chosen[:4])
+        for expected in oracle._CACHE.values():
             if id(expected) not in kept:
                 copies = [t.clone() for t in (*expected.outputs, expected.exact.weights)]
                 kept[id(expected)] = expected, copies
@@ -84,8 +88,8 @@ def test_no_claim_writes_on_what_is_remembered(exercise: Exercise) -> None:
     for expected, copies in kept.values():
         now = (*expected.outputs, expected.exact.weights)
         assert all(torch.equal(a, b) for a, b in zip(now, copies, strict=True))
-    for case in {case for chosen in exercise.plan().values() for case in chosen[:2]}:
-        trial = bench.trial(case)
-        assert torch.equal(trial.x, tokens_of(case, exercise.contract))
-        mask = mask_of(case)
+    for case in {case for chosen in exercise.plan_cases().values() for case in chosen[:2]}:
+        trial = bench.get_context(case)
+        assert torch.equal(trial.x, make_tokens(case, exercise.contract))
+        mask = make_mask(case)
         assert mask is None or (trial.mask is not None and torch.equal(trial.mask, mask))

@@ -8,23 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from exercises import causal_self_attention
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties import families
-from properties.cases.case_set import bank
-from properties.check import first_trouble
+from properties.cases.case_set import generate_case_set
+from properties.check import find_first_failure
 from properties.families.scale import the_scores_are_divided_by_the_root_of_the_head_size
 from properties.families.values import (
     it_equals_the_streaming_computation,
     it_equals_torch_s_attention,
     it_equals_torch_s_multi_head_attention,
 )
-from properties.harness.harness import Bench
+from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Status
 
 SCALE = 0.3
 CONTRACT = replace(causal_self_attention.CONTRACT, scale=SCALE)
-CASES = bank(CONTRACT, 8)
+CASES = generate_case_set(CONTRACT, 8)
 COMPARISONS = (
     it_equals_the_streaming_computation,
     it_equals_torch_s_attention,
@@ -58,12 +58,14 @@ class ScaledOtherwise(Scaled):
 
 
 def judged(claim: Property, answer: type[nn.Module]) -> Verdict:
-    bench = Bench(of_namespace({CONTRACT.name: answer}), CONTRACT)
-    return first_trouble(claim, bench, claim.choose(CONTRACT, CASES))
+    bench = Harness(make_subject({CONTRACT.name: answer}), CONTRACT)
+    return find_first_failure(claim, bench, claim.select_cases(CONTRACT, CASES))
 
 
-@pytest.mark.parametrize("claim", families.for_contract(CONTRACT), ids=lambda claim: claim.name)
-def test_every_claim_goes_by_the_scale_of_the_contract(claim: Property) -> None:
+@pytest.mark.parametrize(
+    "claim", families.select_for_contract(CONTRACT), ids=lambda claim: claim.name
+)
+def test_every_property_uses_the_scale_of_the_contract(claim: Property) -> None:
     verdict = judged(claim, Scaled)
     assert (verdict.status, verdict.message) == (Status.PASSED, "")
 

@@ -8,40 +8,47 @@ import torch
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.case import Case, Memory
-from properties.cases.case_set import bank
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case, MemoryLayout
+from properties.cases.case_set import generate_case_set
 from properties.cases.case_transforms import at_least, with_values
-from properties.check import check, simplest
-from properties.contract import Contract, Trait
+from properties.check import check_property, find_smallest_failure
+from properties.contract import Capability, Contract
 from properties.families import masking, values
-from properties.harness.harness import Bench, Trial
-from properties.property import Claims, Group, Judge, Property
-from properties.violation import Kind, Note, Status, SubmissionFailed, Violation
+from properties.harness.harness import CaseContext, Harness
+from properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
+from properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
 
 # No parameters and no module: a judge that looks at the case alone needs no submission.
 CONTRACT = Contract(
     name="any",
-    traits=frozenset(
-        {Trait.BATCH, Trait.HEADS, Trait.CONTEXT, Trait.BIAS_OPTION, Trait.DROPOUT, Trait.MASK}
+    capabilities=frozenset(
+        {
+            Capability.BATCH,
+            Capability.HEADS,
+            Capability.CONTEXT,
+            Capability.BIAS_OPTION,
+            Capability.DROPOUT,
+            Capability.MASK,
+        }
     ),
 )
-BANK = bank(CONTRACT, 24)
+BANK = generate_case_set(CONTRACT, 24)
 SMALLEST = Case(tokens=1, context_length=1)
 Fault = Callable[[Case], bool]
 
 
-def nobody() -> Bench:
-    return Bench(of_namespace({}), CONTRACT)
+def nobody() -> Harness:
+    return Harness(make_subject({}), CONTRACT)
 
 
-def claim(judge: Judge, **changes: object) -> Property:
-    made = Property("it", "It is right.", Group.VALUES, judge, hint="look again")
+def claim(judge: CheckFunction, **changes: object) -> Property:
+    made = Property("it", "It is right.", PropertyGroup.VALUES, judge, hint="look again")
     return replace(made, **changes)  # type: ignore[arg-type]  # each names a field
 
 
-def wrong_where(fault: Fault, kind: Kind = Kind.VALUE) -> Judge:
-    def judge(trial: Trial) -> None:
+def wrong_where(fault: Fault, kind: ViolationKind = ViolationKind.VALUE) -> CheckFunction:
+    def judge(trial: CaseContext) -> None:
         if fault(trial.case):
             raise Violation(kind, "right", f"wrong for {trial.case.tokens} tokens")
 
@@ -53,27 +60,27 @@ def wrong_where(fault: Fault, kind: Kind = Kind.VALUE) -> Judge:
 
 def test_a_property_that_holds_is_tried_on_every_case() -> None:
     seen: list[Case] = []
-    verdict = check(claim(lambda trial: seen.append(trial.case)), nobody(), BANK)
-    assert (verdict.status, verdict.tried, verdict.case) == (Status.PASSED, 24, None)
+    verdict = check_property(claim(lambda trial: seen.append(trial.case)), nobody(), BANK)
+    assert (verdict.status, verdict.cases_tried, verdict.case) == (Status.PASSED, 24, None)
     assert tuple(seen) == BANK
     assert verdict.message == ""
 
 
-def test_judging_stops_at_the_first_violation() -> None:
+def test_checking_stops_at_the_first_violation() -> None:
     seen: list[Case] = []
 
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         seen.append(trial.case)
         wrong_where(lambda case: case == BANK[6])(trial)
 
-    verdict = check(claim(judge), nobody(), BANK)
-    assert (verdict.status, verdict.tried) == (Status.FAILED, 7)
+    verdict = check_property(claim(judge), nobody(), BANK)
+    assert (verdict.status, verdict.cases_tried) == (Status.FAILED, 7)
     assert tuple(seen[:7]) == BANK[:7]
     assert not set(BANK[7:]) & set(seen)
 
 
-def test_a_violation_tells_claim_case_and_hint() -> None:
-    verdict = check(claim(wrong_where(lambda case: case.tokens >= 2)), nobody(), BANK)
+def test_violation_states_claim_case_and_hint() -> None:
+    verdict = check_property(claim(wrong_where(lambda case: case.tokens >= 2)), nobody(), BANK)
     assert verdict.case is not None and verdict.violation is not None
     assert verdict.message == (
         "It is right.\n"
@@ -87,13 +94,13 @@ def test_a_violation_tells_claim_case_and_hint() -> None:
 def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     seen: list[Case] = []
 
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         seen.append(trial.case)
         if trial.case == BANK[4]:
             raise SubmissionFailed(Status.CRASHED, "it asked for too much", cell=3)
 
-    verdict = check(claim(judge), nobody(), BANK)
-    assert (verdict.status, verdict.tried, verdict.case) == (Status.CRASHED, 5, BANK[4])
+    verdict = check_property(claim(judge), nobody(), BANK)
+    assert (verdict.status, verdict.cases_tried, verdict.case) == (Status.CRASHED, 5, BANK[4])
     assert tuple(seen) == BANK[:5]
     assert verdict.violation is None
     assert verdict.message == (
@@ -105,30 +112,30 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
 
 
 @pytest.mark.parametrize("fault", [AssertionError("ours"), KeyError("ours"), RuntimeError("ours")])
-def test_a_fault_of_ours_is_never_a_verdict(fault: Exception) -> None:
-    def judge(trial: Trial) -> None:
+def test_internal_error_is_never_a_verdict(fault: Exception) -> None:
+    def judge(trial: CaseContext) -> None:
         raise fault
 
     with pytest.raises(type(fault), match="ours"):
-        check(claim(judge), nobody(), BANK)
+        check_property(claim(judge), nobody(), BANK)
 
 
 @pytest.mark.parametrize("broken", [lambda c: c.heads == 1, lambda c: c.d_in < 3, lambda c: True])
-def test_a_fault_of_ours_during_the_search_is_no_verdict_either(broken: Fault) -> None:
+def test_internal_error_during_the_search_is_no_verdict(broken: Fault) -> None:
     first = next(case for case in BANK if case.tokens >= 3 and case.heads >= 2 and case.d_in >= 3)
 
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         if trial.case != first and broken(trial.case):
             raise AssertionError("ours")
         wrong_where(lambda case: case.tokens >= 2)(trial)
 
     with pytest.raises(AssertionError, match="ours"):
-        check(claim(judge), nobody(), [first])
+        check_property(claim(judge), nobody(), [first])
 
 
-def test_an_empty_bank_passes_without_a_try() -> None:
-    verdict = check(claim(wrong_where(lambda case: True)), nobody(), ())
-    assert (verdict.status, verdict.tried) == (Status.PASSED, 0)
+def test_empty_case_set_passes_without_a_call() -> None:
+    verdict = check_property(claim(wrong_where(lambda case: True)), nobody(), ())
+    assert (verdict.status, verdict.cases_tried) == (Status.PASSED, 0)
 
 
 # ---------------------------------------------------------------------------- simplest
@@ -144,16 +151,18 @@ def test_an_empty_bank_passes_without_a_try() -> None:
         (lambda c: c.tokens < c.context_length, {"context_length": 2}),
         (lambda c: c.batch >= 2 and c.head_dim % 2 == 0, {"batch": 2, "head_dim": 2}),
         (lambda c: c.bias and c.d_in >= 2, {"bias": True, "d_in": 2}),
-        (lambda c: c.memory is Memory.TRANSPOSED, {"memory": Memory.TRANSPOSED}),
+        (lambda c: c.memory is MemoryLayout.TRANSPOSED, {"memory": MemoryLayout.TRANSPOSED}),
         (lambda c: c.d_in > c.d_out, {"d_in": 2}),
     ],
 )
-def test_a_planted_fault_is_told_on_the_smallest_case_that_shows_it(
+def test_planted_fault_is_reported_on_the_smallest_case(
     fault: Fault, minimal: dict[str, object]
 ) -> None:
     wanted = replace(SMALLEST, **minimal)  # type: ignore[arg-type]  # each names a field
     for seed in range(3):
-        verdict = check(claim(wrong_where(fault)), nobody(), bank(CONTRACT, 24, seed))
+        verdict = check_property(
+            claim(wrong_where(fault)), nobody(), generate_case_set(CONTRACT, 24, seed)
+        )
         assert verdict.case is not None
         assert fault(verdict.case)
         # A longest length of two is the default, and as plain as one.
@@ -162,69 +171,69 @@ def test_a_planted_fault_is_told_on_the_smallest_case_that_shows_it(
         assert found == wanted
 
 
-def test_the_simplest_case_is_what_the_property_prepares() -> None:
+def test_simplest_case_is_transformed_by_the_property() -> None:
     judge = wrong_where(lambda case: True)
     wanted = claim(judge, prepare=at_least(tokens=4, heads=3))
-    verdict = check(wanted, nobody(), wanted.choose(CONTRACT, BANK))
+    verdict = check_property(wanted, nobody(), wanted.select_cases(CONTRACT, BANK))
     assert verdict.case is not None
     assert (verdict.case.tokens, verdict.case.heads, verdict.case.batch) == (4, 3, 1)
 
 
 def test_another_kind_of_violation_is_another_fault() -> None:
-    def judge(trial: Trial) -> None:
-        wrong_where(lambda case: case.tokens == 1, Kind.SHAPE)(trial)
+    def judge(trial: CaseContext) -> None:
+        wrong_where(lambda case: case.tokens == 1, ViolationKind.SHAPE)(trial)
         wrong_where(lambda case: case.tokens >= 3)(trial)
 
     first = next(case for case in BANK if case.tokens >= 5)
-    verdict = check(claim(judge), nobody(), [first])
+    verdict = check_property(claim(judge), nobody(), [first])
     assert verdict.case is not None and verdict.violation is not None
-    assert (verdict.case.tokens, verdict.violation.kind) == (3, Kind.VALUE)
+    assert (verdict.case.tokens, verdict.violation.kind) == (3, ViolationKind.VALUE)
 
 
 def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         if trial.case.heads == 1:
             raise SubmissionFailed(Status.CRASHED, "IndexError: 1")
         wrong_where(lambda case: case.tokens >= 2)(trial)
 
     first = next(case for case in BANK if case.heads >= 3 and case.tokens >= 4)
-    verdict = check(claim(judge), nobody(), [first])
+    verdict = check_property(claim(judge), nobody(), [first])
     assert verdict.status is Status.FAILED
     assert verdict.case is not None
     assert (verdict.case.heads, verdict.case.tokens) == (2, 2)
 
 
-def test_a_violation_that_comes_and_goes_is_told_where_it_was_seen() -> None:
+def test_flaky_violation_is_reported_where_it_occurred() -> None:
     calls: list[Case] = []
 
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         calls.append(trial.case)
         if len(calls) % 3 == 1:
-            raise Violation(Kind.VALUE, "right", "wrong this time")
+            raise Violation(ViolationKind.VALUE, "right", "wrong this time")
 
-    verdict = check(claim(judge), nobody(), BANK)
+    verdict = check_property(claim(judge), nobody(), BANK)
     assert verdict.status is Status.FAILED
     assert verdict.case in calls
     assert verdict.violation is not None and verdict.violation.got == "wrong this time"
 
 
-def test_a_violation_seen_once_and_never_again_is_told_on_its_case() -> None:
+def test_unreproducible_violation_is_reported_on_its_case() -> None:
     calls: list[Case] = []
 
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         calls.append(trial.case)
         if len(calls) == 3:
-            raise Violation(Kind.VALUE, "right", "wrong once")
+            raise Violation(ViolationKind.VALUE, "right", "wrong once")
 
-    verdict = check(claim(judge), nobody(), BANK)
-    assert (verdict.status, verdict.tried, verdict.case) == (Status.FAILED, 3, BANK[2])
+    verdict = check_property(claim(judge), nobody(), BANK)
+    assert (verdict.status, verdict.cases_tried, verdict.case) == (Status.FAILED, 3, BANK[2])
 
 
-def test_an_example_of_another_dtype_is_none() -> None:
+def test_violation_in_another_dtype_is_no_smaller_example() -> None:
     broken, bench = claim(wrong_where(lambda case: True)), nobody()
     for dtype in ("float64", "float32"):
         case = replace(SMALLEST, tokens=3, context_length=3, dtype=dtype)
-        found = check(broken, bench, [case])
+        found = check_property(broken, bench, [case])
         assert found.case == replace(SMALLEST, dtype=dtype), (
             "where it failed, not where another did"
         )
@@ -234,25 +243,25 @@ def test_the_search_is_the_same_every_time() -> None:
     def told() -> tuple[str, int]:
         calls: list[Case] = []
 
-        def judge(trial: Trial) -> None:
+        def judge(trial: CaseContext) -> None:
             calls.append(trial.case)
             wrong_where(lambda case: case.tokens >= 3 and case.heads >= 2)(trial)
 
-        return check(claim(judge), nobody(), BANK).message, len(calls)
+        return check_property(claim(judge), nobody(), BANK).message, len(calls)
 
     assert len({told() for _ in range(5)}) == 1
 
 
-def test_the_search_judges_no_case_twice_and_ends() -> None:
+def test_search_checks_no_case_twice_and_ends() -> None:
     calls: list[Case] = []
 
-    def judge(trial: Trial) -> None:
+    def judge(trial: CaseContext) -> None:
         calls.append(trial.case)
         wrong_where(lambda case: case.tokens >= 2 and case.d_in >= 2)(trial)
 
     first = BANK[-1]
-    violation = Violation(Kind.VALUE, "right", "wrong")
-    simplest(claim(judge), nobody(), first, violation)
+    violation = Violation(ViolationKind.VALUE, "right", "wrong")
+    find_smallest_failure(claim(judge), nobody(), first, violation)
     assert len(calls) == len(set(calls))
     assert first not in calls
     assert len(calls) < 200
@@ -264,16 +273,20 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
     monkeypatch.setattr("properties.check.SEARCHED", 200)
     tried: list[Case] = []
 
-    def only_on(wrong: Case) -> Judge:
-        def judge(trial: Trial) -> None:
+    def only_on(wrong: Case) -> CheckFunction:
+        def judge(trial: CaseContext) -> None:
             tried.append(trial.case)
-            raise Violation(Kind.VALUE if trial.case == wrong else Kind.SHAPE, "right", "wrong")
+            raise Violation(
+                ViolationKind.VALUE if trial.case == wrong else ViolationKind.SHAPE,
+                "right",
+                "wrong",
+            )
 
         return judge
 
     bench = nobody()
-    verdicts = [check(claim(only_on(case)), bench, [case]) for case in BANK]
-    assert bench.searched == 200
+    verdicts = [check_property(claim(only_on(case)), bench, [case]) for case in BANK]
+    assert bench.search_count == 200
     assert len(tried) == 200 + len(BANK)
     assert [verdict.case for verdict in verdicts] == list(BANK), "what failed is told all the same"
 
@@ -281,12 +294,12 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
 def test_notes_made_during_the_search_are_forgotten() -> None:
     first = next(case for case in BANK if case.tokens >= 4)
 
-    def judge(trial: Trial) -> None:
-        trial.bench.note(Note("seen", f"{trial.case.tokens} tokens"))
+    def judge(trial: CaseContext) -> None:
+        trial.harness.add_note(Note("seen", f"{trial.case.tokens} tokens"))
         wrong_where(lambda case: case.tokens >= 2)(trial)
 
     bench = nobody()
-    check(claim(judge), bench, [first])
+    check_property(claim(judge), bench, [first])
     assert list(bench.notes) == [("seen", f"{first.tokens} tokens")]
 
 
@@ -332,12 +345,12 @@ def faulty(hidden: bool = True, merged: bool = True) -> type[nn.Module]:
 
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
-MULTI_HEAD_BANK = bank(MULTI_HEAD.contract, 24)
+MULTI_HEAD_BANK = generate_case_set(MULTI_HEAD.contract, 24)
 
 
 def judged(module: type[nn.Module], wanted: Property) -> Case | None:
-    bench = Bench(of_namespace({"MultiHeadAttention": module}), MULTI_HEAD.contract)
-    return check(wanted, bench, wanted.choose(bench.contract, MULTI_HEAD_BANK)).case
+    bench = Harness(make_subject({"MultiHeadAttention": module}), MULTI_HEAD.contract)
+    return check_property(wanted, bench, wanted.select_cases(bench.contract, MULTI_HEAD_BANK)).case
 
 
 def test_a_module_without_a_mask_fails_on_two_tokens() -> None:
@@ -360,26 +373,31 @@ def test_a_right_module_has_no_case() -> None:
 # ------------------------------------------------------------------- claims, and choosing
 
 
-def first_judge(trial: Trial) -> None:
+def first_judge(trial: CaseContext) -> None:
     """It has a first line.
 
     And others, which the student does not read.
     """
 
 
-def test_a_claim_is_the_first_line_of_the_judge_s_docstring() -> None:
+def test_claim_is_the_first_line_of_the_check_docstring() -> None:
     before = claim(first_judge, name="before")
     also = claim(first_judge, name="also")
-    claims = Claims(Group.MASK, (before,))
+    claims = PropertyFamily(PropertyGroup.MASK, (before,))
     made = claims(
-        Trait.CAUSAL, Trait.TOKENS, after=(also,), limit=3, hint="a hint", dtypes=("float32",)
+        Capability.CAUSAL,
+        Capability.TOKENS,
+        after=(also,),
+        limit=3,
+        hint="a hint",
+        dtypes=("float32",),
     )(first_judge)
     wanted = Property(
         name="first_judge",
         claim="It has a first line.",
-        group=Group.MASK,
-        judge=first_judge,
-        needs=frozenset({Trait.CAUSAL, Trait.TOKENS}),
+        group=PropertyGroup.MASK,
+        check=first_judge,
+        needs=frozenset({Capability.CAUSAL, Capability.TOKENS}),
         requires=(before, also),
         limit=3,
         hint="a hint",
@@ -390,23 +408,23 @@ def test_a_claim_is_the_first_line_of_the_judge_s_docstring() -> None:
     }
 
 
-def test_a_judge_without_words_has_no_claim() -> None:
-    made = Claims(Group.VALUES)()(lambda trial: None)
+def test_check_without_a_docstring_has_no_claim() -> None:
+    made = PropertyFamily(PropertyGroup.VALUES)()(lambda trial: None)
     assert (made.claim, made.requires, made.needs) == ("", (), frozenset())
 
 
 def test_a_property_applies_where_all_it_needs_is_there() -> None:
-    asked = claim(first_judge, needs=frozenset({Trait.BATCH, Trait.HEADS}))
+    asked = claim(first_judge, needs=frozenset({Capability.BATCH, Capability.HEADS}))
     assert asked.applies_to(CONTRACT)
-    assert not asked.applies_to(replace(CONTRACT, traits=frozenset({Trait.BATCH})))
-    assert claim(first_judge).applies_to(replace(CONTRACT, traits=frozenset()))
+    assert not asked.applies_to(replace(CONTRACT, capabilities=frozenset({Capability.BATCH})))
+    assert claim(first_judge).applies_to(replace(CONTRACT, capabilities=frozenset()))
 
 
 @pytest.mark.parametrize(("limit", "count"), [(24, 24), (30, 24), (12, 12), (8, 8), (1, 1)])
 def test_an_expensive_property_is_tried_on_cases_from_small_to_large(
     limit: int, count: int
 ) -> None:
-    chosen = claim(first_judge, limit=limit).choose(CONTRACT, BANK)
+    chosen = claim(first_judge, limit=limit).select_cases(CONTRACT, BANK)
     assert len(chosen) == count
     assert chosen[-1] == BANK[-1]
     assert chosen == tuple(case for case in BANK if case in chosen)
@@ -415,14 +433,14 @@ def test_an_expensive_property_is_tried_on_cases_from_small_to_large(
 def test_never_more_cases_are_chosen_than_the_limit() -> None:
     for limit in range(1, 30):
         for count in (0, 1, 5, 23, 24):
-            chosen = claim(first_judge, limit=limit).choose(CONTRACT, BANK[:count])
+            chosen = claim(first_judge, limit=limit).select_cases(CONTRACT, BANK[:count])
             assert len(chosen) <= min(limit, count)
             assert bool(chosen) is bool(count)
 
 
-def test_cases_that_become_equal_are_judged_once() -> None:
+def test_cases_that_become_equal_are_checked_once() -> None:
     asked = claim(first_judge, prepare=with_values(**dict(vars_of(SMALLEST))))
-    assert asked.choose(CONTRACT, BANK) == (SMALLEST,)
+    assert asked.select_cases(CONTRACT, BANK) == (SMALLEST,)
 
 
 def vars_of(case: Case) -> list[tuple[str, object]]:

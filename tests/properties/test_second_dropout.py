@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.check import first_trouble
+from grader.sandbox.grader_side.subject import make_subject
+from properties.check import find_first_failure
 from properties.families import dropout
-from properties.harness.harness import Bench
+from properties.harness.harness import Harness
 from properties.violation import Note, Status
 
 CAUSAL = """
@@ -137,9 +137,9 @@ def judged(slug: str, place: str, line: str) -> tuple[Mapping[str, str], set[Not
     namespace: dict[str, Any] = {}
     exec(LAYOUTS[slug].format(**lines), namespace)
     exercise = BY_SLUG[slug]
-    bench = Bench(of_namespace(namespace), exercise.contract)
-    plan = exercise.plan()
-    verdicts = [first_trouble(claim, bench, plan[claim]) for claim in dropout.ALL]
+    bench = Harness(make_subject(namespace), exercise.contract)
+    plan = exercise.plan_cases()
+    verdicts = [find_first_failure(claim, bench, plan[claim]) for claim in dropout.ALL]
     broken = {v.property.name: v.message for v in verdicts if v.status is not Status.PASSED}
     return broken, set(bench.notes.values())
 
@@ -159,19 +159,19 @@ def test_nothing_else_may_be_dropped(slug: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("slug", "place", "line", "claim"), OTHERS)
-def test_nor_may_what_only_some_layouts_have(slug: str, place: str, line: str, claim: str) -> None:
+def test_optional_tensors_may_not_be_dropped(slug: str, place: str, line: str, claim: str) -> None:
     assert claim in judged(slug, place, line)[0]
 
 
-def test_that_of_an_output_layer_is_told_and_not_wrong() -> None:
+def test_output_dropout_is_noted_and_not_wrong() -> None:
     found = judged("multi_head_attention", "output", "output = again(output)")
-    assert found == ({}, {dropout.EXTRA})
+    assert found == ({}, {dropout.EXTRA_DROPOUT})
 
 
-def test_one_at_a_rate_of_its_own_is_told_and_wrong_without_dropout() -> None:
+def test_output_dropout_with_a_fixed_rate_is_noted_and_fails_without_dropout() -> None:
     line = "output = at_rate(output, 0.1, self.training)"
     broken, notes = judged("multi_head_attention", "output", line)
-    assert (set(broken), notes) == ({"no_dropout_means_no_difference"}, {dropout.EXTRA})
+    assert (set(broken), notes) == ({"no_dropout_means_no_difference"}, {dropout.EXTRA_DROPOUT})
 
 
 def test_the_message_says_what_else_vanishes() -> None:

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from exercises import BY_SLUG
-from grader.batch.plan import remembers
-from grader.grading.grade import overall
-from grader.report.points import earned
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.batch.plan import has_side_effects
+from grader.grading.grade import summarise_status
+from grader.report.points import award_points
+from grader.sandbox.grader_side.subject import make_subject
 from properties import support
 from properties.case import Case
-from properties.check import first_trouble
+from properties.check import find_first_failure
 from properties.families.precision import bfloat16_runs
 from properties.families.purity import evaluation_is_repeatable
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Bench
-from properties.property import Property, Verdict, in_order
+from properties.harness.harness import Harness
+from properties.property import Property, Verdict, check_in_order
 from properties.violation import Status, SubmissionFailed
 
 CPU = Case()
@@ -41,7 +41,7 @@ def crashed(message: str) -> SubmissionFailed:
 )
 def test_a_kernel_that_torch_does_not_have_is_not_supported_anywhere(message: str) -> None:
     for case in (CPU, SIXTEEN, ON_GPU):
-        assert support.judged(crashed(message), case).status is Status.NOT_TRIED
+        assert support.classify_failure(crashed(message), case).status is Status.NOT_TRIED
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_a_kernel_that_torch_does_not_have_is_not_supported_anywhere(message: st
 def test_a_device_may_not_support_something_but_the_cpu_does_in_the_usual_dtypes(
     message: str,
 ) -> None:
-    judged = support.judged(crashed(message), ON_GPU)
+    judged = support.classify_failure(crashed(message), ON_GPU)
     assert judged.status is Status.NOT_TRIED
     assert (judged.message, judged.cell, judged.line) == (message, 1, 2)
     for dtype in ("float64", "float32"):
         usual = replace(CPU, dtype=dtype)
-        assert support.judged(crashed(message), usual).status is Status.CRASHED
+        assert support.classify_failure(crashed(message), usual).status is Status.CRASHED
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_on_the_cpu_a_dtype_is_unsupported_only_in_these_words(
     message: str, status: Status
 ) -> None:
     for case in (SIXTEEN, replace(CPU, dtype="float16")):
-        assert support.judged(crashed(message), case).status is status
+        assert support.classify_failure(crashed(message), case).status is status
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_on_the_cpu_a_dtype_is_unsupported_only_in_these_words(
 )
 def test_a_mistake_is_a_failure_on_every_device(message: str) -> None:
     for case in (CPU, SIXTEEN, ON_GPU):
-        assert support.judged(crashed(message), case).status is Status.CRASHED
+        assert support.classify_failure(crashed(message), case).status is Status.CRASHED
 
 
-def test_who_took_too_long_did_not_lack_support() -> None:
+def test_timeout_is_not_a_lack_of_support() -> None:
     slow = SubmissionFailed(Status.TIMED_OUT, "NotImplementedError")
-    assert support.judged(slow, ON_GPU) == slow
+    assert support.classify_failure(slow, ON_GPU) == slow
 
 
 def test_the_second_device_is_refused_by_its_name_and_a_stray_is_no_refusal() -> None:
-    judged = support.judged_on_second_device
+    judged = support.classify_second_device_failure
     assert judged(crashed("RuntimeError: no kernel for Meta tensors")).status is Status.NOT_TRIED
     assert judged(crashed("NotImplementedError")).status is Status.NOT_TRIED
     stray = "RuntimeError: Expected all tensors to be on the same device, but found meta and cpu"
@@ -115,33 +115,33 @@ NOT_IN_SIXTEEN_BITS = Verdict(
 )
 
 
-def test_it_says_that_it_was_not_tried_and_why() -> None:
+def test_unsupported_property_says_why_it_was_not_tried() -> None:
     assert NOT_IN_SIXTEEN_BITS.unsupported
     assert NOT_IN_SIXTEEN_BITS.message == (
         "Not tried, because this is not supported: NotImplementedError: no (cell 1, line 2)"
     )
-    assert NOT_IN_SIXTEEN_BITS.words == ""
+    assert NOT_IN_SIXTEEN_BITS.redacted_message == ""
 
 
-def test_what_rests_on_it_is_tried() -> None:
+def test_dependants_of_an_unsupported_property_are_tried() -> None:
     def judge(claim: Property) -> Verdict:
         if claim is it_equals_the_equation:
             return replace(NOT_IN_SIXTEEN_BITS, property=claim)
         return Verdict(claim, Status.PASSED, 1)
 
-    verdicts = list(in_order([it_equals_the_equation, bfloat16_runs], judge))
+    verdicts = list(check_in_order([it_equals_the_equation, bfloat16_runs], judge))
     assert [v.status for v in verdicts] == [Status.NOT_TRIED, Status.PASSED]
 
 
-def test_it_is_no_trouble_and_does_not_pass() -> None:
+def test_unsupported_property_neither_fails_nor_passes() -> None:
     passed = Verdict(evaluation_is_repeatable, Status.PASSED, 1)
-    assert overall([passed, NOT_IN_SIXTEEN_BITS]) is Status.NOT_TRIED
+    assert summarise_status([passed, NOT_IN_SIXTEEN_BITS]) is Status.NOT_TRIED
     failed = Verdict(it_equals_the_equation, Status.FAILED, 1)
-    assert overall([NOT_IN_SIXTEEN_BITS, failed]) is Status.FAILED
-    assert not remembers(replace(NOT_IN_SIXTEEN_BITS, property=evaluation_is_repeatable))
+    assert summarise_status([NOT_IN_SIXTEEN_BITS, failed]) is Status.FAILED
+    assert not has_side_effects(replace(NOT_IN_SIXTEEN_BITS, property=evaluation_is_repeatable))
 
 
-def test_nobody_gains_by_refusing() -> None:
+def test_refusing_earns_no_points() -> None:
     """A class of its own for every kind of refusal earns what a claim shown earns: nothing else."""
     source = """
 import torch
@@ -150,8 +150,10 @@ def simplified_attention(x):
 """
     namespace: dict[str, object] = {}
     exec(source, namespace)
-    bench = Bench(of_namespace(namespace), EXERCISE.contract)
-    plan = EXERCISE.plan()
-    verdicts = list(in_order(plan, lambda claim: first_trouble(claim, bench, plan[claim])))
-    assert sum(earned(EXERCISE, verdicts, None)) == 0
-    assert overall(verdicts) is Status.NOT_TRIED
+    bench = Harness(make_subject(namespace), EXERCISE.contract)
+    plan = EXERCISE.plan_cases()
+    verdicts = list(
+        check_in_order(plan, lambda claim: find_first_failure(claim, bench, plan[claim]))
+    )
+    assert sum(award_points(EXERCISE, verdicts, None)) == 0
+    assert summarise_status(verdicts) is Status.NOT_TRIED

@@ -18,16 +18,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.case import Case, Content
-from properties.cases.case_tensors import DTYPES, normal, parameters_of, rounded, tokens_of
-from properties.contract import Contract, Trait
-from properties.oracle import gradients
-from properties.tolerance import PRECISIONS, K, bounds, context_error, score_error
+from properties.case import Case, InputContent
+from properties.cases.case_tensors import (
+    DTYPES,
+    draw_normal,
+    make_parameters,
+    make_tokens,
+    round_to_dtype,
+)
+from properties.contract import Capability, Contract
+from properties.oracle import compute_gradients
+from properties.tolerance import (
+    PRECISIONS,
+    K,
+    bound_context_error,
+    bound_score_error,
+    compute_bounds,
+)
 from reference import (
-    MultiHead,
+    MultiHeadResult,
     Parameters,
     attention_weights,
-    causal,
+    causal_mask,
     merge_heads,
     multi_head_attention,
     scaled_scores,
@@ -70,7 +82,7 @@ def distance(got: Tensor, exact: Long) -> Tensor:
 
 
 def mask_for(tokens: int, is_causal: bool) -> Tensor:
-    return causal(tokens) if is_causal else torch.ones(tokens, tokens, dtype=torch.bool)
+    return causal_mask(tokens) if is_causal else torch.ones(tokens, tokens, dtype=torch.bool)
 
 
 # ------------------------------------------------------------------- attention alone
@@ -99,10 +111,10 @@ def core_bound(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, dtyp
     q, k, v = q.double(), k.double(), v.double()
     weights = attention_weights(q, k, mask, scale)
     merged = merge_heads(weights @ v)
-    exact = MultiHead(q, k, v, scaled_scores(q, k, scale), weights, merged, merged)
+    exact = MultiHeadResult(q, k, v, scaled_scores(q, k, scale), weights, merged, merged)
     zero, precision = torch.zeros_like(q), PRECISIONS[dtype]
-    errors = score_error(exact, zero, zero, scale, precision, mask)
-    return context_error(exact, errors, zero, precision)
+    errors = bound_score_error(exact, zero, zero, scale, precision, mask)
+    return bound_context_error(exact, errors, zero, precision)
 
 
 def core_exact(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Long:
@@ -192,11 +204,23 @@ def test_wrong_algorithms_are_far_beyond_the_bound_in_float64(
 
 CONTRACT = Contract(
     name="any",
-    traits=frozenset(
+    capabilities=frozenset(
         {
-            *(Trait.MODULE, Trait.ATTENTION, Trait.TOKENS, Trait.PROJECTED, Trait.BATCH),
-            *(Trait.HEADS, Trait.WIDTHS, Trait.BIAS, Trait.BIAS_OPTION, Trait.CAUSAL),
-            *(Trait.CONTEXT, Trait.OUTPUT_PROJECTION, Trait.OUTPUT_BIAS),
+            *(
+                Capability.MODULE,
+                Capability.ATTENTION,
+                Capability.TOKENS,
+                Capability.PROJECTED,
+                Capability.BATCH,
+            ),
+            *(
+                Capability.HEADS,
+                Capability.WIDTHS,
+                Capability.BIAS,
+                Capability.BIAS_OPTION,
+                Capability.CAUSAL,
+            ),
+            *(Capability.CONTEXT, Capability.OUTPUT_PROJECTION, Capability.OUTPUT_BIAS),
         }
     ),
 )
@@ -287,7 +311,7 @@ def settings_of_modules(dtype: str) -> list[tuple[Case, Parameters, Tensor]]:
     return [
         (case, *changed(case, where))
         for size, sharpness, content, where in itertools.product(
-            SIZES, (1, 8, 64), (Content.NORMAL, Content.OUTLIER), CANCELS
+            SIZES, (1, 8, 64), (InputContent.NORMAL, InputContent.OUTLIER), CANCELS
         )
         for case in [replace(size, sharpness=sharpness, content=content, dtype=dtype, seed=3)]
         if size.bias or where not in ("average", "value")
@@ -302,15 +326,17 @@ CANCELS = ("nowhere", "average", "value", "projection")
 
 def changed(case: Case, where: str) -> tuple[Parameters, Tensor]:
     """The case's parameters and tokens, so changed that terms of this step cancel."""
-    p, x = parameters_of(case, CONTRACT), tokens_of(case, CONTRACT)
+    p, x = make_parameters(case, CONTRACT), make_tokens(case, CONTRACT)
     if where == "average":
         assert p.b_v is not None
-        p = replace(p, b_v=rounded(p.b_v + 100, case))
+        p = replace(p, b_v=round_to_dtype(p.b_v + 100, case))
     elif where == "value":
-        p = replace(p, b_v=rounded(-(p.W_v @ x[0, -1]), case))
+        p = replace(p, b_v=round_to_dtype(-(p.W_v @ x[0, -1]), case))
     elif where == "projection":
-        x = rounded(x + 100, case)
-        centred = {n: rounded(t - t.mean(1, keepdim=True), case) for n, t in p.items() if "W" in n}
+        x = round_to_dtype(x + 100, case)
+        centred = {
+            n: round_to_dtype(t - t.mean(1, keepdim=True), case) for n, t in p.items() if "W" in n
+        }
         p = replace(p, **centred)
     return p, x
 
@@ -322,10 +348,10 @@ def test_right_modules_stay_within_the_bound(
     # 17 algorithms and 3 projections: from case to case each meets another.
     found, projections = [], itertools.cycle(PROJECTIONS)
     for case, p, x in settings_of_modules(dtype):
-        mask, kind = causal(case.tokens), DTYPES[dtype]
+        mask, kind = causal_mask(case.tokens), DTYPES[dtype]
         exact = multi_head_attention(x, p, case.heads, mask)
         scale = 1 / math.sqrt(case.head_dim)
-        limit, of_weights = bounds(x, p, exact, scale, PRECISIONS[dtype], mask)
+        limit, of_weights = compute_bounds(x, p, exact, scale, PRECISIONS[dtype], mask)
         output, weights, _ = long_module(x, p, case, mask, torch.zeros_like(exact.output))
         narrow, own = x.to(kind), Parameters(**{n: t.to(kind) for n, t in p.items()})
         for name, attend in right_algorithms.items():
@@ -348,9 +374,11 @@ def test_right_gradients_stay_within_their_limit(
     found = []
     # Every third meets all values of all factors; backward costs several times forward.
     for case, p, x in settings_of_modules(dtype)[::3]:
-        mask, kind = causal(case.tokens), DTYPES[dtype]
-        cotangent = rounded(normal(case, "cotangent", case.batch, case.tokens, case.d_out), case)
-        oracle = gradients(CONTRACT, case, x, p, mask, cotangent)
+        mask, kind = causal_mask(case.tokens), DTYPES[dtype]
+        cotangent = round_to_dtype(
+            draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out), case
+        )
+        oracle = compute_gradients(CONTRACT, case, x, p, mask, cotangent)
         exact = long_module(x, p, case, mask, cotangent)[2]
         for name, attend in right_algorithms.items():
             leaves = {n: t.to(kind).clone().requires_grad_() for n, t in (("x", x), *p.items())}
@@ -367,9 +395,9 @@ def test_right_gradients_stay_within_their_limit(
 
 def test_the_oracle_s_gradients_are_those_of_the_chain_rule() -> None:
     for case, p, x in settings_of_modules("float64"):
-        cotangent = normal(case, "cotangent", case.batch, case.tokens, case.d_out)
-        mask = causal(case.tokens)
-        oracle = gradients(CONTRACT, case, x, p, mask, cotangent)
+        cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
+        mask = causal_mask(case.tokens)
+        oracle = compute_gradients(CONTRACT, case, x, p, mask, cotangent)
         exact = long_module(x, p, case, mask, cotangent)[2]
         for name, value in oracle.values.items():
             # The oracle's own error must leave a right submission room for another as large.

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case, MaskForm
-from properties.cases.case_tensors import normal, rounded
+from properties.cases.case_tensors import draw_normal, round_to_dtype
 from properties.cases.strategies import cases
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 from properties.harness import tomography
-from properties.harness.harness import Bench, Trial
-from reference import attention_weights, causal, merge_heads, split_heads
+from properties.harness.harness import CaseContext, Harness
+from reference import attention_weights, causal_mask, merge_heads, split_heads
 
 LAYOUTS = {
     "multi_head_attention": "separate layers",
@@ -44,19 +44,19 @@ SIZES = st.builds(
 Weights = Callable[[Tensor, Tensor], Tensor]
 
 
-def solved(slug: str, case: Case) -> Trial:
+def solved(slug: str, case: Case) -> CaseContext:
     """The solution of an exercise, on a case."""
     exercise = BY_SLUG[slug]
     namespace: dict[str, object] = {"__name__": "solution"}
     exec(compile(exercise.solution, slug, "exec"), namespace)
-    return Bench(of_namespace(namespace), exercise.contract).fresh(case)
+    return Harness(make_subject(namespace), exercise.contract).create_context(case)
 
 
-def directly(trial: Trial, weights: Weights) -> Tensor:
+def directly(trial: CaseContext, weights: Weights) -> Tensor:
     """The weights of the content, computed from queries and keys as they are."""
-    case, p = trial.case, tomography.routing(trial)
-    content = case.d_in - tomography.payload_width(case)
-    x = rounded(normal(case, "x", case.tokens, content), case)
+    case, p = trial.case, tomography.make_routing_parameters(trial)
+    content = case.d_in - tomography.compute_payload_width(case)
+    x = round_to_dtype(draw_normal(case, "x", case.tokens, content), case)
     query, key = (split_heads(x @ w[:, :content].T, case.heads) for w in (p.W_q, p.W_k))
     return weights(query, key)
 
@@ -66,7 +66,7 @@ def right(mask: Tensor | None) -> Weights:
 
 
 def wanted_by(contract: Contract, case: Case) -> Weights:
-    return right(causal(case.tokens) if contract.has(Trait.CAUSAL) else None)
+    return right(causal_mask(case.tokens) if contract.has(Capability.CAUSAL) else None)
 
 
 @pytest.mark.parametrize("slug", LAYOUTS, ids=LAYOUTS.values())
@@ -74,14 +74,14 @@ def wanted_by(contract: Contract, case: Case) -> Weights:
 @given(data=st.data())
 def test_the_weights_of_every_layout_are_recovered(slug: str, data: st.DataObject) -> None:
     contract = BY_SLUG[slug].contract
-    case = tomography.possible(contract.fit(data.draw(SIZES)))
+    case = tomography.fit_for_recovery(contract.fit(data.draw(SIZES)))
     assert case is not None
     trial = solved(slug, contract.fit(case))
-    seen, wanted = tomography.recover(trial), directly(trial, wanted_by(contract, case))
+    seen, wanted = tomography.recover_weights(trial), directly(trial, wanted_by(contract, case))
     assert seen.weights.shape == (case.heads, case.tokens, case.tokens)
     assert float((seen.weights - wanted).abs().max()) <= 1e-12
     assert float((seen.expected - wanted).abs().max()) <= 1e-12
-    assert bool(((seen.weights - seen.expected).abs() <= seen.allowed.exact).all())
+    assert bool(((seen.weights - seen.expected).abs() <= seen.tolerance.exact).all())
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,16 @@ def test_the_weights_of_every_layout_are_recovered(slug: str, data: st.DataObjec
 def test_the_extremes_are_recovered(d_in: int, heads: int, head_dim: int, tokens: int) -> None:
     case = Case(tokens=tokens, context_length=64, d_in=d_in, heads=heads, head_dim=head_dim)
     trial = solved("multi_head_attention", replace(case, sharpness=2, bias=True))
-    wanted = directly(trial, right(causal(tokens)))
-    assert float((tomography.recover(trial).weights - wanted).abs().max()) <= 1e-12
+    wanted = directly(trial, right(causal_mask(tokens)))
+    assert float((tomography.recover_weights(trial).weights - wanted).abs().max()) <= 1e-12
 
 
 def test_float32_weights_are_recovered_as_exactly_as_float32_is() -> None:
     case = Case(tokens=20, context_length=20, d_in=8, heads=4, head_dim=3, dtype="float32")
     trial = solved("multi_head_attention", case)
-    seen, wanted = tomography.recover(trial), directly(trial, right(causal(20)))
+    seen, wanted = tomography.recover_weights(trial), directly(trial, right(causal_mask(20)))
     assert 0 < float((seen.weights - wanted).abs().max()) <= 1e-6
-    assert bool(((seen.weights - seen.expected).abs() <= seen.allowed.exact).all())
+    assert bool(((seen.weights - seen.expected).abs() <= seen.tolerance.exact).all())
 
 
 # -------------------------------------------------------------------------- planted faults
@@ -138,16 +138,16 @@ def attention_with(weights: Weights) -> type[nn.Module]:
 
 
 def scores_of(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
-    hidden = ~causal(query.shape[-2])
+    hidden = ~causal_mask(query.shape[-2])
     return (query @ key.mT * scale / math.sqrt(query.shape[-1])).masked_fill(hidden, -math.inf)
 
 
 def masked_afterwards(query: Tensor, key: Tensor) -> Tensor:
-    return attention_weights(query, key) * causal(query.shape[-2])
+    return attention_weights(query, key) * causal_mask(query.shape[-2])
 
 
 def diagonal_hidden(query: Tensor, key: Tensor) -> Tensor:
-    return attention_weights(query, key, causal(query.shape[-2]).tril(-1))
+    return attention_weights(query, key, causal_mask(query.shape[-2]).tril(-1))
 
 
 FAULTS: dict[str, Weights] = {
@@ -172,10 +172,10 @@ def test_wrong_weights_are_recovered_as_they_are(fault: str, tokens: int) -> Non
     case = Case(tokens=tokens, context_length=30, d_in=6, heads=3, head_dim=4, sharpness=2, seed=3)
     made = {"MultiHeadAttention": attention_with(FAULTS[fault])}
     # Not through a bench's own contract: it would find the exchanged names and put them right.
-    trial = Trial(Bench(of_namespace(made), CONTRACT), CONTRACT, case)
-    seen = tomography.recover(trial)
+    trial = CaseContext(Harness(make_subject(made), CONTRACT), CONTRACT, case)
+    seen = tomography.recover_weights(trial)
     assert float((seen.weights - directly(trial, FAULTS[fault])).abs().max()) <= 1e-12
-    off = (seen.weights - seen.expected).abs() > seen.allowed.float32
+    off = (seen.weights - seen.expected).abs() > seen.tolerance.float32
     assert bool(off.any()), "and nobody would have noticed"
 
 
@@ -184,7 +184,7 @@ def test_wrong_weights_are_recovered_as_they_are(fault: str, tokens: int) -> Non
 
 @given(case=SIZES)
 def test_one_sequence_shows_no_more_columns_than_fit(case: Case) -> None:
-    width = tomography.payload_width(case)
+    width = tomography.compute_payload_width(case)
     assert 1 <= width <= case.head_dim
     assert width <= case.d_in // 2 or width == 1
     # There must be content left to attend by.
@@ -193,7 +193,10 @@ def test_one_sequence_shows_no_more_columns_than_fit(case: Case) -> None:
 
 def test_the_payload_never_reaches_queries_and_keys() -> None:
     trial = solved("multi_head_attention", Case(tokens=4, d_in=6, heads=2, head_dim=3, bias=True))
-    p, width = tomography.routing(trial), tomography.payload_width(trial.case)
+    p, width = (
+        tomography.make_routing_parameters(trial),
+        tomography.compute_payload_width(trial.case),
+    )
     assert float(p.W_q[:, -width:].abs().max()) == float(p.W_k[:, -width:].abs().max()) == 0
     assert float(p.W_v[:, :-width].abs().max()) == 0
     for name in ("b_q", "b_k", "b_v", "b_o"):
@@ -204,10 +207,10 @@ def test_the_payload_never_reaches_queries_and_keys() -> None:
 @given(data=st.data())
 def test_possible_cases_stay_possible_under_the_contract(slug: str, data: st.DataObject) -> None:
     contract = BY_SLUG[slug].contract
-    asked = tomography.possible(data.draw(cases(contract)))
+    asked = tomography.fit_for_recovery(data.draw(cases(contract)))
     assert asked is not None
     case = contract.fit(asked)
     assert case.d_in >= 2
     assert case.tokens >= 2
     assert case.mask_form is MaskForm.NONE
-    assert tomography.possible(case) == case
+    assert tomography.fit_for_recovery(case) == case

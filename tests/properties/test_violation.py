@@ -3,28 +3,35 @@
 import pytest
 
 from properties.case import Case
-from properties.contract import Trait
-from properties.harness.harness import Trial
-from properties.property import Group, Property, Verdict
-from properties.violation import Kind, Status, SubmissionFailed, Violation, place
+from properties.contract import Capability
+from properties.harness.harness import CaseContext
+from properties.property import Property, PropertyGroup, Verdict
+from properties.violation import Status, SubmissionFailed, Violation, ViolationKind, format_location
 
 CASE = Case(batch=1, tokens=2, context_length=2, d_in=3, heads=2, head_dim=1, seed=7)
 SHOWN = "batch=1 tokens=2 context_length=2 d_in=3 d_out=2 heads=2 float64 cpu seed=7"
 
 
-def never(trial: Trial) -> None:
+def never(trial: CaseContext) -> None:
     raise AssertionError(f"nobody judges {trial}")
 
 
 def claim(text: str, hint: str = "") -> Property:
     return Property(
-        name="it", claim=text, group=Group.VALUES, judge=never, hint=hint, needs=frozenset(Trait)
+        name="it",
+        claim=text,
+        group=PropertyGroup.VALUES,
+        check=never,
+        hint=hint,
+        needs=frozenset(Capability),
     )
 
 
 def test_a_violation_says_claim_expected_got_where_case_and_hint() -> None:
-    bare = Violation(Kind.VALUE, "0.5 ± 1e-07", "0.25; 1 of 2 elements are off", "output[0, 1]")
-    told = bare.on("Rows sum to one.", SHOWN, "softmax over the keys")
+    bare = Violation(
+        ViolationKind.VALUE, "0.5 ± 1e-07", "0.25; 1 of 2 elements are off", "output[0, 1]"
+    )
+    told = bare.with_details("Rows sum to one.", SHOWN, "softmax over the keys")
     assert str(told) == (
         "Rows sum to one.\n"
         "  expected  0.5 ± 1e-07 at output[0, 1]\n"
@@ -34,38 +41,38 @@ def test_a_violation_says_claim_expected_got_where_case_and_hint() -> None:
     )
 
 
-def test_what_is_unknown_is_left_out() -> None:
-    told = Violation(Kind.TYPE, "the output (1 tensor)", "a list")
+def test_unknown_parts_are_left_out() -> None:
+    told = Violation(ViolationKind.TYPE, "the output (1 tensor)", "a list")
     assert str(told) == "\n  expected  the output (1 tensor)\n  got       a list"
-    assert str(told.on("It answers.", "", "")) == (
+    assert str(told.with_details("It answers.", "", "")) == (
         "It answers.\n  expected  the output (1 tensor)\n  got       a list"
     )
 
 
 def test_a_hint_of_its_own_beats_that_of_the_property() -> None:
-    own = Violation(Kind.VALUE, "1", "2", hint="look at the mask")
-    assert own.on("A claim.", "a case", "look anywhere").hint == "look at the mask"
-    assert own.on("A claim.", "a case", "").hint == "look at the mask"
-    without = Violation(Kind.VALUE, "1", "2")
-    assert without.on("A claim.", "a case", "look anywhere").hint == "look anywhere"
+    own = Violation(ViolationKind.VALUE, "1", "2", hint="look at the mask")
+    assert own.with_details("A claim.", "a case", "look anywhere").hint == "look at the mask"
+    assert own.with_details("A claim.", "a case", "").hint == "look at the mask"
+    without = Violation(ViolationKind.VALUE, "1", "2")
+    assert without.with_details("A claim.", "a case", "look anywhere").hint == "look anywhere"
 
 
 def test_filling_in_leaves_the_original_as_it_was() -> None:
-    bare = Violation(Kind.VALUE, "1", "2", "output")
-    bare.on("A claim.", "a case", "a hint")
+    bare = Violation(ViolationKind.VALUE, "1", "2", "output")
+    bare.with_details("A claim.", "a case", "a hint")
     assert (bare.claim, bare.case, bare.hint) == ("", "", "")
 
 
 def test_a_violation_can_be_raised_and_caught_with_its_notes() -> None:
     with pytest.raises(Violation) as caught:
-        raise Violation(Kind.SHAPE, "shape (1, 2)", "shape (2, 1)")
+        raise Violation(ViolationKind.SHAPE, "shape (1, 2)", "shape (2, 1)")
     caught.value.add_note("Hypothesis writes here")
-    assert caught.value.kind is Kind.SHAPE
+    assert caught.value.kind is ViolationKind.SHAPE
 
 
 def test_two_violations_of_equal_words_are_different_events() -> None:
     # They are kept in sets and compared by Hypothesis, as all exceptions are.
-    one, other = (Violation(Kind.VALUE, "1", "2") for _ in range(2))
+    one, other = (Violation(ViolationKind.VALUE, "1", "2") for _ in range(2))
     assert one != other
     assert len({one, other}) == 2
 
@@ -80,20 +87,22 @@ def test_two_violations_of_equal_words_are_different_events() -> None:
         (0, 0, " (cell 0, line 0)"),
     ],
 )
-def test_a_failure_says_where_in_the_student_s_code(
+def test_failure_names_the_location_in_the_student_s_code(
     cell: int | None, line: int | None, shown: str
 ) -> None:
-    assert place(cell, line) == shown
+    assert format_location(cell, line) == shown
     failure = SubmissionFailed(Status.CRASHED, "ValueError: no", cell, line)
     assert str(failure) == f"ValueError: no{shown}"
 
 
 def test_a_passed_verdict_says_nothing() -> None:
-    assert Verdict(claim("All is well."), Status.PASSED, tried=3).message == ""
+    assert Verdict(claim("All is well."), Status.PASSED, cases_tried=3).message == ""
 
 
 def test_a_failed_verdict_says_what_its_violation_says() -> None:
-    told = Violation(Kind.VALUE, "1", "2").on("One is one.", str(CASE), "count again")
+    told = Violation(ViolationKind.VALUE, "1", "2").with_details(
+        "One is one.", str(CASE), "count again"
+    )
     verdict = Verdict(claim("One is one."), Status.FAILED, 1, CASE, violation=told)
     assert verdict.message == (
         f"One is one.\n  expected  1\n  got       2\n  on        {SHOWN}\n  hint      count again"
@@ -103,7 +112,7 @@ def test_a_failed_verdict_says_what_its_violation_says() -> None:
 def test_a_crashed_verdict_says_what_was_raised_and_on_which_case() -> None:
     failure = SubmissionFailed(Status.CRASHED, "RuntimeError: view size", cell=4, line=12)
     asked = claim("It has a shape.", hint="use reshape()")
-    verdict = Verdict(asked, Status.CRASHED, 1, CASE, failure=failure, on=SHOWN)
+    verdict = Verdict(asked, Status.CRASHED, 1, CASE, failure=failure, case_description=SHOWN)
     assert verdict.message == (
         "It has a shape.\n"
         "  got       RuntimeError: view size (cell 4, line 12)\n"
@@ -118,14 +127,14 @@ def test_a_failure_without_case_and_hint_says_only_what_happened() -> None:
     assert verdict.message == "It ends.\n  got       it took more than 10 s"
 
 
-def test_a_verdict_not_tried_names_the_claim_that_did_not_hold() -> None:
+def test_untried_verdict_names_the_failed_prerequisite() -> None:
     first = claim("It can be built.")
-    verdict = Verdict(claim("It is right."), Status.NOT_TRIED, because=first)
+    verdict = Verdict(claim("It is right."), Status.NOT_TRIED, blocked_by=first)
     assert verdict.message == "Not tried, because this did not hold: It can be built."
 
 
 def test_a_better_hint_replaces_the_property_s() -> None:
-    told = Violation(Kind.VALUE, "1", "2").on("A claim.", "", "count again")
+    told = Violation(ViolationKind.VALUE, "1", "2").with_details("A claim.", "", "count again")
     better = "the scores are divided by 2, not by √2"
     verdict = Verdict(claim("A claim."), Status.FAILED, violation=told, hint=better)
     assert verdict.message == f"A claim.\n  expected  1\n  got       2\n  hint      {better}"

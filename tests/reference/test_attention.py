@@ -13,9 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from reference import (
     attention_weights,
-    causal,
+    causal_mask,
     causal_weights_by_renormalising,
-    padding,
+    padding_mask,
     scaled_dot_product_attention,
     scaled_scores,
 )
@@ -144,7 +144,7 @@ def test_a_mask_means_the_same_when_written_out_in_full(shape: tuple[int, ...]) 
 
 def test_causal_equals_torchs_causal() -> None:
     query, key, value = tensors(4, (2, 3), 7, 7, 5, 4)
-    ours = scaled_dot_product_attention(query, key, value, causal(7))
+    ours = scaled_dot_product_attention(query, key, value, causal_mask(7))
     assert_close(ours, F.scaled_dot_product_attention(query, key, value, is_causal=True))
 
 
@@ -157,7 +157,7 @@ def test_scores_are_scaled_dot_products() -> None:
 
 def test_weights_are_a_share_of_one_among_the_permitted_keys() -> None:
     query, key, _ = tensors(5, (2, 3), 6, 6, 4, 1)
-    mask = padding([4, 6], 6) & causal(6)
+    mask = padding_mask([4, 6], 6) & causal_mask(6)
     weights = attention_weights(query, key, mask)
     assert (weights >= 0).all()
     assert (weights.masked_select(~mask) == 0).all()
@@ -173,7 +173,7 @@ def test_odds_of_two_keys_are_the_exponential_of_their_difference() -> None:
 
 def test_one_token_attends_to_itself() -> None:
     query, key, value = tensors(7, (), 1, 1, 3, 3)
-    assert torch.equal(scaled_dot_product_attention(query, key, value, causal(1)), value)
+    assert torch.equal(scaled_dot_product_attention(query, key, value, causal_mask(1)), value)
 
 
 def test_a_query_that_sees_no_key_gets_zeros_and_gives_none() -> None:
@@ -230,13 +230,13 @@ def test_huge_logits_choose_the_best_match(size: float) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_the_dtype_is_kept(dtype: torch.dtype) -> None:
     query, key, value = (t.detach().to(dtype) for t in tensors(11, (2,), 4, 4, 3, 3))
-    output = scaled_dot_product_attention(query, key, value, causal(4))
+    output = scaled_dot_product_attention(query, key, value, causal_mask(4))
     assert output.dtype == attention_weights(query, key).dtype == dtype
     assert output.isfinite().all()
 
 
 def test_inputs_and_mask_are_left_alone() -> None:
-    inputs, mask = tensors(12, (), 3, 3, 2, 2), causal(3)
+    inputs, mask = tensors(12, (), 3, 3, 2, 2), causal_mask(3)
     before = [t.detach().clone() for t in (*inputs, mask)]
     scaled_dot_product_attention(*inputs, mask)
     for old, new in zip(before, (*inputs, mask), strict=True):
@@ -248,7 +248,7 @@ def test_inputs_and_mask_are_left_alone() -> None:
 def test_renormalising_gives_the_causal_weights(seed: int, tokens: int, d_k: int) -> None:
     query, key, _ = tensors(seed, (), tokens, tokens, d_k, 1)
     ours = causal_weights_by_renormalising(query, key)
-    expected = attention_weights(query, key, causal(tokens))
+    expected = attention_weights(query, key, causal_mask(tokens))
     # Erasing leaves little of a row whose best match lies ahead, but its relative error is small.
     assert_close(ours, expected)
     for a, b in zip(gradients(ours, (query, key)), gradients(expected, (query, key)), strict=True):
@@ -259,4 +259,4 @@ def test_renormalising_loses_the_row_whose_past_underflows() -> None:
     query = torch.tensor([[1e4], [1e4]], dtype=torch.float64)
     key = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
     assert causal_weights_by_renormalising(query, key)[0, 0].isnan()
-    assert attention_weights(query, key, causal(2))[0, 0] == 1
+    assert attention_weights(query, key, causal_mask(2))[0, 0] == 1

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from reference import (
     Parameters,
-    causal,
+    causal_mask,
     merge_heads,
     multi_head_attention,
-    padding,
+    padding_mask,
     scaled_dot_product_attention,
     split_heads,
 )
@@ -63,9 +63,9 @@ def test_it_equals_torchs_module_with_the_same_weights(
     x = draw(seed + 8, batch, tokens, width)
     mask = {
         "none": torch.ones(1, 1, 1, 1, dtype=torch.bool),
-        "causal": causal(tokens),
-        "padding": padding([tokens, 1, max(1, tokens - 1)][:batch], tokens),
-        "whole": (draw(seed + 9, batch, heads, tokens, tokens) > 0) | causal(tokens),
+        "causal": causal_mask(tokens),
+        "padding": padding_mask([tokens, 1, max(1, tokens - 1)][:batch], tokens),
+        "whole": (draw(seed + 9, batch, heads, tokens, tokens) > 0) | causal_mask(tokens),
     }[form]
     blocked = ~mask.expand(batch, heads, tokens, tokens).flatten(0, 1)
 
@@ -97,7 +97,7 @@ def test_it_equals_torchs_module_with_the_same_weights(
 def test_each_head_attends_with_its_own_block_of_rows(bias: bool, out: bool) -> None:
     d_in, heads, head_dim = 5, 3, 2
     p, x = parameters(0, d_in, heads * head_dim, bias, out), draw(20, 2, 4, d_in)
-    result = multi_head_attention(x, p, heads, causal(4))
+    result = multi_head_attention(x, p, heads, causal_mask(4))
     blocks = []
     for head in range(heads):
         rows = slice(head * head_dim, (head + 1) * head_dim)
@@ -108,7 +108,7 @@ def test_each_head_attends_with_its_own_block_of_rows(bias: bool, out: bool) -> 
         assert_close(result.key[:, head], key)
         assert_close(result.value[:, head], value)
         assert_close(result.scores[:, head], query @ key.mT / head_dim**0.5)
-        blocks.append(scaled_dot_product_attention(query, key, value, causal(4)))
+        blocks.append(scaled_dot_product_attention(query, key, value, causal_mask(4)))
         assert_close(result.weights[:, head] @ value, blocks[-1])
     context = torch.cat(blocks, dim=-1)
     assert_close(result.context, context)
@@ -125,12 +125,12 @@ def test_one_head_without_output_projection_is_self_attention() -> None:
 @pytest.mark.parametrize("batch", [(), (1,), (2, 3), (0,)])
 def test_any_number_of_batch_dimensions(batch: tuple[int, ...]) -> None:
     p, x = parameters(2, 3, 4), draw(22, *batch, 5, 3)
-    result = multi_head_attention(x, p, 2, causal(5))
+    result = multi_head_attention(x, p, 2, causal_mask(5))
     assert result.output.shape == result.context.shape == (*batch, 5, 4)
     assert result.weights.shape == result.scores.shape == (*batch, 2, 5, 5)
     assert result.query.shape == result.key.shape == result.value.shape == (*batch, 2, 5, 2)
     for sequence, output in zip(x.reshape(-1, 5, 3), result.output.reshape(-1, 5, 4), strict=True):
-        assert_close(multi_head_attention(sequence, p, 2, causal(5)).output, output)
+        assert_close(multi_head_attention(sequence, p, 2, causal_mask(5)).output, output)
 
 
 def test_the_scale_replaces_the_root_of_the_head_size() -> None:
@@ -144,7 +144,7 @@ def test_the_scale_replaces_the_root_of_the_head_size() -> None:
 
 def test_a_token_that_sees_nothing_outputs_the_bias_alone() -> None:
     p, x = parameters(4, 3, 4).map(lambda t: t.requires_grad_()), draw(24, 2, 5, 3)
-    mask = padding([5, 0], 5) & causal(5)
+    mask = padding_mask([5, 0], 5) & causal_mask(5)
     with torch.autograd.set_detect_anomaly(True):
         result = multi_head_attention(x.requires_grad_(), p, 2, mask)
         tensors = dict(p.items())
@@ -162,7 +162,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
 
     def output(x: Tensor, *tensors: Tensor) -> Tensor:
         p = Parameters(**dict(zip(names, tensors, strict=True)))
-        return multi_head_attention(x, p, 2, causal(3)).output
+        return multi_head_attention(x, p, 2, causal_mask(3)).output
 
     assert torch.autograd.gradcheck(output, (x, *tensors))
 

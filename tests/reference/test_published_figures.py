@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from reference import (
     Parameters,
     attention_weights,
-    causal,
+    causal_mask,
     causal_weights_by_renormalising,
     linear,
     multi_head_attention,
@@ -39,7 +39,7 @@ def is_printed_as(actual: Tensor, printed: list[list[float]]) -> Tensor:
 
 
 def attend(x: Tensor, parameters: Parameters, heads: int = 1, is_causal: bool = True) -> Tensor:
-    mask = causal(x.shape[0]) if is_causal else None
+    mask = causal_mask(x.shape[0]) if is_causal else None
     parameters = parameters.map(Tensor.double)
     return multi_head_attention(x.double(), parameters, heads, mask).output
 
@@ -122,7 +122,7 @@ def test_causal_weights_by_either_way() -> None:
         [0.1969, 0.2193, 0.2165, 0.2053, 0.1619, 0.0000],
         [0.1682, 0.1715, 0.1707, 0.1648, 0.1511, 0.1738],
     ]
-    assert is_printed_as(attention_weights(query, key, causal(6)), printed).all()
+    assert is_printed_as(attention_weights(query, key, causal_mask(6)), printed).all()
     assert is_printed_as(causal_weights_by_renormalising(query, key), printed).all()
 
 
@@ -188,7 +188,7 @@ def by_left_over_scores(p: Parameters, left_over: Parameters) -> Tensor:
     x, p, left_over = JOURNEY.double(), p.map(Tensor.double), left_over.map(Tensor.double)
     scores = linear(x, left_over.W_q) @ linear(x, left_over.W_k).mT
     head_dim = p.W_v.shape[0] // 2
-    weights = torch.softmax(scores.masked_fill(~causal(6), -torch.inf) / head_dim**0.5, dim=-1)
+    weights = torch.softmax(scores.masked_fill(~causal_mask(6), -torch.inf) / head_dim**0.5, dim=-1)
     return weights @ linear(x, p.W_v)
 
 
@@ -253,11 +253,11 @@ def gpt2_size() -> tuple[Tensor, Parameters]:
 def test_the_size_of_gpt2(gpt2_size: tuple[Tensor, Parameters]) -> None:
     x, p = gpt2_size
     # One sequence at a time: the weights of one alone take 100 MB.
-    direct = torch.stack([multi_head_attention(s, p, HEADS, causal(TOKENS)).output for s in x])
+    direct = torch.stack([multi_head_attention(s, p, HEADS, causal_mask(TOKENS)).output for s in x])
     # In float32 six right algorithms print between -18783.5859 and -18783.5996.
     assert abs(direct.sum().item() + 18783.60) < 0.05
     online = torch.stack(
-        [online_multi_head_attention(s, p, HEADS, causal(TOKENS), block=128) for s in x]
+        [online_multi_head_attention(s, p, HEADS, causal_mask(TOKENS), block=128) for s in x]
     )
     assert (direct - online).abs().max() < 1e-13
 

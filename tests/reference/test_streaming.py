@@ -14,13 +14,13 @@ import reference.streaming
 from reference import (
     KeyValueCache,
     Parameters,
-    causal,
+    causal_mask,
     multi_head_attention,
     online_attention,
     online_multi_head_attention,
-    padding,
+    padding_mask,
     scaled_dot_product_attention,
-    window,
+    sliding_window_mask,
 )
 
 compared = settings(deadline=None, derandomize=True, database=None, max_examples=40)
@@ -143,7 +143,7 @@ def test_huge_logits_choose_the_best_match_wherever_it_comes(size: float, order:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_dtype_is_kept(dtype: torch.dtype) -> None:
     query, key, value = (t.detach().to(dtype) for t in inputs(8, q=3, k=3))
-    output = online_attention(query, key, value, causal(3))
+    output = online_attention(query, key, value, causal_mask(3))
     assert output.dtype == dtype
     assert output.isfinite().all()
 
@@ -190,9 +190,9 @@ def test_head_by_head_agrees_with_all_at_once(
     x = draw(seed + 8, batch, tokens, d_in).requires_grad_()
     mask = {
         "none": None,
-        "causal": causal(tokens),
-        "window": window(tokens, 2)[None, None],
-        "padding": padding([tokens, 0, 1][:batch], tokens),
+        "causal": causal_mask(tokens),
+        "window": sliding_window_mask(tokens, 2)[None, None],
+        "padding": padding_mask([tokens, 0, 1][:batch], tokens),
         "heads": draw(seed, 1, heads, tokens, tokens) > 0,
         "whole": draw(seed, batch, heads, tokens, tokens) > 0,
     }[form]
@@ -246,7 +246,7 @@ def test_any_schedule_of_the_cache_gives_rows_of_causal_attention(
             continue
         newest = held[len(held) - min(queries + 1, len(held)) :]
         whole = scaled_dot_product_attention(
-            query[..., held, :], key[..., held, :], value[..., held, :], causal(len(held))
+            query[..., held, :], key[..., held, :], value[..., held, :], causal_mask(len(held))
         )
         assert_close(cache.attend(query[..., newest, :]), whole[..., -len(newest) :, :])
 
@@ -258,7 +258,7 @@ def test_gradients_flow_through_the_cache() -> None:
     for part in (slice(0, 2), slice(2, 3), slice(3, 5)):
         cache.append(key[:, part], value[:, part])
         outputs.append(cache.attend(query[:, part], scale=0.7))
-    direct = scaled_dot_product_attention(*tensors, causal(5), scale=0.7)
+    direct = scaled_dot_product_attention(*tensors, causal_mask(5), scale=0.7)
     cotangent = draw(32, *direct.shape)
     for a, b in zip(
         torch.autograd.grad(torch.cat(outputs, dim=1), tensors, cotangent),
@@ -279,7 +279,7 @@ def test_the_cache_refuses_queries_of_tokens_it_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize("n", [-1, 3])
-def test_the_cache_cannot_forget_what_it_does_not_hold(n: int) -> None:
+def test_cache_cannot_drop_tokens_it_does_not_hold(n: int) -> None:
     _, key, value = inputs(34, q=1, k=2)
     cache = KeyValueCache()
     cache.append(key, value)

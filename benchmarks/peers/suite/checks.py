@@ -10,23 +10,23 @@ import torch
 D_IN, D_OUT, CONTEXT_LENGTH, HEADS = 6, 8, 5, 2
 
 
-def _made(cls):
+def _make_module(cls):
     torch.manual_seed(0)
     return cls(D_IN, D_OUT, CONTEXT_LENGTH, 0.0, HEADS), torch.randn(2, CONTEXT_LENGTH, D_IN)
 
 
 def it_can_be_constructed(cls):
-    module, _ = _made(cls)
+    module, _ = _make_module(cls)
     assert isinstance(module, torch.nn.Module)
 
 
 def the_output_has_the_right_shape(cls):
-    module, x = _made(cls)
+    module, x = _make_module(cls)
     assert module(x).shape == (2, CONTEXT_LENGTH, D_OUT)
 
 
 def it_equals_the_equation(cls):
-    module, x = _made(cls)
+    module, x = _make_module(cls)
     queries, keys, values = (
         layer(x).view(2, CONTEXT_LENGTH, HEADS, D_OUT // HEADS).transpose(1, 2)
         for layer in (module.W_query, module.W_key, module.W_value)
@@ -39,14 +39,14 @@ def it_equals_the_equation(cls):
 
 
 def the_future_is_invisible(cls):
-    module, x = _made(cls)
+    module, x = _make_module(cls)
     other = x.clone()
     other[:, -1] += 1.0
     assert torch.allclose(module(x)[:, :-1], module(other)[:, :-1], atol=1e-6)
 
 
 def gradients_arrive(cls):
-    module, x = _made(cls)
+    module, x = _make_module(cls)
     module(x).square().sum().backward()
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, name

@@ -14,7 +14,7 @@ STUDENTS = sorted(path.parent.name for path in Path.cwd().glob("*/submission.py"
 
 
 @cache
-def attention_of(student):
+def load_attention(student):
     place = Path.cwd() / student / "submission.py"
     spec = importlib.util.spec_from_file_location(student, place)
     module = importlib.util.module_from_spec(spec)
@@ -25,4 +25,4 @@ def attention_of(student):
 @pytest.mark.parametrize("check", checks.CHECKS)
 @pytest.mark.parametrize("student", STUDENTS)
 def test_multi_head_attention(student, check):
-    check(attention_of(student))
+    check(load_attention(student))

@@ -12,11 +12,11 @@ import msgspec
 
 from grader.course.store.manifest import Manifest
 
-PLAN = "plan.json"
+PLAN_FILE = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AutograderPlan:
     """What the archive is told of the grading."""
 
     manifest: Manifest
@@ -25,11 +25,11 @@ class Plan:
     """whether to grade also where submissions cannot be confined"""
 
 
-def encoded(plan: Plan) -> bytes:
+def encode_plan(plan: AutograderPlan) -> bytes:
     """A plan as it lies in the archive."""
     return msgspec.json.format(msgspec.json.encode(plan), indent=2)
 
 
-def decoded(text: bytes) -> Plan:
+def decode_plan(text: bytes) -> AutograderPlan:
     """A plan read back. Raises msgspec.MsgspecError."""
-    return msgspec.json.decode(text, type=Plan, strict=False)
+    return msgspec.json.decode(text, type=AutograderPlan, strict=False)

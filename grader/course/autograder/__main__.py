@@ -16,21 +16,23 @@ import click
 import msgspec
 
 from grader import files, run
-from grader.course import CohortError
-from grader.course.autograder import PLAN, Plan, decoded
+from grader.course import CourseError
+from grader.course.autograder import PLAN_FILE, AutograderPlan, decode_plan
 from grader.course.export import gradescope
-from grader.course.results import Standing, standings, told_standing
-from grader.course.store.records import Stored
-from grader.files import NotWritten
-from grader.grading.worker_pool import judged
+from grader.course.results import ExerciseResult, apply_feedback, compute_results
+from grader.course.store.records import GradedFile
+from grader.files import WriteError
+from grader.grading.worker_pool import grade_all
 from grader.reading import submission
-from grader.reading.submission import NotFound, Submission
+from grader.reading.submission import Submission, SubmissionNotFound
 from grader.report.records import SubmissionRecord
-from grader.report.render.sanitise import harmless
+from grader.report.render.sanitise import sanitise
 from grader.sandbox.grader_side.servers import SandboxError
 
-NOTHING = "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."
-OURS = (
+NOTHING_MESSAGE = (
+    "There is nothing to grade in what you handed in: no notebook (.ipynb), no module (.py)."
+)
+FAULT_MESSAGE = (
     "This could not be graded, for no fault of yours: it is no verdict on your work. "
     "Please tell your instructor."
 )
@@ -39,45 +41,49 @@ OURS = (
 def main(root: Path) -> int:
     """Judge what was submitted and write the results; the exit code."""
     try:
-        plan = decoded((root / "source" / PLAN).read_bytes())
-        standing: list[Standing] = []
-        for standing, left in _judged(plan, root / "submission"):
-            shown = [told_standing(each, plan.manifest.feedback) for each in standing]
-            _write(root, _results(shown, left))
+        plan = decode_plan((root / "source" / PLAN_FILE).read_bytes())
+        standing: list[ExerciseResult] = []
+        for standing, left in _grade_files(plan, root / "submission"):
+            shown = [apply_feedback(each, plan.manifest.feedback) for each in standing]
+            _write(root, _make_results(shown, left))
         return 0 if all(each.status == "passed" for each in standing) else 1
-    except NotFound:
-        _write(root, {"score": 0, "output": NOTHING})
+    except SubmissionNotFound:
+        _write(root, {"score": 0, "output": NOTHING_MESSAGE})
         return 1
-    except (CohortError, SandboxError, NotWritten, OSError, msgspec.MsgspecError) as error:
-        return _broken_off(root, str(error))
+    except (CourseError, SandboxError, WriteError, OSError, msgspec.MsgspecError) as error:
+        return _report_failure(root, str(error))
     except Exception as error:  # whatever it is, there must be results
-        return _broken_off(root, f"a fault of headcheck itself: {type(error).__name__}: {error}")
+        return _report_failure(
+            root, f"a fault of headcheck itself: {type(error).__name__}: {error}"
+        )
 
 
-def _judged(plan: Plan, folder: Path) -> Iterator[tuple[list[Standing], int]]:
+def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[ExerciseResult], int]]:
     """What stands after each file, and how many files are left. Raises NotFound, SandboxError."""
     chosen = replace(plan.manifest.settings, jobs=1)
     found = [
-        Submission(each.path, submission.shown(each.path.relative_to(folder)), by="you")
-        for each in submission.find([str(folder)])
+        Submission(
+            each.path, submission.escape_path(each.path.relative_to(folder)), submitted_by="you"
+        )
+        for each in submission.find_submissions([str(folder)])
     ]
-    stored: list[Stored] = []
-    with run.sandbox(trusted=plan.trusted, device=chosen.device) as place:
-        click.echo(f"headcheck: {place.rung.summary}")
-        for handed_in, records in judged(place, found, chosen):
-            stored.append(_stored(handed_in, records))
-            yield standings(stored), len(found) - len(stored)
+    stored: list[GradedFile] = []
+    with run.create_sandbox(trusted=plan.trusted, device=chosen.device) as place:
+        click.echo(f"headcheck: {place.isolation_level.summary}")
+        for handed_in, records in grade_all(place, found, chosen):
+            stored.append(_make_graded_file(handed_in, records))
+            yield compute_results(stored), len(found) - len(stored)
 
 
-def _stored(handed_in: Submission, records: Sequence[SubmissionRecord]) -> Stored:
+def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]) -> GradedFile:
     """A file as if it came out of a store: the best of several counts, as there."""
-    return Stored(
+    return GradedFile(
         run=0,
         student=handed_in.student,
         name="",
         email="",
         handle="",
-        file=handed_in.shown,
+        file=handed_in.display_path,
         attempt=1,
         late=False,
         submitted=None,
@@ -88,21 +94,21 @@ def _stored(handed_in: Submission, records: Sequence[SubmissionRecord]) -> Store
     )
 
 
-def _results(standing: list[Standing], left: int) -> dict[str, Any]:
+def _make_results(standing: list[ExerciseResult], left: int) -> dict[str, Any]:
     """In Gradescope's format, with a word on what is left."""
-    results = gradescope.results(standing)
+    results = gradescope.make_results(standing)
     if left:
         text = f"Time ran out before {left} of your files were judged: hand in fewer."
         results["output"] = f"{text}\n{results['output']}"
     return results
 
 
-def _broken_off(root: Path, why: str) -> int:
+def _report_failure(root: Path, why: str) -> int:
     """Tell the student that it is not their fault, and the log, which students don't see, why."""
-    click.echo(f"headcheck: {harmless(why)}")
+    click.echo(f"headcheck: {sanitise(why)}")
     try:
-        _write(root, {"score": 0, "output": OURS})
-    except (OSError, NotWritten) as error:  # what the script wrote before says the same
+        _write(root, {"score": 0, "output": FAULT_MESSAGE})
+    except (OSError, WriteError) as error:  # what the script wrote before says the same
         click.echo(f"headcheck: {error}")
     return 2
 

@@ -3,26 +3,26 @@
 import sys
 from importlib.resources import files
 
-from grader.course.autograder import PLAN, Plan, encoded
-from grader.course.autograder.wheel import Wheel, pinned, zipped
+from grader.course.autograder import PLAN_FILE, AutograderPlan, encode_plan
+from grader.course.autograder.wheel import Wheel, pin_versions, zip_files
 
 SETUP, RUN = "setup.sh", "run_autograder"
 SPARE_S = 30
 """seconds kept for what Gradescope does before and after"""
 
 
-def archive(plan: Plan, wheel: Wheel, minutes: int) -> bytes:
+def build_archive(plan: AutograderPlan, wheel: Wheel, minutes: int) -> bytes:
     """A zip archive, the same for the same versions and settings. Raises NoWheel.
 
     `minutes` is Gradescope's limit for one submission; grading ends before.
     """
     python = ".".join(map(str, sys.version_info[:2]))
-    constraints = "".join(f"{line}\n" for line in pinned(wheel.requirements))
-    return zipped(
+    constraints = "".join(f"{line}\n" for line in pin_versions(wheel.requirements))
+    return zip_files(
         {
-            SETUP: _script(SETUP).replace("@PYTHON@", python).encode(),
-            RUN: _script(RUN).replace("@SECONDS@", str(minutes * 60 - SPARE_S)).encode(),
-            PLAN: encoded(plan),
+            SETUP: _read_script(SETUP).replace("@PYTHON@", python).encode(),
+            RUN: _read_script(RUN).replace("@SECONDS@", str(minutes * 60 - SPARE_S)).encode(),
+            PLAN_FILE: encode_plan(plan),
             "constraints.txt": constraints.encode(),
             wheel.name: wheel.data,
         },
@@ -30,5 +30,5 @@ def archive(plan: Plan, wheel: Wheel, minutes: int) -> bytes:
     )
 
 
-def _script(name: str) -> str:
+def _read_script(name: str) -> str:
     return files("grader").joinpath("course", "autograder", name).read_text(encoding="utf-8")

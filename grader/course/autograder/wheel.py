@@ -19,13 +19,13 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import grader
-from grader.course import CohortError
+from grader.course import CourseError
 
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 """what installing adds to a wheel's own files"""
 
 
-class NoWheel(CohortError):
+class WheelError(CourseError):
     """No wheel could be made; the message says why and what to do."""
 
 
@@ -44,29 +44,31 @@ class Wheel:
                 at = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
                 metadata = BytesParser().parsebytes(archive.read(at))
         except (zipfile.BadZipFile, StopIteration):
-            raise NoWheel(f"{self.name}: is no wheel") from None
-        yield from _named(metadata.get_all("Requires-Dist", []))
+            raise WheelError(f"{self.name}: is no wheel") from None
+        yield from _parse_names(metadata.get_all("Requires-Dist", []))
 
 
-def read(path: Path) -> Wheel:
+def read_wheel(path: Path) -> Wheel:
     """A wheel of headcheck that was made before. Raises NoWheel."""
     if not re.fullmatch(r"headcheck-[^-]+-.*\.whl", path.name):
-        raise NoWheel(f"{path}: is no wheel of headcheck: make one by `python -m build`")
+        raise WheelError(f"{path}: is no wheel of headcheck: make one by `python -m build`")
     return Wheel(path.name, path.read_bytes())
 
 
-def own() -> Wheel:
+def build_own_wheel() -> Wheel:
     """The wheel of what is running. Raises NoWheel."""
     root = Path(grader.__path__[0]).parent
     if (root / "pyproject.toml").is_file():
-        return _built(root)
+        return _build_from_checkout(root)
     try:
-        return packed(distribution("headcheck"))
+        return repack_wheel(distribution("headcheck"))
     except PackageNotFoundError:
-        raise NoWheel(f"{root}: headcheck is not installed here; give a wheel by --wheel") from None
+        raise WheelError(
+            f"{root}: headcheck is not installed here; give a wheel by --wheel"
+        ) from None
 
 
-def _built(root: Path) -> Wheel:
+def _build_from_checkout(root: Path) -> Wheel:
     """From a checkout, by pip and the project's own build backend."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
@@ -77,11 +79,11 @@ def _built(root: Path) -> Wheel:
         if done.returncode or len(made) != 1:
             last = (done.stderr.strip().splitlines() or ["no wheel came out"])[-1]
             text = f"pip wheel {root} failed: {last}. Give a wheel by --wheel, made elsewhere."
-            raise NoWheel(text)
-        return read(made[0])
+            raise WheelError(text)
+        return read_wheel(made[0])
 
 
-def packed(installed: Distribution) -> Wheel:
+def repack_wheel(installed: Distribution) -> Wheel:
     """A wheel of what is installed, file by file as the installation's record lists them."""
     files: dict[str, bytes] = {}
     folder = ""
@@ -93,13 +95,15 @@ def packed(installed: Distribution) -> Wheel:
             files[str(path)] = path.read_binary()
     tags = re.findall(r"^Tag: (\S+)", installed.read_text("WHEEL") or "", re.M)
     if not (files and tags):
-        raise NoWheel(f"{installed.name}: the record of its installation is gone; install it anew")
+        raise WheelError(
+            f"{installed.name}: the record of its installation is gone; install it anew"
+        )
     name = f"{folder.removesuffix('.dist-info')}-{tags[0]}.whl"
     record = f"{folder}/RECORD"
-    return Wheel(name, zipped({**files, record: _record(files, record)}))
+    return Wheel(name, zip_files({**files, record: _make_record(files, record)}))
 
 
-def _record(files: Mapping[str, bytes], record: str) -> bytes:
+def _make_record(files: Mapping[str, bytes], record: str) -> bytes:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     for name, data in files.items():
@@ -109,7 +113,7 @@ def _record(files: Mapping[str, bytes], record: str) -> bytes:
     return buffer.getvalue().encode()
 
 
-def zipped(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> bytes:
+def zip_files(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> bytes:
     """A zip archive, the same bytes for the same files; programs may be executed."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -121,7 +125,7 @@ def zipped(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -
     return buffer.getvalue()
 
 
-def pinned(names: Iterator[str]) -> list[str]:
+def pin_versions(names: Iterator[str]) -> list[str]:
     """The versions that are installed here, of these packages and all that they need.
 
     A local part, as torch's `+cpu`, is left out: which build it is, the index decides.
@@ -136,10 +140,10 @@ def pinned(names: Iterator[str]) -> list[str]:
             continue  # for another platform, or another Python
         if name not in found:
             found[name] = f"{name}=={installed.version.partition('+')[0]}"
-            todo += _named(installed.requires or ())
+            todo += _parse_names(installed.requires or ())
     return [found[name] for name in sorted(found)]
 
 
-def _named(requirements: list[str] | tuple[()]) -> list[str]:
+def _parse_names(requirements: list[str] | tuple[()]) -> list[str]:
     wanted = (text for text in requirements if "extra ==" not in text)
     return [found[0] for text in wanted if (found := re.match(r"[\w.-]+", text))]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from grader.course.export.gradebook import Exported, Gradebook, NotExported
+from grader.course.export.gradebook import ExportedFiles, ExportError, Gradebook
 
 FORMATS: Mapping[str, str] = {
     "canvas": "canvas:render",
@@ -20,13 +20,13 @@ FORMATS: Mapping[str, str] = {
 }
 """what there is, and the function that makes it; two need a package of their own"""
 
-__all__ = ["FORMATS", "Exported", "Gradebook", "NotExported", "export"]
+__all__ = ["FORMATS", "ExportError", "ExportedFiles", "Gradebook", "export"]
 
 
-def export(book: Gradebook, form: str) -> Exported:
+def export(book: Gradebook, form: str) -> ExportedFiles:
     """The files of a format. Raises NotExported, and ImportError where a package is missing."""
     module, _, name = FORMATS[form].partition(":")
-    render: Callable[[Gradebook], Exported] = getattr(
+    render: Callable[[Gradebook], ExportedFiles] = getattr(
         import_module(f"grader.course.export.{module}"), name
     )
     return render(book)

@@ -10,35 +10,40 @@ from typing import Any
 
 import msgspec
 
-from grader.course.export.gradebook import Exported, Gradebook, file_name, most
-from grader.course.results import EXACT, Standing
-from grader.report.render.github import command
-from grader.report.render.sanitise import harmless, one_line
+from grader.course.export.gradebook import ExportedFiles, Gradebook, make_file_name, sum_max_points
+from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.report.render.github import format_command
+from grader.report.render.sanitise import sanitise, sanitise_line
 
 VERSION = 1
 STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """`<student>.result` is the step's output `result`, `<student>.annotations` are commands."""
     files: dict[str, bytes] = {}
     for student, standings in book.students.items():
-        encoded = base64.b64encode(msgspec.json.encode(result(standings)))
-        files[file_name(student, ".result")] = encoded
-        text = "".join(f"{line}\n" for line in annotations(standings))
-        files[file_name(student, ".annotations")] = text.encode()
-    return Exported(files)
+        encoded = base64.b64encode(msgspec.json.encode(make_result(standings)))
+        files[make_file_name(student, ".result")] = encoded
+        text = "".join(f"{line}\n" for line in format_annotations(standings))
+        files[make_file_name(student, ".annotations")] = text.encode()
+    return ExportedFiles(files)
 
 
-def result(standings: list[Standing]) -> dict[str, Any]:
+def make_result(standings: list[ExerciseResult]) -> dict[str, Any]:
     """One student's result."""
-    tests = [test for each in standings for test in _tests(each)]
+    tests = [test for each in standings for test in _make_tests(each)]
     statuses = {test["status"] for test in tests}
     worst = next((s for s in ("error", "fail") if s in statuses), "pass")
-    return {"version": VERSION, "status": worst, "max_score": most(standings), "tests": tests}
+    return {
+        "version": VERSION,
+        "status": worst,
+        "max_score": sum_max_points(standings),
+        "tests": tests,
+    }
 
 
-def _tests(standing: Standing) -> Iterator[dict[str, Any]]:
+def _make_tests(standing: ExerciseResult) -> Iterator[dict[str, Any]]:
     if standing.override is not None or not standing.record.properties:
         full = standing.score >= standing.max_score
         error = standing.record.error
@@ -46,46 +51,46 @@ def _tests(standing: Standing) -> Iterator[dict[str, Any]]:
             "name": standing.exercise or "no exercise",
             "status": "pass" if full else "error" if error and not standing.override else "fail",
             "score": standing.score,
-            "message": harmless(error.message) if error else "",
+            "message": sanitise(error.message) if error else "",
             "test_code": "",
-            "filename": one_line(standing.record.file),
+            "filename": sanitise_line(standing.record.file),
             "line_no": (error.line or 0) if error else 0,
             "duration": round(standing.record.seconds * 1000),
         }
         return
     for claim in standing.record.properties:
         yield {
-            "name": one_line(claim.claim),
+            "name": sanitise_line(claim.claim),
             "status": STATUSES.get(claim.status, "error"),
             "score": claim.points,
-            "message": harmless(claim.message),
+            "message": sanitise(claim.message),
             "test_code": claim.name,
-            "filename": one_line(standing.record.file),
+            "filename": sanitise_line(standing.record.file),
             "line_no": 0,
             "duration": 0,
         }
     if standing.record.hidden:
-        yield _hidden(standing)
+        yield _make_hidden_test(standing)
 
 
-def _hidden(standing: Standing) -> dict[str, Any]:
+def _make_hidden_test(standing: ExerciseResult) -> dict[str, Any]:
     """What the claims that are not shown give together: the reporter adds up what it is told."""
     record = standing.record
     got = record.score - sum(claim.points for claim in record.properties)
     most = record.max_score - sum(claim.max_points for claim in record.properties)
     return {
         "name": f"{record.hidden} hidden check{'s' * (record.hidden > 1)}",
-        "status": "pass" if got >= most - 10**-EXACT else "fail",
-        "score": round(got, EXACT),
+        "status": "pass" if got >= most - 10**-SCORE_DECIMALS else "fail",
+        "score": round(got, SCORE_DECIMALS),
         "message": "",
         "test_code": "",
-        "filename": one_line(record.file),
+        "filename": sanitise_line(record.file),
         "line_no": 0,
         "duration": 0,
     }
 
 
-def annotations(standings: list[Standing]) -> Iterator[str]:
+def format_annotations(standings: list[ExerciseResult]) -> Iterator[str]:
     """Workflow commands that show the mistakes found beside their lines."""
     for each in standings:
         error = each.record.error
@@ -94,4 +99,4 @@ def annotations(standings: list[Standing]) -> Iterator[str]:
         for text, line, cell in said:
             # A line of a notebook's cell is no line of its file.
             at = {"line": str(line)} if line and cell is None else {}
-            yield command("error", text, file=each.record.file, **at)
+            yield format_command("error", text, file=each.record.file, **at)

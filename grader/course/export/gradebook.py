@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from grader.course import CohortError
+from grader.course import CourseError
 from grader.course.export.sheet import Sheet
 from grader.course.intake.roster import Roster, Student
-from grader.course.results import EXACT, Standing
-from grader.report.render.sanitise import harmless
-from grader.report.render.view import about_hidden
+from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.report.render.sanitise import sanitise
+from grader.report.render.view import describe_hidden
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """what makes a spreadsheet take text for a formula"""
-FEEDBACK = 2000
+MAX_FEEDBACK = 2000
 """how many characters of feedback a gradebook gets"""
 
 
-class NotExported(CohortError):
+class ExportError(CourseError):
     """Results that a format cannot take; the message says which and what to do."""
 
 
@@ -29,7 +29,7 @@ class Gradebook:
     """The results of a run, and who the students are."""
 
     run: str
-    standings: tuple[Standing, ...]
+    results: tuple[ExerciseResult, ...]
     roster: Roster = field(default_factory=Roster)
     sheet: Sheet | None = None
     database: bytes = b""
@@ -40,81 +40,81 @@ class Gradebook:
     @property
     def exercises(self) -> tuple[str, ...]:
         """What was answered, by name."""
-        return tuple(sorted({each.exercise for each in self.standings}))
+        return tuple(sorted({each.exercise for each in self.results}))
 
     @property
-    def students(self) -> dict[str, list[Standing]]:
+    def students(self) -> dict[str, list[ExerciseResult]]:
         """Everybody's results."""
-        found: dict[str, list[Standing]] = {}
-        for each in self.standings:
+        found: dict[str, list[ExerciseResult]] = {}
+        for each in self.results:
             found.setdefault(each.student, []).append(each)
         return found
 
     @property
     def total(self) -> float:
         """All points of everybody: every format must have as many."""
-        return points(self.standings)
+        return sum_points(self.results)
 
-    def title(self, exercise: str) -> str:
+    def make_column_title(self, exercise: str) -> str:
         """What a column for an exercise is called."""
         name = self.column or self.run
         return name if len(self.exercises) < 2 else f"{name} {exercise}".rstrip()
 
-    def person(self, standing: Standing) -> Student:
+    def find_student(self, standing: ExerciseResult) -> Student:
         """Who it is, as the roster knows; else as the hand-in says."""
         listed = self.roster.match(standing.student, name=standing.student)
         return listed or Student(standing.student, standing.name, email=standing.email)
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedFiles:
     """Files by their names, and whom they say nothing about."""
 
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
 
 
-def points(standings: Iterable[Standing]) -> float:
+def sum_points(standings: Iterable[ExerciseResult]) -> float:
     """The sum of what counts."""
-    return round(sum(each.score for each in standings), EXACT)
+    return round(sum(each.score for each in standings), SCORE_DECIMALS)
 
 
-def most(standings: Iterable[Standing]) -> float:
+def sum_max_points(standings: Iterable[ExerciseResult]) -> float:
     """The points that there are."""
-    return round(sum(each.max_score for each in standings), EXACT)
+    return round(sum(each.max_score for each in standings), SCORE_DECIMALS)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Points as gradebooks read them: no exponent, no needless zeros."""
-    text = f"{value:.{EXACT}f}".rstrip("0").rstrip(".")
+    text = f"{value:.{SCORE_DECIMALS}f}".rstrip("0").rstrip(".")
     return "0" if text in ("", "-0") else text
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Text for a spreadsheet: harmless, and never a formula, which would run when it is opened."""
-    clean = harmless(text)
-    return f"'{clean}" if clean.lstrip(" ").startswith(FORMULA) else clean
+    clean = sanitise(text)
+    return f"'{clean}" if clean.lstrip(" ").startswith(FORMULA_PREFIXES) else clean
 
 
-def csv_of(rows: Iterable[Sequence[str]], delimiter: str = ",") -> bytes:
+def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",") -> bytes:
     """Rows as CSV in UTF-8, quoted where it must be."""
     buffer = io.StringIO(newline="")
     csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
     return buffer.getvalue().encode()
 
 
-def feedback(standings: Sequence[Standing]) -> str:
+def format_feedback(standings: Sequence[ExerciseResult]) -> str:
     """What a student reads beside the grade: what people wrote, then what is wrong."""
     lines = list(dict.fromkeys(text for each in standings for text in each.comments))
     for each in standings:
         if each.record.error is not None:
             lines.append(each.record.error.message)
         lines += [found.sentence for found in each.record.diagnosis]
-        lines += about_hidden(each.record.hidden)
-    return harmless("\n".join(lines), FEEDBACK)
+        lines += describe_hidden(each.record.hidden)
+    return sanitise("\n".join(lines), MAX_FEEDBACK)
 
 
-def file_name(student: str, ending: str) -> str:
+def make_file_name(student: str, ending: str) -> str:
     """A file name for a student, whatever the id is; no two are equal."""
     safe = quote(student, safe=" ").replace(".", "%2E")
     if len(safe) > 100:

@@ -7,36 +7,42 @@ from typing import Any
 
 import msgspec
 
-from grader.course.export.gradebook import Exported, Gradebook, feedback, file_name, points
-from grader.course.results import EXACT, Standing
+from grader.course.export.gradebook import (
+    ExportedFiles,
+    Gradebook,
+    format_feedback,
+    make_file_name,
+    sum_points,
+)
+from grader.course.results import SCORE_DECIMALS, ExerciseResult
 from grader.report.records import PropertyRecord
-from grader.report.render.sanitise import harmless, one_line
+from grader.report.render.sanitise import sanitise, sanitise_line
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """A file for every student; `score` is what counts, the tests say what was judged."""
     files = {
-        file_name(student, ".json"): msgspec.json.format(
-            msgspec.json.encode(results(standings)), indent=2
+        make_file_name(student, ".json"): msgspec.json.format(
+            msgspec.json.encode(make_results(standings)), indent=2
         )
         for student, standings in book.students.items()
     }
-    return Exported(files)
+    return ExportedFiles(files)
 
 
-def results(standings: list[Standing]) -> dict[str, Any]:
+def make_results(standings: list[ExerciseResult]) -> dict[str, Any]:
     """One student's results.json."""
     claims = [(each, claim) for each in standings for claim in each.record.properties]
     return {
-        "score": points(standings),
+        "score": sum_points(standings),
         "execution_time": round(sum(each.record.seconds for each in standings)),
-        "output": feedback(standings),
+        "output": format_feedback(standings),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "tests": [_test(*each, number) for number, each in enumerate(claims, start=1)],
+        "tests": [_make_test(*each, number) for number, each in enumerate(claims, start=1)],
         "extra_data": {
             each.exercise: {"status": each.status, "judged": each.judged, "attempt": each.attempt}
             for each in standings
@@ -44,14 +50,14 @@ def results(standings: list[Standing]) -> dict[str, Any]:
     }
 
 
-def _test(standing: Standing, claim: PropertyRecord, number: int) -> dict[str, Any]:
+def _make_test(standing: ExerciseResult, claim: PropertyRecord, number: int) -> dict[str, Any]:
     return {
-        "name": one_line(claim.claim),
+        "name": sanitise_line(claim.claim),
         "number": str(number),
-        "score": round(claim.points, EXACT),
-        "max_score": round(claim.max_points, EXACT),
+        "score": round(claim.points, SCORE_DECIMALS),
+        "max_score": round(claim.max_points, SCORE_DECIMALS),
         "status": "passed" if claim.status == "passed" else "failed",
-        "output": harmless(claim.message),
+        "output": sanitise(claim.message),
         "tags": [standing.exercise, claim.group, claim.status],
         "visibility": "visible",
     }

@@ -7,82 +7,84 @@ import re
 from collections import Counter
 from xml.etree import ElementTree as ET
 
-from grader.course.export.gradebook import Exported, Gradebook, number
-from grader.course.results import Standing
+from grader.course.export.gradebook import ExportedFiles, Gradebook, format_number
+from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord
-from grader.report.render.sanitise import harmless, one_line
+from grader.report.render.sanitise import sanitise, sanitise_line
 
-UNFIT = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+INVALID_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """what XML 1.0 has no way to write"""
-ENDS = {"passed": "", "failed": "failure", "not_tried": "skipped"}
+OUTCOME_ELEMENTS = {"passed": "", "failed": "failure", "not_tried": "skipped"}
 """the element for how a claim ended; all other ends are errors"""
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """One file."""
-    root = ET.Element("testsuites", name=_text(book.run))
+    root = ET.Element("testsuites", name=_clean_text(book.run))
     counts: Counter[str] = Counter()
-    for each in book.standings:
-        suite, found = _suite(each)
+    for each in book.results:
+        suite, found = _make_suite(each)
         root.append(suite)
         counts.update(found)
-    _count(root, counts, sum(each.record.seconds for each in book.standings))
+    _set_counts(root, counts, sum(each.record.seconds for each in book.results))
     ET.indent(root)
     body = ET.tostring(root, encoding="unicode")
     text = f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
-    return Exported({"junit.xml": text.encode()})
+    return ExportedFiles({"junit.xml": text.encode()})
 
 
-def _suite(standing: Standing) -> tuple[ET.Element, Counter[str]]:
+def _make_suite(standing: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
     record = standing.record
     name = f"{standing.student} {standing.exercise}".rstrip()
-    suite = ET.Element("testsuite", name=_text(name))
+    suite = ET.Element("testsuite", name=_clean_text(name))
     told = ET.SubElement(suite, "properties")
     about = {
         "student": standing.student,
         "name": standing.name,
-        "score": number(standing.score),
-        "max_score": number(standing.max_score),
+        "score": format_number(standing.score),
+        "max_score": format_number(standing.max_score),
         "file": record.file,
     }
     for key, value in about.items():
-        ET.SubElement(told, "property", name=key, value=_text(value))
+        ET.SubElement(told, "property", name=key, value=_clean_text(value))
     counts: Counter[str] = Counter(tests=0)
     if not record.properties:
-        case = ET.SubElement(suite, "testcase", classname=_text(name), name="it can be judged")
+        case = ET.SubElement(
+            suite, "testcase", classname=_clean_text(name), name="it can be judged"
+        )
         message = record.error.message if record.error else standing.status
         counts.update(tests=1, errors=1)
-        _end(case, "error", standing.status, message)
+        _add_outcome(case, "error", standing.status, message)
     for claim in record.properties:
-        counts.update(_case(suite, name, claim))
-    _count(suite, counts, record.seconds)
+        counts.update(_add_case(suite, name, claim))
+    _set_counts(suite, counts, record.seconds)
     return suite, counts
 
 
-def _case(suite: ET.Element, name: str, claim: PropertyRecord) -> dict[str, int]:
+def _add_case(suite: ET.Element, name: str, claim: PropertyRecord) -> dict[str, int]:
     case = ET.SubElement(
-        suite, "testcase", classname=_text(name), name=_text(claim.claim), time="0"
+        suite, "testcase", classname=_clean_text(name), name=_clean_text(claim.claim), time="0"
     )
-    end = ENDS.get(claim.status, "error")
+    end = OUTCOME_ELEMENTS.get(claim.status, "error")
     if end:
-        _end(case, end, claim.status, claim.message)
+        _add_outcome(case, end, claim.status, claim.message)
     counted = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     return {"tests": 1, counted[end]: 1} if end else {"tests": 1}
 
 
-def _end(case: ET.Element, end: str, status: str, message: str) -> None:
+def _add_outcome(case: ET.Element, end: str, status: str, message: str) -> None:
     first = message.partition("\n")[0]
-    element = ET.SubElement(case, end, message=_text(one_line(first)))
+    element = ET.SubElement(case, end, message=_clean_text(sanitise_line(first)))
     if end != "skipped":
-        element.set("type", _text(status))
-        element.text = UNFIT.sub("\ufffd", harmless(message))
+        element.set("type", _clean_text(status))
+        element.text = INVALID_XML.sub("\ufffd", sanitise(message))
 
 
-def _count(element: ET.Element, counts: Counter[str], seconds: float) -> None:
+def _set_counts(element: ET.Element, counts: Counter[str], seconds: float) -> None:
     for what in ("tests", "failures", "errors", "skipped"):
         element.set(what, str(counts[what]))
     element.set("time", f"{seconds:.3f}")
 
 
-def _text(text: str) -> str:
-    return UNFIT.sub("\ufffd", one_line(text))
+def _clean_text(text: str) -> str:
+    return INVALID_XML.sub("\ufffd", sanitise_line(text))

@@ -3,7 +3,13 @@
 Source: https://nbgrader.readthedocs.io/en/stable/user_guide/managing_the_database.html
 """
 
-from grader.course.export.gradebook import Exported, Gradebook, cell, csv_of, number
+from grader.course.export.gradebook import (
+    ExportedFiles,
+    Gradebook,
+    encode_csv,
+    escape_cell,
+    format_number,
+)
 
 COLUMNS = (
     "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email",
@@ -11,16 +17,23 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """One CSV file. Nothing is taken off for being late: that is for people to decide."""
     rows: list[tuple[str, ...]] = [COLUMNS]
-    for each in book.standings:
-        person = book.person(each)
-        first, _, last = person.shown.rpartition(" ")
-        texts = (book.title(each.exercise), "", each.submitted or "", each.student)
+    for each in book.results:
+        person = book.find_student(each)
+        first, _, last = person.display_name.rpartition(" ")
+        texts = (book.make_column_title(each.exercise), "", each.submitted or "", each.student)
         names = (person.last or last, person.first or first, person.email)
-        score = number(each.score)
+        score = format_number(each.score)
         rows.append(
-            (*map(cell, texts), *map(cell, names), score, "0", score, number(each.max_score))
+            (
+                *map(escape_cell, texts),
+                *map(escape_cell, names),
+                score,
+                "0",
+                score,
+                format_number(each.max_score),
+            )
         )
-    return Exported({"nbgrader.csv": csv_of(rows)})
+    return ExportedFiles({"nbgrader.csv": encode_csv(rows)})

@@ -15,37 +15,37 @@ from typing import Any
 from nbgrader import api
 from sqlalchemy.exc import SQLAlchemyError
 
-from grader.course.export.gradebook import Exported, Gradebook, NotExported, feedback
-from grader.course.results import Standing
+from grader.course.export.gradebook import ExportedFiles, ExportError, Gradebook, format_feedback
+from grader.course.results import ExerciseResult
 
-CELL = "headcheck"
-NAMELESS = "unknown"
+CELL_ID = "headcheck"
+UNKNOWN_EXERCISE = "unknown"
 """stands for the exercise of a file in which none was found"""
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """The database, and who is not in it: students are looked up, not added.
 
     Raises NotExported.
     """
     if not book.database:
         text = "nbgrader's gradebook.db is filled in: give it by --into, and a new one by --out"
-        raise NotExported(text)
+        raise ExportError(text)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gradebook.db")
         path.write_bytes(book.database)
         try:
             with api.Gradebook(f"sqlite:///{path}", course_id="") as gradebook:
-                left_out = _filled(gradebook, book)
+                left_out = _fill_gradebook(gradebook, book)
                 gradebook.db.commit()
         except SQLAlchemyError as error:
             first = str(error).partition("\n")[0]
             text = f"the nbgrader that is installed cannot fill in this gradebook.db: {first}"
-            raise NotExported(f"{text}. Is it one? `nbgrader db upgrade` may help") from None
-        return Exported({"gradebook.db": path.read_bytes()}, left_out)
+            raise ExportError(f"{text}. Is it one? `nbgrader db upgrade` may help") from None
+        return ExportedFiles({"gradebook.db": path.read_bytes()}, left_out)
 
 
-def _filled(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
+def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
     """Write everything into an open gradebook; who is not in it."""
     assignment = book.column or book.run
     courses = [course.id for course in gradebook.db.query(api.Course)]
@@ -54,7 +54,7 @@ def _filled(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
     except api.MissingEntry:
         gradebook.add_assignment(assignment, course_id=courses[0] if courses else None)
     for exercise in book.exercises:
-        _prepared(gradebook, book, assignment, exercise)
+        _add_notebook(gradebook, book, assignment, exercise)
     listed = {student.id for student in gradebook.students}
     left_out = []
     for student, standings in book.students.items():
@@ -64,36 +64,36 @@ def _filled(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
         else:
             found = {each.exercise: each for each in standings}
             theirs = {exercise: found.get(exercise) for exercise in book.exercises}
-            _graded(gradebook, assignment, known, theirs)
+            _write_grades(gradebook, assignment, known, theirs)
     return tuple(left_out)
 
 
-def _prepared(gradebook: Any, book: Gradebook, assignment: str, exercise: str) -> None:
+def _add_notebook(gradebook: Any, book: Gradebook, assignment: str, exercise: str) -> None:
     """An exercise as a notebook, worth what it is worth."""
-    most = max(each.max_score for each in book.standings if each.exercise == exercise)
-    at = (CELL, _notebook(exercise), assignment)
-    gradebook.update_or_create_notebook(_notebook(exercise), assignment)
+    most = max(each.max_score for each in book.results if each.exercise == exercise)
+    at = (CELL_ID, _name_notebook(exercise), assignment)
+    gradebook.update_or_create_notebook(_name_notebook(exercise), assignment)
     gradebook.update_or_create_grade_cell(*at, max_score=most, cell_type="code")
     gradebook.update_or_create_solution_cell(*at)
 
 
-def _graded(
-    gradebook: Any, assignment: str, student: str, theirs: Mapping[str, Standing | None]
+def _write_grades(
+    gradebook: Any, assignment: str, student: str, theirs: Mapping[str, ExerciseResult | None]
 ) -> None:
     """One student's scores and comments, by exercise; nothing where nothing was answered."""
     told = [each.submitted for each in theirs.values() if each and each.submitted]
     when = {"timestamp": told[0]} if told else {}
     submission = gradebook.update_or_create_submission(assignment, student, **when)
     for exercise, standing in theirs.items():
-        _completed(gradebook, submission, assignment, _notebook(exercise))
-        at = (CELL, _notebook(exercise), assignment, student)
+        _add_missing_cells(gradebook, submission, assignment, _name_notebook(exercise))
+        at = (CELL_ID, _name_notebook(exercise), assignment, student)
         grade, comment = gradebook.find_grade(*at), gradebook.find_comment(*at)
         grade.auto_score = 0.0 if standing is None else standing.score
         grade.needs_manual_grade = False
-        comment.auto_comment = None if standing is None else feedback([standing]) or None
+        comment.auto_comment = None if standing is None else format_feedback([standing]) or None
 
 
-def _completed(gradebook: Any, submission: Any, assignment: str, notebook: str) -> None:
+def _add_missing_cells(gradebook: Any, submission: Any, assignment: str, notebook: str) -> None:
     """Add what a submission that was there before the notebook lacks."""
     if any(each.name == notebook for each in submission.notebooks):
         return
@@ -107,5 +107,5 @@ def _completed(gradebook: Any, submission: Any, assignment: str, notebook: str) 
     gradebook.db.commit()
 
 
-def _notebook(exercise: str) -> str:
-    return exercise or NAMELESS
+def _name_notebook(exercise: str) -> str:
+    return exercise or UNKNOWN_EXERCISE

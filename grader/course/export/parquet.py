@@ -7,16 +7,16 @@ from typing import get_type_hints
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grader.course.export.gradebook import Exported, Gradebook
-from grader.course.export.plain import Row, rows
+from grader.course.export.gradebook import ExportedFiles, Gradebook
+from grader.course.export.plain import GradebookRow, make_rows
 
 TYPES = {str: pa.string(), float: pa.float64(), bool: pa.bool_(), int: pa.int32()}
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """One file. Text is as it is: there are no formulas in Parquet."""
-    schema = pa.schema([(name, TYPES[kind]) for name, kind in get_type_hints(Row).items()])
-    table = pa.Table.from_pylist([asdict(row) for row in rows(book)], schema=schema)
+    schema = pa.schema([(name, TYPES[kind]) for name, kind in get_type_hints(GradebookRow).items()])
+    table = pa.Table.from_pylist([asdict(row) for row in make_rows(book)], schema=schema)
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
-    return Exported({"grades.parquet": buffer.getvalue()})
+    return ExportedFiles({"grades.parquet": buffer.getvalue()})

@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass, fields
 
-from grader.course.export.gradebook import Exported, Gradebook, cell, csv_of, number
-from grader.report.render.sanitise import harmless
+from grader.course.export.gradebook import (
+    ExportedFiles,
+    Gradebook,
+    encode_csv,
+    escape_cell,
+    format_number,
+)
+from grader.report.render.sanitise import sanitise
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GradebookRow:
     """One student's result in one exercise. The names of the fields are those of the columns."""
 
     student: str
@@ -30,15 +36,15 @@ class Row:
     file: str
 
 
-def rows(book: Gradebook) -> list[Row]:
+def make_rows(book: Gradebook) -> list[GradebookRow]:
     """The results of a run as rows, by student and exercise."""
     found = []
-    for each in book.standings:
-        person = book.person(each)
+    for each in book.results:
+        person = book.find_student(each)
         found.append(
-            Row(
+            GradebookRow(
                 student=each.student,
-                name=person.shown,
+                name=person.display_name,
                 email=person.email,
                 section=person.section,
                 handle=each.handle,
@@ -53,20 +59,20 @@ def rows(book: Gradebook) -> list[Row]:
                 attempt=each.attempt,
                 late=each.late,
                 submitted=each.submitted or "",
-                file=harmless(each.record.file),
+                file=sanitise(each.record.file),
             )
         )
     return found
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """One CSV file."""
-    names = [each.name for each in fields(Row)]
-    lines = [[_cell(getattr(row, name)) for name in names] for row in rows(book)]
-    return Exported({"grades.csv": csv_of([names, *lines])})
+    names = [each.name for each in fields(GradebookRow)]
+    lines = [[_format_cell(getattr(row, name)) for name in names] for row in make_rows(book)]
+    return ExportedFiles({"grades.csv": encode_csv([names, *lines])})
 
 
-def _cell(value: str | float | bool) -> str:
+def _format_cell(value: str | float | bool) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return cell(value) if isinstance(value, str) else number(value)
+    return escape_cell(value) if isinstance(value, str) else format_number(value)

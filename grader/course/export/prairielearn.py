@@ -8,61 +8,61 @@ from typing import Any
 import msgspec
 
 from grader.course.export.gradebook import (
-    Exported,
+    ExportedFiles,
     Gradebook,
-    feedback,
-    file_name,
-    most,
-    number,
-    points,
+    format_feedback,
+    format_number,
+    make_file_name,
+    sum_max_points,
+    sum_points,
 )
-from grader.course.results import EXACT, Standing
-from grader.report.render.sanitise import harmless, one_line
+from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.report.render.sanitise import sanitise, sanitise_line
 
-LARGEST = 1_000_000
+MAX_BYTES = 1_000_000
 """bytes; PrairieLearn takes 1 MB"""
 
 
-def render(book: Gradebook) -> Exported:
+def render(book: Gradebook) -> ExportedFiles:
     """A file for every student."""
-    return Exported(
+    return ExportedFiles(
         {
-            file_name(student, ".json"): _fitting(standings)
+            make_file_name(student, ".json"): _encode_within_limit(standings)
             for student, standings in book.students.items()
         }
     )
 
 
-def _fitting(standings: list[Standing]) -> bytes:
+def _encode_within_limit(standings: list[ExerciseResult]) -> bytes:
     """The longest messages that fit."""
     for longest in (4000, 1000, 200, 0):
-        text = msgspec.json.encode(results(standings, longest))
-        if len(text) <= LARGEST:
+        text = msgspec.json.encode(make_results(standings, longest))
+        if len(text) <= MAX_BYTES:
             break
     return text
 
 
-def results(standings: list[Standing], longest: int = 4000) -> dict[str, Any]:
+def make_results(standings: list[ExerciseResult], longest: int = 4000) -> dict[str, Any]:
     """One student's results.json. `score` is a share; points are those of claims.
 
     What could not be read is not gradable, and costs no attempt there, unless a person decided.
     """
     errors = [e.record.error.message for e in standings if e.record.error is not None]
-    if errors and len(errors) == len(standings) and not points(standings):
-        return {"gradable": False, "format_errors": [harmless(text) for text in errors]}
-    top = most(standings)
+    if errors and len(errors) == len(standings) and not sum_points(standings):
+        return {"gradable": False, "format_errors": [sanitise(text) for text in errors]}
+    top = sum_max_points(standings)
     return {
         "gradable": True,
-        "score": min(points(standings) / top, 1.0) if top else 0.0,
-        "message": f"{number(points(standings))} of {number(top)} points",
-        "output": feedback(standings),
+        "score": min(sum_points(standings) / top, 1.0) if top else 0.0,
+        "message": f"{format_number(sum_points(standings))} of {format_number(top)} points",
+        "output": format_feedback(standings),
         "tests": [
             {
-                "name": one_line(claim.name),
-                "description": one_line(claim.claim),
-                "points": round(claim.points, EXACT),
-                "max_points": round(claim.max_points, EXACT),
-                "message": harmless(claim.message, longest) if longest else "",
+                "name": sanitise_line(claim.name),
+                "description": sanitise_line(claim.claim),
+                "points": round(claim.points, SCORE_DECIMALS),
+                "max_points": round(claim.max_points, SCORE_DECIMALS),
+                "message": sanitise(claim.message, longest) if longest else "",
             }
             for each in standings
             for claim in each.record.properties

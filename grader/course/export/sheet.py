@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.course.intake.roster import Roster, Student, delimiter, roster, table
+from grader.course.intake.roster import Roster, Student, build_roster, detect_delimiter, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +16,14 @@ class Sheet:
     delimiter: str = ","
 
 
-def read(path: Path) -> Sheet:
+def read_sheet(path: Path) -> Sheet:
     """A sheet as it is. Raises BadRoster for what is no CSV file."""
-    header, rows = table(path)
+    header, rows = read_table(path)
     text = path.read_text(encoding="utf-8-sig")
-    return Sheet(tuple(header), tuple(map(tuple, rows)), delimiter(text))
+    return Sheet(tuple(header), tuple(map(tuple, rows)), detect_delimiter(text))
 
 
-def student_of(
+def find_student(
     ids: Sequence[str], name: str, known: Roster, handles: Mapping[str, str]
 ) -> str | None:
     """The id of the student that a row is about: as handed in, else as rosters know.
@@ -38,8 +38,8 @@ def student_of(
     return None if found is None else found.id
 
 
-def roster_for(students: Iterable[Student]) -> Roster:
+def build_sheet_roster(students: Iterable[Student]) -> Roster:
     """These students as a roster; who has no name goes by the id, as where files are so called."""
-    return roster(
-        each if each.shown != each.id else replace(each, name=each.id) for each in students
+    return build_roster(
+        each if each.display_name != each.id else replace(each, name=each.id) for each in students
     )

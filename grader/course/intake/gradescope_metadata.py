@@ -20,7 +20,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)? ?(Z|[+
 
 
 @dataclass(frozen=True, slots=True)
-class Submitter:
+class GradescopeSubmitter:
     """Who handed in, as Gradescope's roster knows them; what it does not know is empty."""
 
     name: str = ""
@@ -29,30 +29,30 @@ class Submitter:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class GradescopeSubmission:
     """One submission: of one student, or of a group."""
 
-    submitters: tuple[Submitter, ...] = ()
+    submitters: tuple[GradescopeSubmitter, ...] = ()
     created: datetime | None = None
 
 
-def read(text: str) -> dict[str, Handed]:
+def parse_metadata(text: str) -> dict[str, GradescopeSubmission]:
     """The submissions by the names of their folders."""
-    found: dict[str, Handed] = {}
-    for folder, key, value in _wanted(text):
-        handed = found.setdefault(folder, Handed())
+    found: dict[str, GradescopeSubmission] = {}
+    for folder, key, value in _scan_lines(text):
+        handed = found.setdefault(folder, GradescopeSubmission())
         if key == "created_at":
-            found[folder] = replace(handed, created=_time(value))
+            found[folder] = replace(handed, created=_parse_time(value))
         elif key == "new":
-            found[folder] = replace(handed, submitters=(*handed.submitters, Submitter()))
+            found[folder] = replace(handed, submitters=(*handed.submitters, GradescopeSubmitter()))
         elif handed.submitters:
             *others, last = handed.submitters
             known = {"name": last.name, "sid": last.sid, "email": last.email, key: value}
-            found[folder] = replace(handed, submitters=(*others, Submitter(**known)))
+            found[folder] = replace(handed, submitters=(*others, GradescopeSubmitter(**known)))
     return found
 
 
-def _wanted(text: str) -> Iterator[tuple[str, str, str]]:
+def _scan_lines(text: str) -> Iterator[tuple[str, str, str]]:
     """Folder, key and value of each line that matters; a key `new` begins another person."""
     folder, section = "", ""
     # Not splitlines(): it also ends lines at characters that may be in what a program printed.
@@ -63,14 +63,14 @@ def _wanted(text: str) -> Iterator[tuple[str, str, str]]:
         elif folder and (key := KEY.fullmatch(line)):
             section = key["key"]
             if section == "created_at":
-                yield folder, section, scalar(key["value"] or "")
+                yield folder, section, parse_scalar(key["value"] or "")
         elif folder and section == "submitters" and (person := PERSON.fullmatch(line)):
             if person["new"]:
                 yield folder, "new", ""
-            yield folder, person["key"], scalar(person["value"] or "")
+            yield folder, person["key"], parse_scalar(person["value"] or "")
 
 
-def scalar(text: str) -> str:
+def parse_scalar(text: str) -> str:
     """A YAML scalar on one line: plain, in single quotes, or in double quotes."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
@@ -85,7 +85,7 @@ def scalar(text: str) -> str:
     return "" if text in ("", "~", "null") else text
 
 
-def _time(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     found = TIME.fullmatch(text)
     if found is None:
         return None

@@ -8,71 +8,74 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grader.course.intake.layouts import Identity
+from grader.course.intake.layouts import SubmitterIdentity
 from grader.course.intake.roster import Roster, Student
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class IdentifiedStudents:
     """The students behind the identities of one download, and what was contradictory."""
 
-    students: Mapping[Identity, Student]
-    doubts: tuple[str, ...]
+    students: Mapping[SubmitterIdentity, Student]
+    conflicts: tuple[str, ...]
 
 
-def identified(identities: Iterable[Identity], known: Roster) -> Identified:
+def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) -> IdentifiedStudents:
     """Whom each of them means; a student of its own for each that is not clear."""
     listed = list(dict.fromkeys(identities))
-    meant = {each: _meant(each, known) for each in listed}
-    doubts = list(_named_twice(listed))
-    rivals: dict[Student, list[Identity]] = {}
+    meant = {each: _find_students(each, known) for each in listed}
+    doubts = list(_find_renamed(listed))
+    rivals: dict[Student, list[SubmitterIdentity]] = {}
     for each in listed:
         for found in meant[each][:1]:
             rivals.setdefault(found, []).append(each)
-    students: dict[Identity, Student] = {}
+    students: dict[SubmitterIdentity, Student] = {}
     for each in listed:
-        student = Student(_apart(each.handle, known), each.name, email=each.email)
+        student = Student(_make_unclear_id(each.handle, known), each.name, email=each.email)
         if not meant[each]:
             students[each] = replace(student, id=each.handle)
-        elif why := _doubt(each, meant[each], rivals[meant[each][0]]):
+        elif why := _explain_conflict(each, meant[each], rivals[meant[each][0]]):
             doubts.append(f"{why}: graded as {student.id}")
             students[each] = student
         else:
             students[each] = meant[each][0]
-    return Identified(students, tuple(doubts))
+    return IdentifiedStudents(students, tuple(doubts))
 
 
-def _meant(who: Identity, known: Roster) -> tuple[Student, ...]:
+def _find_students(who: SubmitterIdentity, known: Roster) -> tuple[Student, ...]:
     """A handle is an id; only where it is none, as in plain folders, it may be a name."""
-    found = known.meant(who.handle, who.email, *who.also, name=who.name)
-    return found or known.meant(name=who.handle)
+    found = known.find_all(who.handle, who.email, *who.other_ids, name=who.name)
+    return found or known.find_all(name=who.handle)
 
 
-def _doubt(who: Identity, found: Sequence[Student], rivals: Sequence[Identity]) -> str:
+def _explain_conflict(
+    who: SubmitterIdentity, found: Sequence[Student], rivals: Sequence[SubmitterIdentity]
+) -> str:
     """Why it is not clear that it is the first of them; nothing if it is."""
     if len(found) > 1:
-        return f"{_shown(who)} is {found[0].id} by one id or name and {found[1].id} by another"
+        return f"{_format_identity(who)} is {found[0].id} by one id or name and {found[1].id} by another"
     others = [each.handle for each in rivals if each.handle != who.handle]
-    if others and not _exactly(who, found[0]):
-        return f"{_shown(who)} and {others[0]} would both be {found[0].id}"
+    if others and not _is_exact_match(who, found[0]):
+        return f"{_format_identity(who)} and {others[0]} would both be {found[0].id}"
     return ""
 
 
-def _apart(handle: str, known: Roster) -> str:
+def _make_unclear_id(handle: str, known: Roster) -> str:
     """An id that is nobody's on the roster."""
-    return f"{handle} (unclear)" if known.meant(handle, name=handle) else handle
+    return f"{handle} (unclear)" if known.find_all(handle, name=handle) else handle
 
 
-def _exactly(who: Identity, student: Student) -> bool:
+def _is_exact_match(who: SubmitterIdentity, student: Student) -> bool:
     """Whether an id is the student's, letter by letter: then no other id can take its place."""
     own = {student.id, student.login, student.email, *student.handles}
     written = {unicodedata.normalize("NFC", each) for each in own if each}
     return any(
-        unicodedata.normalize("NFC", each) in written for each in (who.handle, who.email, *who.also)
+        unicodedata.normalize("NFC", each) in written
+        for each in (who.handle, who.email, *who.other_ids)
     )
 
 
-def _named_twice(identities: Sequence[Identity]) -> Iterator[str]:
+def _find_renamed(identities: Sequence[SubmitterIdentity]) -> Iterator[str]:
     """A system has one name for an id; a second one was made up by somebody."""
     names: dict[str, dict[str, None]] = {}
     for each in identities:
@@ -82,5 +85,5 @@ def _named_twice(identities: Sequence[Identity]) -> Iterator[str]:
             yield f"{handle} is called {' and '.join(called)}"
 
 
-def _shown(who: Identity) -> str:
+def _format_identity(who: SubmitterIdentity) -> str:
     return f"{who.handle} ({who.name})" if who.name else who.handle

@@ -8,22 +8,27 @@ import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from grader.course import CohortError
+from grader.course import CourseError
 from grader.course.intake.gradescope_metadata import FOLDER
-from grader.course.intake.layouts import GITHUB, GRADESCOPE, MARK, NBGRADER
-from grader.course.intake.unpack import ARCHIVE, tops
-from grader.reading.submission import KINDS
-from grader.report.render.sanitise import one_line
+from grader.course.intake.layouts import (
+    GITHUB_FOLDER,
+    GRADESCOPE_METADATA,
+    NAME_PATTERN,
+    NBGRADER_FOLDER,
+)
+from grader.course.intake.unpack import ARCHIVE, list_top_level
+from grader.reading.submission import KIND_BY_SUFFIX
+from grader.report.render.sanitise import sanitise_line
 
-EXPORT = re.compile(r"assignment_[0-9]+_export")
+GRADESCOPE_EXPORT = re.compile(r"assignment_[0-9]+_export")
 """the one folder in the archive that Gradescope makes"""
-BESIDE = {
+EXPECTED_COMPANIONS = {
     "gradescope": FOLDER,
     "nbgrader": re.compile(r"source|release|autograded|feedback|nbgrader_config\.py"),
 }
 """what these put beside the name by which they are known"""
-TAKEN = (*KINDS, ARCHIVE)
-ASK = "say whose download it is by --layout"
+ACCEPTED_SUFFIXES = (*KIND_BY_SUFFIX, ARCHIVE)
+LAYOUT_HINT = "say whose download it is by --layout"
 SYSTEMS = {
     "canvas": "Canvas",
     "moodle": "Moodle",
@@ -33,62 +38,70 @@ SYSTEMS = {
 }
 
 
-class Undecided(CohortError):
+class AmbiguousLayout(CourseError):
     """A download that may be more than one system's; the message says why and what to do."""
 
 
-def recognised(path: Path, assignment: str = "") -> str:
+def detect_layout(path: Path, assignment: str = "") -> str:
     """The name of the layout of what lies there. Raises Undecided."""
-    names = tops(path)
+    names = list_top_level(path)
     around = path.name if path.is_dir() else ""
     signs: dict[str, list[str]] = {}
     for name, is_folder in sorted(names.items()):
-        if is_folder or name == GRADESCOPE or PurePosixPath(name).suffix.lower() in TAKEN:
-            signs.setdefault(_sign(name, is_folder, around), []).append(name)
+        if (
+            is_folder
+            or name == GRADESCOPE_METADATA
+            or PurePosixPath(name).suffix.lower() in ACCEPTED_SUFFIXES
+        ):
+            signs.setdefault(_detect_system(name, is_folder, around), []).append(name)
     others = signs.pop("", [])
     if not signs:
-        _must_not_be_around(path, names)
+        _reject_single_entry(path, names)
         if assignment and any(names.values()):
-            raise Undecided(
+            raise AmbiguousLayout(
                 f"{path}: --assignment {assignment} is nbgrader's or GitHub Classroom's, and no "
                 "name at its top is: add --layout nbgrader or --layout github"
             )
         return "plain"
     layout, *more = signs
     if more:
-        raise Undecided(f"{path}: {_is(layout, signs)}, but {_is(more[0], signs)}. {ASK}")
-    beside = BESIDE.get(layout)
+        raise AmbiguousLayout(
+            f"{path}: {_describe_sign(layout, signs)}, but {_describe_sign(more[0], signs)}. {LAYOUT_HINT}"
+        )
+    beside = EXPECTED_COMPANIONS.get(layout)
     if strange := [each for each in others if not (beside and beside.fullmatch(each))]:
-        told = f"but {one_line(strange[0])} is not"
-        raise Undecided(f"{path}: {_is(layout, signs)}, {told}. Take it out, or {ASK}")
+        told = f"but {sanitise_line(strange[0])} is not"
+        raise AmbiguousLayout(
+            f"{path}: {_describe_sign(layout, signs)}, {told}. Take it out, or {LAYOUT_HINT}"
+        )
     return layout
 
 
-def _sign(name: str, is_folder: bool, around: str) -> str:
+def _detect_system(name: str, is_folder: bool, around: str) -> str:
     """Whose way to name things this is, in a folder of that name; empty if it may be anybody's."""
-    if (name == GRADESCOPE and not is_folder) or EXPORT.fullmatch(name):
+    if (name == GRADESCOPE_METADATA and not is_folder) or GRADESCOPE_EXPORT.fullmatch(name):
         return "gradescope"
-    if mark := MARK.fullmatch(name):
+    if mark := NAME_PATTERN.fullmatch(name):
         return "canvas" if mark["canvas"] else "moodle"
-    if is_folder and NBGRADER in (name, around):
+    if is_folder and NBGRADER_FOLDER in (name, around):
         return "nbgrader"
-    assignment = GITHUB.fullmatch(around)
+    assignment = GITHUB_FOLDER.fullmatch(around)
     below = assignment is not None and name.startswith(f"{assignment['assignment']}-")
-    return "github" if is_folder and (below or GITHUB.fullmatch(name)) else ""
+    return "github" if is_folder and (below or GITHUB_FOLDER.fullmatch(name)) else ""
 
 
-def _is(layout: str, signs: Mapping[str, list[str]]) -> str:
-    return f"{one_line(signs[layout][0])} is as {SYSTEMS[layout]} names it"
+def _describe_sign(layout: str, signs: Mapping[str, list[str]]) -> str:
+    return f"{sanitise_line(signs[layout][0])} is as {SYSTEMS[layout]} names it"
 
 
-def _must_not_be_around(path: Path, names: Mapping[str, bool]) -> None:
+def _reject_single_entry(path: Path, names: Mapping[str, bool]) -> None:
     """One folder or archive may be one student's, or lie around all of the class."""
     if len(names) != 1:
         return
     [(name, is_folder)] = names.items()
     if is_folder or PurePosixPath(name).suffix.lower() == ARCHIVE:
-        raise Undecided(
-            f"{path}: holds nothing but {one_line(name)}. If that is the whole class, unpack "
-            f"{path} if it is an archive, and give what is in it, or {ASK}; if it is one "
+        raise AmbiguousLayout(
+            f"{path}: holds nothing but {sanitise_line(name)}. If that is the whole class, unpack "
+            f"{path} if it is an archive, and give what is in it, or {LAYOUT_HINT}; if it is one "
             "student's, say --layout plain"
         )

@@ -19,11 +19,11 @@ YOUNG_S = 60
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def make_folder() -> Iterator[Path]:
     """A folder that nobody else may enter, for as long as the context lasts."""
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
-        opened = _locked(Path(name))
+        opened = _try_lock(Path(name))
         try:
             yield Path(name)
         finally:
@@ -39,13 +39,13 @@ def _sweep(temporary: Path) -> None:
             ours = hasattr(os, "getuid") and status.st_uid == os.getuid()
             if not ours or left.is_symlink() or time.time() - status.st_mtime < YOUNG_S:
                 continue
-            opened = _locked(left)
+            opened = _try_lock(left)
             if opened is not None:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(opened)
 
 
-def _locked(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
     """The folder, open and locked; None if another process holds it, or nobody can here."""
     if sys.platform == "win32":
         return None

@@ -20,8 +20,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from grader import files
-from grader.reading.submission import KINDS, SKIPPED, Submission, Unopened
-from grader.reading.submission import read as read_carefully
+from grader.reading.submission import (
+    KIND_BY_SUFFIX,
+    SKIPPED_FOLDERS,
+    Submission,
+    UnreadableSubmission,
+)
+from grader.reading.submission import read_submission as read_carefully
 
 ARCHIVE = ".zip"
 METADATA = frozenset(("submission_metadata.yml", "timestamp.txt"))
@@ -32,7 +37,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
+class UnpackLimits:
     """How much of an archive is taken. Bytes."""
 
     member: int = 64 << 20
@@ -59,42 +64,46 @@ class Unpacker:
     """Puts what archives hold into a folder of our own."""
 
     folder: Path
-    caps: Caps
+    limits: UnpackLimits
     written: int = 0
     count: int = 0
 
-    def items(self, path: Path) -> Iterator[Item]:
+    def list_items(self, path: Path) -> Iterator[Item]:
         """What a folder or an archive lists, or the file itself; archives in it stay closed."""
         if path.is_dir():
-            yield from self._in_folder(path)
+            yield from self._walk_folder(path)
         elif path.suffix.lower() == ARCHIVE:
             called = Item(PurePosixPath(path.name), path)
-            yield from self._in_archive(called, PurePosixPath(), self._room(self.caps.total))
+            yield from self._extract_archive(
+                called, PurePosixPath(), self._reserve_budget(self.limits.total)
+            )
         else:
             yield Item(PurePosixPath(path.name), path)
 
-    def opened(self, item: Item) -> Iterator[Item]:
+    def open_item(self, item: Item) -> Iterator[Item]:
         """What somebody handed in: a file as it is; an archive as the folder that it holds."""
         if item.file is None or not is_archive(item):
             yield item
             return
         try:
-            place = self._copied(item.file)
-        except Unopened as unopened:
+            place = self._copy_archive(item.file)
+        except UnreadableSubmission as unopened:
             yield Item(item.path, None, str(unopened))
             return
-        room = self._room(self.caps.archive)
-        yield from self._in_archive(Item(item.path, place), _folder(item.path), room)
+        room = self._reserve_budget(self.limits.archive)
+        yield from self._extract_archive(
+            Item(item.path, place), _strip_archive_suffix(item.path), room
+        )
 
-    def _room(self, archive: int) -> "_Room":
+    def _reserve_budget(self, archive: int) -> "_ByteBudget":
         """For the next archive, which may unpack to so many bytes."""
-        total = self.caps.total
+        total = self.limits.total
         if self.written + archive < total:
             text = f"all in its archive unpacks to over {archive >> 20} MiB"
-            return _Room(self.written + archive, text)
-        return _Room(total, f"all that was unpacked is over {total >> 20} MiB")
+            return _ByteBudget(self.written + archive, text)
+        return _ByteBudget(total, f"all that was unpacked is over {total >> 20} MiB")
 
-    def _in_folder(self, folder: Path) -> Iterator[Item]:
+    def _walk_folder(self, folder: Path) -> Iterator[Item]:
         """A list of folders to do, no recursion: a student may nest them as deep as paths go."""
         todo = [(folder, PurePosixPath())]
         while todo:
@@ -108,67 +117,82 @@ class Unpacker:
                 yield Item(at, None, f"is a folder that cannot be read: {error.strerror}")
                 continue
             below = {entry.name for entry in folders}
-            todo += [(e, at / e.name) for e in reversed(folders) if e.name not in SKIPPED]
+            todo += [(e, at / e.name) for e in reversed(folders) if e.name not in SKIPPED_FOLDERS]
             for entry in listed:
-                if entry.name not in below and _wanted(at / entry.name):
+                if entry.name not in below and _is_wanted(at / entry.name):
                     yield Item(at / entry.name, entry)
 
-    def _copied(self, archive: Path) -> Path:
+    def _copy_archive(self, archive: Path) -> Path:
         """A student's archive, opened with the care for submissions. Raises Unopened."""
         if archive.parent == self.folder:
             return archive
-        data = read_carefully(Submission(archive, archive.name), self.caps.member)
-        copy = self._place(ARCHIVE)
+        data = read_carefully(Submission(archive, archive.name), self.limits.member)
+        copy = self._allocate_path(ARCHIVE)
         files.write(copy, data)
         return copy
 
-    def _in_archive(self, called: Item, at: PurePosixPath, room: "_Room") -> Iterator[Item]:
+    def _extract_archive(
+        self, called: Item, at: PurePosixPath, room: "_ByteBudget"
+    ) -> Iterator[Item]:
         assert called.file is not None
         try:
             with zipfile.ZipFile(called.file) as archive:
                 listed = archive.infolist()
-                if len(listed) > self.caps.members:
-                    over = f"{len(listed)} members, over the limit of {self.caps.members}"
+                if len(listed) > self.limits.members:
+                    over = f"{len(listed)} members, over the limit of {self.limits.members}"
                     yield Item(called.path, None, f"lists {over}")
                     return
-                yield from self._members(archive, listed, at, room)
+                yield from self._extract_members(archive, listed, at, room)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             yield Item(called.path, None, f"is no zip archive that can be read: {error}")
 
-    def _members(
+    def _extract_members(
         self,
         archive: zipfile.ZipFile,
         listed: Iterable[zipfile.ZipInfo],
         at: PurePosixPath,
-        room: "_Room",
+        room: "_ByteBudget",
     ) -> Iterator[Item]:
         seen: set[PurePosixPath] = set()
         for member in listed:
-            path = _path(member)
-            if member.is_dir() or not _wanted(path) or SKIPPED & set(path.parts) or _litter(path):
+            path = _parse_member_path(member)
+            if (
+                member.is_dir()
+                or not _is_wanted(path)
+                or SKIPPED_FOLDERS & set(path.parts)
+                or _is_macos_metadata(path)
+            ):
                 continue
-            name = at / _inside(path)
-            problem = "is in the archive twice" if path in seen else _refused(member, path)
+            name = at / _strip_escapes(path)
+            problem = "is in the archive twice" if path in seen else _find_refusal(member, path)
             if at.parts and path.suffix.lower() == ARCHIVE:
                 problem = "is an archive in an archive that was handed in; unpack it"
             seen.add(path)
-            yield Item(name, None, problem) if problem else self._taken(archive, member, name, room)
+            yield (
+                Item(name, None, problem)
+                if problem
+                else self._extract_member(archive, member, name, room)
+            )
 
-    def _taken(
-        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: PurePosixPath, room: "_Room"
+    def _extract_member(
+        self,
+        archive: zipfile.ZipFile,
+        member: zipfile.ZipInfo,
+        name: PurePosixPath,
+        room: "_ByteBudget",
     ) -> Item:
         """One member, copied as far as the caps allow."""
-        place = self._place(name.suffix.lower())
+        place = self._allocate_path(name.suffix.lower())
         try:
             with archive.open(member) as source, place.open("xb") as target:
                 self._copy(source, target, room)
-        except Unopened as unopened:
+        except UnreadableSubmission as unopened:
             place.unlink()
             return Item(name, None, str(unopened))
         except OSError as error:
             place.unlink(missing_ok=True)
-            if error.errno in files.FULL:  # a disk of ours: no archive is bad for that
-                raise files.not_written(self.folder, error) from None
+            if error.errno in files.NO_SPACE_ERRNOS:  # a disk of ours: no archive is bad for that
+                raise files.make_write_error(self.folder, error) from None
             return Item(name, None, f"cannot be unpacked: {error}")
         # What a damaged or forged archive makes zipfile and zlib raise.
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as e:
@@ -176,31 +200,31 @@ class Unpacker:
             return Item(name, None, f"cannot be unpacked: {e}")
         return Item(name, place)
 
-    def _copy(self, source: IO[bytes], target: IO[bytes], room: "_Room") -> None:
+    def _copy(self, source: IO[bytes], target: IO[bytes], room: "_ByteBudget") -> None:
         size = 0
         while chunk := source.read(CHUNK):
             size += len(chunk)
             self.written += len(chunk)
-            if size > self.caps.member:
-                raise Unopened(f"unpacks to more than {self.caps.member >> 20} MiB")
-            if self.written > room.ends:
-                raise Unopened(room.full)
+            if size > self.limits.member:
+                raise UnreadableSubmission(f"unpacks to more than {self.limits.member >> 20} MiB")
+            if self.written > room.limit:
+                raise UnreadableSubmission(room.message)
             target.write(chunk)
 
-    def _place(self, suffix: str) -> Path:
+    def _allocate_path(self, suffix: str) -> Path:
         self.count += 1
         return self.folder / f"{self.count:06d}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _ByteBudget:
     """How many bytes may have been written when an archive ends, and what is said beyond."""
 
-    ends: int
-    full: str
+    limit: int
+    message: str
 
 
-def tops(path: Path) -> dict[str, bool]:
+def list_top_level(path: Path) -> dict[str, bool]:
     """The names in the outermost folder of a download, and which of them are folders.
 
     Also of what is no submission: who handed in something else is there, too.
@@ -208,10 +232,10 @@ def tops(path: Path) -> dict[str, bool]:
     if path.is_dir():
         found = {entry.name: entry.is_dir() for entry in path.iterdir()}
     elif path.suffix.lower() == ARCHIVE:
-        found = _listed(path)
+        found = _list_archive_top_level(path)
     else:
         found = {path.name: False}
-    litter = {"__MACOSX", *SKIPPED}
+    litter = {"__MACOSX", *SKIPPED_FOLDERS}
     return {
         name: is_folder
         for name, is_folder in found.items()
@@ -219,13 +243,13 @@ def tops(path: Path) -> dict[str, bool]:
     }
 
 
-def _listed(archive: Path) -> dict[str, bool]:
+def _list_archive_top_level(archive: Path) -> dict[str, bool]:
     """The same of an archive; nothing of one that cannot be read, which `items` says."""
     found: dict[str, bool] = {}
     try:
         with zipfile.ZipFile(archive) as opened:
             for member in opened.infolist():
-                first, *below = _inside(_path(member)).parts or ("",)
+                first, *below = _strip_escapes(_parse_member_path(member)).parts or ("",)
                 found[first] = found.get(first, False) or bool(below) or member.is_dir()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return {}
@@ -238,31 +262,31 @@ def is_archive(item: Item) -> bool:
     return item.path.suffix.lower() == ARCHIVE
 
 
-def _folder(archive: PurePosixPath) -> PurePosixPath:
+def _strip_archive_suffix(archive: PurePosixPath) -> PurePosixPath:
     """What an archive is shown as, `ada` for `ada.zip`; of `..zip` nothing would be left."""
     name = archive.name[: -len(ARCHIVE)]
     return archive.parent / (name if name.strip(".") else archive.name)
 
 
-def _path(member: zipfile.ZipInfo) -> PurePosixPath:
+def _parse_member_path(member: zipfile.ZipInfo) -> PurePosixPath:
     return PurePosixPath(member.filename.replace("\\", "/"))
 
 
-def _wanted(path: PurePosixPath) -> bool:
-    return path.suffix.lower() in (*KINDS, ARCHIVE) or path.name in METADATA
+def _is_wanted(path: PurePosixPath) -> bool:
+    return path.suffix.lower() in (*KIND_BY_SUFFIX, ARCHIVE) or path.name in METADATA
 
 
-def _inside(path: PurePosixPath) -> PurePosixPath:
+def _strip_escapes(path: PurePosixPath) -> PurePosixPath:
     """A member's name without what would lead out: it is only text, but it is shown and parsed."""
     return PurePosixPath(*(part for part in path.parts if part not in ("/", "//", "..")))
 
 
-def _litter(path: PurePosixPath) -> bool:
+def _is_macos_metadata(path: PurePosixPath) -> bool:
     """What macOS adds to archives, beside every file."""
     return "__MACOSX" in path.parts or path.name.startswith("._")
 
 
-def _refused(member: zipfile.ZipInfo, path: PurePosixPath) -> str:
+def _find_refusal(member: zipfile.ZipInfo, path: PurePosixPath) -> str:
     """Why a member is not taken, if so."""
     drive = path.parts[0].endswith(":") if path.parts else False
     if path.is_absolute() or ".." in path.parts or drive:

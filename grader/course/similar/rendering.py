@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from grader.course.similar.documents import Compared, Evidence
-from grader.course.similar.pairs import LEAST, Group, Pair, Place
-from grader.report.render.html import environment
-from grader.report.render.sanitise import harmless, one_line
-from grader.report.render.text import aligned
+from grader.course.similar.documents import PassageText, SimilarityReport
+from grader.course.similar.pairs import MIN_WORDS, IdenticalGroup, LineRange, Pair
+from grader.report.render.html import get_environment
+from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.render.text import align_columns
 
 WARNING = (
     "Likeness is no proof. People who learn from the same page, or together, write alike, and an "
@@ -17,7 +17,7 @@ WARNING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PassageLine:
     """One line of a passage, on each side."""
 
     one: str
@@ -25,7 +25,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PairSide:
     """Whose it is, and where."""
 
     student: str
@@ -33,33 +33,33 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PassageBlock:
     """A passage as it is shown."""
 
     one: str
     other: str
     words: int
-    lines: tuple[Line, ...]
+    lines: tuple[PassageLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PairRow:
     """A pair as it is shown."""
 
     share: str
     words: int
-    one: Side
-    other: Side
-    blocks: tuple[Block, ...]
+    one: PairSide
+    other: PairSide
+    blocks: tuple[PassageBlock, ...]
     more: int
     """passages whose text is not shown"""
 
 
-def text(compared: Compared) -> str:
+def format_text(compared: SimilarityReport) -> str:
     """The groups and the pairs, without their passages."""
-    lines = [f"{one_line(compared.run)}: {tally(compared)}", ""]
-    for group in compared.found.groups:
-        lines += [f"the same but for names, comments, layout and order: {_names(group)}", ""]
+    lines = [f"{sanitise_line(compared.run)}: {format_tally(compared)}", ""]
+    for group in compared.similar.groups:
+        lines += [f"the same but for names, comments, layout and order: {_format_names(group)}", ""]
     rows = [
         (
             row.share,
@@ -69,92 +69,96 @@ def text(compared: Compared) -> str:
             row.other.student,
             row.other.file,
         )
-        for row in _rows(compared)
+        for row in _make_rows(compared)
     ]
     if rows:
         head = ("alike", "", "student", "file", "student", "file")
-        lines += [*aligned([head, *rows]), ""]
+        lines += [*align_columns([head, *rows]), ""]
     if compared.unread:
-        lines += [f"not read: {', '.join(map(one_line, compared.unread))}", ""]
-    if rows or compared.found.groups:
+        lines += [f"not read: {', '.join(map(sanitise_line, compared.unread))}", ""]
+    if rows or compared.similar.groups:
         lines += [WARNING, ""]
     return "\n".join(lines)
 
 
-def page(compared: Compared, version: str) -> str:
+def render_page(compared: SimilarityReport, version: str) -> str:
     """One page that needs no network, with the passages side by side."""
     return (
-        environment()
+        get_environment()
         .get_template("similar.html.j2")
         .render(
-            version=one_line(version),
+            version=sanitise_line(version),
             sandbox="",
-            run=one_line(compared.run),
-            tally=tally(compared),
-            groups=[(_names(group), group.words) for group in compared.found.groups],
-            rows=_rows(compared),
-            unread=[one_line(each) for each in compared.unread],
+            run=sanitise_line(compared.run),
+            tally=format_tally(compared),
+            groups=[(_format_names(group), group.words) for group in compared.similar.groups],
+            rows=_make_rows(compared),
+            unread=[sanitise_line(each) for each in compared.unread],
             warning=WARNING,
         )
     )
 
 
-def tally(compared: Compared) -> str:
+def format_tally(compared: SimilarityReport) -> str:
     """How many were compared, and what came out."""
-    found = compared.found
+    found = compared.similar
     said = [
-        _count(compared.students, "student"),
-        _count(len(found.groups), "group") + " of the same",
-        _count(len(found.pairs), "pair") + " alike",
+        _format_count(compared.students, "student"),
+        _format_count(len(found.groups), "group") + " of the same",
+        _format_count(len(found.pairs), "pair") + " alike",
     ]
-    if found.small:
-        said.append(f"{_count(found.small, 'file')} under {LEAST} words of their own not compared")
+    if found.too_small:
+        said.append(
+            f"{_format_count(found.too_small, 'file')} under {MIN_WORDS} words of their own not compared"
+        )
     return ", ".join(said)
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
 
 
-def _names(group: Group) -> str:
-    return ", ".join(dict.fromkeys(one_line(each.student) for each in group.documents))
+def _format_names(group: IdenticalGroup) -> str:
+    return ", ".join(dict.fromkeys(sanitise_line(each.student) for each in group.documents))
 
 
-def _rows(compared: Compared) -> list[Row]:
-    pairs = zip(compared.found.pairs, compared.evidence, strict=True)
-    return [_row(pair, evidence) for pair, evidence in pairs]
+def _make_rows(compared: SimilarityReport) -> list[PairRow]:
+    pairs = zip(compared.similar.pairs, compared.passage_texts, strict=True)
+    return [_make_row(pair, evidence) for pair, evidence in pairs]
 
 
-def _row(pair: Pair, evidence: Sequence[Evidence]) -> Row:
-    return Row(
+def _make_row(pair: Pair, evidence: Sequence[PassageText]) -> PairRow:
+    return PairRow(
         share=f"{pair.share:.0%}",
         words=pair.words,
-        one=Side(one_line(pair.one.student), one_line(pair.one.file)),
-        other=Side(one_line(pair.other.student), one_line(pair.other.file)),
-        blocks=tuple(map(_block, evidence)),
+        one=PairSide(sanitise_line(pair.one.student), sanitise_line(pair.one.file)),
+        other=PairSide(sanitise_line(pair.other.student), sanitise_line(pair.other.file)),
+        blocks=tuple(map(_make_block, evidence)),
         more=len(pair.passages) - len(evidence),
     )
 
 
-def _block(evidence: Evidence) -> Block:
+def _make_block(evidence: PassageText) -> PassageBlock:
     passage = evidence.passage
     sides = zip_longest(
-        _numbered(evidence.one, passage.one), _numbered(evidence.other, passage.other)
+        _number_lines(evidence.one, passage.one), _number_lines(evidence.other, passage.other)
     )
-    lines = tuple(Line(one or "", other or "") for one, other in sides)
-    return Block(_where(passage.one), _where(passage.other), passage.words, lines)
+    lines = tuple(PassageLine(one or "", other or "") for one, other in sides)
+    return PassageBlock(
+        _format_location(passage.one), _format_location(passage.other), passage.words, lines
+    )
 
 
-def _where(place: Place) -> str:
+def _format_location(place: LineRange) -> str:
     cell = "" if place.cell is None else f"cell {place.cell}, "
-    name = f"{one_line(place.unit)}, " if place.unit else ""
+    name = f"{sanitise_line(place.unit)}, " if place.unit else ""
     lines = (
         f"line {place.first}" if place.first == place.last else f"lines {place.first}–{place.last}"
     )
     return f"{name}{cell}{lines}"
 
 
-def _numbered(said: str, place: Place) -> list[str]:
+def _number_lines(said: str, place: LineRange) -> list[str]:
     """The lines with their numbers in the cell or the file."""
     lines = enumerate(said.split("\n"), place.first)
-    return [f"{number:>4}  {harmless(line)}" for number, line in lines]
+    return [f"{number:>4}  {sanitise(line)}" for number, line in lines]

@@ -14,19 +14,19 @@ Fingerprinting", SIGMOD 2003.
 import hashlib
 from collections.abc import Collection, Sequence
 
-from grader.reading.token_units import NUMBERED
+from grader.reading.token_units import NAME_PREFIX
 
 GRAM = 10
 """words; two lines or so of an ordinary program"""
 WINDOW = 6
 
 
-def grams(words: Sequence[str]) -> list[int]:
+def hash_grams(words: Sequence[str]) -> list[int]:
     """The hash of every run of `GRAM` words, by where it begins."""
     return [_hash(words[i : i + GRAM]) for i in range(len(words) - GRAM + 1)]
 
 
-def winnowed(hashes: Sequence[int], without: Collection[int] = ()) -> dict[int, int]:
+def winnow(hashes: Sequence[int], without: Collection[int] = ()) -> dict[int, int]:
     """The hashes that are kept, by where they begin; none of those that are left out."""
     kept: dict[int, int] = {}
     for i in range(max(len(hashes) - WINDOW + 1, min(len(hashes), 1))):
@@ -40,7 +40,7 @@ def winnowed(hashes: Sequence[int], without: Collection[int] = ()) -> dict[int, 
 def _hash(words: Sequence[str]) -> int:
     numbers: dict[str, str] = {}
     anew = (
-        numbers.setdefault(word, f"{NUMBERED}{len(numbers)}") if word[0] == NUMBERED else word
+        numbers.setdefault(word, f"{NAME_PREFIX}{len(numbers)}") if word[0] == NAME_PREFIX else word
         for word in words
     )
     digest = hashlib.blake2b("\0".join(anew).encode(), digest_size=8).digest()

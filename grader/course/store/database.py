@@ -20,61 +20,65 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from grader.course import CohortError
+from grader.course import CourseError
 
 WAIT_S = 60
 """how long a process waits for another one's transaction on SQLite"""
-LOCK = 0x6865616463686B  # PostgreSQL's advisory locks are numbers; this one is ours
-MARK = "headcheck_version"
+LOCK_ID = 0x6865616463686B  # PostgreSQL's advisory locks are numbers; this one is ours
+VERSION_TABLE = "headcheck_version"
 """the table that says at which version a store is"""
 
 
-class NoStore(CohortError):
+class StoreError(CourseError):
     """A store that cannot be used; the message says which, why and what to do."""
 
 
-def url_of(place: str) -> URL:
+def parse_url(place: str) -> URL:
     """The URL of a store: a file's name, or a URL of SQLite or PostgreSQL. Raises NoStore."""
     if "://" not in place:
         return URL.create("sqlite", database=place)
     try:
         url = make_url(place)
     except ArgumentError:
-        raise NoStore("the store's URL is none; write postgresql://user@host/database") from None
+        raise StoreError("the store's URL is none; write postgresql://user@host/database") from None
     if url.drivername in ("postgres", "postgresql"):
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise NoStore(f"{url.drivername}: a store is a file of SQLite or a database of PostgreSQL")
+        raise StoreError(
+            f"{url.drivername}: a store is a file of SQLite or a database of PostgreSQL"
+        )
     return url
 
 
 @contextmanager
-def opened(place: str, *, create: bool = False) -> Iterator[Engine]:
+def open_engine(place: str, *, create: bool = False) -> Iterator[Engine]:
     """The engine of a store at its newest version; closed with the context.
 
     Raises NoStore, also for a file that is not there unless `create` makes it.
     """
-    url = url_of(place)
+    url = parse_url(place)
     shown = url.render_as_string(hide_password=True) if "://" in place else place
     sqlite = url.get_backend_name() == "sqlite"
     memory = sqlite and url.database in (None, "", ":memory:")
     if sqlite and not memory and not create and not Path(str(url.database)).exists():
-        raise NoStore(f"{shown}: no such store; `headcheck grade … --store {shown}` makes one")
+        raise StoreError(f"{shown}: no such store; `headcheck grade … --store {shown}` makes one")
     try:
         # One connection at a time, and none kept: SQLite's must not cross a fork.
         engine = create_engine(url) if memory else create_engine(url, poolclass=NullPool)
     except ImportError as error:
-        raise NoStore(f"{shown}: needs the driver {error.name}: pip install psycopg") from None
+        raise StoreError(f"{shown}: needs the driver {error.name}: pip install psycopg") from None
     if sqlite:
-        event.listen(engine, "connect", _prepared)
-        event.listen(engine, "begin", _begun)
+        event.listen(engine, "connect", _configure_connection)
+        event.listen(engine, "begin", _begin_transaction)
     try:
-        with writing(engine) as connection:
+        with begin_write(engine) as connection:
             _upgrade(connection, shown)
     except SQLAlchemyError as error:
         engine.dispose()
-        raise NoStore(f"{shown}: cannot be opened: {_reason(error)}") from None
-    event.listen(engine, "handle_error", lambda context: _trouble(context, shown), retval=True)
+        raise StoreError(f"{shown}: cannot be opened: {_format_reason(error)}") from None
+    event.listen(
+        engine, "handle_error", lambda context: _translate_error(context, shown), retval=True
+    )
     try:
         yield engine
     finally:
@@ -82,13 +86,13 @@ def opened(place: str, *, create: bool = False) -> Iterator[Engine]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def begin_write(engine: Engine) -> Iterator[Connection]:
     """A transaction that writes: all of it, or nothing."""
     with engine.execution_options(writes=True).begin() as connection:
         yield connection
 
 
-def _prepared(connection: sqlite3.Connection, _: object) -> None:
+def _configure_connection(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None  # else the driver begins transactions when it likes
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={WAIT_S * 1000}")
@@ -98,7 +102,7 @@ def _prepared(connection: sqlite3.Connection, _: object) -> None:
     cursor.close()
 
 
-def _begun(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -106,28 +110,30 @@ def _begun(connection: Connection) -> None:
 def _upgrade(connection: Connection, shown: str) -> None:
     """To the newest version, in this transaction. Raises NoStore for what is no store of ours."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
-    config = configuration()
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK_ID})
+    config = make_alembic_config()
     script = ScriptDirectory.from_config(config)
-    there = revision(connection)
+    there = get_revision(connection)
     if there == script.get_current_head():
         return
-    if there is None and (tables := set(inspect(connection).get_table_names()) - {MARK}):
-        raise NoStore(f"{shown}: is another program's database; it has a table {min(tables)!r}")
+    if there is None and (tables := set(inspect(connection).get_table_names()) - {VERSION_TABLE}):
+        raise StoreError(f"{shown}: is another program's database; it has a table {min(tables)!r}")
     if there is not None and there not in {each.revision for each in script.walk_revisions()}:
-        raise NoStore(f"{shown}: was written by a newer headcheck (version {there}); install that")
+        raise StoreError(
+            f"{shown}: was written by a newer headcheck (version {there}); install that"
+        )
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
-def revision(connection: Connection) -> str | None:
+def get_revision(connection: Connection) -> str | None:
     """The version that a store is at; None before the first migration."""
     return MigrationContext.configure(
-        connection, opts={"version_table": MARK}
+        connection, opts={"version_table": VERSION_TABLE}
     ).get_current_revision()
 
 
-def configuration(**attributes: Any) -> Config:
+def make_alembic_config(**attributes: Any) -> Config:
     """Alembic's, for these migrations."""
     config = Config(attributes=attributes)
     # Alembic interpolates: a percent sign in the path would begin a variable.
@@ -137,7 +143,7 @@ def configuration(**attributes: Any) -> Config:
     return config
 
 
-def _trouble(context: ExceptionContext, shown: str) -> NoStore | None:
+def _translate_error(context: ExceptionContext, shown: str) -> StoreError | None:
     """What to raise where the database, or the disk below it, gives up in the middle of the work.
 
     None for what is no matter of theirs: it is a fault of ours.
@@ -146,10 +152,10 @@ def _trouble(context: ExceptionContext, shown: str) -> NoStore | None:
     if error is None or type(error) not in (OperationalError, DatabaseError):
         return None
     text = "what was finished is kept: mend that, and give the same command again"
-    return NoStore(f"{shown}: {_reason(error)}; {text}")
+    return StoreError(f"{shown}: {_format_reason(error)}; {text}")
 
 
-def _reason(error: SQLAlchemyError) -> str:
+def _format_reason(error: SQLAlchemyError) -> str:
     """The driver's words without the statement, which would fill the screen."""
     said = getattr(error, "orig", None) or error
     return " ".join(str(said).split())[:300]

@@ -16,15 +16,15 @@ import grader
 import properties
 import reference
 from exercises import ALL, BY_SLUG, Exercise
-from grader.course import CohortError
+from grader.course import CourseError
 from grader.grading.grade import Settings
 from grader.report import points
-from grader.report.feedback import EVERYTHING, Feedback
-from grader.report.records import SandboxRecord, own_version
-from grader.seed import Kind, Seed, given
+from grader.report.feedback import FULL_FEEDBACK, Feedback
+from grader.report.records import SandboxRecord, get_version
+from grader.seed import Seed, SeedKind, make_seed
 
 
-class BadManifest(CohortError):
+class ManifestError(CourseError):
     """A run that this version cannot repeat; the message says why."""
 
 
@@ -46,14 +46,14 @@ class Manifest:
     limits: dict[str, float]
     """those that were named on the command line"""
     points: dict[str, dict[str, float]] | None
-    seed_kind: Kind | None = None
+    seed_kind: SeedKind | None = None
     """who knows the seed; null in runs of versions that drew no secret ones"""
     by_hand: bool = False
     """whether torch's own attention was out of reach"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
-    feedback: Feedback = EVERYTHING
+    feedback: Feedback = FULL_FEEDBACK
     """what students are told of the verdicts; the store holds all of them"""
     sandbox: SandboxRecord | None = None
     """how well submissions were confined; null while nothing had to be judged"""
@@ -66,18 +66,18 @@ class Manifest:
             python="",
             platform="",
             attempts="",
-            feedback=EVERYTHING,
+            feedback=FULL_FEEDBACK,
             sandbox=None,
             seed_kind=None,
         )
         return _digest(msgspec.json.encode(decides, order="deterministic"))
 
     @property
-    def drawn(self) -> Seed:
+    def case_seed(self) -> Seed:
         """The seed, and who knows it."""
-        return given(self.seed) if self.seed_kind is None else Seed(self.seed, self.seed_kind)
+        return make_seed(self.seed) if self.seed_kind is None else Seed(self.seed, self.seed_kind)
 
-    def going_on(self, earlier: "Manifest") -> "Manifest":
+    def continue_from(self, earlier: "Manifest") -> "Manifest":
         """The same with the seed of an earlier run, so that everybody gets the same cases.
 
         Not with that of a run which could draw no secret one.
@@ -90,32 +90,34 @@ class Manifest:
     def settings(self) -> Settings:
         """The settings to repeat it with. Raises BadManifest for an exercise that is no more."""
         if self.exercise is not None and self.exercise not in BY_SLUG:
-            raise BadManifest(
+            raise ManifestError(
                 f"the run judged {self.exercise!r}: this version has no such exercise"
             )
         return Settings(
             exercise=None if self.exercise is None else BY_SLUG[self.exercise],
-            insisted=self.limits,
+            limit_overrides=self.limits,
             points=self.points,
-            seed=self.drawn,
+            seed=self.case_seed,
             device=self.device,
             by_hand=self.by_hand,
         )
 
 
-def of(settings: Settings, attempts: str = "latest", feedback: Feedback = EVERYTHING) -> Manifest:
+def build_manifest(
+    settings: Settings, attempts: str = "latest", feedback: Feedback = FULL_FEEDBACK
+) -> Manifest:
     """The manifest of a run with these settings, by this version on this machine."""
     given = settings.points
     return Manifest(
-        headcheck=own_version(),
+        headcheck=get_version(),
         torch=str(torch.__version__),
-        judge=source(),
-        plan=plan(settings),
+        judge=digest_source(),
+        plan=digest_cases(settings),
         exercise=None if settings.exercise is None else settings.exercise.slug,
         seed=settings.seed.value,
         seed_kind=settings.seed.kind,
         device=settings.device,
-        limits={name: float(value) for name, value in settings.insisted.items()},
+        limits={name: float(value) for name, value in settings.limit_overrides.items()},
         points=None if given is None else {slug: dict(groups) for slug, groups in given.items()},
         by_hand=settings.by_hand,
         python=platform.python_version(),
@@ -125,26 +127,28 @@ def of(settings: Settings, attempts: str = "latest", feedback: Feedback = EVERYT
     )
 
 
-def plan(settings: Settings) -> str:
+def digest_cases(settings: Settings) -> str:
     """A digest of the cases that each claim is tried on and of what it is worth.
 
     Of the public ones: the seed, which changes their numbers, is written down beside it.
     """
     chosen = ALL if settings.exercise is None else (settings.exercise,)
-    return _digest("\n".join(line for each in chosen for line in _lines(each, settings)).encode())
+    return _digest(
+        "\n".join(line for each in chosen for line in _describe_exercise(each, settings)).encode()
+    )
 
 
-def _lines(exercise: Exercise, settings: Settings) -> Iterator[str]:
-    worth = points.worth(exercise, settings.points)
+def _describe_exercise(exercise: Exercise, settings: Settings) -> Iterator[str]:
+    worth = points.distribute_points(exercise, settings.points)
     limits: Mapping[str, Any] = dict(exercise.limits)
     yield f"{exercise.slug} {exercise.contract.name} {sorted(limits.items())}"
-    for claim, cases in exercise.plan(device=settings.device).items():
+    for claim, cases in exercise.plan_cases(device=settings.device).items():
         yield f"{claim.name} {claim.group.value} {worth[claim]!r}"
         yield from map(repr, cases)
 
 
 @cache
-def source() -> str:
+def digest_source() -> str:
     """A digest of the code that judges, as it is installed or checked out.
 
     A version number does not change while somebody works on an exercise.
@@ -171,14 +175,14 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def encoded(manifest: Manifest) -> str:
+def encode(manifest: Manifest) -> str:
     """As it is stored."""
     return msgspec.json.encode(manifest).decode()
 
 
-def decoded(text: str) -> Manifest:
+def decode(text: str) -> Manifest:
     """As it was. Raises BadManifest."""
     try:
         return msgspec.json.decode(text, type=Manifest, strict=False)
     except msgspec.MsgspecError as error:
-        raise BadManifest(f"the run's manifest cannot be read: {error}") from None
+        raise ManifestError(f"the run's manifest cannot be read: {error}") from None

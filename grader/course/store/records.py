@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from grader.course.intake.gather import HandIn
+from grader.course.intake.gather import SubmittedFile
 from grader.course.store.manifest import Manifest
 from grader.report.records import SubmissionRecord
 
@@ -20,7 +20,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The bytes of a file, or the reason why there are none; and how to read them."""
 
     digest: str
@@ -29,7 +29,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class GradedFile:
     """One file of a student, as it stands in a run, with its verdicts."""
 
     run: int
@@ -47,7 +47,7 @@ class Stored:
     records: tuple[SubmissionRecord, ...]
 
     @property
-    def when(self) -> datetime | None:
+    def submitted_at(self) -> datetime | None:
         """The time of handing in, where it is known."""
         return None if self.submitted is None else datetime.fromisoformat(self.submitted)
 
@@ -77,22 +77,24 @@ class Comment:
     created: str = ""
 
 
-def content_of(data: bytes, kind: str) -> Content:
+def hash_content(data: bytes, kind: str) -> FileContent:
     """A file's bytes under their digest."""
-    return Content(hashlib.sha256(data).hexdigest(), kind, data)
+    return FileContent(hashlib.sha256(data).hexdigest(), kind, data)
 
 
-def no_content(problem: str) -> Content:
+def make_missing_content(problem: str) -> FileContent:
     """What stands for a file that could not be had: the same for the same reason."""
-    return Content(hashlib.sha256(b"problem\0" + plain(problem).encode()).hexdigest(), "none", None)
+    return FileContent(
+        hashlib.sha256(b"problem\0" + sanitize_text(problem).encode()).hexdigest(), "none", None
+    )
 
 
-def plain(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """Text that every database takes: neither the character 0 nor halves of surrogate pairs."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def place(hand_in: HandIn) -> str:
+def compute_submission_key(hand_in: SubmittedFile) -> str:
     """What makes a file of a run another one: whose it is, which attempt, what it is called."""
     parts = (hand_in.student.id, str(hand_in.attempt), hand_in.file)
-    return hashlib.sha256("\0".join(map(plain, parts)).encode()).hexdigest()
+    return hashlib.sha256("\0".join(map(sanitize_text, parts)).encode()).hexdigest()

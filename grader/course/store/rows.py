@@ -10,67 +10,77 @@ import msgspec
 from sqlalchemy import Connection, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from grader.course.intake.gather import HandIn
-from grader.course.store.records import Content, Run, Stored, place, plain
+from grader.course.intake.gather import SubmittedFile
+from grader.course.store.records import (
+    FileContent,
+    GradedFile,
+    Run,
+    compute_submission_key,
+    sanitize_text,
+)
 from grader.course.store.schema import contents, judgements, submissions, verdicts
 from grader.report.records import SubmissionRecord
 
 T = TypeVar("T")
 
 
-def now() -> str:
+def get_timestamp() -> str:
     """The time in UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+def _insert_if_absent(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert a row; whether it was not there."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     added = dialect.insert(table).values(row).on_conflict_do_nothing()
     return connection.execute(added.returning(*table.primary_key)).first() is not None
 
 
-def keep(
-    connection: Connection, key: str, content: Content, records: Sequence[SubmissionRecord]
+def save_judgement(
+    connection: Connection, key: str, content: FileContent, records: Sequence[SubmissionRecord]
 ) -> int:
     """The judgement of these bytes under these settings: made now, or by another process before."""
     if content.data is not None:
         compressed = zlib.compress(content.data)
         row = {"digest": content.digest, "size": len(content.data), "compressed": compressed}
-        _add(connection, contents, row)
+        _insert_if_absent(connection, contents, row)
     which = {"content": content.digest, "kind": content.kind, "key": key}
-    added = _add(connection, judgements, {**which, "judged": now()})
+    added = _insert_if_absent(connection, judgements, {**which, "judged": get_timestamp()})
     wanted = select(judgements.c.id).filter_by(**which)
     id_ = int(connection.execute(wanted).scalar_one())
-    rows = [_verdict(id_, i, record) for i, record in enumerate(records)]
+    rows = [_make_verdict_row(id_, i, record) for i, record in enumerate(records)]
     if added and rows:
         connection.execute(insert(verdicts), rows)
     return id_
 
 
-def _verdict(judgement: int, position: int, record: SubmissionRecord) -> dict[str, Any]:
+def _make_verdict_row(judgement: int, position: int, record: SubmissionRecord) -> dict[str, Any]:
     nobody = replace(record, file="", student="")
     return {
         "judgement": judgement,
         "position": position,
         "exercise": record.exercise,
-        "name": None if record.name is None else plain(record.name),
+        "name": None if record.name is None else sanitize_text(record.name),
         "status": record.status,
         "score": record.score,
         "max_score": record.max_score,
         "seconds": record.seconds,
         "diagnosis": record.diagnosis[0].name if record.diagnosis else None,
-        "record": plain(msgspec.json.encode(nobody).decode()),
+        "record": sanitize_text(msgspec.json.encode(nobody).decode()),
     }
 
 
-def link(connection: Connection, run: Run, linked: Sequence[tuple[HandIn, int]]) -> None:
+def link_judgements(
+    connection: Connection, run: Run, linked: Sequence[tuple[SubmittedFile, int]]
+) -> None:
     """Say that these files have these judgements, whatever they had before."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     rows: dict[str, dict[str, Any]] = {}
     for hand_in, judgement in linked:  # one statement must not meet a row twice
-        rows.setdefault(place(hand_in), _submission(run, hand_in, judgement))
-    for some in batches(list(rows.values())):
+        rows.setdefault(
+            compute_submission_key(hand_in), _make_submission_row(run, hand_in, judgement)
+        )
+    for some in split_batches(list(rows.values())):
         added = dialect.insert(submissions).values(some)
         changed = {
             name: added.excluded[name]
@@ -81,16 +91,16 @@ def link(connection: Connection, run: Run, linked: Sequence[tuple[HandIn, int]])
         )
 
 
-def _submission(run: Run, hand_in: HandIn, judgement: int) -> dict[str, Any]:
+def _make_submission_row(run: Run, hand_in: SubmittedFile, judgement: int) -> dict[str, Any]:
     when = hand_in.submitted
     return {
         "run": run.id,
-        "student": plain(hand_in.student.id),
-        "name": plain(hand_in.student.shown),
-        "email": plain(hand_in.student.email),
-        "handle": plain(hand_in.handle),
-        "file": plain(hand_in.file),
-        "place": place(hand_in),
+        "student": sanitize_text(hand_in.student.id),
+        "name": sanitize_text(hand_in.student.display_name),
+        "email": sanitize_text(hand_in.student.email),
+        "handle": sanitize_text(hand_in.handle),
+        "file": sanitize_text(hand_in.file),
+        "place": compute_submission_key(hand_in),
         "attempt": hand_in.attempt,
         "late": hand_in.late,
         "submitted": None if when is None else when.astimezone(UTC).isoformat(timespec="seconds"),
@@ -98,15 +108,17 @@ def _submission(run: Run, hand_in: HandIn, judgement: int) -> dict[str, Any]:
     }
 
 
-def batches(rows: Sequence[T], size: int = 500) -> Iterator[list[T]]:
+def split_batches(rows: Sequence[T], size: int = 500) -> Iterator[list[T]]:
     """A statement has a limit of values."""
     return (list(rows[i : i + size]) for i in range(0, len(rows), size))
 
 
-def records_of(connection: Connection, wanted: set[int]) -> dict[int, tuple[SubmissionRecord, ...]]:
+def load_records(
+    connection: Connection, wanted: set[int]
+) -> dict[int, tuple[SubmissionRecord, ...]]:
     """The records of judgements, in the order of judging."""
     found: dict[int, list[SubmissionRecord]] = {}
-    for some in batches(sorted(wanted)):
+    for some in split_batches(sorted(wanted)):
         rows = (
             select(verdicts.c.judgement, verdicts.c.record)
             .where(verdicts.c.judgement.in_(some))
@@ -118,9 +130,9 @@ def records_of(connection: Connection, wanted: set[int]) -> dict[int, tuple[Subm
     return {judgement: tuple(records) for judgement, records in found.items()}
 
 
-def stored_of(row: Any, records: Sequence[SubmissionRecord]) -> Stored:
+def make_graded_file(row: Any, records: Sequence[SubmissionRecord]) -> GradedFile:
     """A submission as it stands, with the verdicts under its student's name."""
-    return Stored(
+    return GradedFile(
         run=row.run,
         student=row.student,
         name=row.name,

@@ -3,85 +3,87 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from grader.report.pictures.numbers import apart, cell
+from grader.report.pictures.numbers import format_distinct, format_number
 from grader.report.records import (
-    Evidence,
+    EvidenceRecord,
+    FloatMatrix,
     InfluenceEvidence,
     LayoutEvidence,
-    Numbers,
     WeightsEvidence,
 )
 
-NEAR = 0.005
+DISPLAY_TOLERANCE = 0.005
 """numbers nearer than this look the same with two decimals"""
 PARTS = ("queries", "keys", "values")
 Origin = tuple[int, ...]
 
 
-def sentences(evidence: Evidence) -> tuple[str, ...]:
+def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
     """The main thing about each picture, in the order of the pictures."""
-    return tuple(_sentences(evidence))
+    return tuple(_iter_descriptions(evidence))
 
 
-def _sentences(evidence: Evidence) -> Iterator[str]:
+def _iter_descriptions(evidence: EvidenceRecord) -> Iterator[str]:
     for layout in evidence.layouts:
-        yield about_layout(layout)
+        yield describe_layout(layout)
     if evidence.weights is not None:
-        yield about_weights(evidence.weights)
+        yield describe_weights(evidence.weights)
     if evidence.influence is not None:
-        yield about_influence(evidence.influence)
+        yield describe_influence(evidence.influence)
 
 
 # ------------------------------------------------------------------------------------- weights
 
 
-def about_weights(seen: WeightsEvidence) -> str:
+def describe_weights(seen: WeightsEvidence) -> str:
     """What is most clearly wrong with a matrix of weights."""
-    for find in (_no_number, _sum, _hidden, _wrong):
+    for find in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
         found = find(seen)
         if found:
             return f"With {seen.length} tokens, {found}"
     return f"With {seen.length} tokens, the weights differ by less than can be seen."
 
 
-def _no_number(seen: WeightsEvidence) -> str:
+def _describe_nan(seen: WeightsEvidence) -> str:
     rows = [q for q, row in zip(seen.queries, seen.got, strict=True) if None in row]
-    return f"the weights of {_tokens(rows)} are no numbers (NaN or infinite)." if rows else ""
+    return (
+        f"the weights of {_format_tokens(rows)} are no numbers (NaN or infinite)." if rows else ""
+    )
 
 
-def _sum(seen: WeightsEvidence) -> str:
+def _describe_row_sum(seen: WeightsEvidence) -> str:
     """Rows are compared whose right weights are all there: those sum to one."""
-    sums = zip(seen.queries, _sums(seen.expected), _sums(seen.got), strict=True)
+    sums = zip(seen.queries, _sum_rows(seen.expected), _sum_rows(seen.got), strict=True)
     off = [(abs(got - 1), q, got) for q, right, got in sums if abs(right - 1) < 1e-4]
     far, query, total = max(off, default=(0.0, 0, 0.0))
-    if far < NEAR:
+    if far < DISPLAY_TOLERANCE:
         return ""
-    return f"row {query} of what was got sums to {cell(total)}; the weights of a token sum to 1."
+    return f"row {query} of what was got sums to {format_number(total)}; the weights of a token sum to 1."
 
 
-def _sums(matrix: Numbers) -> list[float]:
+def _sum_rows(matrix: FloatMatrix) -> list[float]:
     return [sum(value or 0.0 for value in row) for row in matrix]
 
 
-def _hidden(seen: WeightsEvidence) -> str:
-    leaks = [(got, q, k) for q, k, may, _, got in _cells(seen) if not may and abs(got) > 0]
+def _describe_leak(seen: WeightsEvidence) -> str:
+    leaks = [(got, q, k) for q, k, may, _, got in _iter_cells(seen) if not may and abs(got) > 0]
     weight, query, key = max(leaks, default=(0.0, 0, 0))
     if weight <= 0:
         return ""
-    return f"token {query} gives weight {cell(weight)} to token {key}, which is hidden from it."
+    return f"token {query} gives weight {format_number(weight)} to token {key}, which is hidden from it."
 
 
-def _wrong(seen: WeightsEvidence) -> str:
-    off = [(abs(got - right), q, k, right, got) for q, k, _, right, got in _cells(seen)]
+def _describe_wrong_weight(seen: WeightsEvidence) -> str:
+    off = [(abs(got - right), q, k, right, got) for q, k, _, right, got in _iter_cells(seen)]
     far, query, key, right, got = max(off)
     if not far:
         return ""
     other = "itself" if query == key else f"token {key}"
-    given, wanted = apart(got, right)
+    given, wanted = format_distinct(got, right)
     return f"token {query} gives weight {given} to {other}, where {wanted} is right."
 
 
-def _cells(seen: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
+def _iter_cells(seen: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
     """Query, key, whether that may be seen, the right weight and the one got."""
     rows = zip(seen.queries, seen.may_attend, seen.expected, seen.got, strict=True)
     for query, may, right, got in rows:
@@ -92,7 +94,7 @@ def _cells(seen: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float
 # ----------------------------------------------------------------------------------- influence
 
 
-def about_influence(seen: InfluenceEvidence) -> str:
+def describe_influence(seen: InfluenceEvidence) -> str:
     """Which outputs moved that must not, or did not that should."""
     leaks, stuck = [], []
     rows = zip(seen.tokens, seen.may, seen.expected, seen.got, strict=True)
@@ -116,11 +118,11 @@ def about_influence(seen: InfluenceEvidence) -> str:
 # -------------------------------------------------------------------------------------- layout
 
 
-def about_layout(seen: LayoutEvidence) -> str:
+def describe_layout(seen: LayoutEvidence) -> str:
     """How many numbers are in a wrong place, and what one row holds."""
-    right, got = _rows(seen.expected), _rows(seen.got)
-    if _shape(seen.expected) != _shape(seen.got):
-        return f"The {seen.step} gives {_size(seen, seen.got)}, not {_size(seen, seen.expected)}."
+    right, got = _flatten_rows(seen.expected), _flatten_rows(seen.got)
+    if _get_shape(seen.expected) != _get_shape(seen.got):
+        return f"The {seen.step} gives {_describe_shape(seen, seen.got)}, not {_describe_shape(seen, seen.expected)}."
     pairs = [(a, b) for r, g in zip(right, got, strict=True) for a, b in zip(r, g, strict=True)]
     wrong = sum(a != b for a, b in pairs)
     at = next((i for i, (r, g) in enumerate(zip(right, got, strict=True)) if r != g), None)
@@ -131,65 +133,65 @@ def about_layout(seen: LayoutEvidence) -> str:
     return (
         f"With {seen.tokens} tokens and {seen.heads} heads of {seen.head_dim} channels, "
         f"{wrong} of {len(pairs)} numbers are in the wrong place: {place} holds "
-        f"{_origins(seen, got[at])} instead of {_origins(seen, right[at])}."
+        f"{_describe_origins(seen, got[at])} instead of {_describe_origins(seen, right[at])}."
     )
 
 
-def _shape(blocks: Sequence[Sequence[Sequence[Origin]]]) -> tuple[int, int, int]:
+def _get_shape(blocks: Sequence[Sequence[Sequence[Origin]]]) -> tuple[int, int, int]:
     return len(blocks), len(blocks[0]), len(blocks[0][0])
 
 
-def _size(seen: LayoutEvidence, blocks: Sequence[Sequence[Sequence[Origin]]]) -> str:
-    many, rows, columns = _shape(blocks)
+def _describe_shape(seen: LayoutEvidence, blocks: Sequence[Sequence[Sequence[Origin]]]) -> str:
+    many, rows, columns = _get_shape(blocks)
     if seen.step == "split":
         heads = f"{many} head{'s' * (many != 1)}"
         return f"{heads} of {rows} tokens with {columns} channels"
     return f"{'' if many == 1 else f'{many} times '}{rows} rows of {columns} columns"
 
 
-def _rows(blocks: Sequence[Sequence[Sequence[Origin]]]) -> list[Sequence[Origin]]:
+def _flatten_rows(blocks: Sequence[Sequence[Sequence[Origin]]]) -> list[Sequence[Origin]]:
     return [row for block in blocks for row in block]
 
 
-def _origins(seen: LayoutEvidence, row: Sequence[Origin]) -> str:
+def _describe_origins(seen: LayoutEvidence, row: Sequence[Origin]) -> str:
     """`columns 0–2 of token 1 and columns 0–2 of token 2`, and zeros where there is nothing."""
     runs = groupby(row, key=lambda origin: (origin[0], *origin[3:]) if origin else ())
-    return " and ".join(_origin(seen, list(run)) for _, run in runs)
+    return " and ".join(_describe_origin(seen, list(run)) for _, run in runs)
 
 
-def _origin(seen: LayoutEvidence, run: Sequence[Origin]) -> str:
+def _describe_origin(seen: LayoutEvidence, run: Sequence[Origin]) -> str:
     """Neighbours that come from one token of one part."""
     if not run[0]:
         return "zeros" if len(run) > 1 else "a zero"
-    columns = [column(seen, origin) for origin in run]
+    columns = [compute_column(seen, origin) for origin in run]
     many = "columns" if len(columns) > 1 else "column"
-    return f"{many} {_run(columns)} of {part(run[0])}token {run[0][0]}"
+    return f"{many} {_format_range(columns)} of {format_part(run[0])}token {run[0][0]}"
 
 
-def part(origin: Origin) -> str:
+def format_part(origin: Origin) -> str:
     """`keys, ` where a number is one of the keys, and nothing where that goes without saying."""
     return f"{PARTS[origin[3]]}, " if len(origin) > 3 and 0 <= origin[3] < len(PARTS) else ""
 
 
-def column(seen: LayoutEvidence, origin: Origin) -> int:
+def compute_column(seen: LayoutEvidence, origin: Origin) -> int:
     """The column in which a number was before the split, or should be after the merge."""
     return origin[1] * seen.head_dim + origin[2]
 
 
-def label(seen: LayoutEvidence, origin: Origin) -> str:
+def format_label(seen: LayoutEvidence, origin: Origin) -> str:
     """A number by where it belongs: `1:4` is column 4 of token 1, `k1:4` that of the keys."""
     if not origin:
         return "0"
-    return f"{part(origin)[:1]}{origin[0]}:{column(seen, origin)}"
+    return f"{format_part(origin)[:1]}{origin[0]}:{compute_column(seen, origin)}"
 
 
-def _run(columns: list[int]) -> str:
+def _format_range(columns: list[int]) -> str:
     if columns == list(range(columns[0], columns[0] + len(columns))) and len(columns) > 1:
         return f"{columns[0]}–{columns[-1]}"
     return ", ".join(map(str, columns))
 
 
-def _tokens(numbers: list[int]) -> str:
+def _format_tokens(numbers: list[int]) -> str:
     if len(numbers) == 1:
         return f"token {numbers[0]}"
     return f"tokens {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

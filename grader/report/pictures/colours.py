@@ -11,17 +11,17 @@ from functools import cache
 
 Lab = tuple[float, float, float]
 
-LOW: Lab = (0.97, -0.01, 0.045)
-HIGH: Lab = (0.32, 0.0, -0.115)
+SEQUENTIAL_LOW: Lab = (0.97, -0.01, 0.045)
+SEQUENTIAL_HIGH: Lab = (0.32, 0.0, -0.115)
 """from pale yellow to dark blue"""
-LESS: Lab = (0.45, -0.02, -0.14)
-NONE: Lab = (0.975, 0.0, 0.005)
-MORE: Lab = (0.56, 0.09, 0.11)
+DIVERGING_LOW: Lab = (0.45, -0.02, -0.14)
+DIVERGING_MID: Lab = (0.975, 0.0, 0.005)
+DIVERGING_HIGH: Lab = (0.56, 0.09, 0.11)
 """from blue by nearly white to orange"""
 STEPS = 200
-UNKNOWN = "#8a8a8a"
+NAN_COLOUR = "#8a8a8a"
 """for what is no number"""
-ORIGINS = ("#bfe1f5", "#f7e6a4", "#e9c8dd", "#cfe8cf", "#e3dccf", "#d5d5ea")
+CATEGORICAL = ("#bfe1f5", "#f7e6a4", "#e9c8dd", "#cfe8cf", "#e3dccf", "#d5d5ea")
 """pale, for as many things as have no order; each cell also says which one it is"""
 
 
@@ -35,12 +35,12 @@ def diverging(share: float) -> str:
     return _diverging(round(min(max(share, -1.0), 1.0) * STEPS))
 
 
-def ink(colour: str) -> str:
+def choose_text_colour(colour: str) -> str:
     """Black or white, whichever stands out more on a colour."""
-    return "#000" if luminance(colour) > 0.179 else "#fff"
+    return "#000" if compute_luminance(colour) > 0.179 else "#fff"
 
 
-def luminance(colour: str) -> float:
+def compute_luminance(colour: str) -> float:
     """Relative luminance by WCAG 2: 0 for black, 1 for white."""
     channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
@@ -49,20 +49,24 @@ def luminance(colour: str) -> float:
 
 @cache
 def _sequential(step: int) -> str:
-    return _hex(_between(LOW, HIGH, step / STEPS))
+    return _to_hex(_interpolate(SEQUENTIAL_LOW, SEQUENTIAL_HIGH, step / STEPS))
 
 
 @cache
 def _diverging(step: int) -> str:
-    return _hex(_between(NONE, MORE if step > 0 else LESS, abs(step) / STEPS))
+    return _to_hex(
+        _interpolate(
+            DIVERGING_MID, DIVERGING_HIGH if step > 0 else DIVERGING_LOW, abs(step) / STEPS
+        )
+    )
 
 
-def _between(one: Lab, other: Lab, share: float) -> Lab:
+def _interpolate(one: Lab, other: Lab, share: float) -> Lab:
     lightness, a, b = (x + share * (y - x) for x, y in zip(one, other, strict=True))
     return lightness, a, b
 
 
-def _hex(lab: Lab) -> str:
+def _to_hex(lab: Lab) -> str:
     """Oklab to sRGB, as Ottosson gives it."""
     lightness, a, b = lab
     long, middle, short = (

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from grader.report.pictures import heatmaps, moves
-from grader.report.pictures.captions import about_influence, about_layout, about_weights
+from grader.report.pictures.captions import describe_influence, describe_layout, describe_weights
 from grader.report.records import (
-    Evidence,
+    EvidenceRecord,
     InfluenceEvidence,
     LayoutEvidence,
     WeightsEvidence,
 )
-from grader.report.render.sanitise import one_line
+from grader.report.render.sanitise import sanitise_line
 
-MADE = {
+WEIGHTS_PROVENANCE = {
     "returned": "as they were returned",
     "recovered": "as they can be read from the outputs",
     "followed": "as the mistake that was found makes them",
@@ -32,45 +32,45 @@ class Picture:
     legend: str
 
 
-def pictures(evidence: Evidence | None) -> tuple[Picture, ...]:
+def draw_pictures(evidence: EvidenceRecord | None) -> tuple[Picture, ...]:
     """All that can be drawn of a claim; nothing where nothing was taken."""
-    return () if evidence is None else tuple(_pictures(evidence))
+    return () if evidence is None else tuple(_iter_pictures(evidence))
 
 
-def _pictures(evidence: Evidence) -> Iterator[Picture]:
+def _iter_pictures(evidence: EvidenceRecord) -> Iterator[Picture]:
     for layout in evidence.layouts:
-        yield _of_layout(layout)
+        yield _draw_layout(layout)
     if evidence.weights is not None:
-        yield _of_weights(evidence.weights)
+        yield _draw_weights(evidence.weights)
     if evidence.influence is not None:
-        yield _of_influence(evidence.influence)
+        yield _draw_influence(evidence.influence)
 
 
-def _of_weights(seen: WeightsEvidence) -> Picture:
-    name = one_line(seen.of).replace("_", " ")
-    made = MADE.get(seen.made, "")
+def _draw_weights(seen: WeightsEvidence) -> Picture:
+    name = sanitise_line(seen.of).replace("_", " ")
+    made = WEIGHTS_PROVENANCE.get(seen.made, "")
     legend = (
         f"Attention {name.removeprefix('attention ')} of head {seen.head} in sequence "
         f"{seen.sequence}{f', {made}' if made else ''}. Hatched cells are hidden by the mask. "
-        f"On {one_line(seen.case)}"
+        f"On {sanitise_line(seen.case)}"
     )
-    return Picture(about_weights(seen), heatmaps.weights(seen), legend)
+    return Picture(describe_weights(seen), heatmaps.draw_weights(seen), legend)
 
 
-def _of_influence(seen: InfluenceEvidence) -> Picture:
+def _draw_influence(seen: InfluenceEvidence) -> Picture:
     legend = (
         f"One token of sequence {seen.sequence} was changed at a time. A dot: the output moved. "
         "Hatched: it may not, as the token is hidden from it. A frame with ✗: it is wrong. "
-        f"On {one_line(seen.case)}"
+        f"On {sanitise_line(seen.case)}"
     )
-    return Picture(about_influence(seen), heatmaps.influence(seen), legend)
+    return Picture(describe_influence(seen), heatmaps.draw_influence(seen), legend)
 
 
-def _of_layout(seen: LayoutEvidence) -> Picture:
+def _draw_layout(seen: LayoutEvidence) -> Picture:
     moved = "the projection, before the split" if seen.step == "split" else "the merged output"
     legend = (
         f"How {seen.tokens} tokens, {seen.heads} heads and {seen.head_dim} channels in each are "
         f"laid out by the mistake that was found. 1:4 is the number that belongs to token 1, "
         f"column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
     )
-    return Picture(about_layout(seen), moves.layout(seen), legend)
+    return Picture(describe_layout(seen), moves.draw_layout(seen), legend)

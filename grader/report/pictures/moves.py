@@ -4,105 +4,121 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from grader.report.pictures.captions import Origin, column, label, part
-from grader.report.pictures.colours import ORIGINS
-from grader.report.pictures.svg import SMALL, Box, drawing, element, joined, rectangle, text
+from grader.report.pictures.captions import Origin, compute_column, format_label, format_part
+from grader.report.pictures.colours import CATEGORICAL
+from grader.report.pictures.svg import (
+    FONT_SIZE,
+    Box,
+    draw_rectangle,
+    draw_text,
+    join_elements,
+    make_drawing,
+    make_element,
+)
 from grader.report.records import LayoutEvidence
 
 LEFT, TOP, GAP = 50.0, 46.0, 12.0
 WIDTH, HEIGHT = 33.0, 27.0
-MOST = 6
+MAX_BLOCKS = 6
 """how many blocks, rows and columns are drawn: a report can be written by anybody"""
 
 Blocks = Sequence[Sequence[Sequence[Origin]]]
 
 
-def layout(seen: LayoutEvidence) -> tuple[Markup, ...]:
+def draw_layout(seen: LayoutEvidence) -> tuple[Markup, ...]:
     """The numbers as they should lie, and as they do."""
-    expected, got = _cut(seen.expected), _cut(seen.got)
-    return _panel(seen, "Expected", expected, expected), _panel(seen, "Got", got, expected)
+    expected, got = _truncate(seen.expected), _truncate(seen.got)
+    return _draw_panel(seen, "Expected", expected, expected), _draw_panel(
+        seen, "Got", got, expected
+    )
 
 
-def _cut(blocks: Blocks) -> Blocks:
-    return [[row[: 3 * MOST] for row in block[:MOST]] for block in blocks[:MOST]]
+def _truncate(blocks: Blocks) -> Blocks:
+    return [[row[: 3 * MAX_BLOCKS] for row in block[:MAX_BLOCKS]] for block in blocks[:MAX_BLOCKS]]
 
 
-def _panel(seen: LayoutEvidence, title: str, blocks: Blocks, right: Blocks) -> Markup:
+def _draw_panel(seen: LayoutEvidence, title: str, blocks: Blocks, right: Blocks) -> Markup:
     columns = max((len(row) for block in blocks for row in block), default=0)
     rows = max(map(len, blocks), default=0)
     across = columns * WIDTH + GAP
-    parts = [text((0, 7), title, size=13, text_anchor="start", font_weight=600)]
+    parts = [draw_text((0, 7), title, size=13, text_anchor="start", font_weight=600)]
     parts += [
-        text((LEFT - 8, TOP + (i + 0.5) * HEIGHT), f"token {i}", text_anchor="end")
+        draw_text((LEFT - 8, TOP + (i + 0.5) * HEIGHT), f"token {i}", text_anchor="end")
         for i in range(rows)
     ]
     for b, block in enumerate(blocks):
         start = LEFT + b * across
-        parts += _heads(seen, b, start, columns)
+        parts += _draw_headings(seen, b, start, columns)
         for i, row in enumerate(block):
             for j, origin in enumerate(row):
                 box = Box(start + j * WIDTH, TOP + i * HEIGHT, WIDTH, HEIGHT)
-                parts.append(_cell(seen, box, origin, wrong=origin != _at(right, b, i, j)))
-        parts += _borders(seen, start, columns, rows)
-    return drawing(
+                parts.append(
+                    _draw_cell(seen, box, origin, wrong=origin != _get_origin(right, b, i, j))
+                )
+        parts += _draw_borders(seen, start, columns, rows)
+    return make_drawing(
         LEFT + max(1, len(blocks)) * across,
         TOP + rows * HEIGHT + 4,
         f"{title}: where each of the {seen.of} lies after the {seen.step}",
-        _words(seen, blocks),
+        _describe_panel(seen, blocks),
         *parts,
     )
 
 
-def _heads(seen: LayoutEvidence, block: int, start: float, columns: int) -> Iterator[Markup]:
+def _draw_headings(
+    seen: LayoutEvidence, block: int, start: float, columns: int
+) -> Iterator[Markup]:
     """What stands above a block: its head, or after a merge the columns of the output."""
     names = "channel" if seen.step == "split" else "column"
     above = f"head {block}" if seen.step == "split" else "" if block == 0 else f"block {block}"
-    yield text((start + columns * WIDTH / 2, 22), above or f"{names}s", font_weight=600)
+    yield draw_text((start + columns * WIDTH / 2, 22), above or f"{names}s", font_weight=600)
     for i in range(columns):
-        yield text((start + (i + 0.5) * WIDTH, TOP - 8), str(i), size=10, opacity=0.8)
+        yield draw_text((start + (i + 0.5) * WIDTH, TOP - 8), str(i), size=10, opacity=0.8)
 
 
-def _borders(seen: LayoutEvidence, start: float, columns: int, rows: int) -> Iterator[Markup]:
+def _draw_borders(seen: LayoutEvidence, start: float, columns: int, rows: int) -> Iterator[Markup]:
     """Lines between the heads that were merged."""
     if seen.step != "merge" or seen.head_dim < 1:
         return
     for at in range(seen.head_dim, columns, seen.head_dim):
         x = start + at * WIDTH
-        yield element(
+        yield make_element(
             "path", d=f"M{x:g} {TOP - 4:g}V{TOP + rows * HEIGHT + 4:g}", stroke="currentColor"
         )
 
 
-def _cell(seen: LayoutEvidence, box: Box, origin: Origin, *, wrong: bool) -> Markup:
-    fill = ORIGINS[origin[0] % len(ORIGINS)] if origin else "#ffffff"
-    parts = [rectangle(box, fill=fill, stroke="#777", stroke_width=0.5)]
+def _draw_cell(seen: LayoutEvidence, box: Box, origin: Origin, *, wrong: bool) -> Markup:
+    fill = CATEGORICAL[origin[0] % len(CATEGORICAL)] if origin else "#ffffff"
+    parts = [draw_rectangle(box, fill=fill, stroke="#777", stroke_width=0.5)]
     if wrong:
         frame = Box(box.x + 1.5, box.y + 1.5, box.width - 3, box.height - 3)
-        parts.append(rectangle(frame, fill="none", stroke="#000", stroke_width=2))
-    said = label(seen, origin)
-    size = min(SMALL + 1, (box.width - 6) / (0.55 * len(said)))
-    parts.append(text(box.middle, said, size=size, fill="#000", font_weight=700 if wrong else 400))
-    return joined(parts)
+        parts.append(draw_rectangle(frame, fill="none", stroke="#000", stroke_width=2))
+    said = format_label(seen, origin)
+    size = min(FONT_SIZE + 1, (box.width - 6) / (0.55 * len(said)))
+    parts.append(
+        draw_text(box.middle, said, size=size, fill="#000", font_weight=700 if wrong else 400)
+    )
+    return join_elements(parts)
 
 
-def _at(blocks: Blocks, block: int, row: int, column: int) -> Origin | None:
+def _get_origin(blocks: Blocks, block: int, row: int, column: int) -> Origin | None:
     try:
         return blocks[block][row][column]
     except IndexError:
         return None
 
 
-def _words(seen: LayoutEvidence, blocks: Blocks) -> str:
+def _describe_panel(seen: LayoutEvidence, blocks: Blocks) -> str:
     """Every row, for those who cannot see it."""
     said = []
     for b, block in enumerate(blocks):
         for i, row in enumerate(block):
             where = f"head {b}, token {i}" if seen.step == "split" else f"token {i}"
-            said.append(f"{where}: {', '.join(_named(seen, origin) for origin in row)}")
+            said.append(f"{where}: {', '.join(_describe_number(seen, origin) for origin in row)}")
     return "; ".join(said) + "."
 
 
-def _named(seen: LayoutEvidence, origin: Origin) -> str:
+def _describe_number(seen: LayoutEvidence, origin: Origin) -> str:
     if not origin:
         return "zero"
-    return f"{part(origin)}token {origin[0]} column {column(seen, origin)}"
+    return f"{format_part(origin)}token {origin[0]} column {compute_column(seen, origin)}"

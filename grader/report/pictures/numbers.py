@@ -3,15 +3,15 @@
 import math
 
 
-def cell(value: float | None, *, signed: bool = False) -> str:
+def format_number(value: float | None, *, signed: bool = False) -> str:
     """A number in at most five characters or so; `NaN` for what is no finite number."""
     if value is None:
         return "NaN"
     sign = "−" if value < 0 else "+" if signed and value > 0 else ""
-    return sign + _size(abs(value))
+    return sign + _format_magnitude(abs(value))
 
 
-def _size(value: float) -> str:
+def _format_magnitude(value: float) -> str:
     if not math.isfinite(value):
         return "∞"
     if value in (0, 1):
@@ -24,9 +24,9 @@ def _size(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def apart(one: float, other: float) -> tuple[str, str]:
+def format_distinct(one: float, other: float) -> tuple[str, str]:
     """Two numbers that are not equal, with as many digits as it takes to see that."""
-    shown = cell(one), cell(other)
+    shown = format_number(one), format_number(other)
     for digits in range(3, 18):
         if shown[0] != shown[1]:
             break
@@ -34,6 +34,6 @@ def apart(one: float, other: float) -> tuple[str, str]:
     return shown
 
 
-def listed(values: tuple[float | None, ...]) -> str:
+def format_row(values: tuple[float | None, ...]) -> str:
     """A row of numbers, as a sentence can hold it."""
-    return " ".join(map(cell, values))
+    return " ".join(map(format_number, values))

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from grader.report.render.sanitise import harmless
+from grader.report.render.sanitise import sanitise
 
-SMALL = 11
+FONT_SIZE = 11
 """points of text"""
 
 
@@ -28,10 +28,10 @@ class Box(NamedTuple):
         return self.x + self.width / 2, self.y + self.height / 2
 
 
-def element(name: str, *inside: str, **attributes: object) -> Markup:
+def make_element(name: str, *inside: str, **attributes: object) -> Markup:
     """One element; underscores in the names of attributes are hyphens. All is escaped."""
     given = "".join(
-        f' {key.strip("_").replace("_", "-")}="{escape(_short(value))}"'
+        f' {key.strip("_").replace("_", "-")}="{escape(_format_value(value))}"'
         for key, value in attributes.items()
     )
     content = "".join(map(escape, inside))
@@ -40,16 +40,16 @@ def element(name: str, *inside: str, **attributes: object) -> Markup:
     )  # its parts are
 
 
-def _short(value: object) -> object:
+def _format_value(value: object) -> object:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
-def drawing(width: float, height: float, title: str, words: str, *inside: str) -> Markup:
+def make_drawing(width: float, height: float, title: str, words: str, *inside: str) -> Markup:
     """A picture with a name and a description for those who do not see it."""
-    return element(
+    return make_element(
         "svg",
-        element("title", harmless(title)),
-        element("desc", harmless(words)),
+        make_element("title", sanitise(title)),
+        make_element("desc", sanitise(words)),
         *inside,
         xmlns="http://www.w3.org/2000/svg",
         role="img",
@@ -57,25 +57,27 @@ def drawing(width: float, height: float, title: str, words: str, *inside: str) -
         width=width,
         height=height,
         font_family="inherit",
-        font_size=SMALL,
+        font_size=FONT_SIZE,
         fill="currentColor",
         class_="picture",
     )
 
 
-def text(at: tuple[float, float], said: str, *, size: float = SMALL, **more: object) -> Markup:
+def draw_text(
+    at: tuple[float, float], said: str, *, size: float = FONT_SIZE, **more: object
+) -> Markup:
     """Text around a place. Its baseline is set by hand: not every renderer centres it."""
     x, y = at
     shown = {"text_anchor": "middle", "font_size": size, **more}
-    return element("text", harmless(said), x=float(x), y=y + 0.35 * size, **shown)
+    return make_element("text", sanitise(said), x=float(x), y=y + 0.35 * size, **shown)
 
 
-def rectangle(box: Box, **more: object) -> Markup:
+def draw_rectangle(box: Box, **more: object) -> Markup:
     """A box with a colour, a frame or both."""
-    return element("rect", x=box.x, y=box.y, width=box.width, height=box.height, **more)
+    return make_element("rect", x=box.x, y=box.y, width=box.width, height=box.height, **more)
 
 
-def hatching(box: Box, colour: str) -> Markup:
+def draw_hatching(box: Box, colour: str) -> Markup:
     """Diagonal lines over a cell, all of them inside."""
     x, y, size, _ = box
     gap = size / 4
@@ -85,15 +87,15 @@ def hatching(box: Box, colour: str) -> Markup:
         start = (x + min(along, size), y + max(along - size, 0))
         end = (x + max(along - size, 0), y + min(along, size))
         lines.append(f"M{start[0]:g} {start[1]:g}L{end[0]:g} {end[1]:g}")
-    return element("path", d="".join(lines), stroke=colour, stroke_opacity=0.4, fill="none")
+    return make_element("path", d="".join(lines), stroke=colour, stroke_opacity=0.4, fill="none")
 
 
-def upright(at: tuple[float, float], said: str) -> Markup:
+def draw_vertical_text(at: tuple[float, float], said: str) -> Markup:
     """Text that reads upwards."""
     x, y = at
-    return text((0, 0), said, transform=f"translate({x:g} {y:g}) rotate(-90)", opacity=0.8)
+    return draw_text((0, 0), said, transform=f"translate({x:g} {y:g}) rotate(-90)", opacity=0.8)
 
 
-def joined(parts: Iterable[str]) -> Markup:
+def join_elements(parts: Iterable[str]) -> Markup:
     """Several elements."""
     return Markup("").join(parts)

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 from grader.report.records import PropertyRecord, Report, SubmissionRecord
 from grader.report.render import text
-from grader.report.render.sanitise import harmless, one_line
-from grader.report.render.view import Trouble, tally, view
+from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.render.view import FailureView, make_view, tally_statuses
 
-ERRORS = 10
+MAX_ERRORS = 10
 """how many errors of one step are shown beside the files"""
-LineOf = Callable[[SubmissionRecord, int, int], int | None]
+LineLookup = Callable[[SubmissionRecord, int, int], int | None]
 """the line of a notebook's file that holds a line of a cell, if that can be told"""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Annotation:
     """Something wrong, and where."""
 
     title: str
@@ -32,65 +32,69 @@ class Finding:
     line: int | None = None
 
 
-def render(report: Report, line_of: LineOf) -> str:
+def render(report: Report, line_of: LineLookup) -> str:
     """The most important findings of every submission as errors, a notice, and the whole text.
 
     GitHub shows only so many errors of a step. So the first finding of every submission goes before
     the second of any, and what is left over is in the text.
     """
-    rows = [[(record, each) for each in findings(record)] for record in report.submissions]
+    rows = [
+        [(record, each) for each in collect_annotations(record)] for record in report.submissions
+    ]
     order = [f for rank in itertools.zip_longest(*rows) for f in rank if f is not None]
-    lines = [error(record, found, line_of) for record, found in order[:ERRORS]]
-    notice = command("notice", _sum(report, len(order) - ERRORS), title="headcheck")
+    lines = [format_error(record, found, line_of) for record, found in order[:MAX_ERRORS]]
+    notice = format_command(
+        "notice", _summarise(report, len(order) - MAX_ERRORS), title="headcheck"
+    )
     return "".join(f"{line}\n" for line in (*lines, notice)) + text.render(report)
 
 
-def findings(record: SubmissionRecord) -> Iterator[Finding]:
+def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
     """What is wrong with a submission, the most telling first: errors, mistakes, claims."""
-    shown = view(record)
+    shown = make_view(record)
     if record.error is not None and shown.error is not None:
         title = f"It could not be judged: {shown.error.kind}"
-        yield Finding(title, shown.error.message, record.error.cell, record.error.line)
+        yield Annotation(title, shown.error.message, record.error.cell, record.error.line)
     if shown.diagnosis is not None:
         for found, sentence in zip(record.diagnosis, shown.diagnosis.sentences, strict=True):
-            yield Finding("The mistake", sentence, found.cell, found.line)
-    claims = {one_line(claim.claim): claim for claim in record.properties}
-    for trouble in shown.troubles:
-        yield _of_claim(trouble, claims[trouble.claim])
+            yield Annotation("The mistake", sentence, found.cell, found.line)
+    claims = {sanitise_line(claim.claim): claim for claim in record.properties}
+    for trouble in shown.failures:
+        yield _annotate_property(trouble, claims[trouble.claim])
 
 
-def _of_claim(trouble: Trouble, claim: PropertyRecord) -> Finding:
+def _annotate_property(trouble: FailureView, claim: PropertyRecord) -> Annotation:
     case = [f"on        {trouble.case}"] if trouble.case else []
     message = "\n".join([trouble.details or trouble.status, *case])
-    return Finding(trouble.claim, message, claim.cell, claim.line)
+    return Annotation(trouble.claim, message, claim.cell, claim.line)
 
 
-def error(record: SubmissionRecord, found: Finding, line_of: LineOf) -> str:
+def format_error(record: SubmissionRecord, found: Annotation, line_of: LineLookup) -> str:
     """The command that shows a finding beside its line; without a line, at the top of the file."""
     line = found.line
     if line is not None and found.cell is not None:
         line = line_of(record, found.cell, line)
     at = {} if line is None else {"line": str(line)}
-    return command("error", found.message, file=record.file, **at, title=found.title)
+    return format_command("error", found.message, file=record.file, **at, title=found.title)
 
 
-def _sum(report: Report, left: int) -> str:
+def _summarise(report: Report, left: int) -> str:
     more = f"; {left} more findings are in the log" if left > 0 else ""
     if len(report.submissions) == 1:
-        shown = view(report.submissions[0])
+        shown = make_view(report.submissions[0])
         return f"{shown.file}: {shown.score}, {shown.status}{more}"
-    return tally([record.status for record in report.submissions]) + more
+    return tally_statuses([record.status for record in report.submissions]) + more
 
 
-def command(name: str, message: str, **properties: str) -> str:
+def format_command(name: str, message: str, **properties: str) -> str:
     """A workflow command in one line, with its values escaped."""
-    given = ",".join(f"{key}={_value(value)}" for key, value in properties.items())
-    return f"::{name}{' ' if given else ''}{given}::{_data(harmless(message))}"
+    given = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    return f"::{name}{' ' if given else ''}{given}::{_escape_data(sanitise(message))}"
 
 
-def _data(clean: str) -> str:
+def _escape_data(clean: str) -> str:
     return clean.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _value(value: str) -> str:
-    return _data(one_line(value)).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(value: str) -> str:
+    return _escape_data(sanitise_line(value)).replace(":", "%3A").replace(",", "%2C")

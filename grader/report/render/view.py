@@ -10,28 +10,28 @@ from dataclasses import dataclass
 from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
-    Evidence,
+    EvidenceRecord,
     Excerpt,
     NoteRecord,
     PropertyRecord,
     SeedRecord,
     SubmissionRecord,
 )
-from grader.report.render.sanitise import harmless, one_line
-from grader.seed import Kind
-from properties.violation import Status, place
+from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.seed import SeedKind
+from properties.violation import Status, format_location
 
 BECAUSE = "because this did not hold: "
-NOTES = 20
+MAX_NOTES = 20
 """how many notes are shown; a submission can cause any number of them"""
-CODE = 20_000
+MAX_CODE_LENGTH = 20_000
 """how many characters of a counterexample's code are shown"""
-EXCERPTS, SOURCE, SOURCE_LINE = 8, 160, 240
+MAX_EXCERPTS, MAX_SOURCE_LINES, MAX_SOURCE_LINE_LENGTH = 8, 160, 240
 """how many pieces of source are shown, lines of each, and characters of a line"""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FailureView:
     """A claim that does not hold, and how many more ended in just the same way."""
 
     claim: str
@@ -40,11 +40,11 @@ class Trouble:
     case: str = ""
     code: str = ""
     alike: int = 0
-    evidence: Evidence | None = None
+    evidence: EvidenceRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class RepeatedFailures:
     """Claims with one thing in common, which `why` says."""
 
     why: str
@@ -52,7 +52,7 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupView:
     """What became of the claims about one thing."""
 
     name: str
@@ -60,13 +60,13 @@ class Group:
     status: str
     total: int
     passed: tuple[str, ...]
-    troubles: tuple[Trouble, ...]
-    alike: tuple[Claims, ...]
+    failures: tuple[FailureView, ...]
+    alike: tuple[RepeatedFailures, ...]
     untried: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class MessageView:
     """A note or an error, with its place in the submission."""
 
     kind: str
@@ -74,7 +74,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class DiagnosisView:
     """The mistakes that explain a submission, and how sure that is."""
 
     headline: str
@@ -92,7 +92,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceView:
     """Neighbouring lines of a cell or a module."""
 
     title: str
@@ -100,7 +100,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SubmissionView:
     """All that is shown of one submission."""
 
     file: str
@@ -108,15 +108,15 @@ class View:
     name: str
     score: str
     status: str
-    groups: tuple[Group, ...]
+    groups: tuple[GroupView, ...]
     summary: tuple[str, ...]
-    error: Remark | None
-    notes: tuple[Remark, ...]
-    diagnosis: Diagnosis | None = None
-    source: tuple[Source, ...] = ()
+    error: MessageView | None
+    notes: tuple[MessageView, ...]
+    diagnosis: DiagnosisView | None = None
+    source: tuple[SourceView, ...] = ()
 
     @property
-    def answers(self) -> str:
+    def target(self) -> str:
         """What is judged: the exercise, and the name of the definition that answers it."""
         return f"{self.exercise} ({self.name})" if self.name else self.exercise
 
@@ -131,71 +131,71 @@ class View:
         return self.file.rpartition("/")[2] or self.file
 
     @property
-    def troubles(self) -> tuple[Trouble, ...]:
+    def failures(self) -> tuple[FailureView, ...]:
         """The claims that do not hold, in order."""
-        return tuple(trouble for group in self.groups for trouble in group.troubles)
+        return tuple(trouble for group in self.groups for trouble in group.failures)
 
 
-def view(record: SubmissionRecord) -> View:
+def make_view(record: SubmissionRecord) -> SubmissionView:
     """What to show of a record."""
-    return View(
-        file=one_line(record.file),
-        exercise="no exercise" if record.exercise is None else one_line(record.exercise),
-        name=one_line(record.name or ""),
-        score=points(record.score, record.max_score),
-        status=word(record.status),
-        groups=_groups(record.properties),
-        summary=_summary(record),
-        error=_remark(record.error) if record.error else None,
-        notes=_notes(record.notes),
-        diagnosis=_diagnosis(record.diagnosis),
-        source=tuple(_source(excerpt, record) for excerpt in record.source[:EXCERPTS]),
+    return SubmissionView(
+        file=sanitise_line(record.file),
+        exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
+        name=sanitise_line(record.name or ""),
+        score=format_points(record.score, record.max_score),
+        status=format_status(record.status),
+        groups=_view_groups(record.properties),
+        summary=_summarise(record),
+        error=_view_message(record.error) if record.error else None,
+        notes=_view_notes(record.notes),
+        diagnosis=_view_diagnosis(record.diagnosis),
+        source=tuple(_view_source(excerpt, record) for excerpt in record.source[:MAX_EXCERPTS]),
     )
 
 
-def word(status: str) -> str:
+def format_status(status: str) -> str:
     """A status or kind as it is read."""
-    return one_line(status).replace("_", " ")
+    return sanitise_line(status).replace("_", " ")
 
 
-def points(score: float, most: float) -> str:
+def format_points(score: float, most: float) -> str:
     """`17.5 / 20`: two decimals at most, and more where what is missing would round away."""
     if not most and not score:
         return "–"
     for places in (2, 4):
         if float(f"{score:.{places}f}") != most or abs(score - most) < 1e-6:
-            return f"{_number(score, places)} / {_number(most, places)}"
-    return f"{_number(score, 6)} / {_number(most, 6)}"
+            return f"{_format_number(score, places)} / {_format_number(most, places)}"
+    return f"{_format_number(score, 6)} / {_format_number(most, 6)}"
 
 
-def _number(value: float, places: int) -> str:
+def _format_number(value: float, places: int) -> str:
     text = f"{value:.{places}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
 
-def tally(statuses: Sequence[str]) -> str:
+def tally_statuses(statuses: Sequence[str]) -> str:
     """`3 submissions: 2 passed, 1 failed`, the most frequent first but for those that passed."""
-    counts = Counter(word(status) for status in statuses)
+    counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
     total = f"{len(statuses)} submission{'s' * (len(statuses) != 1)}"
     return f"{total}: {listed}" if listed else total
 
 
-KNOWN = {
-    Kind.PUBLIC: "the public ones, as in every check",
-    Kind.GIVEN: "of a seed that was given",
-    Kind.SECRET: "of a secret seed",
+SEED_PHRASES = {
+    SeedKind.PUBLIC: "the public ones, as in every check",
+    SeedKind.GIVEN: "of a seed that was given",
+    SeedKind.SECRET: "of a secret seed",
 }
 
 
-def cases(seed: SeedRecord) -> str:
+def describe_cases(seed: SeedRecord) -> str:
     """Who knows the cases. Never the seed itself: students read this, and it may be used again."""
-    return KNOWN[Kind(seed.kind)]
+    return SEED_PHRASES[SeedKind(seed.kind)]
 
 
-def _diagnosis(found: Sequence[DiagnosisRecord]) -> Diagnosis | None:
+def _view_diagnosis(found: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
     if not found:
         return None
     matched, tried = found[0].cases_matched, found[0].cases_tried
@@ -203,50 +203,53 @@ def _diagnosis(found: Sequence[DiagnosisRecord]) -> Diagnosis | None:
     if len(found) > 1:
         many = f"{'Two' if len(found) == 2 else len(found)} mistakes were found; they explain"
     share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
-    sentences = tuple(harmless(f.sentence) + place(f.cell, f.line) for f in found)
-    return Diagnosis(f"{many} the answers to {share} inputs tried:", sentences)
+    sentences = tuple(sanitise(f.sentence) + format_location(f.cell, f.line) for f in found)
+    return DiagnosisView(f"{many} the answers to {share} inputs tried:", sentences)
 
 
-def _source(excerpt: Excerpt, record: SubmissionRecord) -> Source:
+def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     """Lines of the submission, with what is wrong beside those that it is known of."""
     said: dict[int, list[str]] = {}
     for found in record.diagnosis:
         if found.cell == excerpt.cell and found.line is not None:
-            said.setdefault(found.line, []).append(harmless(found.sentence))
+            said.setdefault(found.line, []).append(sanitise(found.sentence))
     error = record.error
     if error is not None and error.cell == excerpt.cell and error.line is not None:
-        said.setdefault(error.line, []).append(harmless(error.message))
+        said.setdefault(error.line, []).append(sanitise(error.message))
     marked = set(excerpt.marked)
-    lines = excerpt.text[: SOURCE * SOURCE_LINE].split("\n")[:SOURCE]
-    return Source(
+    lines = excerpt.text[: MAX_SOURCE_LINES * MAX_SOURCE_LINE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
+    return SourceView(
         "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
         tuple(
             SourceLine(
-                n, one_line(line.expandtabs(4), SOURCE_LINE), n in marked, tuple(said.get(n, ()))
+                n,
+                sanitise_line(line.expandtabs(4), MAX_SOURCE_LINE_LENGTH),
+                n in marked,
+                tuple(said.get(n, ())),
             )
             for n, line in enumerate(lines, excerpt.line)
         ),
     )
 
 
-def _remark(record: NoteRecord | ErrorRecord) -> Remark:
-    text = harmless(record.message) + place(record.cell, record.line)
-    return Remark(word(record.kind), text)
+def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
+    text = sanitise(record.message) + format_location(record.cell, record.line)
+    return MessageView(format_status(record.kind), text)
 
 
-def _notes(notes: Sequence[NoteRecord]) -> tuple[Remark, ...]:
-    shown = [_remark(note) for note in notes[:NOTES]]
-    if len(notes) > NOTES:
-        shown.append(Remark("note", f"and {len(notes) - NOTES} more notes"))
+def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
+    shown = [_view_message(note) for note in notes[:MAX_NOTES]]
+    if len(notes) > MAX_NOTES:
+        shown.append(MessageView("note", f"and {len(notes) - MAX_NOTES} more notes"))
     return tuple(shown)
 
 
-def _summary(record: SubmissionRecord) -> tuple[str, ...]:
+def _summarise(record: SubmissionRecord) -> tuple[str, ...]:
     """Sentences about all claims together."""
-    return (*_about_claims(record), *about_hidden(record.hidden))
+    return (*_describe_properties(record), *describe_hidden(record.hidden))
 
 
-def about_hidden(count: int) -> tuple[str, ...]:
+def describe_hidden(count: int) -> tuple[str, ...]:
     """A sentence on claims that are counted and not shown, if there are any."""
     if not count:
         return ()
@@ -254,7 +257,7 @@ def about_hidden(count: int) -> tuple[str, ...]:
     return (f"{count} hidden {checks} not shown; the score counts {them}.",)
 
 
-def _about_claims(record: SubmissionRecord) -> tuple[str, ...]:
+def _describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     claims = record.properties
     kept = sum(p.status == Status.PASSED for p in claims)
     if claims and kept == len(claims):
@@ -263,24 +266,24 @@ def _about_claims(record: SubmissionRecord) -> tuple[str, ...]:
     if not record.score and any(p.max_points for p in claims if p.status == Status.PASSED):
         verbs = "hold, but give" if kept > 1 else "holds, but gives"
         nothing = (
-            f"{_claims(kept)} {verbs} no points yet: "
+            f"{_format_claim_count(kept)} {verbs} no points yet: "
             "an answer that computes nothing can keep such claims, too."
         )
-        return (nothing, *_untried(claims))
-    return _untried(claims)
+        return (nothing, *_describe_untried(claims))
+    return _describe_untried(claims)
 
 
-def _untried(claims: Sequence[PropertyRecord]) -> tuple[str, ...]:
+def _describe_untried(claims: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """A sentence for every reason why claims were not tried."""
     untried = {p.claim: p for p in claims if p.status == Status.NOT_TRIED}
-    counts = Counter(_reason(p, untried) for p in claims if p.status == Status.NOT_TRIED)
+    counts = Counter(_find_reason(p, untried) for p in claims if p.status == Status.NOT_TRIED)
     return tuple(
-        f"{_claims(n)} {'were' if n > 1 else 'was'} not tried{harmless(reason)}"
+        f"{_format_claim_count(n)} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
         for reason, n in counts.items()
     )
 
 
-def _reason(claim: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
+def _find_reason(claim: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
     """Why a claim was not tried. If it waited for one that was not tried, why that was not."""
     seen = set()
     while claim.claim not in seen:
@@ -294,87 +297,89 @@ def _reason(claim: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
     return f": {claim.message}" if claim.message else "."
 
 
-def _claims(count: int) -> str:
+def _format_claim_count(count: int) -> str:
     return f"{count} claim{'s' * (count != 1)}"
 
 
-def _groups(claims: Sequence[PropertyRecord]) -> tuple[Group, ...]:
-    first = _first_of_each_end(claims)
+def _view_groups(claims: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
+    first = _group_by_outcome(claims)
     members: dict[str, list[PropertyRecord]] = {}
     for claim in claims:
         members.setdefault(claim.group, []).append(claim)
-    return tuple(_group(name, group, first) for name, group in members.items())
+    return tuple(_view_group(name, group, first) for name, group in members.items())
 
 
-Ends = dict[tuple[str, str], list[PropertyRecord]]
+RecordsByOutcome = dict[tuple[str, str], list[PropertyRecord]]
 
 
-def _first_of_each_end(claims: Sequence[PropertyRecord]) -> Ends:
+def _group_by_outcome(claims: Sequence[PropertyRecord]) -> RecordsByOutcome:
     """The claims on which the submission itself went wrong, by how it did."""
-    ends: Ends = {}
+    ends: RecordsByOutcome = {}
     for claim in claims:
-        known = _details(claim)  # else nothing says that they ended the same way
+        known = _strip_claim(claim)  # else nothing says that they ended the same way
         if known and claim.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
-            ends.setdefault(_end(claim), []).append(claim)
+            ends.setdefault(_get_outcome(claim), []).append(claim)
     return ends
 
 
-def _end(claim: PropertyRecord) -> tuple[str, str]:
+def _get_outcome(claim: PropertyRecord) -> tuple[str, str]:
     """How a claim ended, whatever the case was."""
-    details = _details(claim)
+    details = _strip_claim(claim)
     return claim.status, details.rpartition("\non ")[0] or details
 
 
-def _group(name: str, claims: Sequence[PropertyRecord], ends: Ends) -> Group:
-    troubles: list[Trouble] = []
+def _view_group(name: str, claims: Sequence[PropertyRecord], ends: RecordsByOutcome) -> GroupView:
+    troubles: list[FailureView] = []
     alike: dict[str, list[str]] = {}
     for claim in claims:
         if claim.status in (Status.PASSED, Status.NOT_TRIED):
             continue
-        same = ends.get(_end(claim), [claim])
+        same = ends.get(_get_outcome(claim), [claim])
         if same[0] is claim:
-            troubles.append(_trouble(claim, len(same) - 1))
+            troubles.append(_view_failure(claim, len(same) - 1))
         else:
-            alike.setdefault(one_line(same[0].claim), []).append(one_line(claim.claim))
-    return Group(
-        name=word(name),
-        score=points(sum(p.points for p in claims), round(sum(p.max_points for p in claims), 6)),
-        status=_status([p.status for p in claims]),
+            alike.setdefault(sanitise_line(same[0].claim), []).append(sanitise_line(claim.claim))
+    return GroupView(
+        name=format_status(name),
+        score=format_points(
+            sum(p.points for p in claims), round(sum(p.max_points for p in claims), 6)
+        ),
+        status=_combine_statuses([p.status for p in claims]),
         total=len(claims),
-        passed=_with(claims, Status.PASSED),
-        troubles=tuple(troubles),
-        alike=tuple(Claims(why, tuple(same)) for why, same in alike.items()),
-        untried=_with(claims, Status.NOT_TRIED),
+        passed=_select_by_status(claims, Status.PASSED),
+        failures=tuple(troubles),
+        alike=tuple(RepeatedFailures(why, tuple(same)) for why, same in alike.items()),
+        untried=_select_by_status(claims, Status.NOT_TRIED),
     )
 
 
-def _with(claims: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
-    return tuple(one_line(p.claim) for p in claims if p.status == status)
+def _select_by_status(claims: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
+    return tuple(sanitise_line(p.claim) for p in claims if p.status == status)
 
 
-def _status(statuses: Sequence[str]) -> str:
+def _combine_statuses(statuses: Sequence[str]) -> str:
     """The first trouble; if there is none, whether all were tried."""
     troubles = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
     if troubles:
-        return word(troubles[0])
-    return word(Status.NOT_TRIED) if Status.NOT_TRIED in statuses else Status.PASSED
+        return format_status(troubles[0])
+    return format_status(Status.NOT_TRIED) if Status.NOT_TRIED in statuses else Status.PASSED
 
 
-def _trouble(claim: PropertyRecord, alike: int) -> Trouble:
+def _view_failure(claim: PropertyRecord, alike: int) -> FailureView:
     shown = claim.counterexample
     case = claim.case or ""
-    return Trouble(
-        claim=one_line(claim.claim),
-        status=word(claim.status),
-        details=harmless(_details(claim)),
-        case="" if case in claim.message else one_line(case),
-        code=harmless(shown.code, CODE) if shown and shown.code else "",
+    return FailureView(
+        claim=sanitise_line(claim.claim),
+        status=format_status(claim.status),
+        details=sanitise(_strip_claim(claim)),
+        case="" if case in claim.message else sanitise_line(case),
+        code=sanitise(shown.code, MAX_CODE_LENGTH) if shown and shown.code else "",
         alike=alike,
         evidence=claim.evidence,
     )
 
 
-def _details(claim: PropertyRecord) -> str:
+def _strip_claim(claim: PropertyRecord) -> str:
     """The message without the claim on its first line, flush left."""
     first, _, rest = claim.message.partition("\n")
     lines = (rest if first == claim.claim else claim.message).split("\n")

@@ -10,22 +10,22 @@ from typing import Any
 
 from torch import Tensor
 
-from grader.sandbox.grader_side.subject import InProcess
-from grader.sandbox.isolation import nothing
+from grader.sandbox.grader_side.subject import InProcessChannel
+from grader.sandbox.isolation import make_unconfined_level
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NOTHING, Took
+from grader.sandbox.timing import NO_TIME, RequestTime
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import Host
+from grader.sandbox.worker.runtime import WorkerRuntime
 
 
 @dataclass(eq=False)
-class Beside(InProcess):
+class InProcessRunner(InProcessChannel):
     """A submission in the examiner's own process."""
 
     closed: bool = False
     killed_by_others: bool = False
     cpu: float = 0.0
-    took: Took = NOTHING
+    last_request_time: RequestTime = NO_TIME
 
     def request(
         self,
@@ -41,17 +41,17 @@ class Beside(InProcess):
         self.closed = True
 
 
-class Unconfined:
+class UnconfinedSandbox:
     """What stands in for a fork server. Use as a context manager."""
 
     def __init__(self, why: str) -> None:
-        self.rung = nothing(why)
+        self.isolation_level = make_unconfined_level(why)
 
-    def child(self, limits: Limits, cpu_left: int | None = None) -> Beside:
+    def start_child(self, limits: Limits, cpu_left: int | None = None) -> InProcessRunner:
         """A host of its own for one submission."""
-        return Beside(Host())
+        return InProcessRunner(WorkerRuntime())
 
-    def __enter__(self) -> "Unconfined":
+    def __enter__(self) -> "UnconfinedSandbox":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader import terminal
-from grader.sandbox.limits import ONE_THREAD
+from grader.sandbox.limits import SINGLE_THREAD_ENV
 
-START_S = 120.0
-DYING_S = 5.0
+START_TIMEOUT_S = 120.0
+EXIT_TIMEOUT_S = 5.0
 NOT_STARTED = (
     "the fork server did not start: its message is above, or it was killed; give the command again"
 )
@@ -32,7 +32,7 @@ class ZygoteGone(Exception):
 
 
 @dataclass(eq=False)
-class Forked:
+class ForkedProcess:
     """A process that a zygote forked. It can be ended, and never another one in its place."""
 
     pid: int
@@ -65,7 +65,9 @@ class Zygote:
     """whether it has answered once"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def fork(self, call: str, given: Sequence[socket.socket | int], *arguments: object) -> Forked:
+    def fork(
+        self, call: str, given: Sequence[socket.socket | int], *arguments: object
+    ) -> ForkedProcess:
         """A new process that calls a function, "module:name", with its parent's pid and these.
 
         What is given goes over and is closed here. Raises ZygoteGone.
@@ -73,7 +75,7 @@ class Zygote:
         request = json.dumps({"call": call, "arguments": arguments}).encode()
         fds = [each if isinstance(each, int) else each.detach() for each in given]
         try:
-            said, pidfds = self._answer(request, fds)
+            said, pidfds = self._send_request(request, fds)
         finally:
             for fd in fds:
                 os.close(fd)
@@ -82,16 +84,16 @@ class Zygote:
         if not said:
             raise ZygoteGone(GONE if self.warm else NOT_STARTED)
         self.warm = True
-        return Forked(int(said), pidfds[0])
+        return ForkedProcess(int(said), pidfds[0])
 
-    def _answer(self, request: bytes, fds: Sequence[int]) -> tuple[str, list[int]]:
+    def _send_request(self, request: bytes, fds: Sequence[int]) -> tuple[str, list[int]]:
         """What it says to a request, and the descriptor that comes with it; nothing if it is gone.
 
         Who does not answer is asked no more: its answer would be taken for that to the next one.
         """
         with self.lock:
             try:
-                self.control.settimeout(START_S)
+                self.control.settimeout(START_TIMEOUT_S)
                 socket.send_fds(self.control, [request], fds)
                 said, pidfds, *_ = socket.recv_fds(self.control, 1024, 1)
             except OSError:  # which a timeout is
@@ -99,7 +101,7 @@ class Zygote:
                 return "", []
         return said.decode(errors="replace"), pidfds
 
-    def branch(self) -> socket.socket:
+    def connect(self) -> socket.socket:
         """A line to it for another process, which makes a `Zygote` of it. Raises ZygoteGone."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with self.lock, theirs:
@@ -119,7 +121,7 @@ class Zygote:
         if not self.warm:
             self.process.kill()  # it has forked nothing yet, and need not get warm first
         try:
-            self.process.wait(DYING_S)
+            self.process.wait(EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -131,9 +133,9 @@ class Zygote:
         self.close()
 
 
-def start() -> Zygote:
+def start_zygote() -> Zygote:
     """A zygote, in an environment that holds nothing of the caller's."""
-    terminal.open_closed()  # else a line to it would take the number, and what is printed
+    terminal.open_closed_streams()  # else a line to it would take the number, and what is printed
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     root = str(Path(__file__).resolve().parents[3])
     told = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
@@ -150,7 +152,7 @@ def start() -> Zygote:
             "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
             # Else torch makes a folder for its compiler, which nobody uses here.
             "TORCHINDUCTOR_CACHE_DIR": "/",
-            **ONE_THREAD,
+            **SINGLE_THREAD_ENV,
         },
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -159,6 +161,6 @@ def start() -> Zygote:
     return Zygote(control, process)
 
 
-def ahead(device: str) -> Zygote | None:
+def start_zygote_for(device: str) -> Zygote | None:
     """A zygote for what will be graded on this device, where there can be one."""
-    return start() if sys.platform == "linux" and device == "cpu" else None
+    return start_zygote() if sys.platform == "linux" and device == "cpu" else None

@@ -21,21 +21,21 @@ from torch import Tensor
 from grader.sandbox import wire
 from grader.sandbox.grader_side import launch
 from grader.sandbox.grader_side.launch import (
-    DYING_S,
+    EXIT_TIMEOUT_S,
     GONE,
     NOT_STARTED,
-    START_S,
-    Forked,
+    START_TIMEOUT_S,
+    ForkedProcess,
     Zygote,
     ZygoteGone,
 )
-from grader.sandbox.isolation import Layer, Rung
+from grader.sandbox.isolation import IsolationLevel, Layer
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NOTHING, Pace, Ran, Took
+from grader.sandbox.timing import NO_TIME, ChildTimer, ProcessTimes, RequestTime
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
 
-SERVER = "grader.sandbox.server_side.server:begin"
+SERVER_ENTRY_POINT = "grader.sandbox.server_side.server:begin"
 LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
 """what these answer grows with the file; other answers say little besides their tensors"""
 
@@ -56,7 +56,7 @@ class NotConfined(SandboxError):
     """A child ended before it was confined, and so before it had anything of the submission."""
 
 
-class Server:
+class ServerHandle:
     """A fork server. Use as a context manager; leaving it ends every child.
 
     It refuses a machine that cannot confine, unless submissions are trusted. A zygote that was
@@ -72,20 +72,22 @@ class Server:
     ) -> None:
         self.trusted = trusted
         self.without = without
-        self.rung = Rung("C", ())
-        self.zygote = ahead or launch.start()
+        self.isolation_level = IsolationLevel("C", ())
+        self.zygote = ahead or launch.start_zygote()
         self.control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._process: Forked | None = None
+        self._process: ForkedProcess | None = None
 
-    def ready(self) -> "Server":
+    def wait_until_ready(self) -> "ServerHandle":
         """Wait until it is there. Raises SandboxError when it does not start, or cannot confine."""
         try:
             left_out = [layer.value for layer in self.without]
-            self._process = self.zygote.fork(SERVER, [self._theirs], os.getpid(), left_out)
-            self.rung = self._rung(self._said())
-            if not (self.rung.confines or self.trusted):
-                raise SandboxError(self.rung.refusal)
-            if self._said() != b"ready":
+            self._process = self.zygote.fork(
+                SERVER_ENTRY_POINT, [self._theirs], os.getpid(), left_out
+            )
+            self.isolation_level = self._parse_isolation_level(self._receive())
+            if not (self.isolation_level.is_confining or self.trusted):
+                raise SandboxError(self.isolation_level.refusal)
+            if self._receive() != b"ready":
                 raise SandboxError(NOT_STARTED)
         except ZygoteGone as gone:
             self.close()
@@ -96,28 +98,28 @@ class Server:
         return self
 
     @property
-    def process(self) -> Forked:
+    def process(self) -> ForkedProcess:
         """Itself, while it is there. Raises SandboxError."""
         if self._process is None:
             raise SandboxError(GONE)
         return self._process
 
-    def _said(self) -> bytes:
-        self.control.settimeout(START_S)
+    def _receive(self) -> bytes:
+        self.control.settimeout(START_TIMEOUT_S)
         try:
             return self.control.recv(1 << 16)
         except (TimeoutError, ConnectionError):
             return b""
 
-    def _rung(self, said: bytes) -> Rung:
+    def _parse_isolation_level(self, said: bytes) -> IsolationLevel:
         told = json.loads(said or b"{}")
         if "error" in told:
             raise SandboxError(told["error"])
         if not told:
             raise SandboxError(NOT_STARTED)
-        return msgspec.convert(told, Rung)
+        return msgspec.convert(told, IsolationLevel)
 
-    def child(self, limits: Limits, cpu_left: int | None = None) -> "Child":
+    def start_child(self, limits: Limits, cpu_left: int | None = None) -> "ChildChannel":
         """A new process for one submission, with what is left of its processor time.
 
         Raises SandboxError when the server is gone, NotConfined when it cannot start one.
@@ -144,7 +146,7 @@ class Server:
             why = said.decode(errors="replace")
             raise NotConfined(f"no process for a submission: {why}") if why else SandboxError(GONE)
         ours.setblocking(False)
-        return Child(ours, fds[0], status, limits, left, Pace(int(said)))
+        return ChildChannel(ours, fds[0], status, limits, left, ChildTimer(int(said)))
 
     def close(self) -> None:
         """End the server and with it every child."""
@@ -152,20 +154,20 @@ class Server:
         self._theirs.close()
         process, self._process = self._process, None
         if process is not None:
-            if not process.wait(DYING_S):
+            if not process.wait(EXIT_TIMEOUT_S):
                 process.kill()
             process.close()
         self.zygote.close()
 
-    def __enter__(self) -> "Server":
-        return self.ready()
+    def __enter__(self) -> "ServerHandle":
+        return self.wait_until_ready()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
 @dataclass(eq=False)
-class Child:
+class ChildChannel:
     """The channel to one confined child."""
 
     socket: socket.socket
@@ -173,12 +175,12 @@ class Child:
     status: int
     limits: Limits
     cpu_left: int
-    pace: Pace
-    took: Took = NOTHING
+    timer: ChildTimer
+    last_request_time: RequestTime = NO_TIME
     """what the last request took"""
     count: int = 0
-    told: bytes = b""
-    ended: "Ended | None" = None
+    received_status: bytes = b""
+    exit_status: "ExitStatus | None" = None
     closed: bool = False
     killed_by_others: bool = False
     """for no reason of ours: the kernel was short of memory, say"""
@@ -194,12 +196,12 @@ class Child:
 
         TooSlow where the seconds are over.
         """
-        self.took = NOTHING
+        self.last_request_time = NO_TIME
         if self.closed:
             raise SubmissionFailed(Status.CRASHED, "the process had ended before")
         self.count += 1
         patience = self.limits.call_s if within is None else within
-        self.pace.begin()
+        self.timer.begin()
         deadline = time.monotonic() + patience
         longest = wire.MAX_HEADER if op in LONG_HEADERS else wire.SHORT_HEADER
         try:
@@ -209,52 +211,54 @@ class Child:
             self.close()
             raise TooSlow(patience) from None
         except (EOFError, OSError):
-            raise self._died() from None
+            raise self._diagnose_exit() from None
         except wire.BadFrame as error:
             self.close()
             raise SubmissionFailed(Status.CRASHED, f"broke off the conversation: {error}") from None
         finally:
-            self.took = self.pace.end(None if self.ended is None else self.ended.ran)
-        self._believe(reply)
+            self.last_request_time = self.timer.end(
+                None if self.exit_status is None else self.exit_status.times
+            )
+        self._validate(reply)
         return reply
 
     @property
     def cpu(self) -> float:
         """Seconds of processor time that it used, as far as is known: 0 until it has ended."""
-        return 0.0 if self.ended is None else self.ended.cpu
+        return 0.0 if self.exit_status is None else self.exit_status.cpu
 
-    def _believe(self, reply: Message) -> None:
-        if reply.id != self.count or reply.op not in ("ok", "raised") or self._unasked():
+    def _validate(self, reply: Message) -> None:
+        if reply.id != self.count or reply.op not in ("ok", "raised") or self._has_unread_data():
             self.close()
             raise SubmissionFailed(Status.CRASHED, "answered what was not asked")
 
-    def _unasked(self) -> bool:
+    def _has_unread_data(self) -> bool:
         """Whether it says more than it was asked. That it has ended since says nothing of that."""
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
         except (BlockingIOError, ConnectionError):
             return False
 
-    def _died(self) -> SubmissionFailed:
+    def _diagnose_exit(self) -> SubmissionFailed:
         """The child ended in the middle of a call: say how.
 
         Raises SandboxError when the server is not there to tell, NotConfined.
         """
         killed = not self.close(moment=1.0)
-        if self.ended is None:
+        if self.exit_status is None:
             raise SandboxError(GONE)
-        if not self.ended.confined and not killed:
-            raise NotConfined(f"a child could not be confined: {self.ended.problem}")
-        by_others = self.ended.signal == signal.SIGKILL and not killed
+        if not self.exit_status.confined and not killed:
+            raise NotConfined(f"a child could not be confined: {self.exit_status.problem}")
+        by_others = self.exit_status.signal == signal.SIGKILL and not killed
         # The kernel counts whole ticks against the limit, and more exactly when it tells.
-        if by_others and self.ended.cpu > self.cpu_left / 2:
+        if by_others and self.exit_status.cpu > self.cpu_left / 2:
             text = f"used more than {self.limits.cpu_s} s of processor time"
             return SubmissionFailed(Status.TIMED_OUT, text)
         self.killed_by_others = by_others
-        if self.ended.signal == signal.SIGKILL and killed:
+        if self.exit_status.signal == signal.SIGKILL and killed:
             return SubmissionFailed(Status.CRASHED, "broke off the conversation")
-        if self.ended.signal:
-            name = signal.strsignal(self.ended.signal) or self.ended.signal
+        if self.exit_status.signal:
+            name = signal.strsignal(self.exit_status.signal) or self.exit_status.signal
             return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
         return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
 
@@ -264,28 +268,30 @@ class Child:
             return True
         self.closed = True
         self.socket.close()
-        by_itself = readable(self.pidfd, moment)  # the server may be late to tell
+        by_itself = wait_readable(self.pidfd, moment)  # the server may be late to tell
         if not by_itself:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        self._listen(DYING_S)
+        self._read_status(EXIT_TIMEOUT_S)
         os.close(self.pidfd)
         os.close(self.status)
         return by_itself
 
-    def _listen(self, within: float) -> None:
+    def _read_status(self, within: float) -> None:
         """Take in what is said on the status pipe, until the end is told or time is up."""
         limit = time.monotonic() + within
-        while self.ended is None and readable(self.status, max(0.0, limit - time.monotonic())):
+        while self.exit_status is None and wait_readable(
+            self.status, max(0.0, limit - time.monotonic())
+        ):
             said = os.read(self.status, 4096)
-            self.told += said
-            self.ended = ended_of(self.told)
+            self.received_status += said
+            self.exit_status = parse_exit_status(self.received_status)
             if not said:
                 return
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExitStatus:
     """How a child ended."""
 
     signal: int
@@ -298,12 +304,12 @@ class Ended:
     problem: str
 
     @property
-    def ran(self) -> Ran:
+    def times(self) -> ProcessTimes:
         """Its times."""
-        return Ran(self.cpu, self.queued)
+        return ProcessTimes(self.cpu, self.queued)
 
 
-def ended_of(told: bytes) -> Ended | None:
+def parse_exit_status(told: bytes) -> ExitStatus | None:
     """What a status pipe tells: `+` or `-` and a problem, from the child, then the server's JSON.
 
     The child cannot tell anything more once it runs a submission.
@@ -314,10 +320,10 @@ def ended_of(told: bytes) -> Ended | None:
     confined = said == b"+"
     problem = said.removeprefix(b"-").decode("utf-8", "replace") or "it ended before it was"
     known = json.loads(brace + rest)
-    return Ended(**known, confined=confined, problem="" if confined else problem)
+    return ExitStatus(**known, confined=confined, problem="" if confined else problem)
 
 
-def readable(fd: int, within: float) -> bool:
+def wait_readable(fd: int, within: float) -> bool:
     """Whether there is something to be read, or an end, within some seconds."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)

@@ -8,23 +8,28 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from grader.reading.code_patterns import Landmark
-from grader.reading.excerpts import Lines
+from grader.reading.code_patterns import CodePattern
+from grader.reading.excerpts import SourceLines
 from grader.reading.token_units import Unit
 from grader.sandbox.grader_side.budget import Budget
 from grader.sandbox.grader_side.servers import NotConfined, TooSlow
-from grader.sandbox.grader_side.subject import failure, out_of_memory, said, taken
+from grader.sandbox.grader_side.subject import (
+    get_message,
+    is_out_of_memory,
+    make_failure,
+    parse_reply,
+)
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import Took
+from grader.sandbox.timing import RequestTime
 from grader.sandbox.wire import Message
 from properties.violation import SubmissionFailed
 
 T = TypeVar("T")
-TRIES = 3
+MAX_TRIES = 3
 """how often something is tried when its process is killed by others, the first time included"""
 
 
-class Child(Protocol):
+class SubmissionChannel(Protocol):
     """A place where one submission runs, until it is closed by us or by what it did."""
 
     closed: bool
@@ -35,7 +40,7 @@ class Child(Protocol):
         """Seconds of processor time, once it is closed."""
 
     @property
-    def took(self) -> Took:
+    def last_request_time(self) -> RequestTime:
         """What it did in the time of the last request."""
 
     def request(
@@ -51,31 +56,31 @@ class Child(Protocol):
         """End it."""
 
 
-class Server(Protocol):
+class ChildFactory(Protocol):
     """Makes such places."""
 
-    def child(self, limits: Limits, cpu_left: int | None = None) -> Child:
+    def start_child(self, limits: Limits, cpu_left: int | None = None) -> SubmissionChannel:
         """A fresh one, with what is left of the processor time."""
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _LoadReply:
     remarks: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class _Marked:
-    landmarks: list[Landmark]
+class _CodePatternsReply:
+    landmarks: list[CodePattern]
 
 
 @dataclass(frozen=True)
-class _Spelled:
+class _UnitsReply:
     units: list[Unit]
 
 
 @dataclass(frozen=True)
-class _Shown:
-    excerpts: list[Lines]
+class _ExcerptsReply:
+    excerpts: list[SourceLines]
 
 
 @dataclass(eq=False)
@@ -85,44 +90,46 @@ class Session:
     Objects made in the old child are gone with it; whoever holds their handles asks `revive` first.
     """
 
-    server: Server
+    server: ChildFactory
     data: bytes
     kind: str
     limits: Limits
     by_hand: bool = False
     """whether torch's own attention is out of the submission's reach"""
     names: tuple[str, ...] = ()
-    child: Child | None = None
+    child: SubmissionChannel | None = None
     budget: Budget = field(default_factory=Budget)
     """what all sessions on the same file have used"""
-    lost: int = 0
+    killed_children: int = 0
     """earlier children that were ended from outside"""
 
-    def read(self) -> Mapping[str, Any]:
+    def read_outline(self) -> Mapping[str, Any]:
         """The outline of the submission, read without running it. Raises SubmissionFailed."""
-        return dict(self._not_killed(self._begin).meta["outline"])
+        return dict(self._retry_if_killed(self._start_child).meta["outline"])
 
     def load(self, *names: str) -> list[dict[str, Any]]:
         """Run what definitions need; the remarks on the first. Raises SubmissionFailed."""
         self.names = names
-        return taken(self._not_killed(self._loaded), _Loaded).remarks
+        return parse_reply(self._retry_if_killed(self._send_load), _LoadReply).remarks
 
-    def landmarks(self) -> list[Landmark]:
+    def find_code_patterns(self) -> list[CodePattern]:
         """Where in what was loaded the steps of attention are. Raises SubmissionFailed."""
-        return taken(self._ask("landmarks", {"name": self.names[0]}), _Marked).landmarks
+        return parse_reply(
+            self._ask("landmarks", {"name": self.names[0]}), _CodePatternsReply
+        ).landmarks
 
-    def units(self) -> list[Unit]:
+    def fetch_units(self) -> list[Unit]:
         """What was read, as words that can be compared. Raises SubmissionFailed."""
-        return taken(self._ask("units", {}), _Spelled).units
+        return parse_reply(self._ask("units", {}), _UnitsReply).units
 
-    def excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[Lines]:
+    def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
         """The lines around places of the source: cells, and lines of them. Raises SubmissionFailed.
 
         Whatever comes is the submission's word.
         """
-        return taken(self._ask("excerpts", {"places": list(places)}), _Shown).excerpts
+        return parse_reply(self._ask("excerpts", {"places": list(places)}), _ExcerptsReply).excerpts
 
-    def followed_by(self, limits: Limits, *, by_hand: bool = False) -> "Session":
+    def start_successor(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """A session for the same submission, in the process of this one if that only read it."""
         other = Session(self.server, self.data, self.kind, limits, by_hand, budget=self.budget)
         if limits == self.limits and not self.names:
@@ -130,102 +137,106 @@ class Session:
         return other
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether there is a child to ask."""
         return self.child is not None and not self.child.closed
 
-    def undisturbed(self, action: Callable[[], T]) -> T:
+    def repeat_if_killed(self, action: Callable[[], T]) -> T:
         """What an action gives; again if a child was ended from outside meanwhile.
 
         That is nothing to hold against a submission: the kernel was short of memory, say.
         """
-        for _ in range(TRIES - 1):
-            before = self._killed()
+        for _ in range(MAX_TRIES - 1):
+            before = self._count_killed()
             done = action()
-            if self._killed() == before:
+            if self._count_killed() == before:
                 return done
         return action()
 
-    def _killed(self) -> int:
+    def _count_killed(self) -> int:
         """How many children were ended from outside."""
-        return self.lost + (self.child is not None and self.child.killed_by_others)
+        return self.killed_children + (self.child is not None and self.child.killed_by_others)
 
     def revive(self) -> bool:
         """Whether the child was gone and a fresh one has been made. Raises SubmissionFailed."""
-        if self.alive:
+        if self.is_alive:
             return False
-        self._not_killed(self._loaded if self.names else self._begin)
+        self._retry_if_killed(self._send_load if self.names else self._start_child)
         return True
 
     def request(
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
     ) -> Message:
         """One request to the present child. Raises SubmissionFailed, UsedUp."""
-        self.budget.check("read" if self.child is None else op, self.limits)
+        self.budget.require_available("read" if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
         try:
-            reply = self._timed(op, meta, tensors)
+            reply = self._request_timed(op, meta, tensors)
         except TooSlow:
-            self.budget.check(op, self.limits)  # it was the last one: this says more
+            self.budget.require_available(op, self.limits)  # it was the last one: this says more
             raise
-        self.budget.received += reply.size
-        if self.budget.received > self.limits.replies:
+        self.budget.reply_bytes += reply.size
+        if self.budget.reply_bytes > self.limits.replies:
             self.child.close()
-            self.budget.check(op, self.limits)
-        if reply.op == "raised" and self.limits.memory and out_of_memory(reply.meta):
+            self.budget.require_available(op, self.limits)
+        if reply.op == "raised" and self.limits.memory and is_out_of_memory(reply.meta):
             text = f"asked for more than {self.limits.memory >> 20} MiB of memory"
-            return replace(reply, meta={**reply.meta, "message": f"{text}: {said(reply.meta)}"})
+            return replace(
+                reply, meta={**reply.meta, "message": f"{text}: {get_message(reply.meta)}"}
+            )
         return reply
 
-    def _timed(
+    def _request_timed(
         self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...]
     ) -> Message:
         """The reply, charged to the budget. Raises SubmissionFailed."""
         assert self.child is not None, "request() has looked"
         began, late = time.monotonic(), False
         try:
-            return self.child.request(op, meta, tensors, self.budget.patience(op, self.limits))
+            return self.child.request(
+                op, meta, tensors, self.budget.compute_timeout(op, self.limits)
+            )
         except TooSlow:
             late = True
             raise
         finally:
             wall = time.monotonic() - began
-            self.budget.charge(op, self.limits, wall, self.child.took, late=late)
+            self.budget.charge(op, self.limits, wall, self.child.last_request_time, late=late)
 
     def close(self) -> None:
         """End the child."""
         if self.child is not None:
             self.child.close()
-            self.lost += self.child.killed_by_others
-            self.budget.end(self.child.cpu)
+            self.killed_children += self.child.killed_by_others
+            self.budget.end_process(self.child.cpu)
             self.child = None
 
-    def _not_killed(self, action: Callable[[], Message]) -> Message:
+    def _retry_if_killed(self, action: Callable[[], Message]) -> Message:
         """Try again where the child was killed from outside.
 
         Raises SubmissionFailed, SandboxError.
         """
-        for _ in range(TRIES - 1):
-            before = self._killed()
+        for _ in range(MAX_TRIES - 1):
+            before = self._count_killed()
             try:
                 return action()
             except NotConfined:
                 continue
             except SubmissionFailed:
-                if self._killed() == before:
+                if self._count_killed() == before:
                     raise
         return action()
 
-    def _loaded(self) -> Message:
+    def _send_load(self) -> Message:
         if self.child is None or self.child.closed:
-            self._begin()
+            self._start_child()
         return self._ask("load", {"names": self.names, "by_hand": self.by_hand})
 
-    def _begin(self) -> Message:
+    def _start_child(self) -> Message:
         self.close()
-        self.budget.check("read", self.limits)
-        left = self.budget.begin(self.limits, len(self.data))
-        self.child = self.server.child(self.limits, left)
+        self.budget.require_available("read", self.limits)
+        left = self.budget.start_process(self.limits, len(self.data))
+        self.child = self.server.start_child(self.limits, left)
         source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
         return self._ask("read", {"kind": self.kind}, (("source", source),))
 
@@ -234,5 +245,5 @@ class Session:
     ) -> Message:
         reply = self.request(op, meta, tensors)
         if reply.op == "raised":
-            raise failure(reply.meta)
+            raise make_failure(reply.meta)
         return reply

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from torch import Tensor
 
-from grader.sandbox.wire import Message, named, positional
-from grader.sandbox.worker.runtime import MESSAGE_LIMIT, Host
-from properties.subject import Gradients, How, Module, Returned, TensorInfo, Value
+from grader.sandbox.wire import Message, label_by_name, label_by_position
+from grader.sandbox.worker.runtime import MESSAGE_LIMIT, WorkerRuntime
+from properties.subject import CallOptions, CallResult, Gradients, Module, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed
 
 
@@ -27,10 +27,10 @@ class Channel(Protocol):
 
 
 @dataclass(eq=False)
-class InProcess:
+class InProcessChannel:
     """A host in this very process, for code that is trusted."""
 
-    host: Host
+    host: WorkerRuntime
     count: int = 0
 
     def request(
@@ -38,17 +38,17 @@ class InProcess:
     ) -> Message:
         self.count += 1
         # As over a wire: neither side may hold tensors that the other can write on.
-        reply = self.host.answer(Message(self.count, op, meta, _copied(tensors)))
-        return replace(reply, tensors=_copied(reply.tensors))
+        reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
+        return replace(reply, tensors=_copy_tensors(reply.tensors))
 
 
-def _copied(tensors: tuple[tuple[str, Tensor], ...]) -> tuple[tuple[str, Tensor], ...]:
+def _copy_tensors(tensors: tuple[tuple[str, Tensor], ...]) -> tuple[tuple[str, Tensor], ...]:
     return tuple((name, tensor.detach().clone()) for name, tensor in tensors)
 
 
-def of_namespace(namespace: Mapping[str, Any]) -> "ChannelSubject":
+def make_subject(namespace: Mapping[str, Any]) -> "ChannelSubject":
     """Trusted objects of this process, by name, as a subject."""
-    return ChannelSubject(InProcess(Host(dict(namespace))))
+    return ChannelSubject(InProcessChannel(WorkerRuntime(dict(namespace))))
 
 
 @dataclass(eq=False)
@@ -64,7 +64,7 @@ class ChannelSubject:
         """A reply. Raises SubmissionFailed when the submission raised."""
         reply = self.channel.request(op, meta, tensors)
         if reply.op == "raised":
-            raise failure(reply.meta)
+            raise make_failure(reply.meta)
         return reply
 
     def construct(
@@ -77,10 +77,10 @@ class ChannelSubject:
     ) -> Module:
         place = {"dtype": dtype, "device": device}
         meta = {"name": name, "arguments": dict(arguments), "seed": seed, **place}
-        return ChannelModule(self, handle_of(self.ask("construct", meta)), device or "cpu")
+        return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
 
-    def function(self, name: str) -> Module:
-        return ChannelModule(self, handle_of(self.ask("function", {"name": name})))
+    def get_function(self, name: str) -> Module:
+        return ChannelModule(self, parse_handle(self.ask("function", {"name": name})))
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
         handles = [module.handle for module in modules if isinstance(module, ChannelModule)]
@@ -98,30 +98,30 @@ class ChannelModule:
     def _ask(self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any) -> Message:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
-    def tensors(self) -> Mapping[str, TensorInfo]:
-        return taken(self._ask("tensors"), _Described).tensors
+    def describe_tensors(self) -> Mapping[str, TensorInfo]:
+        return parse_reply(self._ask("tensors"), _TensorsReply).tensors
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
         wanted = None if paths is None else list(paths)
         return dict(self._ask("fetch", paths=wanted).tensors)
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
-        self._ask("write", named(tensors), device=self.device)
+        self._ask("write", label_by_name(tensors), device=self.device)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._ask("restore", named(tensors), device=self.device)
+        self._ask("restore", label_by_name(tensors), device=self.device)
 
     def descend(
         self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
     ) -> None:
-        sent = _with_cotangent(inputs, cotangent, mask)
-        self._ask("descend", named(sent), device=self.device, rate=rate)
+        sent = _add_cotangent(inputs, cotangent, mask)
+        self._ask("descend", label_by_name(sent), device=self.device, rate=rate)
 
-    def forward(self, inputs: Sequence[Tensor | None], how: How) -> Returned:
+    def forward(self, inputs: Sequence[Tensor | None], how: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
         reply = self._ask(
             "forward",
-            positional(given),
+            label_by_position(given),
             device=self.device,
             memory=how.memory,
             training=how.training,
@@ -131,11 +131,11 @@ class ChannelModule:
             times=how.times,
         )
         tensors = tuple(tensor for _, tensor in reply.tensors)
-        seen = taken(reply, _Seen)
+        seen = parse_reply(reply, _ForwardReply)
         outputs = tensors[: len(tensors) - len(given)]
         if len(tensors) < len(given) or not len(outputs) == len(seen.dtypes) == len(seen.devices):
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
-        return Returned(
+        return CallResult(
             outputs=outputs,
             inputs_after=tensors[len(outputs) :],
             form=seen.form,
@@ -151,21 +151,21 @@ class ChannelModule:
             unmoved=seen.unmoved,
         )
 
-    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> Returned:
-        reply = self._ask("refill", positional([*first, *inputs]), device=self.device)
+    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
+        reply = self._ask("refill", label_by_position([*first, *inputs]), device=self.device)
         outputs = tuple(tensor for _, tensor in reply.tensors)
-        return Returned(outputs, f"{len(outputs)} tensors")
+        return CallResult(outputs, f"{len(outputs)} tensors")
 
-    def answer(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
+    def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
         """Call it once in evaluation mode, for its outputs alone."""
         given = [tensor for tensor in inputs if tensor is not None]
-        return self._ask("answer", positional(given), device=self.device, memory=memory)
+        return self._ask("answer", label_by_position(given), device=self.device, memory=memory)
 
     def vjp(
         self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
     ) -> Gradients:
-        sent = _with_cotangent(inputs, cotangent, mask)
-        reply = self._ask("vjp", named(sent), paths=list(paths), device=self.device)
+        sent = _add_cotangent(inputs, cotangent, mask)
+        reply = self._ask("vjp", label_by_name(sent), paths=list(paths), device=self.device)
         found = dict(reply.tensors)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
         if any(g is not None and g.shape != x.shape for g, x in zip(arrived, inputs, strict=True)):
@@ -178,10 +178,10 @@ class ChannelModule:
 
     def copy(self, way: str) -> "ChannelModule":
         reply = self._ask("copy", way=way)
-        return ChannelModule(self.subject, handle_of(reply), self.device)
+        return ChannelModule(self.subject, parse_handle(reply), self.device)
 
 
-def _with_cotangent(
+def _add_cotangent(
     inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None
 ) -> dict[str, Tensor]:
     sent = {**{str(i): tensor for i, tensor in enumerate(inputs)}, "cotangent": cotangent}
@@ -189,17 +189,17 @@ def _with_cotangent(
 
 
 @dataclass(frozen=True)
-class _Made:
+class _HandleReply:
     handle: int
 
 
 @dataclass(frozen=True)
-class _Described:
+class _TensorsReply:
     tensors: dict[str, TensorInfo]
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ForwardReply:
     form: str
     dtypes: tuple[str, ...]
     devices: tuple[str, ...]
@@ -213,12 +213,12 @@ class _Seen:
     unmoved: tuple[str, ...]
 
 
-PLACES = 100_000
+MAX_POSITION = 100_000
 """no cell and no line has such a number"""
-Said = TypeVar("Said")
+ReplyForm = TypeVar("ReplyForm")
 
 
-def taken(reply: Message, form: type[Said]) -> Said:
+def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
     """What a reply says. Raises SubmissionFailed where it has not the form of an answer.
 
     A submission shares a process with the host that answers for it, and may answer in its place.
@@ -230,27 +230,35 @@ def taken(reply: Message, form: type[Said]) -> Said:
         raise SubmissionFailed(Status.CRASHED, text) from None
 
 
-def handle_of(reply: Message) -> int:
+def parse_handle(reply: Message) -> int:
     """The number of a new object."""
-    return taken(reply, _Made).handle
+    return parse_reply(reply, _HandleReply).handle
 
 
-def failure(meta: Mapping[str, Any]) -> SubmissionFailed:
+def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
     """What the submission raised, as the examiner's record of it."""
-    status = Status.OUT_OF_MEMORY if out_of_memory(meta) else Status.CRASHED
-    return SubmissionFailed(status, said(meta), placed(meta.get("cell")), placed(meta.get("line")))
+    status = Status.OUT_OF_MEMORY if is_out_of_memory(meta) else Status.CRASHED
+    return SubmissionFailed(
+        status,
+        get_message(meta),
+        parse_position(meta.get("cell")),
+        parse_position(meta.get("line")),
+    )
 
 
-def placed(number: object) -> int | None:
+def parse_position(number: object) -> int | None:
     """A cell's or line's number, if it can be one: a submission may say any, and so a message."""
-    return number if isinstance(number, int) and 0 < number < PLACES else None
+    return number if isinstance(number, int) and 0 < number < MAX_POSITION else None
 
 
-def said(meta: Mapping[str, Any]) -> str:
+def get_message(meta: Mapping[str, Any]) -> str:
     """The words of what it raised."""
     return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
 
 
-def out_of_memory(meta: Mapping[str, Any]) -> bool:
+def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
     """Whether it raised because there was no more memory for it."""
-    return meta.get("type") in ("MemoryError", "OutOfMemoryError") or "can't allocate" in said(meta)
+    return meta.get("type") in (
+        "MemoryError",
+        "OutOfMemoryError",
+    ) or "can't allocate" in get_message(meta)

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from grader.sandbox import timing
-from grader.sandbox.isolation import Layer, rung_of
-from grader.sandbox.limits import ONE_THREAD, Limits
+from grader.sandbox.isolation import Layer, determine_isolation_level
+from grader.sandbox.limits import SINGLE_THREAD_ENV, Limits
 from grader.sandbox.server_side.jail import (
     confine,
     file_grants,
@@ -44,27 +44,29 @@ from grader.sandbox.server_side.jail import (
 )
 from grader.sandbox.server_side.jail.confine import Jail
 
-UNCONFINED = 70
+EXIT_UNCONFINED = 70
 
 
 def begin(zygote: int, control_fd: int, examiner: int, left_out: Sequence[str]) -> None:
     """Confine itself, then serve until the examiner is gone."""
     control = socket.socket(fileno=control_fd)
-    needed = file_grants.needed()
+    needed = file_grants.list_needed_paths()
     try:
         privileges.become_unprivileged(needed)
         kernel.die_with(zygote)
         watched = os.pidfd_open(examiner)
         os.sched_setaffinity(0, os.sched_getaffinity(examiner))  # the zygote's may be others
-        rung = rung_of(probe.problems([Layer(name) for name in left_out], needed))
+        rung = determine_isolation_level(
+            probe.find_missing_layers([Layer(name) for name in left_out], needed)
+        )
         control.send(json.dumps(asdict(rung)).encode())
         stage = None
         if Layer.NAMESPACES in rung.layers:
-            stage = namespaces.set_up_stage(needed, file_grants.hidden(needed))
-        jail = confine.prepare([Layer(name) for name in rung.layers], stage)
+            stage = namespaces.set_up_stage(needed, file_grants.find_hidden_packages(needed))
+        jail = confine.prepare_jail([Layer(name) for name in rung.layers], stage)
     except (ConnectionError, ProcessLookupError):  # the examiner has ended
         sys.exit(1)
-    except (privileges.NoOwner, namespaces.NoStage, OSError) as error:
+    except (privileges.CannotDropRoot, namespaces.NoStage, OSError) as error:
         with contextlib.suppress(ConnectionError):
             control.send(json.dumps({"error": str(error)}).encode())
         sys.exit(1)
@@ -88,18 +90,18 @@ def serve(control: socket.socket, examiner: int, jail: Jail) -> None:
                 poll.unregister(fd)
                 report_end(fd, *children.pop(fd))
                 continue
-            asked = None if fd == examiner else request(control)
+            asked = None if fd == examiner else receive_request(control)
             if asked is None:
-                end(children)
+                kill_children_and_exit(children)
             data, fds = asked
-            started = start(control, jail, Limits(**json.loads(data)), *fds)
+            started = start_child(control, jail, Limits(**json.loads(data)), *fds)
             if started is not None:
                 pidfd, pid = started
                 children[pidfd] = pid, fds[1]
                 poll.register(pidfd, select.POLLIN)
 
 
-def request(control: socket.socket) -> tuple[bytes, list[int]] | None:
+def receive_request(control: socket.socket) -> tuple[bytes, list[int]] | None:
     """What is asked for, and the file descriptors that came with it; None if nobody asks."""
     try:
         data, fds, *_ = socket.recv_fds(control, 65536, 2)
@@ -108,7 +110,7 @@ def request(control: socket.socket) -> tuple[bytes, list[int]] | None:
     return (data, fds) if data else None
 
 
-def start(
+def start_child(
     control: socket.socket, jail: Jail, limits: Limits, ipc: int, status: int
 ) -> tuple[int, int] | None:
     """Fork; the parent answers with the child's pidfd, or with why there is no child."""
@@ -135,7 +137,7 @@ def answer(control: socket.socket, said: str, fds: list[int]) -> None:
 
 def report_end(pidfd: int, pid: int, status: int) -> None:
     """Write how a child ended on its pipe; the examiner may be gone by then."""
-    queued = timing.queued(Path(f"/proc/{pid}"))  # as long as nobody has waited for it
+    queued = timing.read_queued_time(Path(f"/proc/{pid}"))  # as long as nobody has waited for it
     _, code, usage = os.wait4(pid, 0)
     cpu = usage.ru_utime + usage.ru_stime
     told = {"signal": code & 0x7F, "cpu": cpu, "memory": usage.ru_maxrss, "queued": queued}
@@ -145,7 +147,7 @@ def report_end(pidfd: int, pid: int, status: int) -> None:
     os.close(pidfd)
 
 
-def end(children: dict[int, tuple[int, int]]) -> NoReturn:
+def kill_children_and_exit(children: dict[int, tuple[int, int]]) -> NoReturn:
     """The examiner is gone: take the children along."""
     for pid, _ in children.values():
         os.kill(pid, signal.SIGKILL)
@@ -158,31 +160,31 @@ def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
     jail.attach(ipc, status)
     try:
         jail.confine(limits)
-        forget_rooms()
-        os.write(confine.CONFINED, b"+")
-        os.close(confine.CONFINED)
+        block_answer_packages()
+        os.write(confine.CONFINED_FD, b"+")
+        os.close(confine.CONFINED_FD)
     except BaseException as error:
-        os.write(confine.CONFINED, f"-{type(error).__name__}: {error}"[:1000].encode())
-        os._exit(UNCONFINED)
+        os.write(confine.CONFINED_FD, f"-{type(error).__name__}: {error}"[:1000].encode())
+        os._exit(EXIT_UNCONFINED)
     try:
-        from grader.sandbox.worker.serve import serve_host
+        from grader.sandbox.worker.serve import serve_requests
 
-        serve_host(confine.SOCKET)
+        serve_requests(confine.SOCKET_FD)
     except BaseException:
-        os._exit(UNCONFINED)
+        os._exit(EXIT_UNCONFINED)
     os._exit(0)
 
 
 def clear_environment(jail: Jail) -> None:
     """Leave a path, a locale, one thread, and the folder that may be written into."""
-    home = "/nonexistent" if jail.stage is None else str(namespaces.own_folder(jail.stage))
+    home = "/nonexistent" if jail.stage is None else str(namespaces.get_scratch_folder(jail.stage))
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
-    os.environ.update({"HOME": home, "TMPDIR": home, **ONE_THREAD})
+    os.environ.update({"HOME": home, "TMPDIR": home, **SINGLE_THREAD_ENV})
     tempfile.tempdir = home  # libraries ask for it when they are imported, and it may be nowhere
 
 
-def forget_rooms() -> None:
+def block_answer_packages() -> None:
     """Make the rooms that know the answers impossible to import: solutions are among them."""
-    for room in file_grants.ROOMS:
+    for room in file_grants.ANSWER_PACKAGES:
         sys.modules[room] = None  # type: ignore[assignment]  # how Python spells "not importable"

@@ -12,17 +12,17 @@ here, the compiler is imported as before, and only time is lost.
 import gc
 from types import FunctionType
 
-ANSWER = "__dynamo_disable"
+DYNAMO_ATTRIBUTE = "__dynamo_disable"
 
 
-def leave_the_compiler_out() -> int:
+def bypass_dynamo() -> int:
     """Answer for all functions that would ask; how many there are."""
     from torch import _compile
 
     asking = getattr(_compile, "_disable_dynamo", None)
     if asking is None:
         return 0
-    code = asking(leave_the_compiler_out).__code__
+    code = asking(bypass_dynamo).__code__
     wrapped = [
         dict(zip(code.co_freevars, each.__closure__ or (), strict=True))["fn"].cell_contents
         for each in gc.get_objects()
@@ -30,6 +30,6 @@ def leave_the_compiler_out() -> int:
         if type(each) is FunctionType and each.__code__ is code
     ]
     for function in wrapped:
-        if not hasattr(function, ANSWER):
-            setattr(function, ANSWER, function)
+        if not hasattr(function, DYNAMO_ATTRIBUTE):
+            setattr(function, DYNAMO_ATTRIBUTE, function)
     return len(wrapped)

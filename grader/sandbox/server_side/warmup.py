@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from grader.sandbox import wire
-from grader.sandbox.wire import Message, named
-from grader.sandbox.worker.runtime import Host
+from grader.sandbox.wire import Message, label_by_name
+from grader.sandbox.worker.runtime import WorkerRuntime
 
 SAMPLE = '''
 import math
@@ -54,17 +54,17 @@ class Sample(nn.Module):
 def warm_up() -> None:
     """Do what every child will do first."""
     here, there = socket.socketpair()
-    host = Host()
+    host = WorkerRuntime()
     with here, there:
-        for number, (op, meta, tensors) in enumerate(requests()):
-            wire.write(here.fileno(), Message(number, op, meta, named(tensors)))
+        for number, (op, meta, tensors) in enumerate(iter_sample_requests()):
+            wire.write(here.fileno(), Message(number, op, meta, label_by_name(tensors)))
             wire.write(there.fileno(), host.answer(wire.read(there.fileno())))
             reply = wire.read(here.fileno())
             assert reply.op == "ok", reply.meta
     del sys.modules["submission"]
 
 
-def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
+def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     """What is asked about a submission, of every kind once."""
     x = torch.rand(3, 4, 4, dtype=torch.float64)
     weights = {f"{name}.weight": torch.rand(4, 4).double() for name in ("first", "second")}
@@ -72,7 +72,7 @@ def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     where = {"handle": 1, "device": "cpu"}
     laid = {**where, "memory": "contiguous"}
     how = {**laid, "seed": 1, "watched": False, "times": 1}
-    for kind, source in (("ipynb", notebook()), ("py", SAMPLE)):
+    for kind, source in (("ipynb", make_notebook()), ("py", SAMPLE)):
         yield "read", {"kind": kind}, {"source": torch.tensor(list(source.encode())).byte()}
     yield "load", {"names": ["Sample"], "by_hand": True}, {}
     yield "construct", {**made, "dtype": "float64"}, {}
@@ -97,7 +97,7 @@ def requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
     yield "drop", {"handles": [1]}, {}
 
 
-def notebook() -> str:
+def make_notebook() -> str:
     """The sample as one."""
     cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "id": "a"}
     cells = [{**cell, "metadata": {}, "outputs": [], "source": f"%time 1\n{SAMPLE}"}]

@@ -34,9 +34,9 @@ from typing import Any, NoReturn
 from grader.sandbox.server_side import uncompiled
 from grader.sandbox.server_side.jail import kernel
 
-MOST = 3
+MAX_FDS = 3
 """so many file descriptors go with a request"""
-BROKEN = 70
+EXIT_FAILED = 70
 
 
 def main(control_fd: int, examiner: int, thread: int) -> None:
@@ -51,7 +51,7 @@ def main(control_fd: int, examiner: int, thread: int) -> None:
     gc.freeze()  # what is forked then copies fewer pages
     if thread != examiner:  # it may end any time, and the kernel would end us with it
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)
-    Service(control, watched).serve()
+    ForkService(control, watched).serve()
 
 
 def warm_up() -> None:
@@ -63,7 +63,7 @@ def warm_up() -> None:
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    uncompiled.leave_the_compiler_out()
+    uncompiled.bypass_dynamo()
     import grader.sandbox.server_side.server
     import grader.sandbox.worker.serve
     from grader.sandbox.server_side import warmup
@@ -78,7 +78,7 @@ def warm_up() -> None:
     weights = scores.masked_fill(scores == 0, -torch.inf).softmax(-1)
     torch.nn.functional.dropout(weights @ scores, 0.5)
     warmup.warm_up()
-    assert grader.sandbox.worker.serve.serve_host is not None
+    assert grader.sandbox.worker.serve.serve_requests is not None
     assert grader.sandbox.server_side.server.begin is not None
 
 
@@ -89,17 +89,17 @@ def refuse_threads() -> None:
         raise SystemExit("the zygote has more than one thread; it cannot fork safely")
 
 
-class Service:
+class ForkService:
     """Forks for every request that comes over its lines, and sees off what has ended."""
 
     def __init__(self, control: socket.socket, examiner: int) -> None:
-        self.examiner = examiner
-        self.lasting = (examiner, control.fileno())
+        self.grader_process = examiner
+        self.essential_fds = (examiner, control.fileno())
         """when one of them is closed, all is over"""
-        self.lines = {control.fileno(): control}
+        self.connections = {control.fileno(): control}
         self.forked: dict[int, int] = {}  # pidfd -> pid
         self.poll = select.poll()
-        for fd in self.lasting:
+        for fd in self.essential_fds:
             self.poll.register(fd, select.POLLIN)
 
     def serve(self) -> NoReturn:
@@ -107,31 +107,31 @@ class Service:
         while True:
             for fd, _ in self.poll.poll():
                 if fd in self.forked:
-                    self.see_off(fd)
-                elif fd not in self.lines or not self.answer(self.lines[fd]):
-                    self.hang_up(fd)
+                    self.reap(fd)
+                elif fd not in self.connections or not self.handle_request(self.connections[fd]):
+                    self.disconnect(fd)
 
-    def see_off(self, pidfd: int) -> None:
+    def reap(self, pidfd: int) -> None:
         """Of what has ended nothing is left."""
         self.poll.unregister(pidfd)
         os.waitpid(self.forked.pop(pidfd), 0)
         os.close(pidfd)
 
-    def hang_up(self, fd: int) -> None:
+    def disconnect(self, fd: int) -> None:
         """Forget a line at whose other end nobody is any more."""
-        if fd in self.lasting:
-            self.end()
+        if fd in self.essential_fds:
+            self.shut_down()
         self.poll.unregister(fd)
-        self.lines.pop(fd).close()
+        self.connections.pop(fd).close()
 
-    def answer(self, line: socket.socket) -> bool:
+    def handle_request(self, line: socket.socket) -> bool:
         """Do what is asked for; False if nobody asks any more.
 
         A request without a call hands over another line, for requests of another process.
         """
         data, fds = b"", list[int]()
         with contextlib.suppress(ConnectionError):
-            data, fds, *_ = socket.recv_fds(line, 65536, MOST)
+            data, fds, *_ = socket.recv_fds(line, 65536, MAX_FDS)
         if not data:
             return False
         told = json.loads(data)
@@ -139,14 +139,14 @@ class Service:
             self.fork(line, told, fds)
         else:
             [fd] = fds
-            self.lines[fd] = socket.socket(fileno=fd)
+            self.connections[fd] = socket.socket(fileno=fd)
             self.poll.register(fd, select.POLLIN)
         return True
 
     def fork(self, line: socket.socket, told: dict[str, Any], fds: list[int]) -> None:
         """Fork; the answer is the new process's pid and pidfd, or why there is none."""
         try:
-            pid, pidfds = self.start(told, fds)
+            pid, pidfds = self.start_process(told, fds)
             said = str(pid)
         except OSError as error:
             said, pidfds = str(error.strerror), []
@@ -155,26 +155,26 @@ class Service:
         for fd in fds:
             os.close(fd)
 
-    def start(self, told: dict[str, Any], fds: list[int]) -> tuple[int, list[int]]:
+    def start_process(self, told: dict[str, Any], fds: list[int]) -> tuple[int, list[int]]:
         """A new process that does what it is told, and its pidfd. Raises OSError."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self.forget()
-            run(told, fds, parent)
+            self.close_inherited()
+            run_call(told, fds, parent)
         pidfd = os.pidfd_open(pid)
         self.forked[pidfd] = pid
         self.poll.register(pidfd, select.POLLIN)
         return pid, [pidfd]
 
-    def forget(self) -> None:
+    def close_inherited(self) -> None:
         """In what was forked: let go of everything that is the zygote's alone."""
-        for each in self.lines.values():
+        for each in self.connections.values():
             each.close()
-        for fd in (self.examiner, *self.forked):
+        for fd in (self.grader_process, *self.forked):
             os.close(fd)
 
-    def end(self) -> NoReturn:
+    def shut_down(self) -> NoReturn:
         """Take along what was forked, and count what it used."""
         for pid in self.forked.values():
             os.kill(pid, signal.SIGKILL)
@@ -183,7 +183,7 @@ class Service:
         os._exit(0)
 
 
-def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
+def run_call(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
     """In what was forked: call the function that is named, and end, with the parent at the latest.
 
     The kernel is told so before anything is imported, which takes a while.
@@ -196,7 +196,7 @@ def run(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
         os._exit(ended.code if isinstance(ended.code, int) else 0)
     except BaseException:
         traceback.print_exc()
-        os._exit(BROKEN)
+        os._exit(EXIT_FAILED)
     os._exit(0)
 
 

@@ -53,7 +53,7 @@ def _overwrite(old: nn.Parameter, value: Tensor) -> None:
         old.data = value.to(old.device)
 
 
-def leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
+def prepare_leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
     """The tensors at these paths, made ready to receive gradients. Unregistered ones too."""
     found = {}
     for path in paths:
@@ -64,7 +64,7 @@ def leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
     return found
 
 
-def registered(module: nn.Module) -> dict[str, dict[str, Any]]:
+def describe_registered(module: nn.Module) -> dict[str, dict[str, Any]]:
     """Its parameters and buffers, by torch's own account: a method of its own may hide some."""
     described = {
         name: _describe("parameter", tensor)
@@ -91,19 +91,19 @@ def _walk(root: object, steps: Sequence[str]) -> object:
     return root
 
 
-KEYED = (dict, nn.ModuleDict, nn.ParameterDict, Mapping)
-NUMBERED = (list, tuple, nn.ModuleList, nn.ParameterList, nn.Sequential)
-NOTHING = object()
+KEYED_TYPES = (dict, nn.ModuleDict, nn.ParameterDict, Mapping)
+INDEXED_TYPES = (list, tuple, nn.ModuleList, nn.ParameterList, nn.Sequential)
+MISSING = object()
 
 
 def _step(parent: object, name: str) -> object:
-    if isinstance(parent, KEYED) and name in parent:
+    if isinstance(parent, KEYED_TYPES) and name in parent:
         return parent[name]
-    if name.isdigit() and isinstance(parent, NUMBERED):
-        found: object = parent[int(name)] if int(name) < len(parent) else NOTHING
+    if name.isdigit() and isinstance(parent, INDEXED_TYPES):
+        found: object = parent[int(name)] if int(name) < len(parent) else MISSING
     else:
-        found = getattr(parent, name, NOTHING)
-    if found is NOTHING:
+        found = getattr(parent, name, MISSING)
+    if found is MISSING:
         raise NoSuchTensor(f"there is no `{name}`")
     return found
 

@@ -7,11 +7,11 @@ from torch import Tensor
 
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
 Request = Mapping[str, Any]
-CarryOut = Callable[[str, Mapping[str, Any], dict[str, Tensor]], Reply]
+Dispatch = Callable[[str, Mapping[str, Any], dict[str, Tensor]], Reply]
 
 
-def carry_out_series(
-    carry_out: CarryOut, constructions: Sequence[Sequence[Request]], tensors: Sequence[Tensor]
+def run_batch(
+    carry_out: Dispatch, constructions: Sequence[Sequence[Request]], tensors: Sequence[Tensor]
 ) -> tuple[list[dict[str, Any]], list[Tensor]]:
     """What is said about each object, and the tensors of all answers one after the other.
 
@@ -23,21 +23,21 @@ def carry_out_series(
     outputs: list[Tensor] = []
     for requests in constructions:
         given = [{name: next(waiting) for name in asked["tensors"]} for asked in requests]
-        seen, came = _about_one(carry_out, requests, given)
+        seen, came = _run_object_batch(carry_out, requests, given)
         said.append({**seen, "tensors": len(came)})
         outputs.extend(came)
     return said, outputs
 
 
-def _about_one(
-    carry_out: CarryOut, requests: Sequence[Request], given: Sequence[dict[str, Tensor]]
+def _run_object_batch(
+    carry_out: Dispatch, requests: Sequence[Request], given: Sequence[dict[str, Tensor]]
 ) -> tuple[dict[str, list[str]], list[Tensor]]:
     made: list[int] = []
     outputs: list[Tensor] = []
     said: dict[str, list[str]] = {"dtypes": [], "devices": []}
     try:
         for asked, own in zip(requests, given, strict=True):
-            known, came = carry_out(asked["op"], _with_handles(asked["meta"], made), own)
+            known, came = carry_out(asked["op"], _resolve_handles(asked["meta"], made), own)
             if "handle" in known:
                 made.append(known["handle"])
             for key, several in said.items():
@@ -50,7 +50,7 @@ def _about_one(
     return said, outputs
 
 
-def _with_handles(meta: Mapping[str, Any], made: list[int]) -> dict[str, Any]:
+def _resolve_handles(meta: Mapping[str, Any], made: list[int]) -> dict[str, Any]:
     """What is asked, with the handles that objects got in place of their order."""
     real = dict(meta)
     if "handle" in meta:

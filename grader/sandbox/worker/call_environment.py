@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-class Sink(io.TextIOBase):
+class OutputSink(io.TextIOBase):
     """Takes what a submission prints, and keeps only how much it was."""
 
     written = 0
@@ -43,19 +43,19 @@ def advance(seeded: int | None) -> None:
         random.random()
 
 
-START = 0x68656164
+INITIAL_SEED = 0x68656164
 """where the random numbers of every request begin: no seed that anybody would choose"""
 
 
 @contextlib.contextmanager
-def own_random_numbers() -> Iterator[None]:
+def isolate_random_state() -> Iterator[None]:
     """Leave the random numbers of the process as they were, and let none of them be seen.
 
     What draws some without being told to gets the same ones every time, in every process: a verdict
     on it can be repeated.
     """
-    state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _on_gpu()
-    seed(START)
+    state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _get_gpu_states()
+    seed(INITIAL_SEED)
     try:
         yield
     finally:
@@ -65,25 +65,25 @@ def own_random_numbers() -> Iterator[None]:
             torch.cuda.set_rng_state_all(on_gpu)
 
 
-def random_state() -> tuple[Any, ...]:
+def get_random_state() -> tuple[Any, ...]:
     """Where torch's and Python's random numbers stand."""
-    states = torch.get_rng_state(), *_on_gpu()
+    states = torch.get_rng_state(), *_get_gpu_states()
     return random.getstate(), *(state.numpy().tobytes() for state in states)
 
 
-def _on_gpu() -> list[Tensor]:
+def _get_gpu_states() -> list[Tensor]:
     """The states of the GPUs' generators, once there are any."""
     return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
 
-GRADIENTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+GRADIENT_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "no_grad": torch.no_grad,
     "grad": torch.enable_grad,
     "inference": torch.inference_mode,
 }
 
 
-class _Watcher(torch.overrides.TorchFunctionMode):
+class _AttentionWatcher(torch.overrides.TorchFunctionMode):
     """Notes the names of torch's attention functions as they are called."""
 
     def __init__(self) -> None:
@@ -97,37 +97,39 @@ class _Watcher(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class BuiltIn(Exception):
+class BuiltInAttentionCalled(Exception):
     """A submission that is to attend by hand called torch's own attention."""
 
 
-class _Refuser(torch.overrides.TorchFunctionMode):
+class _AttentionRefuser(torch.overrides.TorchFunctionMode):
     """Refuses torch's attention functions, from wherever they are called."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         name = getattr(func, "__name__", "")
         if "attention" in name:
-            raise BuiltIn(f"torch's own `{name}` was called: here attention is written by hand")
+            raise BuiltInAttentionCalled(
+                f"torch's own `{name}` was called: here attention is written by hand"
+            )
         return func(*args, **(kwargs or {}))
 
 
-def by_hand(wanted: bool) -> contextlib.AbstractContextManager[object]:
+def forbid_builtin_attention(wanted: bool) -> contextlib.AbstractContextManager[object]:
     """Whether torch's own attention is out of reach inside."""
-    return _Refuser() if wanted else contextlib.nullcontext()
+    return _AttentionRefuser() if wanted else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def watching(wanted: bool) -> Iterator[set[str]]:
+def watch_attention_calls(wanted: bool) -> Iterator[set[str]]:
     """Collect the names of the attention functions that are called inside."""
     if not wanted:
         yield set()
         return
-    with _Watcher() as watcher:
+    with _AttentionWatcher() as watcher:
         yield watcher.called
 
 
 @contextlib.contextmanager
-def swallowed() -> Iterator[None]:
+def suppress_output() -> Iterator[None]:
     """Keep what the submission prints away from everyone else."""
-    with contextlib.redirect_stdout(Sink()), contextlib.redirect_stderr(Sink()):
+    with contextlib.redirect_stdout(OutputSink()), contextlib.redirect_stderr(OutputSink()):
         yield

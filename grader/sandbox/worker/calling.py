@@ -9,33 +9,33 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.worker import attribute_paths
-from grader.sandbox.worker.second_device import numbers_of
+from grader.sandbox.worker.second_device import get_cpu_tensor
 
-MOST = 64
+MAX_OUTPUTS = 64
 """so many tensors are taken from one call: no exercise asks for more than two"""
 
-signature = functools.lru_cache(maxsize=16)(inspect.signature)
+get_signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
 
-def call_by_name_or_place(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def call_by_name_or_position(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """Call with named arguments where the names fit, else in the order of the statement.
 
     In that order only if it gives no argument to a parameter that has the name of another one.
     """
     try:
-        parameters = signature(maker).parameters
+        parameters = get_signature(maker).parameters
     except (TypeError, ValueError):
         return maker(**arguments)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     unknown = not open_ended and not set(arguments) <= set(parameters)
-    if unknown and _places_agree(parameters, list(arguments)):
+    if unknown and _positions_agree(parameters, list(arguments)):
         return maker(*arguments.values())
     nameless = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in arguments]
     rest = {name: value for name, value in arguments.items() if name not in nameless}
     return maker(*(arguments[name] for name in nameless), **rest)
 
 
-def _places_agree(parameters: Mapping[str, inspect.Parameter], arguments: list[str]) -> bool:
+def _positions_agree(parameters: Mapping[str, inspect.Parameter], arguments: list[str]) -> bool:
     """Whether there is a place for every argument, for those with a known name their own."""
     if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         return True
@@ -52,7 +52,7 @@ def set_training(target: object, training: bool | None) -> None:
         target.train() if training else target.eval()
 
 
-def call_refilled(target: Any, tensors: list[Tensor]) -> list[Tensor]:
+def call_with_refilled_inputs(target: Any, tensors: list[Tensor]) -> list[Tensor]:
     """What comes back for the second half of these, written into the first half after a call."""
     half = len(tensors) // 2
     inputs = tensors[:half]
@@ -61,10 +61,10 @@ def call_refilled(target: Any, tensors: list[Tensor]) -> list[Tensor]:
         target(*inputs)
         for tensor, numbers in zip(inputs, tensors[half:], strict=True):
             tensor.copy_(numbers)
-        return tensors_of(target(*inputs))
+        return extract_tensors(target(*inputs))
 
 
-def laid_out(x: Tensor, memory: str) -> Tensor:
+def apply_memory_layout(x: Tensor, memory: str) -> Tensor:
     """The same numbers, differently placed in memory."""
     if memory == "transposed" and x.dim() > 1:
         return x.transpose(-1, -2).contiguous().transpose(-1, -2)
@@ -73,14 +73,16 @@ def laid_out(x: Tensor, memory: str) -> Tensor:
     return x
 
 
-def gradients(output: Tensor, wanted: list[Tensor], cotangent: Tensor) -> tuple[Tensor | None, ...]:
+def compute_gradients(
+    output: Tensor, wanted: list[Tensor], cotangent: Tensor
+) -> tuple[Tensor | None, ...]:
     """Vector-Jacobian products; None where no gradient arrives."""
     if not output.requires_grad:
         return (None,) * len(wanted)
     return torch.autograd.grad(output, wanted, cotangent, allow_unused=True)
 
 
-def leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
+def iter_leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
     """Tensors at these paths that do not ask for gradients by themselves."""
     for path in at:
         tensor = attribute_paths.find(target, path)
@@ -88,16 +90,16 @@ def leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
             yield tensor
 
 
-def tensors_of(result: object) -> list[Tensor]:
+def extract_tensors(result: object) -> list[Tensor]:
     """The tensors that a call returned, in order; none unless all of it is tensors, and few."""
     if isinstance(result, Tensor):
         return [result]
-    if not isinstance(result, tuple | list) or len(result) > MOST:
+    if not isinstance(result, tuple | list) or len(result) > MAX_OUTPUTS:
         return []
     return list(result) if all(isinstance(part, Tensor) for part in result) else []
 
 
-def kinds_of(outputs: list[Tensor]) -> dict[str, Any]:
+def describe_dtypes_and_devices(outputs: list[Tensor]) -> dict[str, Any]:
     """The dtypes and devices of tensors, in words."""
     return {
         "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
@@ -105,7 +107,7 @@ def kinds_of(outputs: list[Tensor]) -> dict[str, Any]:
     }
 
 
-def form_of(result: object) -> str:
+def describe_result(result: object) -> str:
     """What came back, in words."""
     if isinstance(result, tuple | list):
         parts = ", ".join(type(part).__name__ for part in result[:6])
@@ -113,16 +115,16 @@ def form_of(result: object) -> str:
     return "None (is there a return?)" if result is None else f"one {type(result).__name__}"
 
 
-def sendable(tensor: Tensor) -> Tensor:
+def make_sendable(tensor: Tensor) -> Tensor:
     """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
-    plain = numbers_of(tensor).detach()
+    plain = get_cpu_tensor(tensor).detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     plain = plain.as_subclass(Tensor)
     return plain.resolve_conj().resolve_neg().cpu()
 
 
-def state_of(tensor: Tensor) -> dict[str, object]:
+def snapshot_state(tensor: Tensor) -> dict[str, object]:
     """What a tensor is besides its numbers: whoever only reads it changes none of this."""
     meta = tensor.device.type == "meta"
     return {
@@ -132,13 +134,13 @@ def state_of(tensor: Tensor) -> dict[str, object]:
     }
 
 
-def alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> list[str]:
+def list_alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> list[str]:
     """What of this is not as it was, for any of the tensors."""
-    pairs = [(was, state_of(tensor)) for was, tensor in zip(before, tensors, strict=True)]
+    pairs = [(was, snapshot_state(tensor)) for was, tensor in zip(before, tensors, strict=True)]
     return sorted({name for was, now in pairs for name in was if was[name] != now[name]})
 
 
-def changed(result: Tensor, copied: Tensor) -> bool:
+def has_changed(result: Tensor, copied: Tensor) -> bool:
     """Whether a result handed out earlier has other numbers now."""
     with torch.no_grad():
         same = (result == copied) | (result.isnan() & copied.isnan())

@@ -9,34 +9,34 @@ from torch import Tensor
 
 from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.calling import (
-    gradients,
-    leaves_without_gradient,
-    sendable,
+    compute_gradients,
+    extract_tensors,
+    iter_leaves_without_gradient,
+    make_sendable,
     set_training,
-    tensors_of,
 )
 
 
-def vector_jacobian(
+def compute_vjp(
     target: Any, wanted: Sequence[str], tensors: dict[str, Tensor], device: str
 ) -> dict[str, Tensor]:
     """The gradients of sum(output * cotangent), of the inputs and of what is at these paths."""
-    cotangent, mask, inputs = _call_of(tensors, device)
+    cotangent, mask, inputs = _split_call(tensors, device)
     inputs = [tensor.requires_grad_() for tensor in inputs]
-    with _evaluating(target), _as_before(target, wanted):
-        leaves = attribute_paths.leaves(target, wanted)
-        output = tensors_of(target(*inputs, *mask))[0]
-        found = gradients(output, [*inputs, *leaves.values()], cotangent)
+    with _evaluation_mode(target), _restore_requires_grad(target, wanted):
+        leaves = attribute_paths.prepare_leaves(target, wanted)
+        output = extract_tensors(target(*inputs, *mask))[0]
+        found = compute_gradients(output, [*inputs, *leaves.values()], cotangent)
     names = [*(f"input {i}" for i in range(len(inputs))), *leaves]
-    return {n: sendable(g) for n, g in zip(names, found, strict=True) if g is not None}
+    return {n: make_sendable(g) for n, g in zip(names, found, strict=True) if g is not None}
 
 
 def descend(target: Any, tensors: dict[str, Tensor], device: str, rate: float) -> None:
     """Move every parameter by `rate` times its gradient of sum(output * cotangent), downhill."""
-    cotangent, mask, inputs = _call_of(tensors, device)
+    cotangent, mask, inputs = _split_call(tensors, device)
     parameters = list(target.parameters())
-    with _evaluating(target):
-        tensors_of(target(*inputs, *mask))[0].backward(cotangent)
+    with _evaluation_mode(target):
+        extract_tensors(target(*inputs, *mask))[0].backward(cotangent)
     with torch.no_grad():
         for parameter in parameters:
             if parameter.grad is not None:
@@ -44,12 +44,12 @@ def descend(target: Any, tensors: dict[str, Tensor], device: str, rate: float) -
                 parameter.grad = None
 
 
-def load(target: Any, entries: Mapping[str, Tensor]) -> None:
+def load_weights(target: Any, entries: Mapping[str, Tensor]) -> None:
     """`load_state_dict` with the module's own state, but for these entries."""
     target.load_state_dict({**target.state_dict(), **entries})
 
 
-def _call_of(
+def _split_call(
     tensors: dict[str, Tensor], device: str
 ) -> tuple[Tensor, tuple[Tensor, ...], list[Tensor]]:
     """The cotangent, the mask if there is one, and the other inputs, on a device."""
@@ -59,16 +59,16 @@ def _call_of(
 
 
 @contextmanager
-def _evaluating(target: object) -> Iterator[None]:
+def _evaluation_mode(target: object) -> Iterator[None]:
     set_training(target, False)
     with torch.enable_grad():
         yield
 
 
 @contextmanager
-def _as_before(target: object, wanted: Sequence[str]) -> Iterator[None]:
+def _restore_requires_grad(target: object, wanted: Sequence[str]) -> Iterator[None]:
     """Whether tensors ask for gradients is the module's own affair: it is as it was, afterwards."""
-    plain = list(leaves_without_gradient(target, list(wanted)))
+    plain = list(iter_leaves_without_gradient(target, list(wanted)))
     try:
         yield
     finally:

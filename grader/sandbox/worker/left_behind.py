@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-DEPTH = 5
+MAX_DEPTH = 5
 """so many steps from the module to a tensor are followed"""
-MOST = 4
+MAX_NAMED = 4
 """so many tensors are named"""
 REGISTRIES = ("_parameters", "_buffers", "_modules")
-OWN = frozenset(vars(nn.Module())) - frozenset(REGISTRIES)
-COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+MODULE_ATTRIBUTES = frozenset(vars(nn.Module())) - frozenset(REGISTRIES)
+COPY_OPS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
 """what may take tensors of two kinds: it brings one to the other"""
 
 
@@ -67,13 +67,13 @@ class Origin:
         return "no parameter or buffer holds it. Bring it there with .to(x.device)"
 
 
-class Unmoved:
+class UnmovedTracker:
     """Follows the tensors of one call back to where they come from."""
 
     def __init__(self, root: object, namespace: Mapping[str, Any]) -> None:
         self.root = root
         self.namespace = namespace
-        self.met: list[str] = []
+        self.messages: list[str] = []
         """what met the tensors that moved, where torch does not refuse it"""
         self._sources: dict[int, tuple[Tensor, ...]] = {}
         self._alive: list[Tensor] = []
@@ -82,100 +82,104 @@ class Unmoved:
     def note_result(self, result: object, operands: Iterable[Tensor]) -> None:
         """Remember what an operation of this call made of which tensors."""
         sources = tuple(operands)
-        known = {storage_of(tensor) for tensor in sources if not tensor.is_meta}
+        known = {get_storage_key(tensor) for tensor in sources if not tensor.is_meta}
         for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor) and storage_of(tensor) not in known:
-                self._sources.setdefault(storage_of(tensor), sources)
+            if isinstance(tensor, Tensor) and get_storage_key(tensor) not in known:
+                self._sources.setdefault(get_storage_key(tensor), sources)
                 self._alive.append(tensor)
 
-    def note_made(self, tensor: Tensor) -> None:
+    def note_created(self, tensor: Tensor) -> None:
         """Remember that this call made a tensor of plain numbers."""
-        self._sources.setdefault(storage_of(tensor), ())
+        self._sources.setdefault(get_storage_key(tensor), ())
         self._alive.append(tensor)
 
-    def origin(self, tensor: Tensor) -> Origin:
+    def find_origin(self, tensor: Tensor) -> Origin:
         """Where it comes from: from a kept tensor, if any of its sources is one."""
-        roots = list(self._roots(tensor))
-        there = {storage_of(root) for root in roots if not root.is_meta}
-        for origin, kept in self._kept():
-            if storage_of(kept) in there:
+        roots = list(self._iter_roots(tensor))
+        there = {get_storage_key(root) for root in roots if not root.is_meta}
+        for origin, kept in self._iter_kept():
+            if get_storage_key(kept) in there:
                 return origin
         brought = any(root.is_meta for root in roots)
         return Origin(brought=brought, made=not brought and not roots)
 
     def describe(self, tensor: Tensor, state: str) -> str:
         """One sentence about a tensor that is in this state."""
-        origin = self.origin(tensor)
+        origin = self.find_origin(tensor)
         shape = f"of shape {tuple(tensor.shape)}"
         of = "the global " if origin.is_global else ""
         name = f"{of}`{origin.path}`, {shape}," if origin.kept else f"a tensor {shape}"
         return f"{name} {state}: {origin.advice}"
 
-    def meets(self, tensor: Tensor, state: str) -> None:
+    def note_encounter(self, tensor: Tensor, state: str) -> None:
         """Remember a kept tensor that met others though it had not moved."""
-        if len(self.met) < MOST and self.origin(tensor).kept:
+        if len(self.messages) < MAX_NAMED and self.find_origin(tensor).kept:
             sentence = self.describe(tensor, state)
-            if sentence not in self.met:
-                self.met.append(sentence)
+            if sentence not in self.messages:
+                self.messages.append(sentence)
 
-    def _roots(self, tensor: Tensor) -> Iterator[Tensor]:
+    def _iter_roots(self, tensor: Tensor) -> Iterator[Tensor]:
         """The tensors, not made in this call, that it was computed from."""
         waiting, seen = [tensor], set[int]()
         while waiting:
             each = waiting.pop()
             if each.is_meta:
                 yield each
-            elif storage_of(each) not in seen:
-                seen.add(storage_of(each))
-                if storage_of(each) in self._sources:
-                    waiting.extend(self._sources[storage_of(each)])
+            elif get_storage_key(each) not in seen:
+                seen.add(get_storage_key(each))
+                if get_storage_key(each) in self._sources:
+                    waiting.extend(self._sources[get_storage_key(each)])
                 else:
                     yield each
 
-    def _kept(self) -> Iterator[tuple[Origin, Tensor]]:
+    def _iter_kept(self) -> Iterator[tuple[Origin, Tensor]]:
         seen = set[int]()
-        for path, tensor in tensors_in(self.root, "", seen):
+        for path, tensor in iter_tensors(self.root, "", seen):
             yield Origin(path, is_parameter=isinstance(tensor, nn.Parameter)), tensor
-        for owner in classes_of(self.root):
-            for path, tensor in tensors_in(dict(vars(owner)), owner.__name__, seen, 2):
+        for owner in list_author_classes(self.root):
+            for path, tensor in iter_tensors(dict(vars(owner)), owner.__name__, seen, 2):
                 yield Origin(path), tensor
         for name, value in self.namespace.items():
             if isinstance(value, Tensor | list | tuple | dict):
-                for path, tensor in tensors_in(value, name, seen, 2):
+                for path, tensor in iter_tensors(value, name, seen, 2):
                     yield Origin(path, is_global=True), tensor
 
 
-def storage_of(tensor: Tensor) -> int:
+def get_storage_key(tensor: Tensor) -> int:
     """What a tensor has in common with its views only."""
     if tensor.layout is not torch.strided:
         return id(tensor)
     return int(tensor.untyped_storage()._cdata)
 
 
-def classes_of(root: object) -> list[type]:
+def list_author_classes(root: object) -> list[type]:
     """The classes, written by the author, of a module and of those in it."""
     parts = root.modules() if isinstance(root, nn.Module) else [root]
     found = dict.fromkeys(owner for part in parts for owner in type(part).__mro__)
     return [owner for owner in found if not owner.__module__.startswith(("torch", "builtins"))]
 
 
-def tensors_in(
-    value: object, path: str, seen: set[int], depth: int = DEPTH
+def iter_tensors(
+    value: object, path: str, seen: set[int], depth: int = MAX_DEPTH
 ) -> Iterator[tuple[str, Tensor]]:
     """The tensors that can be reached from a value, each with its path."""
     if isinstance(value, Tensor):
         yield path, value
     elif depth and id(value) not in seen:
         seen.add(id(value))
-        for name, part in _parts(value):
-            yield from tensors_in(part, f"{path}.{name}" if path else name, seen, depth - 1)
+        for name, part in _iter_parts(value):
+            yield from iter_tensors(part, f"{path}.{name}" if path else name, seen, depth - 1)
 
 
-def _parts(value: object) -> Iterator[tuple[str, object]]:
+def _iter_parts(value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, nn.Module):
         for registry in REGISTRIES:
             yield from vars(value).get(registry, {}).items()
-        yield from ((n, part) for n, part in vars(value).items() if n not in OWN | {*REGISTRIES})
+        yield from (
+            (n, part)
+            for n, part in vars(value).items()
+            if n not in MODULE_ATTRIBUTES | {*REGISTRIES}
+        )
     elif isinstance(value, dict):
         yield from ((str(key), part) for key, part in value.items())
     elif isinstance(value, list | tuple):
@@ -184,7 +188,7 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         yield from vars(value).items()
 
 
-class Uncompiled(TorchDispatchMode):
+class UncompiledDispatchMode(TorchDispatchMode):
     """A mode that torch does not hide from its compiler: to hide it would import the compiler."""
 
     @classmethod
@@ -192,14 +196,14 @@ class Uncompiled(TorchDispatchMode):
         return False
 
 
-class MixedDtypes(Uncompiled):
+class MixedDtypeMode(UncompiledDispatchMode):
     """Notices kept tensors of another floating-point dtype than the module was moved to.
 
     An operation that takes both promotes its result, or refuses. One that writes into a tensor of
     the right dtype does neither, and a number (a tensor without an axis) takes part in neither.
     """
 
-    def __init__(self, unmoved: Unmoved, dtype: torch.dtype) -> None:
+    def __init__(self, unmoved: UnmovedTracker, dtype: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.unmoved = unmoved
         self.dtype = dtype
@@ -213,15 +217,17 @@ class MixedDtypes(Uncompiled):
             result = func(*args, **(kwargs or {}))
         except RuntimeError as refusal:
             for tensor in others:
-                if self.unmoved.origin(tensor).kept:
-                    told = self.unmoved.describe(tensor, _still(tensor))
+                if self.unmoved.find_origin(tensor).kept:
+                    told = self.unmoved.describe(tensor, _describe_dtype(tensor))
                     raise RuntimeError(f"{refusal}; {told}") from refusal
             raise
         if others and self._is_other(result):
             self.unmoved.note_result(result, others)
         elif others and isinstance(result, Tensor) and result.dtype == self.dtype:
-            for tensor in others if func not in COPIES and not written_by(func) else ():
-                self.unmoved.meets(tensor, _still(tensor))
+            for tensor in (
+                others if func not in COPY_OPS and not find_written_arguments(func) else ()
+            ):
+                self.unmoved.note_encounter(tensor, _describe_dtype(tensor))
         return result
 
     def _is_other(self, value: object) -> bool:
@@ -230,12 +236,12 @@ class MixedDtypes(Uncompiled):
         return value.dtype != self.dtype and value.dim() > 0
 
 
-def _still(tensor: Tensor) -> str:
+def _describe_dtype(tensor: Tensor) -> str:
     return f"is still {str(tensor.dtype).removeprefix('torch.')}"
 
 
 @functools.cache
-def written_by(operation: Any) -> frozenset[str]:
+def find_written_arguments(operation: Any) -> frozenset[str]:
     """The arguments that an operation writes into, by name."""
     return frozenset(
         argument.name

@@ -17,41 +17,41 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.reading.cells import Source, Unreadable, read_source
-from grader.reading.code_patterns import landmarks
-from grader.reading.excerpts import excerpts
-from grader.reading.outline import outline, remarks
-from grader.reading.slicing import Position, needed_by_all, where
-from grader.reading.token_units import units
-from grader.sandbox.wire import Message, named, positional
+from grader.reading.cells import SubmissionSource, Unreadable, read_source
+from grader.reading.code_patterns import find_code_patterns
+from grader.reading.excerpts import extract_excerpts
+from grader.reading.outline import build_outline, find_warnings
+from grader.reading.slicing import Position, compute_union_slice, locate_error
+from grader.reading.token_units import extract_units
+from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker import attribute_paths, learning, moving
-from grader.sandbox.worker.batch import Reply, carry_out_series
+from grader.sandbox.worker.batch import Reply, run_batch
 from grader.sandbox.worker.call_environment import (
-    GRADIENTS,
-    BuiltIn,
+    GRADIENT_MODES,
+    BuiltInAttentionCalled,
     advance,
-    by_hand,
-    own_random_numbers,
-    random_state,
+    forbid_builtin_attention,
+    get_random_state,
+    isolate_random_state,
     seed,
-    swallowed,
-    watching,
+    suppress_output,
+    watch_attention_calls,
 )
 from grader.sandbox.worker.calling import (
-    alterations,
-    call_by_name_or_place,
-    call_refilled,
-    changed,
-    form_of,
-    kinds_of,
-    laid_out,
-    sendable,
+    apply_memory_layout,
+    call_by_name_or_position,
+    call_with_refilled_inputs,
+    describe_dtypes_and_devices,
+    describe_result,
+    extract_tensors,
+    has_changed,
+    list_alterations,
+    make_sendable,
     set_training,
-    state_of,
-    tensors_of,
+    snapshot_state,
 )
-from grader.sandbox.worker.left_behind import Unmoved
-from grader.sandbox.worker.second_device import numbers_of
+from grader.sandbox.worker.left_behind import UnmovedTracker
+from grader.sandbox.worker.second_device import get_cpu_tensor
 
 MESSAGE_LIMIT = 400
 
@@ -64,52 +64,52 @@ class Config(types.SimpleNamespace):
     """The config object of exercises that ask for one."""
 
 
-class Host:
+class WorkerRuntime:
     """Answers requests about one submission."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
-        self.source = Source(())
+        self.source = SubmissionSource(())
         fresh = {"__name__": "submission"}
         self.namespace: dict[str, Any] = fresh if namespace is None else namespace
         self.by_hand = False
         """Whether torch's own attention is out of reach."""
-        self.lost: dict[str | None, BaseException] = {}
+        self.failed_names: dict[str | None, BaseException] = {}
         """Names that loading did not bind, and why."""
         self.objects: dict[int, Any] = {}
-        self.made: dict[int, Callable[[], Any]] = {}
-        self.handed_out: dict[int, tuple[Tensor, Tensor]] = {}
+        self.factories: dict[int, Callable[[], Any]] = {}
+        self.last_outputs: dict[int, tuple[Tensor, Tensor]] = {}
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
-        self.moved_to: dict[int, torch.dtype] = {}
+        self.converted_dtypes: dict[int, torch.dtype] = {}
         """the dtypes of objects that were converted after they had been made"""
 
     def answer(self, request: Message) -> Message:
         """Carry out one request; whatever the submission raises becomes the reply."""
         try:
-            with swallowed(), own_random_numbers(), by_hand(self.by_hand):
-                meta, tensors = self._carry_out(request.op, request.meta, dict(request.tensors))
+            with suppress_output(), isolate_random_state(), forbid_builtin_attention(self.by_hand):
+                meta, tensors = self._dispatch(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
-            cause = self._cause(error)
-            return Message(request.id, "raised", report(cause, self.place(cause)))
+            cause = self._find_cause(error)
+            return Message(request.id, "raised", describe_error(cause, self.locate(cause)))
 
-    def _carry_out(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def _dispatch(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
             "read": self.read,
-            "units": self.units,
+            "units": self.extract_units,
             "load": self.load,
-            "landmarks": self.landmarks,
-            "excerpts": self.excerpts,
+            "landmarks": self.find_code_patterns,
+            "excerpts": self.extract_excerpts,
             "construct": self.construct,
-            "function": self.function,
+            "function": self.get_function,
             "call": self.call,
-            "tensors": self.tensors,
+            "tensors": self.describe_tensors,
             "fetch": self.fetch,
             "write": self.write,
             "forward": self.forward,
-            "answer": self.answers,
+            "answer": self.evaluate,
             "refill": self.refill,
-            "series": self.series,
-            "vjp": self.vjp,
+            "series": self.run_batch,
+            "vjp": self.compute_vjp,
             "descend": self.descend,
             "restore": self.restore,
             "move": self.move,
@@ -118,15 +118,15 @@ class Host:
         }
         return operations[op](meta, tensors)
 
-    def _cause(self, error: BaseException) -> BaseException:
+    def _find_cause(self, error: BaseException) -> BaseException:
         """What went wrong earlier, where an error only says that a name is missing since."""
-        if type(error) is NameError and error.name in self.lost:
-            return self.lost[error.name]
+        if type(error) is NameError and error.name in self.failed_names:
+            return self.failed_names[error.name]
         return error
 
-    def place(self, error: BaseException) -> Position | None:
+    def locate(self, error: BaseException) -> Position | None:
         """Where in the submission an error was raised, as far as its frames tell."""
-        return where(error)
+        return locate_error(error)
 
     def read(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Read the source without running any of it, and say what it defines."""
@@ -136,18 +136,18 @@ class Host:
             for cell in self.source.cells
             if cell.error is not None
         ]
-        defined = [asdict(definition) for definition in outline(self.source).definitions]
+        defined = [asdict(definition) for definition in build_outline(self.source).definitions]
         return {"outline": {"definitions": defined, "broken": broken}}, ()
 
-    def units(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def extract_units(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """What was read as words that stay the same when it is disguised."""
-        return {"units": [asdict(unit) for unit in units(self.source)]}, ()
+        return {"units": [asdict(unit) for unit in extract_units(self.source)]}, ()
 
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Run what the definitions of these names need, statement by statement, in order."""
         names = list(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
-        found = [asdict(remark) for remark in remarks(self.source, names[0])]
+        found = [asdict(remark) for remark in find_warnings(self.source, names[0])]
         module = types.ModuleType("submission")
         module.__dict__.update(self.namespace)
         self.namespace = module.__dict__
@@ -158,36 +158,38 @@ class Host:
                 raise failure or Refused(f"`{name}` is not defined")
         return {"remarks": found}, ()
 
-    def landmarks(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def find_code_patterns(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Where in the code of a definition the steps of attention are."""
-        return {"landmarks": [asdict(mark) for mark in landmarks(self.source, meta["name"])]}, ()
+        return {
+            "landmarks": [asdict(mark) for mark in find_code_patterns(self.source, meta["name"])]
+        }, ()
 
-    def excerpts(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def extract_excerpts(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The lines around places in the source."""
         places = [(cell, line) for cell, line in meta["places"]]
-        return {"excerpts": [asdict(lines) for lines in excerpts(self.source, places)]}, ()
+        return {"excerpts": [asdict(lines) for lines in extract_excerpts(self.source, places)]}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
         """Run the steps that these names need; the first thing that went wrong, if any did."""
         first: BaseException | None = None
-        for step in needed_by_all(self.source, names):
+        for step in compute_union_slice(self.source, names):
             try:
                 exec(step.compile(), self.namespace)
             except (Exception, SystemExit) as error:
                 first = first or error
-                self.lost.update(dict.fromkeys(step.binds, error))
+                self.failed_names.update(dict.fromkeys(step.binds, error))
         return first
 
     def construct(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Build an instance of a class, or a module by a function, and move it."""
-        maker = self._named(meta["name"])
+        maker = self._look_up(meta["name"])
         arguments = {
             name: Config(**value) if isinstance(value, dict) else value
             for name, value in meta["arguments"].items()
         }
 
         def make() -> Any:
-            return call_by_name_or_place(maker, arguments)
+            return call_by_name_or_position(maker, arguments)
 
         seed(meta.get("seed"))
         configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
@@ -197,36 +199,38 @@ class Host:
         handle = self._keep(made, make)
         self.configs[handle] = configs
         try:
-            moving.move(made, meta.get("device"), moving.dtype_of(meta.get("dtype")))
+            moving.move(made, meta.get("device"), moving.parse_dtype(meta.get("dtype")))
         except BaseException:
             self.drop({"handles": [handle]}, {})
             raise
         return {"handle": handle}, ()
 
-    def function(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def get_function(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """A function of tensors, to be called like a module."""
-        found = self._named(meta["name"])
+        found = self._look_up(meta["name"])
         return {"handle": self._keep(found, lambda: found)}, ()
 
     def call(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Call a function on modules, for what it does to them."""
         with torch.enable_grad():
-            self._named(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
+            self._look_up(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
         return {}, ()
 
-    def tensors(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def describe_tensors(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The registered parameters and buffers, without their numbers."""
         module = attribute_paths.as_module(self.objects[meta["handle"]])
-        return {"tensors": {} if module is None else attribute_paths.registered(module)}, ()
+        return {
+            "tensors": {} if module is None else attribute_paths.describe_registered(module)
+        }, ()
 
     def fetch(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The numbers at these paths, or of all that is registered; what does not exist is not."""
         target = self.objects[meta["handle"]]
         wanted = meta["paths"]
         if wanted is None:
-            wanted = self.tensors(meta, {})[0]["tensors"]
+            wanted = self.describe_tensors(meta, {})[0]["tensors"]
         found = {path: attribute_paths.find(target, path) for path in wanted}
-        return {}, named({p: sendable(t) for p, t in found.items() if t is not None})
+        return {}, label_by_name({p: make_sendable(t) for p, t in found.items() if t is not None})
 
     def write(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Set the numbers at these paths."""
@@ -239,67 +243,75 @@ class Host:
     def forward(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Call it once, and say what came back and what else could be seen."""
         target = self.objects[meta["handle"]]
-        inputs = [moving.sent_to(tensor, meta["device"]) for tensor in tensors.values()]
-        inputs[0] = laid_out(inputs[0], meta["memory"])
+        inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
+        inputs[0] = apply_memory_layout(inputs[0], meta["memory"])
         set_training(target, meta["training"])
-        unmoved = Unmoved(target, self.namespace)
+        unmoved = UnmovedTracker(target, self.namespace)
         seed(meta["seed"])
-        earlier = self.handed_out.get(meta["handle"])
+        earlier = self.last_outputs.get(meta["handle"])
         advance(meta["seed"])
-        before = random_state()
-        given = [state_of(tensor) for tensor in inputs]
+        before = get_random_state()
+        given = [snapshot_state(tensor) for tensor in inputs]
         sink = sys.stdout
-        converted = self.moved_to.get(meta["handle"])
-        followed = moving.following(unmoved, meta["device"], converted)
-        with GRADIENTS[meta["grad"]](), watching(meta["watched"]) as called, followed:
+        converted = self.converted_dtypes.get(meta["handle"])
+        followed = moving.track_call(unmoved, meta["device"], converted)
+        with (
+            GRADIENT_MODES[meta["grad"]](),
+            watch_attention_calls(meta["watched"]) as called,
+            followed,
+        ):
             for _ in range(meta["times"]):
                 result = target(*inputs)
-        outputs = tensors_of(result)
+        outputs = extract_tensors(result)
         if outputs:
-            self.handed_out[meta["handle"]] = (first := numbers_of(outputs[0])), first.clone()
+            self.last_outputs[meta["handle"]] = (first := get_cpu_tensor(outputs[0])), first.clone()
         seen = {
-            "form": form_of(result),
-            **kinds_of(outputs),
+            "form": describe_result(result),
+            **describe_dtypes_and_devices(outputs),
             "printed": getattr(sink, "written", 0),
-            "random_state_moved": meta["seed"] is None and before != random_state(),
+            "random_state_moved": meta["seed"] is None and before != get_random_state(),
             "training_after": bool(getattr(target, "training", meta["training"])),
-            "earlier_result_changed": earlier is not None and changed(*earlier),
+            "earlier_result_changed": earlier is not None and has_changed(*earlier),
             "config_changed": any(
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
             "called": sorted(called),
-            "altered": alterations(given, inputs),
-            "unmoved": unmoved.met,
+            "altered": list_alterations(given, inputs),
+            "unmoved": unmoved.messages,
         }
-        return seen, positional(sendable(t) for t in (*outputs, *inputs))
+        return seen, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
 
-    def answers(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def evaluate(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Call it once in evaluation mode, for its outputs alone."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        inputs[0] = laid_out(inputs[0], meta["memory"])
+        inputs[0] = apply_memory_layout(inputs[0], meta["memory"])
         set_training(target, False)
         with torch.no_grad():
-            outputs = tensors_of(target(*inputs))
-        return kinds_of(outputs), positional(sendable(t) for t in outputs)
+            outputs = extract_tensors(target(*inputs))
+        return describe_dtypes_and_devices(outputs), label_by_position(
+            make_sendable(t) for t in outputs
+        )
 
     def refill(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Call it twice with the same tensor objects, which hold other numbers the second time."""
         target = self.objects[meta["handle"]]
-        outputs = call_refilled(target, [t.to(meta["device"]) for t in tensors.values()])
-        return {}, positional(sendable(t) for t in outputs)
+        outputs = call_with_refilled_inputs(
+            target, [t.to(meta["device"]) for t in tensors.values()]
+        )
+        return {}, label_by_position(make_sendable(t) for t in outputs)
 
-    def series(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def run_batch(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Several requests about each of several objects; the answers among the replies, joined."""
         given = list(tensors.values())
-        said, outputs = carry_out_series(self._carry_out, meta["constructions"], given)
-        return {"constructions": said}, positional(outputs)
+        said, outputs = run_batch(self._dispatch, meta["constructions"], given)
+        return {"constructions": said}, label_by_position(outputs)
 
-    def vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def compute_vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
         target = self.objects[meta["handle"]]
-        found = learning.vector_jacobian(target, meta["paths"], tensors, meta["device"])
-        return {}, named(found)
+        found = learning.compute_vjp(target, meta["paths"], tensors, meta["device"])
+        return {}, label_by_name(found)
 
     def descend(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """One step of gradient descent."""
@@ -309,21 +321,21 @@ class Host:
     def restore(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Load weights by way of the state dict."""
         there = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
-        learning.load(self.objects[meta["handle"]], there)
+        learning.load_weights(self.objects[meta["handle"]], there)
         return {}, ()
 
     def move(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """`.to(dtype)` and `.to(device)`."""
-        handle, dtype = meta["handle"], moving.dtype_of(meta["dtype"])
+        handle, dtype = meta["handle"], moving.parse_dtype(meta["dtype"])
         moving.move(self.objects[handle], meta["device"], dtype)
         if dtype is not None:
-            self.moved_to[handle] = dtype
+            self.converted_dtypes[handle] = dtype
         return {}, ()
 
     def copy(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Another instance with the same state."""
         handle = meta["handle"]
-        old, make = self.objects[handle], self.made[handle]
+        old, make = self.objects[handle], self.factories[handle]
         if meta["way"] == "deepcopy":
             return {"handle": self._keep(copy.deepcopy(old), make)}, ()
         new = make()
@@ -336,30 +348,38 @@ class Host:
     def drop(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Forget objects."""
         for handle in meta["handles"]:
-            for kept in (self.objects, self.made, self.handed_out, self.configs, self.moved_to):
+            for kept in (
+                self.objects,
+                self.factories,
+                self.last_outputs,
+                self.configs,
+                self.converted_dtypes,
+            ):
                 kept.pop(handle, None)
         return {}, ()
 
-    def _named(self, name: str) -> Any:
+    def _look_up(self, name: str) -> Any:
         if name not in self.namespace:
             raise Refused(f"`{name}` is not defined")
         return self.namespace[name]
 
     def _keep(self, made: Any, make: Callable[[], Any]) -> int:
-        handle = len(self.made) + 1
+        handle = len(self.factories) + 1
         while handle in self.objects:
             handle += 1
-        self.objects[handle], self.made[handle] = made, make
+        self.objects[handle], self.factories[handle] = made, make
         return handle
 
 
-def report(error: BaseException, place: Position | None = None) -> dict[str, Any]:
+def describe_error(error: BaseException, place: Position | None = None) -> dict[str, Any]:
     """What the submission raised, in one line, and where in its own code."""
     cell, line = place or (None, None)
     # Half of a surrogate pair is no character, and could not be sent.
     text = str(error).encode(errors="replace").decode()
     text = " ".join(text.split())[:MESSAGE_LIMIT]
     name = type(error).__name__
-    ours = isinstance(error, Refused | Unreadable | BuiltIn | attribute_paths.NoSuchTensor)
+    ours = isinstance(
+        error, Refused | Unreadable | BuiltInAttentionCalled | attribute_paths.NoSuchTensor
+    )
     message = text if ours else f"{name}: {text}" if text else name
     return {"type": name, "message": message, "cell": cell, "line": line}

@@ -21,38 +21,43 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from grader.sandbox.worker.left_behind import COPIES, Uncompiled, Unmoved, written_by
+from grader.sandbox.worker.left_behind import (
+    COPY_OPS,
+    UncompiledDispatchMode,
+    UnmovedTracker,
+    find_written_arguments,
+)
 
-NAME = "meta"
-THERE, HERE = torch.device(NAME), torch.device("cpu")
+DEVICE_NAME = "meta"
+REMOTE_DEVICE, LOCAL_DEVICE = torch.device(DEVICE_NAME), torch.device("cpu")
 aten = torch.ops.aten
-INDEXING = (
+INDEXING_OPS = (
     aten.index.Tensor,
     aten._unsafe_index.Tensor,
     aten.index_put.default,
     aten.index_put_.default,
     aten._index_put_impl_.default,
 )
-STAYED = "stayed on the cpu"
+STAYED_ON_CPU = "stayed on the cpu"
 
 
-class Remote(Tensor):
+class RemoteTensor(Tensor):
     """A tensor over there."""
 
-    numbers: Tensor
+    cpu_tensor: Tensor
 
     @staticmethod
-    def __new__(cls, numbers: Tensor) -> "Remote":
-        made: Remote = Tensor._make_wrapper_subclass(
+    def __new__(cls, numbers: Tensor) -> "RemoteTensor":
+        made: RemoteTensor = Tensor._make_wrapper_subclass(
             cls,
             numbers.size(),
             numbers.stride(),
             numbers.storage_offset(),
             dtype=numbers.dtype,
             layout=numbers.layout,
-            device=THERE,
+            device=REMOTE_DEVICE,
         )
-        made.numbers = numbers
+        made.cpu_tensor = numbers
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -61,72 +66,74 @@ class Remote(Tensor):
     def __torch_dispatch__(  # type: ignore[override]  # which torch declares without a class
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        return carry_out(func, args, kwargs or {}, Unmoved(None, {}))
+        return carry_out(func, args, kwargs or {}, UnmovedTracker(None, {}))
 
     @property
     def is_cuda(self) -> bool:  # type: ignore[override]  # for those who ask before they move
         return True
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        return repr(self.numbers)
+        return repr(self.cpu_tensor)
 
     def tolist(self) -> Any:
-        return self.numbers.tolist()
+        return self.cpu_tensor.tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
         if force:
-            return self.numbers.numpy(force=True)
+            return self.cpu_tensor.numpy(force=True)
         raise TypeError(
             "can't convert a tensor of another device to numpy. Use Tensor.cpu() to copy it to "
             "host memory first."
         )
 
 
-def numbers_of(tensor: Tensor) -> Tensor:
+def get_cpu_tensor(tensor: Tensor) -> Tensor:
     """The tensor of the CPU that a tensor stands for."""
-    if isinstance(tensor, Remote):
-        return tensor.numbers
+    if isinstance(tensor, RemoteTensor):
+        return tensor.cpu_tensor
     # Made on the meta device by the submission itself, and so without numbers.
     return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor
 
 
-def carry_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: Unmoved) -> Any:
+def carry_out(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: UnmovedTracker
+) -> Any:
     """Do an operation where it belongs. Raises RuntimeError where a GPU would refuse."""
     operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     meets = any(tensor.is_meta for tensor in operands)
     wanted = kwargs.get("device")
-    goes_there = meets if wanted is None else torch.device(wanted) == THERE
-    if meets and func not in COPIES:
+    goes_there = meets if wanted is None else torch.device(wanted) == REMOTE_DEVICE
+    if meets and func not in COPY_OPS:
         refuse_strays(func, args, kwargs, unmoved)
-    given = kwargs if wanted is None else {**kwargs, "device": HERE}
-    result = func(*_numbers(args), **_numbers(given))
-    if func in COPIES and written_by(func):
+    given = kwargs if wanted is None else {**kwargs, "device": LOCAL_DEVICE}
+    result = func(*_unwrap_tensors(args), **_unwrap_tensors(given))
+    if func in COPY_OPS and find_written_arguments(func):
         return args[0]
     if not goes_there:
         if func is aten.lift_fresh.default:  # so torch.tensor(...) ends
-            unmoved.note_made(result)
+            unmoved.note_created(result)
         unmoved.note_result(result, operands)
         return result
     if torch.Tag.inplace_view in func.tags:  # of unsqueeze_ and the like both have the shape
         with torch._C._DisableTorchDispatch():
             func(*args, **kwargs)
-    return _moved(result, [tensor for tensor in operands if isinstance(tensor, Remote)])
+    return _wrap_result(result, [tensor for tensor in operands if isinstance(tensor, RemoteTensor)])
 
 
-def _moved(result: Any, remotes: Sequence[Remote]) -> Any:
+def _wrap_result(result: Any, remotes: Sequence[RemoteTensor]) -> Any:
     """Numbers as tensors over there; those of an operand, which it wrote into, as that operand."""
-    owners = {id(remote.numbers): remote for remote in remotes}
+    owners = {id(remote.cpu_tensor): remote for remote in remotes}
 
     def move(part: Any) -> Any:
         if not isinstance(part, Tensor):
             return part
-        return owners[id(part)] if id(part) in owners else Remote(part)
+        return owners[id(part)] if id(part) in owners else RemoteTensor(part)
 
     return tree_map(move, result)
 
 
 def refuse_strays(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: Unmoved
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: UnmovedTracker
 ) -> None:
     """Raises RuntimeError for a tensor of the CPU that a GPU does not take in this operation."""
     names = [argument.name for argument in func._schema.arguments]
@@ -134,21 +141,21 @@ def refuse_strays(
         for tensor in tree_leaves(value):
             if not isinstance(tensor, Tensor) or tensor.is_meta:
                 continue
-            if name == "indices" and func in INDEXING:
-                unmoved.meets(tensor, STAYED)
-            elif tensor.dim() or tensor is not value or name in written_by(func):
-                said = unmoved.describe(tensor, STAYED)
+            if name == "indices" and func in INDEXING_OPS:
+                unmoved.note_encounter(tensor, STAYED_ON_CPU)
+            elif tensor.dim() or tensor is not value or name in find_written_arguments(func):
+                said = unmoved.describe(tensor, STAYED_ON_CPU)
                 raise RuntimeError(f"Expected all tensors to be on the same device, but {said}")
 
 
-def _numbers(value: Any) -> Any:
-    return tree_map(lambda part: numbers_of(part) if isinstance(part, Tensor) else part, value)
+def _unwrap_tensors(value: Any) -> Any:
+    return tree_map(lambda part: get_cpu_tensor(part) if isinstance(part, Tensor) else part, value)
 
 
-class SecondDevice(Uncompiled):
+class SecondDeviceMode(UncompiledDispatchMode):
     """Operations inside may make tensors over there, and are refused what a GPU refuses."""
 
-    def __init__(self, unmoved: Unmoved) -> None:
+    def __init__(self, unmoved: UnmovedTracker) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.unmoved = unmoved
 
@@ -158,7 +165,7 @@ class SecondDevice(Uncompiled):
         return carry_out(func, args, kwargs or {}, self.unmoved)
 
 
-class Conversions(TorchFunctionMode):
+class ConversionMode(TorchFunctionMode):
     """Functions that torch carries out otherwise on the meta device than on a GPU."""
 
     def __torch_function__(
@@ -166,7 +173,7 @@ class Conversions(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         if func is torch.Tensor.cuda:
-            return args[0].to(THERE)
+            return args[0].to(REMOTE_DEVICE)
         if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
             # On the meta device torch would not even store the numbers.
             device = kwargs.pop("device")
@@ -177,21 +184,21 @@ class Conversions(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def second_device(unmoved: Unmoved) -> Iterator[None]:
+def enable_second_device(unmoved: UnmovedTracker) -> Iterator[None]:
     """There is a device called "meta" inside."""
-    with Conversions(), SecondDevice(unmoved):
+    with ConversionMode(), SecondDeviceMode(unmoved):
         yield
 
 
-def move_there(module: torch.nn.Module, dtype: torch.dtype | None) -> None:
+def move_to_second_device(module: torch.nn.Module, dtype: torch.dtype | None) -> None:
     """`.to()`, as to a GPU: a parameter stays the object that it was, wherever else it is held."""
     swapping = torch.__future__.get_swap_module_params_on_conversion()
-    with second_device(Unmoved(module, {})):
+    with enable_second_device(UnmovedTracker(module, {})):
         torch.__future__.set_swap_module_params_on_conversion(True)
         try:
-            module.to(THERE, dtype)
+            module.to(REMOTE_DEVICE, dtype)
         except RuntimeError:  # a parameter of which a view is kept cannot be swapped
             torch.__future__.set_swap_module_params_on_conversion(False)
-            module.to(THERE, dtype)
+            module.to(REMOTE_DEVICE, dtype)
         finally:
             torch.__future__.set_swap_module_params_on_conversion(swapping)

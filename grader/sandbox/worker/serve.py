@@ -2,12 +2,12 @@
 
 from grader.sandbox import wire
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import Host, report
+from grader.sandbox.worker.runtime import WorkerRuntime, describe_error
 
 
-def serve_host(fd: int) -> None:
+def serve_requests(fd: int) -> None:
     """Answer until the examiner hangs up."""
-    host = Host()
+    host = WorkerRuntime()
     while True:
         try:
             request = wire.read(fd)
@@ -17,4 +17,4 @@ def serve_host(fd: int) -> None:
         try:
             wire.write(fd, reply)
         except wire.BadFrame as error:
-            wire.write(fd, Message(request.id, "raised", report(error)))
+            wire.write(fd, Message(request.id, "raised", describe_error(error)))

@@ -11,6 +11,6 @@ The judge is that of the command: `grader.grading.grade.judged`.
 """
 
 from grader.ui.jupyter.asked import CannotCheck
-from grader.ui.jupyter.checking import Checked, Stopped, check
+from grader.ui.jupyter.checking import CheckInterrupted, CheckResult, check
 
-__all__ = ["CannotCheck", "Checked", "Stopped", "check"]
+__all__ = ["CannotCheck", "CheckInterrupted", "CheckResult", "check"]

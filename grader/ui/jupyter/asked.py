@@ -10,8 +10,8 @@ from torch import nn
 
 from exercises import ALL, Exercise
 from grader.grading import infer
-from grader.grading.infer import Defined, NoTarget, Target
-from grader.ui.jupyter.live import Text
+from grader.grading.infer import DefinitionSignature, Target, TargetNotFound
+from grader.ui.jupyter.live import SourceText
 from properties.contract import Entry
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -28,7 +28,7 @@ class CannotCheck(Exception):
         return [f"headcheck: {self}"]
 
 
-def name_of(made: object, namespace: Mapping[str, Any]) -> str:
+def find_name(made: object, namespace: Mapping[str, Any]) -> str:
     """What an object is called where it is defined. Raises CannotCheck for one of no use."""
     if isinstance(made, nn.Module):
         kind = type(made).__name__
@@ -53,31 +53,33 @@ def name_of(made: object, namespace: Mapping[str, Any]) -> str:
     return found[0]
 
 
-def target_of(
-    made: object, exercise: str | None, namespace: Mapping[str, Any], text: Text
+def find_target(
+    made: object, exercise: str | None, namespace: Mapping[str, Any], text: SourceText
 ) -> Target:
     """What to judge an object as: the exercise that is named, else the one that it answers.
 
     Raises CannotCheck where there is none.
     """
-    defined = defined_as(name_of(made, namespace), made, text)
+    defined = describe_definition(find_name(made, namespace), made, text)
     try:
-        wanted = None if exercise is None else infer.by_slug(_slug(exercise))
-        if wanted is not None and not could_answer(defined, wanted):
-            raise CannotCheck(_other_kind(defined, wanted))
-        [target] = infer.targets([defined], wanted, defined.name)
-    except NoTarget as problem:
-        raise CannotCheck(_no_exercise(defined) if exercise is None else str(problem)) from None
+        wanted = None if exercise is None else infer.find_exercise(_check_slug(exercise))
+        if wanted is not None and not can_answer(defined, wanted):
+            raise CannotCheck(_explain_wrong_kind(defined, wanted))
+        [target] = infer.choose_targets([defined], wanted, defined.name)
+    except TargetNotFound as problem:
+        raise CannotCheck(
+            _explain_no_exercise(defined) if exercise is None else str(problem)
+        ) from None
     return target
 
 
-def defined_as(name: str, made: object, text: Text) -> Defined:
+def describe_definition(name: str, made: object, text: SourceText) -> DefinitionSignature:
     """An object as reading its source would find it."""
-    parameters = _parameters(made)
+    parameters = _get_parameters(made)
     plain = [p for p in parameters if p.kind not in OPEN_ENDED]
-    cell, line = _place(made, text)
+    cell, line = _locate(made, text)
     bases = made.__bases__ if isinstance(made, type) else ()
-    return Defined(
+    return DefinitionSignature(
         name=name,
         is_class=isinstance(made, type),
         cell=cell,
@@ -89,7 +91,7 @@ def defined_as(name: str, made: object, text: Text) -> Defined:
     )
 
 
-def _parameters(made: object) -> list[inspect.Parameter]:
+def _get_parameters(made: object) -> list[inspect.Parameter]:
     """The parameters of a function or of a class's own constructor, without `self`."""
     maker: Any = made
     if isinstance(made, type):
@@ -102,21 +104,21 @@ def _parameters(made: object) -> list[inspect.Parameter]:
         return []
 
 
-def _place(made: object, text: Text) -> tuple[int | None, int]:
+def _locate(made: object, text: SourceText) -> tuple[int | None, int]:
     """Where it is defined, as far as that is known."""
     function = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
     code = getattr(function, "__code__", None)
-    known = code and text.place_of(code.co_filename, code.co_firstlineno)
+    known = code and text.find_position(code.co_filename, code.co_firstlineno)
     return known or (None, 1)
 
 
-def could_answer(defined: Defined, exercise: Exercise) -> bool:
+def can_answer(defined: DefinitionSignature, exercise: Exercise) -> bool:
     """Whether it is of the kind asked for: a class or a function; either can build a module."""
     entry = exercise.contract.entry
     return entry is Entry.BUILDER or defined.is_class is (entry is Entry.CLASS)
 
 
-def _slug(exercise: object) -> str:
+def _check_slug(exercise: object) -> str:
     if isinstance(exercise, str):
         return exercise
     raise CannotCheck(
@@ -125,16 +127,16 @@ def _slug(exercise: object) -> str:
     )
 
 
-def _other_kind(defined: Defined, wanted: Exercise) -> str:
+def _explain_wrong_kind(defined: DefinitionSignature, wanted: Exercise) -> str:
     asked = "class" if wanted.contract.entry is Entry.CLASS else "function"
     given = "class" if defined.is_class else "function"
-    return f"`{defined.name}` is a {given}, and {wanted.slug} asks for a {asked}, {_asked(wanted)}"
+    return f"`{defined.name}` is a {given}, and {wanted.slug} asks for a {asked}, {_describe_exercise(wanted)}"
 
 
-def _no_exercise(defined: Defined) -> str:
+def _explain_no_exercise(defined: DefinitionSignature) -> str:
     """Why an object answers nothing: its arguments if there is an exercise of its name."""
     takes = ", ".join((*defined.required, *defined.optional))
-    alike = [_asked(e) for e in ALL if e.contract.name == defined.name]
+    alike = [_describe_exercise(e) for e in ALL if e.contract.name == defined.name]
     if alike:
         return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(alike)}"
     return (
@@ -143,5 +145,5 @@ def _no_exercise(defined: Defined) -> str:
     )
 
 
-def _asked(exercise: Exercise) -> str:
-    return infer.asked_by(exercise.contract)
+def _describe_exercise(exercise: Exercise) -> str:
+    return infer.describe_signature(exercise.contract)

@@ -9,10 +9,10 @@ from IPython.display import display
 
 from exercises import Exercise
 from grader.grading import infer
-from grader.grading.infer import Defined, NoTarget
-from grader.ui.jupyter.asked import CannotCheck, could_answer, defined_as
-from grader.ui.jupyter.checking import check, checked
-from grader.ui.jupyter.live import text_of
+from grader.grading.infer import DefinitionSignature, TargetNotFound
+from grader.ui.jupyter.asked import CannotCheck, can_answer, describe_definition
+from grader.ui.jupyter.checking import check, check_in_namespace
+from grader.ui.jupyter.live import find_source_text
 
 
 def load(shell: InteractiveShell) -> None:
@@ -31,21 +31,23 @@ def headcheck(line: str, cell: str) -> None:
     words = line.split()
     if len(words) > 1:
         raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {line.strip()}"[:200])
-    exercise = _exercise(words[0]) if words else None
+    exercise = _find_exercise(words[0]) if words else None
     if not shell.run_cell(cell, store_history=False).success:
         raise CannotCheck("the cell ended with an error, so nothing was checked")
-    for name, slug in _wanted(shell.user_ns, _names(shell.transform_cell(cell)), exercise):
-        display(checked(shell.user_ns[name], slug, shell.user_ns))
+    for name, slug in _select_targets(
+        shell.user_ns, _find_names(shell.transform_cell(cell)), exercise
+    ):
+        display(check_in_namespace(shell.user_ns[name], slug, shell.user_ns))
 
 
-def _exercise(slug: str) -> Exercise:
+def _find_exercise(slug: str) -> Exercise:
     try:
-        return infer.by_slug(slug)
-    except NoTarget as problem:
+        return infer.find_exercise(slug)
+    except TargetNotFound as problem:
         raise CannotCheck(str(problem)) from None
 
 
-def _names(source: str) -> list[str]:
+def _find_names(source: str) -> list[str]:
     """The names that a cell defines or assigns, at its top level."""
     names: list[str] = []
     for node in ast.parse(source).body:
@@ -57,29 +59,29 @@ def _names(source: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _wanted(
+def _select_targets(
     namespace: dict[str, Any], names: list[str], exercise: Exercise | None
 ) -> list[tuple[str, str | None]]:
     """What of a cell is checked, and as what. Raises CannotCheck where there is nothing."""
     there = {name: namespace[name] for name in names if callable(namespace.get(name))}
-    found = [_defined(name, made) for name, made in there.items()]
-    fitting = [defined for defined in found if exercise and could_answer(defined, exercise)]
+    found = [_describe(name, made) for name, made in there.items()]
+    fitting = [defined for defined in found if exercise and can_answer(defined, exercise)]
     if exercise is not None and len(fitting) == 1:  # whatever it is called
         return [(fitting[0].name, exercise.slug)]
     try:
-        targets = infer.targets(found, exercise, None)
-    except NoTarget as problem:
+        targets = infer.choose_targets(found, exercise, None)
+    except TargetNotFound as problem:
         if exercise is None:
-            raise CannotCheck(_say_which(found)) from None
+            raise CannotCheck(_explain_no_target(found)) from None
         raise CannotCheck(f"this cell: {problem}") from None
     return [(target.name, target.exercise.slug) for target in targets]
 
 
-def _defined(name: str, made: object) -> Defined:
-    return defined_as(name, made, text_of(made))
+def _describe(name: str, made: object) -> DefinitionSignature:
+    return describe_definition(name, made, find_source_text(made))
 
 
-def _say_which(found: list[Defined]) -> str:
+def _explain_no_target(found: list[DefinitionSignature]) -> str:
     if not found:
         return "this cell defines no class and no function, so nothing was checked"
     names = ", ".join(f"`{defined.name}`" for defined in found[:8])

@@ -11,7 +11,7 @@ from IPython.display import DisplayHandle, display
 from properties.property import Verdict
 from properties.violation import Status
 
-REST = 0.1
+REFRESH_S = 0.1
 """so many seconds what is shown stays, so that showing it costs nothing"""
 
 
@@ -24,7 +24,7 @@ class Progress:
         self.verdicts: dict[str, Verdict] = {}
         """by claim, as far as they are known"""
         self._shown: DisplayHandle | None = None
-        self._last = -REST
+        self._last = -REFRESH_S
 
     def __enter__(self) -> "Progress":
         self._show()
@@ -32,12 +32,12 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._shown is not None:
-            self._shown.update(_bundle("", ""), raw=True)
+            self._shown.update(_make_mimebundle("", ""), raw=True)
         elif _is_terminal():
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def watch(self, verdict: Verdict) -> None:
+    def update(self, verdict: Verdict) -> None:
         """One more verdict."""
         self.verdicts[verdict.property.name] = verdict
         self._show()
@@ -53,32 +53,34 @@ class Progress:
         return [verdict for verdict in self.verdicts.values() if verdict.status not in fine]
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         if self.done == self.claims:
             return f"checking {self.name}: looking for the mistake" if self.broken else ""
         return f"checking {self.name}: {self.done} of {self.claims} claims"
 
     def _show(self) -> None:
         now = time.monotonic()
-        if self.done < self.claims and now - self._last < REST:
+        if self.done < self.claims and now - self._last < REFRESH_S:
             return
         self._last = now
         if _in_notebook():
-            shown = _bundle(self.words, _bar(self.words, self.done, self.claims))
+            shown = _make_mimebundle(
+                self.message, _render_bar(self.message, self.done, self.claims)
+            )
             if self._shown is None:
                 self._shown = display(shown, raw=True, display_id=True)
             else:
                 self._shown.update(shown, raw=True)
         elif _is_terminal():
-            sys.stderr.write(f"\r\x1b[K{self.words}")
+            sys.stderr.write(f"\r\x1b[K{self.message}")
             sys.stderr.flush()
 
 
-def _bundle(text: str, page: str) -> dict[str, str]:
+def _make_mimebundle(text: str, page: str) -> dict[str, str]:
     return {"text/plain": text, "text/html": page}
 
 
-def _bar(words: str, done: int, claims: int) -> str:
+def _render_bar(words: str, done: int, claims: int) -> str:
     if not words:
         return ""
     return (

@@ -15,7 +15,7 @@ import torch
 
 
 @contextlib.contextmanager
-def untouched() -> Iterator[None]:
+def preserve_global_state() -> Iterator[None]:
     """As in a fresh process inside; afterwards everything is as it was, however it ended."""
     with contextlib.ExitStack() as after:
         after.enter_context(torch.inference_mode(False))
@@ -25,7 +25,7 @@ def untouched() -> Iterator[None]:
         warnings.simplefilter("ignore")
         if torch.get_default_device().type != "cpu":
             after.enter_context(torch.device("cpu"))
-        for restore, state in _states():
+        for restore, state in _iter_states():
             after.callback(restore, state)
         torch.set_default_dtype(torch.float32)
         torch.set_deterministic_debug_mode("default")
@@ -36,7 +36,7 @@ def untouched() -> Iterator[None]:
         yield
 
 
-def _states() -> Iterator[tuple[Any, Any]]:
+def _iter_states() -> Iterator[tuple[Any, Any]]:
     """What sets each of the states of this process, and how it is now."""
     yield random.setstate, random.getstate()
     yield np.random.set_state, np.random.get_state()

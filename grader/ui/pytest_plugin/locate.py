@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-class NotFound(Exception):
+class DefinitionNotFound(Exception):
     """There is no such thing; the message, one line, says what to do."""
 
 
@@ -18,20 +18,22 @@ def locate(name: str) -> tuple[ModuleType, object]:
     """The module and what it calls by that name. Runs the module; raises NotFound."""
     where, _, wanted = name.rpartition(":")
     if not where or not wanted:
-        raise NotFound(f"`{name}` names no definition; write package.module:Name or file.py:Name")
-    module = _of_file(Path(where)) if where.endswith(".py") else _of_package(where)
+        raise DefinitionNotFound(
+            f"`{name}` names no definition; write package.module:Name or file.py:Name"
+        )
+    module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
     if not hasattr(module, wanted):
-        raise NotFound(f"{where} defines no `{wanted}`{did_you_mean(wanted, vars(module))}")
+        raise DefinitionNotFound(f"{where} defines no `{wanted}`{suggest(wanted, vars(module))}")
     return module, getattr(module, wanted)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """'; did you mean `x`?', or nothing where nothing is like it."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
-def _of_package(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -40,32 +42,32 @@ def _of_package(name: str) -> ModuleType:
             text = (
                 f"there is no module `{error.name}`: install it, set PYTHONPATH, or name its file"
             )
-            raise NotFound(text) from error
-        raise _broken(name, error) from error
+            raise DefinitionNotFound(text) from error
+        raise _make_import_error(name, error) from error
     except (Exception, SystemExit) as error:
-        raise _broken(name, error) from error
+        raise _make_import_error(name, error) from error
 
 
-def _of_file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise NotFound(f"there is no file {path}")
+        raise DefinitionNotFound(f"there is no file {path}")
     # Under a name that no import can have meant.
     name = f"headcheck {path.resolve()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise NotFound(f"{path} is no Python file")
+        raise DefinitionNotFound(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.append(str(path.resolve().parent))  # for the modules beside it
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise _broken(str(path), error) from error
+        raise _make_import_error(str(path), error) from error
     return module
 
 
-def _broken(name: str, error: BaseException) -> NotFound:
+def _make_import_error(name: str, error: BaseException) -> DefinitionNotFound:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())
     at = f"{Path(frame.filename).name}, line {frame.lineno}"
-    return NotFound(f"{name} cannot be imported: {type(error).__name__}: {text} ({at})")
+    return DefinitionNotFound(f"{name} cannot be imported: {type(error).__name__}: {text} ({at})")

@@ -14,9 +14,9 @@ import pytest
 from grader.grading import devices
 
 if TYPE_CHECKING:
-    from grader.ui.pytest_plugin.suite import Cell, Outcome, Suite
+    from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant, VariantOutcome
 
-NOTE = "headcheck note"
+NOTE_KEY = "headcheck note"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,13 +51,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     asked = early_config.known_args_namespace.device or []
     # Whoever asks for cuda:1 counts the GPUs himself.
     if worker and "cuda" in asked and not any(name.startswith("cuda:") for name in asked):
-        devices.take_turn(worker)
+        devices.select_gpu(worker)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find what is to be tried, so that a wrong name ends the run before it begins."""
-    for name in devices_of(config):
-        if not devices.NAME.fullmatch(name):
+    for name in get_devices(config):
+        if not devices.DEVICE_PATTERN.fullmatch(name):
             raise pytest.UsageError(f"--device: `{name}` is none of cpu, cuda, cuda:N and mps")
     name, slug = config.getoption("--headcheck"), config.getoption("--exercise")
     if name is None:
@@ -66,39 +66,39 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if slug is None:
         raise pytest.UsageError("--headcheck needs --exercise to say what is asked of it")
-    suite = load(name, slug, config.getoption("--headcheck-cases"))
+    suite = load_suite(name, slug, config.getoption("--headcheck-cases"))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []  # nobody named other tests: those of `testpaths` are not meant
-    config.pluginmanager.register(Collected(suite, f"{name} as {slug}"), "headcheck suite")
+    config.pluginmanager.register(SuitePlugin(suite, f"{name} as {slug}"), "headcheck suite")
 
 
-def devices_of(config: pytest.Config) -> list[str]:
+def get_devices(config: pytest.Config) -> list[str]:
     """The devices that were asked for, each once."""
     return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
 
 
-def load(name: str, slug: str, cases: int | None) -> "Suite":
+def load_suite(name: str, slug: str, cases: int | None) -> "PropertySuite":
     """The suite of what is called `name`. Raises pytest.UsageError."""
     from exercises import BY_SLUG
-    from grader.ui.pytest_plugin.locate import NotFound, did_you_mean, locate
-    from grader.ui.pytest_plugin.suite import Suite
+    from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate, suggest
+    from grader.ui.pytest_plugin.suite import PropertySuite
 
     if slug not in BY_SLUG:
-        hint = did_you_mean(slug, BY_SLUG) or f"; there are {', '.join(BY_SLUG)}"
+        hint = suggest(slug, BY_SLUG) or f"; there are {', '.join(BY_SLUG)}"
         raise pytest.UsageError(f"--exercise: there is no exercise `{slug}`{hint}")
     if cases is not None and cases < 1:
         raise pytest.UsageError(f"--headcheck-cases: {cases} is less than 1")
     try:
         module, found = locate(name)
-    except NotFound as problem:
+    except DefinitionNotFound as problem:
         raise pytest.UsageError(f"--headcheck: {problem}") from problem
     exercise = BY_SLUG[slug]
     # It answers to the exercise's name, whatever its own.
     namespace = {**vars(module), exercise.contract.name: found}
-    return Suite(namespace, exercise.contract, cases or exercise.cases)
+    return PropertySuite(namespace, exercise.contract, cases or exercise.cases)
 
 
-def settle(outcome: "Outcome") -> None:
+def apply_outcome(outcome: "VariantOutcome") -> None:
     """End the present test as a cell ended, without a traceback of ours."""
     if outcome.skipped:
         pytest.skip(outcome.skipped)
@@ -106,21 +106,21 @@ def settle(outcome: "Outcome") -> None:
         pytest.fail(outcome.failure, pytrace=False)
 
 
-class Collected:
+class SuitePlugin:
     """Adds the tests of one suite to a run."""
 
-    def __init__(self, suite: "Suite", title: str) -> None:
+    def __init__(self, suite: "PropertySuite", title: str) -> None:
         self.suite = suite
         self.title = title
 
     def pytest_report_header(self) -> str:
-        return f"headcheck: {self.title}, on up to {len(self.suite.bank)} cases a property"
+        return f"headcheck: {self.title}, on up to {len(self.suite.case_set)} cases a property"
 
     @pytest.hookimpl(tryfirst=True)  # -k, -m and --lf then choose among these, too
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
-        collector = Properties.from_parent(session, name="headcheck", nodeid="headcheck")
+        collector = PropertyCollector.from_parent(session, name="headcheck", nodeid="headcheck")
         collector.suite = self.suite
         report = session.ihook.pytest_make_collect_report(collector=collector)
         session.ihook.pytest_collectreport(report=report)  # so that they are counted
@@ -129,22 +129,22 @@ class Collected:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         reports = [report for found in terminalreporter.stats.values() for report in found]
         kept = [pair for report in reports for pair in getattr(report, "user_properties", ())]
-        notes = dict.fromkeys(str(text) for name, text in kept if name == NOTE)
+        notes = dict.fromkeys(str(text) for name, text in kept if name == NOTE_KEY)
         if notes:
             terminalreporter.section("headcheck notes")
             for text in notes:
                 terminalreporter.line(text)
 
 
-class Properties(pytest.Collector):
+class PropertyCollector(pytest.Collector):
     """The tests of one suite."""
 
-    suite: "Suite"
+    suite: "PropertySuite"
 
     def collect(self) -> Iterator["PropertyItem"]:
-        asked = devices_of(self.config)
-        missing = {device: devices.unavailable(device) for device in asked}
-        for cell in self.suite.cells(asked):
+        asked = get_devices(self.config)
+        missing = {device: devices.explain_unavailable(device) for device in asked}
+        for cell in self.suite.list_variants(asked):
             item = PropertyItem.from_parent(self, name=cell.name, suite=self.suite, cell=cell)
             if reason := missing[cell.device]:
                 item.add_marker(pytest.mark.skip(reason=reason))
@@ -154,16 +154,16 @@ class Properties(pytest.Collector):
 class PropertyItem(pytest.Item):
     """One property on one device in one dtype."""
 
-    def __init__(self, *, suite: "Suite", cell: "Cell", **node: Any) -> None:
+    def __init__(self, *, suite: "PropertySuite", cell: "PropertyVariant", **node: Any) -> None:
         super().__init__(**node)
         self.suite = suite
-        self.cell = cell
+        self.variant = cell
 
     def runtest(self) -> None:
         try:
-            settle(self.suite.outcome(self.cell))
+            apply_outcome(self.suite.get_outcome(self.variant))
         finally:
-            self.user_properties.extend((NOTE, note.message) for note in self.suite.notes)
+            self.user_properties.extend((NOTE_KEY, note.message) for note in self.suite.notes)
 
     def reportinfo(self) -> tuple[str, int, str]:
         # No file is to blame: reports name the property alone.

@@ -9,31 +9,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.grading import devices
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.sandbox.grader_side.subject import make_subject
 from properties import families
-from properties.cases.case_set import DEFAULT_COUNT, bank
-from properties.check import check
+from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
+from properties.check import check_property
 from properties.contract import Contract
-from properties.harness.harness import Bench
+from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Note, Status
 
 
 @dataclass(frozen=True)
-class Cell:
+class PropertyVariant:
     """One property on one device in one dtype."""
 
-    wanted: Property
+    prop: Property
     device: str
     dtype: str
 
     @property
     def name(self) -> str:
-        return f"{self.wanted.name}[{self.device}-{self.dtype}]"
+        return f"{self.prop.name}[{self.device}-{self.dtype}]"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class VariantOutcome:
     """How a cell ended: well, unless there is a `failure` or a reason why it was `skipped`."""
 
     failure: str = ""
@@ -42,7 +42,7 @@ class Outcome:
     """whether what rests on this property is not worth trying"""
 
 
-class Suite:
+class PropertySuite:
     """One implementation and the cells that it can be tried on."""
 
     def __init__(
@@ -51,59 +51,61 @@ class Suite:
         contract: Contract,
         cases: int = DEFAULT_COUNT,
     ) -> None:
-        self.bench = Bench(of_namespace(namespace), contract)
-        self.bank = bank(contract, cases)
-        self._outcomes: dict[Cell, Outcome] = {}
+        self.harness = Harness(make_subject(namespace), contract)
+        self.case_set = generate_case_set(contract, cases)
+        self._outcomes: dict[PropertyVariant, VariantOutcome] = {}
 
-    def cells(self, devices: Sequence[str]) -> list[Cell]:
+    def list_variants(self, devices: Sequence[str]) -> list[PropertyVariant]:
         """Every cell on these devices, always in the same order."""
         return [
-            Cell(wanted, device, dtype)
+            PropertyVariant(wanted, device, dtype)
             for device in devices
-            for wanted in families.for_contract(self.bench.asked)
+            for wanted in families.select_for_contract(self.harness.requested_contract)
             for dtype in wanted.dtypes
         ]
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What is worth saying though it makes nothing wrong, as far as it is known by now."""
-        return tuple(self.bench.notes.values())
+        return tuple(self.harness.notes.values())
 
-    def outcome(self, cell: Cell) -> Outcome:
+    def get_outcome(self, cell: PropertyVariant) -> VariantOutcome:
         """Try a cell, unless that has been done. Raises only what is our own fault."""
         if cell not in self._outcomes:
-            self._outcomes[cell] = self._try(cell)
+            self._outcomes[cell] = self._check_variant(cell)
         return self._outcomes[cell]
 
-    def _try(self, cell: Cell) -> Outcome:
-        missing = devices.unavailable(cell.device) or devices.lacks(cell.device, cell.dtype)
+    def _check_variant(self, cell: PropertyVariant) -> VariantOutcome:
+        missing = devices.explain_unavailable(cell.device) or devices.explain_missing_dtype(
+            cell.device, cell.dtype
+        )
         if missing:
-            return Outcome(skipped=missing)
-        for earlier in rests_on(cell, self.bench.asked):
-            if self.outcome(earlier).blocks:
-                return Outcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
-        devices.pin(cell.device)
-        bank = [replace(case, dtype=cell.dtype, device=cell.device) for case in self.bank]
-        chosen = cell.wanted.choose(self.bench.asked, bank)
-        return outcome_of(check(cell.wanted, self.bench, chosen))
+            return VariantOutcome(skipped=missing)
+        for earlier in list_prerequisites(cell, self.harness.requested_contract):
+            if self.get_outcome(earlier).blocks:
+                return VariantOutcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
+        devices.make_deterministic(cell.device)
+        bank = [replace(case, dtype=cell.dtype, device=cell.device) for case in self.case_set]
+        chosen = cell.prop.select_cases(self.harness.requested_contract, bank)
+        return make_outcome(check_property(cell.prop, self.harness, chosen))
 
 
-def rests_on(cell: Cell, contract: Contract) -> list[Cell]:
+def list_prerequisites(cell: PropertyVariant, contract: Contract) -> list[PropertyVariant]:
     """The cells that must hold for this one to be worth trying: in its own dtype where possible."""
     return [
-        Cell(required, cell.device, dtype)
-        for required in cell.wanted.requires
+        PropertyVariant(required, cell.device, dtype)
+        for required in cell.prop.requires
         if required.applies_to(contract)
         for dtype in (required.dtypes if cell.dtype not in required.dtypes else (cell.dtype,))
     ]
 
 
-def outcome_of(verdict: Verdict) -> Outcome:
+def make_outcome(verdict: Verdict) -> VariantOutcome:
     """A verdict in the terms of a test."""
     if verdict.status is Status.PASSED:
-        if verdict.tried == 0:
-            return Outcome(skipped="the contract allows no case of the kind that this needs")
-        return Outcome()
+        if verdict.cases_tried == 0:
+            return VariantOutcome(skipped="the contract allows no case of the kind that this needs")
+        return VariantOutcome()
     if verdict.unsupported:
-        return Outcome(skipped=f"not supported: {verdict.failure}")
-    return Outcome(failure=verdict.message, blocks=True)
+        return VariantOutcome(skipped=f"not supported: {verdict.failure}")
+    return VariantOutcome(failure=verdict.message, blocks=True)

@@ -9,13 +9,13 @@ from properties.mistakes.catalogue.dropout import DROPOUT
 from properties.mistakes.catalogue.heads import HEADS
 from properties.mistakes.catalogue.layers import LAYERS
 from properties.mistakes.catalogue.mask import MASK
-from properties.mistakes.catalogue.mistake import Look, Misconception, of_heads
-from properties.mistakes.catalogue.output import NOTHING, OUTPUT
+from properties.mistakes.catalogue.mistake import CodeMatcher, Mistake, require_several_heads
+from properties.mistakes.catalogue.output import OUTPUT, TRIVIAL
 from properties.mistakes.catalogue.scale import SCALE
 from properties.mistakes.catalogue.softmax import SOFTMAX
 
-CATALOGUE = (*NOTHING, *SCALE, *SOFTMAX, *MASK, *LAYERS, *of_heads(HEADS), *OUTPUT)
+DETERMINISTIC = (*TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require_several_heads(HEADS), *OUTPUT)
 
-ALL = (*CATALOGUE, *DROPOUT)
+ALL = (*DETERMINISTIC, *DROPOUT)
 
-__all__ = ["ALL", "CATALOGUE", "DROPOUT", "Look", "Misconception"]
+__all__ = ["ALL", "DETERMINISTIC", "DROPOUT", "CodeMatcher", "Mistake"]

@@ -2,90 +2,90 @@
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Misconception, fault
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake
 from properties.mistakes.steps import layers, output, scores
 
-LAYERS: Sequence[Misconception] = (
-    fault(
+LAYERS: Sequence[Mistake] = (
+    define_mistake(
         "queries_and_keys_exchanged",
         "Queries and keys have changed places.",
         "scores | unpack",
     )(assign=layers.roles(1, 0, 2)),
-    fault(
+    define_mistake(
         "keys_and_values_exchanged",
         "Keys and values have changed places: the queries are compared with the values.",
         "unpack | scores",
     )(assign=layers.roles(0, 2, 1)),
-    fault(
+    define_mistake(
         "queries_and_values_exchanged",
         "Queries and values have changed places.",
         "unpack | scores",
     )(assign=layers.roles(2, 1, 0)),
-    fault(
+    define_mistake(
         "projections_in_another_order",
         "Queries, keys and values are taken from the packed projection in another order.",
         "unpack | reshape",
     )({"assign": layers.roles(1, 2, 0)}, {"assign": layers.roles(2, 0, 1)}),
-    fault(
+    define_mistake(
         "queries_with_queries",
         "The queries are compared with themselves: the keys have no part in the scores.",
         "scores",
     )(assign=layers.roles(0, 0, 2)),
-    fault(
+    define_mistake(
         "keys_with_keys",
         "The keys are compared with themselves: the queries have no part in the scores.",
         "scores",
     )(assign=layers.roles(1, 1, 2)),
-    fault(
+    define_mistake(
         "keys_averaged",
         "The keys are averaged instead of the values.",
         "last mix",
     )(assign=layers.roles(0, 1, 1)),
-    fault(
+    define_mistake(
         "queries_averaged",
         "The queries are averaged instead of the values.",
         "last mix",
         rare=True,
     )(assign=layers.roles(0, 1, 0)),
-    fault(
+    define_mistake(
         "values_as_keys",
         "The queries are compared with the values: the keys have no part in the scores.",
         "scores",
     )(assign=layers.roles(0, 2, 2)),
-    fault(
+    define_mistake(
         "one_projection_for_all",
         "Queries, keys and values come from one layer.",
         "projection",
         rare=True,
     )(*({"assign": layers.roles(i, i, i)} for i in range(3))),
-    fault(
+    define_mistake(
         "values_not_projected",
         "The tokens themselves are averaged instead of their values.",
         "last mix | projection",
     )({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
-    fault(
+    define_mistake(
         "scores_without_projections",
         "The tokens themselves are compared: queries and keys have no part in the scores.",
         "scores | projection",
     )(project=layers.raw_queries_and_keys),
-    fault(
+    define_mistake(
         "nothing_projected",
         "The tokens themselves attend: no layer has a part in it.",
         "projection",
         rare=True,
     )(project=layers.nothing_projected),
-    fault(
+    define_mistake(
         "weights_not_transposed",
         "The weight matrices are used as they are stored; x Wᵀ takes their transpose.",
         "projection | scores",
     )(project=layers.weights_as_stored),
-    fault(
+    define_mistake(
         "weights_reshaped",
         "The weight matrices are reshaped instead of transposed, which scrambles them.",
         "reshape",
         rare=True,
     )(project=layers.weights_reshaped),
-    fault(
+    define_mistake(
         "bias_missing",
         "Biases that are asked for are not added.",
         "projection",
@@ -95,78 +95,78 @@ LAYERS: Sequence[Misconception] = (
         {"project": layers.biases_times(1.0, 1.0, 0.0)},
         {"project": layers.biases_times(0.0, 0.0, 1.0)},
     ),
-    fault(
+    define_mistake(
         "bias_twice",
         "The biases are added twice.",
         "projection",
         rare=True,
     )(project=layers.biases_times(2.0, 2.0, 2.0)),
-    fault(
+    define_mistake(
         "bias_subtracted",
         "The biases are subtracted.",
         "projection",
         rare=True,
     )(project=layers.biases_times(-1.0, -1.0, -1.0)),
-    fault(
+    define_mistake(
         "bias_along_tokens",
         "The bias is added along the tokens instead of along the outputs.",
         "projection | reshape",
         rare=True,
     )(project=layers.biases_along_tokens),
-    fault(
+    define_mistake(
         "bias_not_scaled",
         "The queries are scaled before their bias is added, so the bias counts too much.",
         "scale | projection",
         rare=True,
     )(project=layers.bias_after_scaling),
-    fault(
+    define_mistake(
         "relu_on_projections",
         "A ReLU cuts off the negative numbers of queries or keys.",
         "relu",
         rare=True,
     )(*({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))),
-    fault(
+    define_mistake(
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
         "norm | mean",
         rare=True,
     )(see=layers.normalised_tokens),
-    fault(
+    define_mistake(
         "input_centred",
         "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
         "mean",
         rare=True,
     )(see=layers.centred_tokens),
-    fault(
+    define_mistake(
         "scores_negated",
         "The scores have the wrong sign: the worst key gets the largest weight.",
         "scores",
         rare=True,
     )(match=scores.negated),
-    fault(
+    define_mistake(
         "scores_absolute",
         "The softmax sees the absolute values of the scores.",
         "abs | scores",
         rare=True,
     )({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
-    fault(
+    define_mistake(
         "cosine_scores",
         "Queries and keys are brought to length one: the scores are cosines.",
         "norm | scores",
         rare=True,
     )({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
-    fault(
+    define_mistake(
         "distances_for_scores",
         "The scores are negative distances instead of products of queries and keys.",
         "scores",
         rare=True,
     )({"match": scores.distances}, {"match": scores.distances, "scale": scores.unscaled}),
-    fault(
+    define_mistake(
         "keys_viewed_not_transposed",
         "The keys are viewed in the shape of their transpose, which scrambles them.",
         "reshape:\\bk(eys?)?\\. | reshape | scores",
     )(match=scores.keys_viewed),
-    fault(
+    define_mistake(
         "features_attend",
         "Features are compared with features instead of tokens with tokens.",
         "scores",

@@ -3,64 +3,64 @@
 import math
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Misconception, fault
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake
 from properties.mistakes.steps import scores
 
-MASK: Sequence[Misconception] = (
-    fault(
+MASK: Sequence[Mistake] = (
+    define_mistake(
         "no_mask",
         "Nothing is hidden: the mask has no effect on the scores.",
         "fill:inf|\\d{4} | fill | kernel | triangle | scores",
-    )(permit=scores.everybody),
-    fault(
+    )(permit=scores.no_mask),
+    define_mistake(
         "next_token_visible",
         "Every token sees the one after it: the mask begins one diagonal too late.",
         "triangle:diagonal=(2|1)$ | triangle | fill",
-    )(permit=scores.shifted(1)),
-    fault(
+    )(permit=scores.diagonal_shifted(1)),
+    define_mistake(
         "own_token_hidden",
         "No token sees itself, and the first sees nothing: the mask begins one diagonal too early.",
         "triangle:diagonal=(0|-1)?$ | triangle | fill",
-    )(permit=scores.shifted(-1)),
-    fault(
+    )(permit=scores.diagonal_shifted(-1)),
+    define_mistake(
         "mask_transposed",
         "The mask is transposed: tokens see themselves and the future instead of the past.",
         "triangle | fill",
-    )(permit=scores.transposed),
-    fault(
+    )(permit=scores.mask_transposed),
+    define_mistake(
         "padding_hides_queries",
         "A padding mask hides queries instead of keys.",
         "fill | transpose",
         rare=True,
     )(permit=scores.padding_transposed),
-    fault(
+    define_mistake(
         "mask_inverted",
         "The mask is inverted: it hides what should be visible and shows what should be hidden.",
         "fill | kernel | where",
-    )(permit=scores.inverted),
-    fault(
+    )(permit=scores.mask_inverted),
+    define_mistake(
         "mask_on_first_head",
         "Only the first head is masked.",
         "fill",
-    )(permit=scores.on_first_head),
-    fault(
+    )(permit=scores.mask_on_first_head),
+    define_mistake(
         "mask_on_first_sequence",
         "Only the first sequence of the batch is masked.",
         "fill",
-    )(permit=scores.on_first_sequence),
-    fault(
+    )(permit=scores.mask_on_first_sequence),
+    define_mistake(
         "mask_of_first_head",
         "The mask of the first head is used for all heads.",
         "index:(:1|0)\\b | fill",
         rare=True,
-    )(permit=scores.of_first_head),
-    fault(
+    )(permit=scores.mask_of_first_head),
+    define_mistake(
         "mask_of_first_sequence",
         "The mask of the first sequence is used for the whole batch.",
         "index:(:1|0)\\b | fill",
         rare=True,
-    )(permit=scores.of_first_sequence),
-    fault(
+    )(permit=scores.mask_of_first_sequence),
+    define_mistake(
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
         "triangle | kernel",
@@ -69,36 +69,39 @@ MASK: Sequence[Misconception] = (
         {"permit": scores.future_where_no_mask_is},
         {"hide": scores.lowered_besides(scores.future_beside_mask)},
     ),
-    fault(
+    define_mistake(
         "own_token_always_visible",
         "Every token sees itself, even where the mask hides it.",
         "fill | triangle",
         rare=True,
-    )(permit=scores.oneself(True)),
-    fault(
+    )(permit=scores.diagonal_forced(True)),
+    define_mistake(
         "own_token_never_visible",
         "No token sees itself, even where the mask allows it.",
         "fill | triangle",
         rare=True,
-    )({"permit": scores.oneself(False)}, {"hide": scores.lowered_besides(scores.oneself(False))}),
-    fault(
+    )(
+        {"permit": scores.diagonal_forced(False)},
+        {"hide": scores.lowered_besides(scores.diagonal_forced(False))},
+    ),
+    define_mistake(
         "mask_cut_from_the_end",
         "The mask is cut to the number of tokens from its last rows instead of its first.",
         "index | triangle",
         rare=True,
     )(permit=scores.rows_from_the_end),
-    fault(
+    define_mistake(
         "window",
         "Tokens further back than a few are forgotten; all of the past is to be seen.",
         "compare:\\d | triangle:\\d | index",
         rare=True,
     )(*({"permit": scores.window_of(width)} for width in (2, 3, 4, 5, 6, 7, 8, 9, 16))),
-    fault(
+    define_mistake(
         "filled_with_zero",
         "Hidden scores become 0 instead of −∞: e⁰ is 1, so they keep weight.",
         "fill:^-?0 | times:(?i)mask|tril|allow|visib | triangle:tril | fill | scores",
     )(hide=scores.filled_with(0.0)),
-    fault(
+    define_mistake(
         "filled_with_small_number",
         "Hidden scores become a number that is not small enough instead of −∞, "
         "so they keep weight.",
@@ -110,7 +113,7 @@ MASK: Sequence[Misconception] = (
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
-    fault(
+    define_mistake(
         "filled_with_moderate_number",
         "Hidden scores become a number that very large scores undercut, instead of −∞.",
         "fill:^-?[\\d.]+(e-?\\d+)?$ | fill",
@@ -122,7 +125,7 @@ MASK: Sequence[Misconception] = (
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
-    fault(
+    define_mistake(
         "filled_with_tiny_number",
         "Hidden scores become almost 0 instead of −∞: 1e-9 is not 1e9.",
         "fill:e-\\d+$ | fill",
@@ -133,13 +136,13 @@ MASK: Sequence[Misconception] = (
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
-    fault(
+    define_mistake(
         "filled_with_one",
         "Hidden scores become 1 instead of −∞, so they keep weight.",
         "fill:^1 | fill",
         rare=True,
     )({"hide": scores.filled_with(1.0)}, {"hide": scores.filled_before_scaling(1.0)}),
-    fault(
+    define_mistake(
         "hidden_favoured",
         "Hidden scores become large instead of −∞: all weight goes where none should. "
         "The sign of the fill is wrong.",
@@ -148,35 +151,35 @@ MASK: Sequence[Misconception] = (
         {"hide": scores.filled_with(1e9)},
         {"hide": scores.raised_by(1e9)},
     ),
-    fault(
+    define_mistake(
         "filled_with_plus_infinity",
         "Hidden scores become +∞ instead of −∞, and the softmax gives NaN.",
         "fill:^(float\\(.\\+?inf|.*\\binf) | fill",
     )(hide=scores.filled_with(math.inf)),
-    fault(
+    define_mistake(
         "mask_added_as_ones",
         "A mask of ones and zeros is added to the scores: it hides nothing.",
         "fill | triangle | kernel",
     )({"hide": scores.visible_raised}, {"hide": scores.raised_by(1.0)}),
-    fault(
+    define_mistake(
         "hidden_lowered_too_little",
         "A number is subtracted from hidden scores that larger scores outweigh.",
         "fill | times",
         rare=True,
     )(*({"hide": scores.raised_by(number)} for number in (-10.0, -100.0, -1e3, -1e4))),
-    fault(
+    define_mistake(
         "zero_scores_hidden",
         "Scores that happen to be 0 are taken for hidden ones: "
         "look at the mask, not at the numbers.",
         "fill | compare",
         rare=True,
     )(hide=scores.zero_scores_hidden),
-    fault(
+    define_mistake(
         "masked_after_softmax",
         "The mask is applied after the softmax: the rest of each row no longer sums to one.",
         "softmax | fill",
     )(hide=scores.unmasked, use=scores.hidden_zeroed),
-    fault(
+    define_mistake(
         "renormalised_after_softmax",
         "The mask is applied after the softmax and each row divided by its sum: that is 0/0 "
         "where the hidden tokens had all the weight.",

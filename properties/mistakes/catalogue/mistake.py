@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from properties.mistakes.pipeline import Change, Steps
+from properties.mistakes.pipeline import PipelineState, StepOverrides
 
 
 @dataclass(frozen=True)
-class Look:
+class CodeMatcher:
     """What to look for in the code: a kind of place, and what stands there."""
 
     kind: str
@@ -18,49 +18,55 @@ class Look:
 
 
 @dataclass(frozen=True, eq=False)
-class Misconception:
+class Mistake:
     """One mistake: its name, a sentence for the student, where to look, and what it computes."""
 
     name: str
     sentence: str
-    look_for: tuple[Look, ...]
-    changes: tuple[Change, ...] = field(repr=False)
+    code_matchers: tuple[CodeMatcher, ...]
+    variants: tuple[StepOverrides, ...] = field(repr=False)
     """ways to make it, the usual one first"""
     rare: bool = False
     """not to think of beside another mistake"""
-    of_heads: bool = False
+    needs_several_heads: bool = False
     """only where several heads are asked for"""
 
 
-def fault(name: str, sentence: str, look_for: str = "", *, rare: bool = False) -> "Named":
+def define_mistake(
+    name: str, sentence: str, look_for: str = "", *, rare: bool = False
+) -> "MistakeBuilder":
     """A mistake, still without what it computes.
 
     `fault("late", "It is late.", "softmax:dim=1$ | last reshape")(normalise=…, use=…)` changes two
     steps; several mappings of steps, `(…)({"use": …}, {"hide": …})`, are ways to make it. Where to
     look are kinds of places, each with a pattern for what stands there, the most telling first.
     """
-    return Named(name, sentence, tuple(map(_look, filter(None, look_for.split(" | ")))), rare)
+    return MistakeBuilder(
+        name, sentence, tuple(map(_parse_matcher, filter(None, look_for.split(" | ")))), rare
+    )
 
 
-def _look(text: str) -> Look:
+def _parse_matcher(text: str) -> CodeMatcher:
     kind, _, detail = text.partition(":")
-    return Look(kind.removeprefix("last "), detail, kind.startswith("last "))
+    return CodeMatcher(kind.removeprefix("last "), detail, kind.startswith("last "))
 
 
 @dataclass(frozen=True)
-class Named:
+class MistakeBuilder:
     """A mistake that only lacks what it computes."""
 
     name: str
     sentence: str
-    look_for: tuple[Look, ...]
+    code_matchers: tuple[CodeMatcher, ...]
     rare: bool
 
-    def __call__(self, *ways: Change, **change: Callable[[Steps], object]) -> Misconception:
+    def __call__(
+        self, *ways: StepOverrides, **change: Callable[[PipelineState], object]
+    ) -> Mistake:
         changes = ((change,) if change else ()) + ways
-        return Misconception(self.name, self.sentence, self.look_for, changes, self.rare)
+        return Mistake(self.name, self.sentence, self.code_matchers, changes, self.rare)
 
 
-def of_heads(group: Sequence[Misconception]) -> tuple[Misconception, ...]:
+def require_several_heads(group: Sequence[Mistake]) -> tuple[Mistake, ...]:
     """The same mistakes, which need several heads."""
-    return tuple(replace(each, of_heads=True) for each in group)
+    return tuple(replace(each, needs_several_heads=True) for each in group)

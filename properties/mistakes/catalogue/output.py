@@ -4,125 +4,125 @@ from collections.abc import Sequence
 
 import torch
 
-from properties.mistakes.catalogue.mistake import Misconception, fault
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake
 from properties.mistakes.steps import output, scores
 
-NOTHING: Sequence[Misconception] = (
-    fault(
+TRIVIAL: Sequence[Mistake] = (
+    define_mistake(
         "input_returned",
         "The input comes back as it is.",
         "last return",
         rare=True,
     )(
         {"finish": output.input_itself},
-        {"finish": output.input_itself, "use": scores.each_to_itself},
+        {"finish": output.input_itself, "use": scores.identity_weights},
         {"finish": output.cut_or_padded},
     ),
-    fault(
+    define_mistake(
         "values_returned",
         "The values come back as they are: no token attends to another.",
         "last return",
         rare=True,
     )(
         {"finish": output.values_projected},
-        {"use": scores.each_to_itself},
-        {"finish": output.values_projected, "use": scores.each_to_itself},
+        {"use": scores.identity_weights},
+        {"finish": output.values_projected, "use": scores.identity_weights},
     ),
-    fault(
+    define_mistake(
         "zeros_returned",
         "Zeros come back: nothing has been computed.",
         "last return",
         rare=True,
-    )(use=scores.zeros, finish=output.finished_by(torch.zeros_like)),
+    )(use=scores.zero_weights, finish=output.output_followed_by(torch.zeros_like)),
 )
 
-OUTPUT: Sequence[Misconception] = (
-    fault(
+OUTPUT: Sequence[Mistake] = (
+    define_mistake(
         "output_projection_missing",
         "The output projection is not applied.",
         "last return",
     )(finish=output.context_itself),
-    fault(
+    define_mistake(
         "output_projection_twice",
         "The output projection is applied twice.",
         "last projection:(?i)out|proj|W_?o | last return",
-    )(finish=output.twice),
-    fault(
+    )(finish=output.output_layer_twice),
+    define_mistake(
         "output_projection_not_transposed",
         "The output projection is used as it is stored; x Wᵀ takes its transpose.",
         "last projection:(?i)out|proj|W_?o | last return",
     )(finish=output.output_weight_as_stored),
-    fault(
+    define_mistake(
         "output_bias_missing",
         "The bias of the output projection is not added.",
         "last projection:(?i)out|proj|W_?o | last return",
     )(finish=output.output_bias_times(0.0)),
-    fault(
+    define_mistake(
         "output_bias_twice",
         "The bias of the output projection is added twice.",
         "last projection:(?i)out|proj|W_?o | last return",
         rare=True,
     )(finish=output.output_bias_times(2.0)),
-    fault(
+    define_mistake(
         "weights_transposed",
         "The values meet the transposed weights: each key collects queries.",
         "last mix",
     )(mix=output.by_transposed_weights),
-    fault(
+    define_mistake(
         "divided_by_tokens",
         "The average of the values is divided by the number of tokens once more.",
         "mix | scale",
         rare=True,
     )(mix=output.divided_by_tokens),
-    fault(
+    define_mistake(
         "own_value_only",
         "Each token's value meets only that token's own weights: nothing is averaged.",
         "last mix",
         rare=True,
     )({"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}),
-    fault(
+    define_mistake(
         "residual_added",
         "The input is added to the output, which belongs to the block around attention.",
         "last return",
     )({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
-    fault(
+    define_mistake(
         "output_normalised",
         "The output goes through a layer norm, which belongs to the block around attention.",
         "norm | return",
         rare=True,
-    )(finish=output.finished_by(output.layer_norm)),
-    fault(
+    )(finish=output.output_followed_by(output.layer_norm)),
+    define_mistake(
         "softmax_on_output",
         "A softmax goes over the output.",
         "softmax | return",
         rare=True,
-    )(finish=output.finished_by(lambda t: torch.softmax(t, dim=-1))),
-    fault(
+    )(finish=output.output_followed_by(lambda t: torch.softmax(t, dim=-1))),
+    define_mistake(
         "activation_on_output",
         "An activation function follows the average of the values; attention has none there.",
         "relu | return",
         rare=True,
     )(
-        {"finish": output.finished_by(torch.tanh)},
-        {"finish": output.finished_by(torch.relu)},
+        {"finish": output.output_followed_by(torch.tanh)},
+        {"finish": output.output_followed_by(torch.relu)},
         {"merge": output.relu_of_context},
     ),
-    fault(
+    define_mistake(
         "averaged_over_tokens",
         "The output is averaged over the tokens.",
         "mean | return",
         rare=True,
     )(
-        {"finish": output.finished_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
-        {"finish": output.finished_by(lambda t: t.mean(1))},
+        {"finish": output.output_followed_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
+        {"finish": output.output_followed_by(lambda t: t.mean(1))},
     ),
-    fault(
+    define_mistake(
         "output_transposed",
         "The output has its columns before its tokens: (batch, columns, tokens).",
         "last return",
         rare=True,
-    )(finish=output.finished_by(lambda t: t.mT)),
-    fault(
+    )(finish=output.output_followed_by(lambda t: t.mT)),
+    define_mistake(
         "heads_not_merged",
         "The output still has a dimension of heads.",
         "last return",
@@ -131,12 +131,12 @@ OUTPUT: Sequence[Misconception] = (
         {"finish": output.unmerged_last},
         {"merge": output.unmerged, "finish": output.context_itself},
     ),
-    fault(
+    define_mistake(
         "weights_returned",
         "The attention weights are returned instead of the output.",
         "last return",
-    )({"give": output.returned("weights")}, {"give": output.returned("matrix")}),
-    fault(
+    )({"give": output.returned_results("weights")}, {"give": output.returned_results("matrix")}),
+    define_mistake(
         "weights_returned_too",
         "Output and attention weights are returned; only the output is asked for.",
         "last return",
@@ -145,62 +145,74 @@ OUTPUT: Sequence[Misconception] = (
         {"give": output.weights_too("weights")},
         {"give": output.weights_too("matrix")},
     ),
-    fault(
+    define_mistake(
         "weights_not_returned",
         "Only the output is returned; the attention weights are asked for, too.",
         "last return",
         rare=True,
-    )(give=output.returned("output")),
-    fault(
+    )(give=output.returned_results("output")),
+    define_mistake(
         "weights_returned_first",
         "The weights are returned first and the output second; it is to be the other way round.",
         "last return",
         rare=True,
-    )(give=output.returned("weights", "output")),
-    fault(
+    )(give=output.returned_results("weights", "output")),
+    define_mistake(
         "scores_returned",
         "The scores are returned where the weights are asked for.",
         "last return",
     )(
-        {"give": output.given_weights(lambda s: s.masked)},
-        {"give": output.given_weights(lambda s: s.scores)},
+        {"give": output.returned_weights(lambda s: s.masked_scores)},
+        {"give": output.returned_weights(lambda s: s.scores)},
     ),
-    fault(
+    define_mistake(
         "unmasked_weights_returned",
         "The returned weights are those without the mask.",
         "return | softmax",
-    )(give=output.given_weights(output.before_any_mask)),
-    fault(
+    )(give=output.returned_weights(output.unmasked_weights)),
+    define_mistake(
         "averaged_weights_returned",
         "The returned weights are averaged over the heads.",
         "mean | return",
         rare=True,
     )(
-        {"give": output.given_weights(lambda s: s.used.mean(1))},
-        {"give": output.given_weights(lambda s: s.used.mean(1, keepdim=True))},
-        {"give": output.given_weights(lambda s: s.used.mean(1, keepdim=True).expand_as(s.used))},
+        {"give": output.returned_weights(lambda s: s.applied_weights.mean(1))},
+        {"give": output.returned_weights(lambda s: s.applied_weights.mean(1, keepdim=True))},
+        {
+            "give": output.returned_weights(
+                lambda s: s.applied_weights.mean(1, keepdim=True).expand_as(s.applied_weights)
+            )
+        },
     ),
-    fault(
+    define_mistake(
         "transposed_weights_returned",
         "The returned weights have keys as rows and queries as columns.",
         "transpose | return",
         rare=True,
-    )(give=output.given_weights(lambda s: s.used.mT)),
-    fault(
+    )(give=output.returned_weights(lambda s: s.applied_weights.mT)),
+    define_mistake(
         "returned_weights_heads_last",
         "The returned weights have the heads in their last dimension.",
         "transpose | return",
         rare=True,
-    )(give=output.given_weights(lambda s: s.used.permute(0, 2, 3, 1))),
-    fault(
+    )(give=output.returned_weights(lambda s: s.applied_weights.permute(0, 2, 3, 1))),
+    define_mistake(
         "weights_of_one_head_returned",
         "The returned weights are those of one head.",
         "index:-1 | last return",
         rare=True,
     )(
-        {"give": output.given_weights(lambda s: s.used[:, -1:].expand_as(s.used))},
-        {"give": output.given_weights(lambda s: s.used[:, :1].expand_as(s.used))},
-        {"give": output.given_weights(lambda s: s.used[:, 0])},
-        {"give": output.given_weights(lambda s: s.used[:, -1])},
+        {
+            "give": output.returned_weights(
+                lambda s: s.applied_weights[:, -1:].expand_as(s.applied_weights)
+            )
+        },
+        {
+            "give": output.returned_weights(
+                lambda s: s.applied_weights[:, :1].expand_as(s.applied_weights)
+            )
+        },
+        {"give": output.returned_weights(lambda s: s.applied_weights[:, 0])},
+        {"give": output.returned_weights(lambda s: s.applied_weights[:, -1])},
     ),
 )

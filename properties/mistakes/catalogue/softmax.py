@@ -2,30 +2,30 @@
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Misconception, fault, of_heads
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, require_several_heads
 from properties.mistakes.steps import scores
 
-SOFTMAX: Sequence[Misconception] = (
-    fault(
+SOFTMAX: Sequence[Mistake] = (
+    define_mistake(
         "softmax_over_queries",
         "The softmax runs over the queries instead of the keys: the last dimension is the keys'.",
         "softmax:dim=(-2|1|2|0)$ | softmax:dim=$ | softmax",
     )(normalise=scores.softmax_over(-2)),
-    *of_heads(
+    *require_several_heads(
         [
-            fault(
+            define_mistake(
                 "softmax_over_heads",
                 "The softmax runs over the heads; the keys have the last dimension.",
                 "softmax:dim=(1|-3)$ | softmax",
             )(normalise=scores.softmax_over(1)),
         ]
     ),
-    fault(
+    define_mistake(
         "softmax_over_batch",
         "The softmax runs over the batch instead of the keys: the last dimension is the keys'.",
         "softmax:dim=0$ | softmax:dim=$ | softmax",
     )(normalise=scores.softmax_over(0)),
-    fault(
+    define_mistake(
         "softmax_over_everything",
         "One softmax normalises all scores of a head together; each query needs one of its own.",
         "softmax | reshape",
@@ -34,7 +34,7 @@ SOFTMAX: Sequence[Misconception] = (
         {"normalise": scores.softmax_over(-3, -2, -1)},
         {"normalise": scores.softmax_over(0, 1, 2, 3)},
     ),
-    fault(
+    define_mistake(
         "double_softmax",
         "The softmax is applied twice.",
         "softmax",
@@ -43,7 +43,7 @@ SOFTMAX: Sequence[Misconception] = (
         {"normalise": scores.softmax_masked_softmax},
         {"hide": scores.unmasked, "normalise": scores.softmax_masked_softmax},
     ),
-    fault(
+    define_mistake(
         "no_softmax",
         "The scores themselves serve as weights: the softmax is missing.",
         "scores",
@@ -51,13 +51,13 @@ SOFTMAX: Sequence[Misconception] = (
         {"normalise": scores.scores_themselves, "hide": scores.filled_with(0.0)},
         {"normalise": scores.scores_themselves},
     ),
-    fault(
+    define_mistake(
         "log_softmax",
         "The logarithms of the weights serve as weights: log_softmax in the place of softmax.",
         "softmax:log | softmax",
         rare=True,
     )(normalise=scores.logarithms),
-    fault(
+    define_mistake(
         "normalised_by_sum",
         "The scores are divided by their sum; a softmax takes their exponentials first.",
         "sum | scores",
@@ -65,36 +65,36 @@ SOFTMAX: Sequence[Misconception] = (
         {"normalise": scores.divided_by_sum},
         {"normalise": scores.relu_divided_by_sum},
     ),
-    fault(
+    define_mistake(
         "softmax_not_normalised",
         "The exponentials of the scores are never divided by their sum.",
         "exp",
     )(normalise=scores.exponentials_alone),
-    fault(
+    define_mistake(
         "sigmoid",
         "Each weight is the sigmoid of its own score; a softmax makes them share one unit.",
         "sigmoid | scores",
         rare=True,
     )(normalise=scores.sigmoids),
-    fault(
+    define_mistake(
         "all_keys_alike",
         "All visible tokens get the same weight: queries and keys have no part in it.",
         "softmax | scores",
         rare=True,
     )(normalise=scores.equal_shares),
-    fault(
+    define_mistake(
         "hardmax",
         "All weight goes to the best key instead of being shared by a softmax.",
         "argmax | scores",
         rare=True,
-    )({"normalise": scores.all_to_the_best}, {"normalise": scores.all_to_the_best_ones}),
-    fault(
+    )({"normalise": scores.hardmax}, {"normalise": scores.hardmax_with_ties}),
+    define_mistake(
         "wrong_base",
         "The softmax takes powers of two instead of e.",
         "exp | softmax",
         rare=True,
     )(normalise=scores.powers_of_two),
-    fault(
+    define_mistake(
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
         "exp | sum",
@@ -106,7 +106,7 @@ SOFTMAX: Sequence[Misconception] = (
             for shifted in (False, True)
         )
     ),
-    fault(
+    define_mistake(
         "softmax_overflows",
         "The exponentials are taken without subtracting each row's largest score first: "
         "large scores overflow.",
@@ -116,7 +116,7 @@ SOFTMAX: Sequence[Misconception] = (
         {"normalise": scores.unshifted},
         {"hide": scores.unmasked, "normalise": scores.unshifted_and_masked},
     ),
-    fault(
+    define_mistake(
         "one_maximum_for_all",
         "One maximum is subtracted from all rows; rows far below it underflow. "
         "Each row needs its own.",
@@ -127,7 +127,7 @@ SOFTMAX: Sequence[Misconception] = (
         {"normalise": scores.shifted_by_one_maximum(1, 2, 3)},
         {"normalise": scores.shifted_by_one_maximum(0, 1, 2, 3)},
     ),
-    fault(
+    define_mistake(
         "sums_without_keepdim",
         "The row sums lost their dimension (keepdim): column j is divided by the sum of row j.",
         "sum",

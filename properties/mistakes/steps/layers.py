@@ -6,36 +6,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import Steps, Three, linear, projections, split_heads
+from properties.mistakes.pipeline import PipelineState, QKVTensors, linear, projections, split_heads
 
 # ------------------------------------------------------------------------------------------ see
 
 
-def normalised_tokens(s: Steps) -> Tensor:
-    return F.layer_norm(s.given.x, s.given.x.shape[-1:])
+def normalised_tokens(s: PipelineState) -> Tensor:
+    return F.layer_norm(s.inputs.x, s.inputs.x.shape[-1:])
 
 
-def centred_tokens(s: Steps) -> Tensor:
-    return s.given.x - s.given.x.mean(dim=1, keepdim=True)
+def centred_tokens(s: PipelineState) -> Tensor:
+    return s.inputs.x - s.inputs.x.mean(dim=1, keepdim=True)
 
 
 # -------------------------------------------------------------------------------------- project
 
 
-def by_layers(q: int, k: int, v: int) -> Callable[[Steps], Three]:
+def by_layers(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
     """Queries, keys and values from these of the layers W_q, W_k, W_v."""
 
-    def project(s: Steps) -> Three:
+    def project(s: PipelineState) -> QKVTensors:
         made = projections(s)
         return made[q], made[k], made[v]
 
     return project
 
 
-def biases_times(q: float, k: float, v: float) -> Callable[[Steps], Three]:
+def biases_times(q: float, k: float, v: float) -> Callable[[PipelineState], QKVTensors]:
     """The biases of the three layers, this many times each."""
 
-    def project(s: Steps) -> Three:
+    def project(s: PipelineState) -> QKVTensors:
         p = s.p
         b_q, b_k, b_v = (
             None if b is None else times * b for b, times in ((p.b_q, q), (p.b_k, k), (p.b_v, v))
@@ -45,13 +45,13 @@ def biases_times(q: float, k: float, v: float) -> Callable[[Steps], Three]:
     return project
 
 
-def biases_along_tokens(s: Steps) -> Three:
+def biases_along_tokens(s: PipelineState) -> QKVTensors:
     p = s.p
     q, k, v = linear(s.x, p.W_q, p.b_q), linear(s.x, p.W_k, p.b_k), linear(s.x, p.W_v)
     return q, k, v if p.b_v is None else v + p.b_v.unsqueeze(-1)
 
 
-def weights_as_stored(s: Steps) -> Three:
+def weights_as_stored(s: PipelineState) -> QKVTensors:
     p = s.p
     q, k, v = s.x @ p.W_q, s.x @ p.W_k, s.x @ p.W_v
     return (
@@ -61,145 +61,145 @@ def weights_as_stored(s: Steps) -> Three:
     )
 
 
-def weights_reshaped(s: Steps) -> Three:
+def weights_reshaped(s: PipelineState) -> QKVTensors:
     p = s.p
 
-    def turned(weight: Tensor) -> Tensor:
+    def reshape_to_transpose(weight: Tensor) -> Tensor:
         return weight.reshape(weight.shape[::-1]).mT
 
     return (
-        linear(s.x, turned(p.W_q), p.b_q),
-        linear(s.x, turned(p.W_k), p.b_k),
-        linear(s.x, turned(p.W_v), p.b_v),
+        linear(s.x, reshape_to_transpose(p.W_q), p.b_q),
+        linear(s.x, reshape_to_transpose(p.W_k), p.b_k),
+        linear(s.x, reshape_to_transpose(p.W_v), p.b_v),
     )
 
 
-def raw_values(s: Steps) -> Three:
+def raw_values(s: PipelineState) -> QKVTensors:
     q, k, _ = projections(s)
     return q, k, s.x
 
 
-def raw_values_where_they_fit(s: Steps) -> Three:
+def raw_values_where_they_fit(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
     return q, k, s.x if s.x.shape == v.shape else v
 
 
-def raw_queries_and_keys(s: Steps) -> Three:
+def raw_queries_and_keys(s: PipelineState) -> QKVTensors:
     return s.x, s.x, projections(s)[2]
 
 
-def nothing_projected(s: Steps) -> Three:
+def nothing_projected(s: PipelineState) -> QKVTensors:
     return s.x, s.x, s.x
 
 
-def relu_on(*which: int) -> Callable[[Steps], Three]:
-    def project(s: Steps) -> Three:
+def relu_on(*which: int) -> Callable[[PipelineState], QKVTensors]:
+    def project(s: PipelineState) -> QKVTensors:
         q, k, v = (t.relu() if i in which else t for i, t in enumerate(projections(s)))
         return q, k, v
 
     return project
 
 
-def bias_after_scaling(s: Steps) -> Three:
+def bias_after_scaling(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
     # The scale comes later: what it must not reach is made larger by as much.
-    return q if s.p.b_q is None else q - s.p.b_q + s.p.b_q / s.given.scale, k, v
+    return q if s.p.b_q is None else q - s.p.b_q + s.p.b_q / s.inputs.scale, k, v
 
 
 # ---------------------------------------------------------------------------------------- split
 
 
-def straight_view(s: Steps) -> Three:
-    q, k, v = (t.reshape(t.shape[0], s.given.heads, t.shape[1], -1) for t in s.projected)
+def straight_view(s: PipelineState) -> QKVTensors:
+    q, k, v = (t.reshape(t.shape[0], s.inputs.heads, t.shape[1], -1) for t in s.projected)
     return q, k, v
 
 
-def every_nth_column(s: Steps) -> Three:
+def every_nth_column(s: PipelineState) -> QKVTensors:
     q, k, v = (
-        t.unflatten(-1, (t.shape[-1] // s.given.heads, s.given.heads)).permute(0, 3, 1, 2)
+        t.unflatten(-1, (t.shape[-1] // s.inputs.heads, s.inputs.heads)).permute(0, 3, 1, 2)
         for t in s.projected
     )
     return q, k, v
 
 
-def into(count: Callable[[Steps], int]) -> Callable[[Steps], Three]:
+def split_into(count: Callable[[PipelineState], int]) -> Callable[[PipelineState], QKVTensors]:
     """As many heads as `count` says, and not as many as were asked for."""
 
-    def split(s: Steps) -> Three:
+    def split(s: PipelineState) -> QKVTensors:
         q, k, v = (split_heads(t, count(s)) for t in s.projected)
         return q, k, v
 
     return split
 
 
-def heads_behind_tokens(s: Steps) -> Three:
-    q, k, v = (t.unflatten(-1, (s.given.heads, -1)) for t in s.projected)
+def heads_behind_tokens(s: PipelineState) -> QKVTensors:
+    q, k, v = (t.unflatten(-1, (s.inputs.heads, -1)) for t in s.projected)
     return q, k, v
 
 
-def overlapping_slices(s: Steps) -> Three:
-    width = s.given.head_dim
+def overlapping_slices(s: PipelineState) -> QKVTensors:
+    width = s.inputs.head_dim
     q, k, v = (
-        torch.stack([t[..., i : i + width] for i in range(s.given.heads)], dim=1)
+        torch.stack([t[..., i : i + width] for i in range(s.inputs.heads)], dim=1)
         for t in s.projected
     )
     return q, k, v
 
 
-def _packed(s: Steps) -> Tensor:
+def _pack(s: PipelineState) -> Tensor:
     return torch.cat(s.projected, dim=-1)
 
 
-def _three(q: Tensor, k: Tensor, v: Tensor, s: Steps) -> Three:
-    heads = s.given.heads
+def _split_all_heads(q: Tensor, k: Tensor, v: Tensor, s: PipelineState) -> QKVTensors:
+    heads = s.inputs.heads
     return split_heads(q, heads), split_heads(k, heads), split_heads(v, heads)
 
 
-def packed_by_view(s: Steps) -> Three:
-    q, k, v = _packed(s).reshape(3, *s.projected[0].shape).unbind(0)
-    return _three(q, k, v, s)
+def packed_by_view(s: PipelineState) -> QKVTensors:
+    q, k, v = _pack(s).reshape(3, *s.projected[0].shape).unbind(0)
+    return _split_all_heads(q, k, v, s)
 
 
-def packed_every_third(s: Steps) -> Three:
-    q, k, v = _packed(s).unflatten(-1, (-1, 3)).unbind(-1)
-    return _three(q, k, v, s)
+def packed_every_third(s: PipelineState) -> QKVTensors:
+    q, k, v = _pack(s).unflatten(-1, (-1, 3)).unbind(-1)
+    return _split_all_heads(q, k, v, s)
 
 
-def packed_per_head(s: Steps) -> Three:
-    q, k, v = _packed(s).unflatten(-1, (s.given.heads, -1)).transpose(1, 2).chunk(3, dim=-1)
+def packed_per_head(s: PipelineState) -> QKVTensors:
+    q, k, v = _pack(s).unflatten(-1, (s.inputs.heads, -1)).transpose(1, 2).chunk(3, dim=-1)
     return q, k, v
 
 
 # --------------------------------------------------------------------------------------- assign
 
 
-def roles(q: int, k: int, v: int) -> Callable[[Steps], Three]:
+def roles(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
     """Queries, keys and values taken from these places of (q, k, v)."""
     return lambda s: (s.split[q], s.split[k], s.split[v])
 
 
-def first_head(t: Tensor) -> Tensor:
+def repeat_first_head(t: Tensor) -> Tensor:
     return t[:, :1].expand_as(t)
 
 
-def first_sequence(t: Tensor) -> Tensor:
+def repeat_first_sequence(t: Tensor) -> Tensor:
     return t[:1].expand_as(t)
 
 
-def keys_of(head: int) -> Callable[[Steps], Three]:
+def keys_of(head: int) -> Callable[[PipelineState], QKVTensors]:
     """One head's keys for all heads."""
     return lambda s: (s.split[0], s.split[1][:, head, None].expand_as(s.split[1]), s.split[2])
 
 
-def values_of(head: int) -> Callable[[Steps], Three]:
+def values_of(head: int) -> Callable[[PipelineState], QKVTensors]:
     """One head's values for all heads."""
     return lambda s: (s.split[0], s.split[1], s.split[2][:, head, None].expand_as(s.split[2]))
 
 
-def keys_of_first_sequence(s: Steps) -> Three:
-    return s.split[0], first_sequence(s.split[1]), s.split[2]
+def keys_of_first_sequence(s: PipelineState) -> QKVTensors:
+    return s.split[0], repeat_first_sequence(s.split[1]), s.split[2]
 
 
-def first_sequence_only(s: Steps) -> Three:
-    q, k, v = (first_sequence(t) for t in s.split)
+def first_sequence_only(s: PipelineState) -> QKVTensors:
+    q, k, v = (repeat_first_sequence(t) for t in s.split)
     return q, k, v

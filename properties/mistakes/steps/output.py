@@ -6,128 +6,138 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import Steps, asked, linear, merge_heads, output_layer
+from properties.mistakes.pipeline import (
+    PipelineState,
+    linear,
+    merge_heads,
+    output_layer,
+    select_result,
+)
 
 # ------------------------------------------------------------------------------------------ mix
 
 
-def own_values(s: Steps) -> Tensor:
+def own_values(s: PipelineState) -> Tensor:
     return s.value
 
 
-def by_features(s: Steps) -> Tensor:
-    return s.value @ s.used
+def by_features(s: PipelineState) -> Tensor:
+    return s.value @ s.applied_weights
 
 
-def by_transposed_weights(s: Steps) -> Tensor:
-    return s.used.mT @ s.value
+def by_transposed_weights(s: PipelineState) -> Tensor:
+    return s.applied_weights.mT @ s.value
 
 
-def own_value_by_own_weight(s: Steps) -> Tensor:
-    return s.used.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) * s.value
+def own_value_by_own_weight(s: PipelineState) -> Tensor:
+    return s.applied_weights.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) * s.value
 
 
-def own_value_by_all_weights(s: Steps) -> Tensor:
-    return s.used.sum(dim=-1, keepdim=True) * s.value
+def own_value_by_all_weights(s: PipelineState) -> Tensor:
+    return s.applied_weights.sum(dim=-1, keepdim=True) * s.value
 
 
-def divided_by_tokens(s: Steps) -> Tensor:
-    return s.used @ s.value / s.given.tokens
+def divided_by_tokens(s: PipelineState) -> Tensor:
+    return s.applied_weights @ s.value / s.inputs.tokens
 
 
 # ---------------------------------------------------------------------------------------- merge
 
 
-def without_transpose(s: Steps) -> Tensor:
-    b, _, t, _ = s.mixed.shape
-    return s.mixed.reshape(b, t, -1)
+def without_transpose(s: PipelineState) -> Tensor:
+    b, _, t, _ = s.head_contexts.shape
+    return s.head_contexts.reshape(b, t, -1)
 
 
-def channels_first(s: Steps) -> Tensor:
-    return s.mixed.permute(0, 2, 3, 1).flatten(-2)
+def channels_first(s: PipelineState) -> Tensor:
+    return s.head_contexts.permute(0, 2, 3, 1).flatten(-2)
 
 
-def viewed_from_the_front(s: Steps) -> Tensor:
+def viewed_from_the_front(s: PipelineState) -> Tensor:
     """Heads stacked in front of the batch, and everything read as (batch, tokens, width)."""
-    b, _, t, _ = s.mixed.shape
-    return s.mixed.transpose(0, 1).reshape(b, t, -1)
+    b, _, t, _ = s.head_contexts.shape
+    return s.head_contexts.transpose(0, 1).reshape(b, t, -1)
 
 
-def batch_for_heads(s: Steps) -> Tensor:
+def batch_for_heads(s: PipelineState) -> Tensor:
     """Heads in front of the batch, read as a batch in front of heads."""
-    return merge_heads(s.mixed.transpose(0, 1).reshape(s.mixed.shape))
+    return merge_heads(s.head_contexts.transpose(0, 1).reshape(s.head_contexts.shape))
 
 
-def cut_or_padded(s: Steps) -> Tensor:
-    return F.pad(s.given.x, (0, s.given.d_out - s.given.d_in))
+def cut_or_padded(s: PipelineState) -> Tensor:
+    return F.pad(s.inputs.x, (0, s.inputs.d_out - s.inputs.d_in))
 
 
-def ordered(order: Callable[[Sequence[int]], Sequence[int]]) -> Callable[[Steps], Tensor]:
+def heads_reordered(
+    order: Callable[[Sequence[int]], Sequence[int]],
+) -> Callable[[PipelineState], Tensor]:
     """The heads side by side, in another order."""
-    return lambda s: merge_heads(s.mixed[:, list(order(range(s.mixed.shape[1])))])
+    return lambda s: merge_heads(s.head_contexts[:, list(order(range(s.head_contexts.shape[1])))])
 
 
-def one_for_all(combine: Callable[[Tensor], Tensor]) -> Callable[[Steps], Tensor]:
+def one_head_repeated(combine: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
     """One head, or one combination of the heads, in the place of each."""
-    return lambda s: merge_heads(combine(s.mixed).expand_as(s.mixed))
+    return lambda s: merge_heads(combine(s.head_contexts).expand_as(s.head_contexts))
 
 
-def one_alone(combine: Callable[[Tensor], Tensor]) -> Callable[[Steps], Tensor]:
+def one_head_alone(combine: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
     """One head, or one combination of the heads: as narrow as a head."""
-    return lambda s: merge_heads(combine(s.mixed))
+    return lambda s: merge_heads(combine(s.head_contexts))
 
 
-def along(dim: int) -> Callable[[Steps], Tensor]:
+def heads_concatenated_along(dim: int) -> Callable[[PipelineState], Tensor]:
     """The heads one after the other along another dimension."""
-    return lambda s: torch.cat(s.mixed.unbind(1), dim=dim)
+    return lambda s: torch.cat(s.head_contexts.unbind(1), dim=dim)
 
 
-def stacked(dim: int) -> Callable[[Steps], Tensor]:
+def heads_stacked_along(dim: int) -> Callable[[PipelineState], Tensor]:
     """The heads in a dimension of their own."""
-    return lambda s: torch.stack(s.mixed.unbind(1), dim=dim)
+    return lambda s: torch.stack(s.head_contexts.unbind(1), dim=dim)
 
 
-def repeated_columns(combine: Callable[[Tensor], Tensor]) -> Callable[[Steps], Tensor]:
+def repeated_columns(combine: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
     """One combination of the heads, each column of it as often as there are heads."""
-    return lambda s: combine(s.mixed)[:, 0].repeat_interleave(s.mixed.shape[1], dim=-1)
+    return lambda s: combine(s.head_contexts)[:, 0].repeat_interleave(
+        s.head_contexts.shape[1], dim=-1
+    )
 
 
-def kept(which: Callable[[int], Sequence[int]]) -> Callable[[Steps], Tensor]:
+def only_heads(which: Callable[[int], Sequence[int]]) -> Callable[[PipelineState], Tensor]:
     """These heads in their places, and zeros for the others."""
 
-    def merge(s: Steps) -> Tensor:
-        some = torch.zeros_like(s.mixed)
-        heads = list(which(s.mixed.shape[1]))
-        some[:, heads] = s.mixed[:, heads]
+    def merge(s: PipelineState) -> Tensor:
+        some = torch.zeros_like(s.head_contexts)
+        heads = list(which(s.head_contexts.shape[1]))
+        some[:, heads] = s.head_contexts[:, heads]
         return merge_heads(some)
 
     return merge
 
 
-def heads_last(s: Steps) -> Tensor:
-    return s.mixed.flatten(-2)
+def heads_last(s: PipelineState) -> Tensor:
+    return s.head_contexts.flatten(-2)
 
 
-def relu_of_context(s: Steps) -> Tensor:
-    return merge_heads(s.mixed).relu()
+def relu_of_context(s: PipelineState) -> Tensor:
+    return merge_heads(s.head_contexts).relu()
 
 
 # --------------------------------------------------------------------------------------- finish
 
 
-def context_itself(s: Steps) -> Tensor:
+def context_itself(s: PipelineState) -> Tensor:
     return s.context
 
 
-def twice(s: Steps) -> Tensor:
+def output_layer_twice(s: PipelineState) -> Tensor:
     p = s.p
     if p.W_o is None:
         raise ValueError("there is no output layer")
     return linear(linear(s.context, p.W_o, p.b_o), p.W_o, p.b_o)
 
 
-def output_bias_times(number: float) -> Callable[[Steps], Tensor]:
-    def finish(s: Steps) -> Tensor:
+def output_bias_times(number: float) -> Callable[[PipelineState], Tensor]:
+    def finish(s: PipelineState) -> Tensor:
         p = s.p
         if p.W_o is None or p.b_o is None:
             raise ValueError("there is no output layer, or it has no bias")
@@ -136,23 +146,23 @@ def output_bias_times(number: float) -> Callable[[Steps], Tensor]:
     return finish
 
 
-def output_weight_as_stored(s: Steps) -> Tensor:
+def output_weight_as_stored(s: PipelineState) -> Tensor:
     p = s.p
     if p.W_o is None:
         raise ValueError("there is no output layer")
     return linear(s.context, p.W_o.mT, p.b_o)
 
 
-def with_input(s: Steps) -> Tensor:
-    return output_layer(s) + s.given.x
+def with_input(s: PipelineState) -> Tensor:
+    return output_layer(s) + s.inputs.x
 
 
-def with_input_where_it_fits(s: Steps) -> Tensor:
+def with_input_where_it_fits(s: PipelineState) -> Tensor:
     output = output_layer(s)
-    return output + s.given.x if output.shape == s.given.x.shape else output
+    return output + s.inputs.x if output.shape == s.inputs.x.shape else output
 
 
-def finished_by(function: Callable[[Tensor], Tensor]) -> Callable[[Steps], Tensor]:
+def output_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
     """One more function on the output."""
     return lambda s: function(output_layer(s))
 
@@ -161,61 +171,65 @@ def layer_norm(t: Tensor) -> Tensor:
     return F.layer_norm(t, t.shape[-1:])
 
 
-def unmerged(s: Steps) -> Tensor:
-    return s.mixed.transpose(1, 2)
+def unmerged(s: PipelineState) -> Tensor:
+    return s.head_contexts.transpose(1, 2)
 
 
-def unmerged_last(s: Steps) -> Tensor:
+def unmerged_last(s: PipelineState) -> Tensor:
     *size, _ = output_layer(s).shape
-    return output_layer(s).reshape(*size, s.given.heads, -1)
+    return output_layer(s).reshape(*size, s.inputs.heads, -1)
 
 
-def values_projected(s: Steps) -> Tensor:
+def values_projected(s: PipelineState) -> Tensor:
     return merge_heads(s.value)
 
 
-def input_itself(s: Steps) -> Tensor:
-    return s.given.x
+def input_itself(s: PipelineState) -> Tensor:
+    return s.inputs.x
 
 
 # ----------------------------------------------------------------------------------------- give
 
 
-def returned(*names: str) -> Callable[[Steps], tuple[Tensor, ...]]:
+def returned_results(*names: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
     """These, whatever was asked for."""
-    return lambda s: tuple(s.used if name == "weights" else asked(s, name) for name in names)
+    return lambda s: tuple(
+        s.applied_weights if name == "weights" else select_result(s, name) for name in names
+    )
 
 
-def weights_too(name: str) -> Callable[[Steps], tuple[Tensor, ...]]:
+def weights_too(name: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
     """The weights beside the output, where only that is asked for."""
 
-    def give(s: Steps) -> tuple[Tensor, ...]:
-        if len(s.given.wanted) > 1:
+    def give(s: PipelineState) -> tuple[Tensor, ...]:
+        if len(s.inputs.wanted) > 1:
             raise ValueError("the weights are asked for")
-        return s.output, asked(s, name)
+        return s.output, select_result(s, name)
 
     return give
 
 
-def given_weights(change: Callable[[Steps], Tensor]) -> Callable[[Steps], tuple[Tensor, ...]]:
+def returned_weights(
+    change: Callable[[PipelineState], Tensor],
+) -> Callable[[PipelineState], tuple[Tensor, ...]]:
     """Something else in the place of the weights that are asked for."""
 
-    def give(s: Steps) -> tuple[Tensor, ...]:
+    def give(s: PipelineState) -> tuple[Tensor, ...]:
         return tuple(
-            asked(s, name) if name == "output" else _as_asked(change(s), name)
-            for name in s.given.wanted
+            select_result(s, name) if name == "output" else _squeeze_as_requested(change(s), name)
+            for name in s.inputs.wanted
         )
 
     return give
 
 
-def _as_asked(weights: Tensor, name: str) -> Tensor:
+def _squeeze_as_requested(weights: Tensor, name: str) -> Tensor:
     return weights[:, 0] if name == "matrix" else weights
 
 
-def for_all_heads(s: Steps) -> Tensor:
-    return s.used.expand(-1, s.given.heads, -1, -1)
+def weights_for_all_heads(s: PipelineState) -> Tensor:
+    return s.applied_weights.expand(-1, s.inputs.heads, -1, -1)
 
 
-def before_any_mask(s: Steps) -> Tensor:
+def unmasked_weights(s: PipelineState) -> Tensor:
     return torch.softmax(s.scores, dim=-1)

@@ -7,134 +7,134 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import Steps, minus_infinity
-from properties.mistakes.steps.layers import first_head, first_sequence
-from reference.masks import causal
+from properties.mistakes.pipeline import PipelineState, filled_with_minus_infinity
+from properties.mistakes.steps.layers import repeat_first_head, repeat_first_sequence
+from reference.masks import causal_mask
 
 # ---------------------------------------------------------------------------------------- match
 
 
-def negated(s: Steps) -> Tensor:
+def negated(s: PipelineState) -> Tensor:
     return -(s.query @ s.key.mT)
 
 
-def absolute(s: Steps) -> Tensor:
+def absolute(s: PipelineState) -> Tensor:
     return (s.query @ s.key.mT).abs()
 
 
-def keys_viewed(s: Steps) -> Tensor:
+def keys_viewed(s: PipelineState) -> Tensor:
     return s.query @ s.key.reshape(*s.key.shape[:-2], s.key.shape[-1], s.key.shape[-2])
 
 
-def cosines(s: Steps) -> Tensor:
+def cosines(s: PipelineState) -> Tensor:
     return F.normalize(s.query, dim=-1) @ F.normalize(s.key, dim=-1).mT
 
 
-def distances(s: Steps) -> Tensor:
+def distances(s: PipelineState) -> Tensor:
     return -(s.query.unsqueeze(-2) - s.key.unsqueeze(-3)).square().sum(-1)
 
 
-def summed_over_heads(s: Steps) -> Tensor:
+def summed_over_heads(s: PipelineState) -> Tensor:
     scores = s.query @ s.key.mT
     return scores.sum(dim=1, keepdim=True).expand_as(scores)
 
 
-def averaged_over_batch(s: Steps) -> Tensor:
+def averaged_over_batch(s: PipelineState) -> Tensor:
     scores = s.query @ s.key.mT
     return scores.mean(dim=0, keepdim=True).expand_as(scores)
 
 
-def features_with_features(s: Steps) -> Tensor:
+def features_with_features(s: PipelineState) -> Tensor:
     return s.query.mT @ s.key
 
 
-def not_transposed(s: Steps) -> Tensor:
+def not_transposed(s: PipelineState) -> Tensor:
     return s.query @ s.key
 
 
-def scores_of_first_head(s: Steps) -> Tensor:
-    return first_head(s.query @ s.key.mT)
+def scores_of_first_head(s: PipelineState) -> Tensor:
+    return repeat_first_head(s.query @ s.key.mT)
 
 
 # ---------------------------------------------------------------------------------------- scale
 
 
-def unscaled(s: Steps) -> Tensor:
-    return s.raw
+def unscaled(s: PipelineState) -> Tensor:
+    return s.raw_scores
 
 
-def divided_by(divisor: Callable[[Steps], float]) -> Callable[[Steps], Tensor]:
-    return lambda s: s.raw / divisor(s)
+def divided_by(divisor: Callable[[PipelineState], float]) -> Callable[[PipelineState], Tensor]:
+    return lambda s: s.raw_scores / divisor(s)
 
 
-def scaled_again(s: Steps) -> Tensor:
-    return s.raw * s.given.scale * s.given.scale
+def scaled_again(s: PipelineState) -> Tensor:
+    return s.raw_scores * s.inputs.scale * s.inputs.scale
 
 
 # --------------------------------------------------------------------------------------- permit
 
 
-def everybody(s: Steps) -> Tensor | None:
+def no_mask(s: PipelineState) -> Tensor | None:
     return None
 
 
-def shifted(by: int) -> Callable[[Steps], Tensor | None]:
+def diagonal_shifted(by: int) -> Callable[[PipelineState], Tensor | None]:
     """The module's own mask, starting at another diagonal."""
 
-    def permit(s: Steps) -> Tensor | None:
-        if not s.given.causal:
-            return s.given.may_attend
-        return torch.ones(s.given.tokens, s.given.tokens, dtype=torch.bool).tril(by)
+    def permit(s: PipelineState) -> Tensor | None:
+        if not s.inputs.causal:
+            return s.inputs.may_attend
+        return torch.ones(s.inputs.tokens, s.inputs.tokens, dtype=torch.bool).tril(by)
 
     return permit
 
 
-def window_of(width: int) -> Callable[[Steps], Tensor | None]:
+def window_of(width: int) -> Callable[[PipelineState], Tensor | None]:
     """Only tokens nearer than `width`, besides what the mask says."""
 
-    def permit(s: Steps) -> Tensor | None:
-        position = torch.arange(s.given.tokens)
+    def permit(s: PipelineState) -> Tensor | None:
+        position = torch.arange(s.inputs.tokens)
         near = (position[:, None] - position).abs() < width
-        return near if s.given.may_attend is None else near & s.given.may_attend
+        return near if s.inputs.may_attend is None else near & s.inputs.may_attend
 
     return permit
 
 
-def rows_from_the_end(s: Steps) -> Tensor | None:
-    if not s.given.causal:
-        return s.given.may_attend
-    size = s.given.context_length
-    return causal(size)[size - s.given.tokens :, : s.given.tokens]
+def rows_from_the_end(s: PipelineState) -> Tensor | None:
+    if not s.inputs.causal:
+        return s.inputs.may_attend
+    size = s.inputs.context_length
+    return causal_mask(size)[size - s.inputs.tokens :, : s.inputs.tokens]
 
 
-def causal_of_any_size(s: Steps) -> Tensor | None:
+def causal_of_any_size(s: PipelineState) -> Tensor | None:
     """A kernel's own causal mask, whatever the dimensions are."""
-    return torch.ones(s.scores.shape[-2:], dtype=torch.bool).tril() if s.given.causal else None
+    return torch.ones(s.scores.shape[-2:], dtype=torch.bool).tril() if s.inputs.causal else None
 
 
-def transposed(s: Steps) -> Tensor | None:
-    mask = s.given.may_attend
+def mask_transposed(s: PipelineState) -> Tensor | None:
+    mask = s.inputs.may_attend
     return None if mask is None else mask.mT
 
 
-def padding_transposed(s: Steps) -> Tensor | None:
-    mask = s.given.may_attend
+def padding_transposed(s: PipelineState) -> Tensor | None:
+    mask = s.inputs.may_attend
     padding = mask is not None and mask.dim() == 4 and mask.shape[-2] == 1
     return mask.mT if mask is not None and padding else mask
 
 
-def inverted(s: Steps) -> Tensor | None:
-    mask = s.given.may_attend
+def mask_inverted(s: PipelineState) -> Tensor | None:
+    mask = s.inputs.may_attend
     return None if mask is None else ~mask
 
 
-def _whole(s: Steps) -> Tensor | None:
-    mask = s.given.may_attend
+def _expand_mask(s: PipelineState) -> Tensor | None:
+    mask = s.inputs.may_attend
     return None if mask is None else mask.expand(s.scores.shape)
 
 
-def on_first_head(s: Steps) -> Tensor | None:
-    mask = _whole(s)
+def mask_on_first_head(s: PipelineState) -> Tensor | None:
+    mask = _expand_mask(s)
     if mask is None:
         return None
     mask = mask.clone()
@@ -142,8 +142,8 @@ def on_first_head(s: Steps) -> Tensor | None:
     return mask
 
 
-def on_first_sequence(s: Steps) -> Tensor | None:
-    mask = _whole(s)
+def mask_on_first_sequence(s: PipelineState) -> Tensor | None:
+    mask = _expand_mask(s)
     if mask is None:
         return None
     mask = mask.clone()
@@ -151,36 +151,36 @@ def on_first_sequence(s: Steps) -> Tensor | None:
     return mask
 
 
-def of_first_head(s: Steps) -> Tensor | None:
-    mask = _whole(s)
-    return None if mask is None else first_head(mask)
+def mask_of_first_head(s: PipelineState) -> Tensor | None:
+    mask = _expand_mask(s)
+    return None if mask is None else repeat_first_head(mask)
 
 
-def of_first_sequence(s: Steps) -> Tensor | None:
-    mask = _whole(s)
-    return None if mask is None else first_sequence(mask)
+def mask_of_first_sequence(s: PipelineState) -> Tensor | None:
+    mask = _expand_mask(s)
+    return None if mask is None else repeat_first_sequence(mask)
 
 
-def future_too(s: Steps) -> Tensor | None:
-    past = causal(s.given.tokens)
-    return past if s.given.may_attend is None else past & s.given.may_attend
+def future_too(s: PipelineState) -> Tensor | None:
+    past = causal_mask(s.inputs.tokens)
+    return past if s.inputs.may_attend is None else past & s.inputs.may_attend
 
 
-def future_beside_mask(s: Steps) -> Tensor | None:
-    return causal(s.given.tokens)
+def future_beside_mask(s: PipelineState) -> Tensor | None:
+    return causal_mask(s.inputs.tokens)
 
 
-def future_where_no_mask_is(s: Steps) -> Tensor | None:
-    return causal(s.given.tokens) if s.given.may_attend is None else s.given.may_attend
+def future_where_no_mask_is(s: PipelineState) -> Tensor | None:
+    return causal_mask(s.inputs.tokens) if s.inputs.may_attend is None else s.inputs.may_attend
 
 
-def oneself(allowed: bool) -> Callable[[Steps], Tensor | None]:
+def diagonal_forced(allowed: bool) -> Callable[[PipelineState], Tensor | None]:
     """The diagonal of a mask that was handed in, whatever it says."""
 
-    def permit(s: Steps) -> Tensor | None:
-        mask = _whole(s)
-        diagonal = torch.eye(s.given.tokens, dtype=torch.bool)
-        if s.given.causal or (mask is None and allowed):
+    def permit(s: PipelineState) -> Tensor | None:
+        mask = _expand_mask(s)
+        diagonal = torch.eye(s.inputs.tokens, dtype=torch.bool)
+        if s.inputs.causal or (mask is None and allowed):
             return mask
         if mask is None:
             return ~diagonal
@@ -192,151 +192,157 @@ def oneself(allowed: bool) -> Callable[[Steps], Tensor | None]:
 # ----------------------------------------------------------------------------------------- hide
 
 
-def filled_with(number: float) -> Callable[[Steps], Tensor]:
+def filled_with(number: float) -> Callable[[PipelineState], Tensor]:
     return lambda s: s.scores if s.visible is None else s.scores.masked_fill(~s.visible, number)
 
 
-def filled_before_scaling(number: float) -> Callable[[Steps], Tensor]:
+def filled_before_scaling(number: float) -> Callable[[PipelineState], Tensor]:
     """As `filled_with`, and the scale comes after it."""
-    return lambda s: filled_with(number * s.given.scale)(s)
+    return lambda s: filled_with(number * s.inputs.scale)(s)
 
 
-def raised_by(number: float) -> Callable[[Steps], Tensor]:
+def raised_by(number: float) -> Callable[[PipelineState], Tensor]:
     """A number is added to the hidden scores."""
     return lambda s: s.scores if s.visible is None else s.scores + ~s.visible * number
 
 
-def lowered_besides(permit: Callable[[Steps], Tensor | None]) -> Callable[[Steps], Tensor]:
+def lowered_besides(
+    permit: Callable[[PipelineState], Tensor | None],
+) -> Callable[[PipelineState], Tensor]:
     """What the mask hides becomes −∞; then what more is hidden, a large negative number."""
 
-    def hide(s: Steps) -> Tensor:
+    def hide(s: PipelineState) -> Tensor:
         visible = permit(s)
-        masked = minus_infinity(s)
+        masked = filled_with_minus_infinity(s)
         return masked if visible is None else masked.masked_fill(~visible, -1e9)
 
     return hide
 
 
-def visible_raised(s: Steps) -> Tensor:
+def visible_raised(s: PipelineState) -> Tensor:
     return s.scores if s.visible is None else s.scores + s.visible
 
 
-def zero_scores_hidden(s: Steps) -> Tensor:
+def zero_scores_hidden(s: PipelineState) -> Tensor:
     if s.visible is None:
         return s.scores
     kept = s.scores * s.visible
     return kept.masked_fill(kept == 0, -math.inf)
 
 
-lowest = filled_with(-1e9)
+filled_with_minus_1e9 = filled_with(-1e9)
 
 
-def unmasked(s: Steps) -> Tensor:
+def unmasked(s: PipelineState) -> Tensor:
     return s.scores
 
 
 # ------------------------------------------------------------------------------------ normalise
 
 
-def softmax_over(*dims: int) -> Callable[[Steps], Tensor]:
+def softmax_over(*dims: int) -> Callable[[PipelineState], Tensor]:
     """One softmax over all entries along these dimensions."""
 
-    def normalise(s: Steps) -> Tensor:
-        exponentials = (s.masked - s.masked.amax(dim=dims, keepdim=True)).exp()
+    def normalise(s: PipelineState) -> Tensor:
+        exponentials = (s.masked_scores - s.masked_scores.amax(dim=dims, keepdim=True)).exp()
         return exponentials / exponentials.sum(dim=dims, keepdim=True)
 
     return normalise
 
 
-def softmax_twice(s: Steps) -> Tensor:
-    return torch.softmax(torch.softmax(s.masked, dim=-1), dim=-1)
+def softmax_twice(s: PipelineState) -> Tensor:
+    return torch.softmax(torch.softmax(s.masked_scores, dim=-1), dim=-1)
 
 
-def softmax_masked_softmax(s: Steps) -> Tensor:
-    once = torch.softmax(s.masked, dim=-1)
+def softmax_masked_softmax(s: PipelineState) -> Tensor:
+    once = torch.softmax(s.masked_scores, dim=-1)
     return torch.softmax(once if s.visible is None else once * s.visible, dim=-1)
 
 
-def scores_themselves(s: Steps) -> Tensor:
-    return s.masked
+def scores_themselves(s: PipelineState) -> Tensor:
+    return s.masked_scores
 
 
-def logarithms(s: Steps) -> Tensor:
-    return torch.log_softmax(s.masked, dim=-1)
+def logarithms(s: PipelineState) -> Tensor:
+    return torch.log_softmax(s.masked_scores, dim=-1)
 
 
-def divided_by_sum(s: Steps) -> Tensor:
-    scores = s.masked.masked_fill(s.masked == -math.inf, 0.0)
+def divided_by_sum(s: PipelineState) -> Tensor:
+    scores = s.masked_scores.masked_fill(s.masked_scores == -math.inf, 0.0)
     return scores / scores.sum(dim=-1, keepdim=True)
 
 
-def relu_divided_by_sum(s: Steps) -> Tensor:
-    kept = s.masked.relu()
+def relu_divided_by_sum(s: PipelineState) -> Tensor:
+    kept = s.masked_scores.relu()
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
-def sigmoids(s: Steps) -> Tensor:
-    return torch.sigmoid(s.masked)
+def sigmoids(s: PipelineState) -> Tensor:
+    return torch.sigmoid(s.masked_scores)
 
 
-def equal_shares(s: Steps) -> Tensor:
-    return torch.softmax(s.masked.masked_fill(s.masked != -math.inf, 0.0), dim=-1)
+def equal_shares(s: PipelineState) -> Tensor:
+    return torch.softmax(s.masked_scores.masked_fill(s.masked_scores != -math.inf, 0.0), dim=-1)
 
 
-def all_to_the_best(s: Steps) -> Tensor:
-    return F.one_hot(s.masked.argmax(dim=-1), s.masked.shape[-1]).to(s.masked.dtype)
+def hardmax(s: PipelineState) -> Tensor:
+    return F.one_hot(s.masked_scores.argmax(dim=-1), s.masked_scores.shape[-1]).to(
+        s.masked_scores.dtype
+    )
 
 
-def all_to_the_best_ones(s: Steps) -> Tensor:
-    return (s.masked == s.masked.amax(dim=-1, keepdim=True)).to(s.masked.dtype)
+def hardmax_with_ties(s: PipelineState) -> Tensor:
+    return (s.masked_scores == s.masked_scores.amax(dim=-1, keepdim=True)).to(s.masked_scores.dtype)
 
 
-def powers_of_two(s: Steps) -> Tensor:
-    return torch.softmax(s.masked * math.log(2), dim=-1)
+def powers_of_two(s: PipelineState) -> Tensor:
+    return torch.softmax(s.masked_scores * math.log(2), dim=-1)
 
 
-def softmax_of_absolute(s: Steps) -> Tensor:
-    return torch.softmax(s.masked.abs().masked_fill(s.masked == -math.inf, -math.inf), dim=-1)
+def softmax_of_absolute(s: PipelineState) -> Tensor:
+    return torch.softmax(
+        s.masked_scores.abs().masked_fill(s.masked_scores == -math.inf, -math.inf), dim=-1
+    )
 
 
-def denominator_plus(extra: float, shifted_by_maximum: bool) -> Callable[[Steps], Tensor]:
+def denominator_plus(extra: float, shifted_by_maximum: bool) -> Callable[[PipelineState], Tensor]:
     """Something is added to the sum of exponentials."""
 
-    def normalise(s: Steps) -> Tensor:
-        top = s.masked.amax(dim=-1, keepdim=True)
-        exponentials = (s.masked - (top if shifted_by_maximum else 0.0)).exp()
+    def normalise(s: PipelineState) -> Tensor:
+        top = s.masked_scores.amax(dim=-1, keepdim=True)
+        exponentials = (s.masked_scores - (top if shifted_by_maximum else 0.0)).exp()
         return exponentials / (exponentials.sum(dim=-1, keepdim=True) + extra)
 
     return normalise
 
 
-def exponentials_alone(s: Steps) -> Tensor:
-    return s.masked.exp()
+def exponentials_alone(s: PipelineState) -> Tensor:
+    return s.masked_scores.exp()
 
 
-def unshifted(s: Steps) -> Tensor:
+def unshifted(s: PipelineState) -> Tensor:
     # float64 overflows at 709.
-    exponentials = s.masked.exp()
+    exponentials = s.masked_scores.exp()
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
-def unshifted_and_masked(s: Steps) -> Tensor:
+def unshifted_and_masked(s: PipelineState) -> Tensor:
     """The same, where hidden exponentials are multiplied by 0."""
-    exponentials = s.masked.exp() if s.visible is None else s.masked.exp() * s.visible
+    exponentials = s.masked_scores.exp() if s.visible is None else s.masked_scores.exp() * s.visible
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
-def shifted_by_one_maximum(*dims: int) -> Callable[[Steps], Tensor]:
+def shifted_by_one_maximum(*dims: int) -> Callable[[PipelineState], Tensor]:
     """The largest score along these dimensions is taken off all."""
 
-    def normalise(s: Steps) -> Tensor:
-        exponentials = (s.masked - s.masked.amax(dim=dims, keepdim=True)).exp()
+    def normalise(s: PipelineState) -> Tensor:
+        exponentials = (s.masked_scores - s.masked_scores.amax(dim=dims, keepdim=True)).exp()
         return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
     return normalise
 
 
-def divided_by_column_sums(s: Steps) -> Tensor:
+def divided_by_column_sums(s: PipelineState) -> Tensor:
     """Row sums without keepdim: column j is divided by the sum of row j."""
     kept = torch.softmax(s.scores, dim=-1)
     kept = kept if s.visible is None else kept * s.visible
@@ -346,32 +352,32 @@ def divided_by_column_sums(s: Steps) -> Tensor:
 # ------------------------------------------------------------------------------------------ use
 
 
-def hidden_zeroed(s: Steps) -> Tensor:
+def hidden_zeroed(s: PipelineState) -> Tensor:
     return s.weights if s.visible is None else s.weights * s.visible
 
 
-def hidden_zeroed_and_renormalised(s: Steps) -> Tensor:
+def hidden_zeroed_and_renormalised(s: PipelineState) -> Tensor:
     if s.visible is None:
         return s.weights
     kept = s.weights * s.visible
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
-def weights_scaled(s: Steps) -> Tensor:
-    return s.weights * s.given.scale
+def weights_scaled(s: PipelineState) -> Tensor:
+    return s.weights * s.inputs.scale
 
 
-def no_nan(s: Steps) -> Tensor:
+def nan_replaced(s: PipelineState) -> Tensor:
     return s.weights.nan_to_num(neginf=0.0)
 
 
-def weights_of_first_head(s: Steps) -> Tensor:
-    return first_head(s.weights)
+def weights_of_first_head(s: PipelineState) -> Tensor:
+    return repeat_first_head(s.weights)
 
 
-def each_to_itself(s: Steps) -> Tensor:
-    return torch.eye(s.given.tokens, dtype=s.raw.dtype).expand(s.weights.shape)
+def identity_weights(s: PipelineState) -> Tensor:
+    return torch.eye(s.inputs.tokens, dtype=s.raw_scores.dtype).expand(s.weights.shape)
 
 
-def zeros(s: Steps) -> Tensor:
+def zero_weights(s: PipelineState) -> Tensor:
     return torch.zeros_like(s.weights)

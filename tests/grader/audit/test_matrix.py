@@ -7,16 +7,16 @@ from click.testing import CliRunner
 
 from exercises import ALL, BY_SLUG
 from grader.audit import page as shown
-from grader.audit.matrix import Answer, Audit, Judged, Kind, answers, audit
+from grader.audit.matrix import AnswerKind, AnswerResult, Audit, BankAnswer, load_answers, run_audit
 from grader.ui.cli import cli
 
 EXERCISE = BY_SLUG["linear_layer"]
 CLAIMS = [claim.name for claim in EXERCISE.properties]
 
 
-def judged(kind: str, name: str, *broken: str, not_tried: tuple[str, ...] = ()) -> Judged:
-    answer = Answer(EXERCISE.slug, Kind(kind), name, f"It is {name}.", "")
-    return Judged(answer, broken, not_tried, (), dict.fromkeys(broken, 0.25))
+def judged(kind: str, name: str, *broken: str, not_tried: tuple[str, ...] = ()) -> AnswerResult:
+    answer = BankAnswer(EXERCISE.slug, AnswerKind(kind), name, f"It is {name}.", "")
+    return AnswerResult(answer, broken, not_tried, (), dict.fromkeys(broken, 0.25))
 
 
 WRONG, RIGHT = ["upside_down", "inside_out", "late"], ["plain", "fancy"]
@@ -43,34 +43,34 @@ def test_kills_are_counted_on_wrong_answers_alone() -> None:
     assert found.seconds == {CLAIMS[0]: 0.5, CLAIMS[2]: 0.25, CLAIMS[3]: 0.25}
 
 
-def test_a_claim_that_nothing_breaks_is_idle_unless_it_says_why_it_is_there() -> None:
+def test_property_nothing_violates_is_idle_unless_justified() -> None:
     assert Audit((EXERCISE,), (KILLED,)).idle == [], "one exercise alone cannot tell"
     full = Audit(ALL, (KILLED,))
     idle = {claim.name for claim in full.idle}
     assert CLAIMS[0] not in idle
     assert CLAIMS[1] in idle
-    assert not {claim.name for claim in full.properties if claim.echo} & idle
+    assert not {claim.name for claim in full.properties if claim.redundant_because} & idle
     assert not full.clean
 
 
-def test_a_closed_gate_earns_nothing() -> None:
-    gate = EXERCISE.gate.name
+def test_failed_prerequisite_earns_nothing() -> None:
+    gate = EXERCISE.prerequisite.name
     assert judged("wrong", WRONG[0], gate).earns_nothing
     assert judged("wrong", WRONG[0], not_tried=(gate,)).earns_nothing
     assert not ACCEPTED.earns_nothing
 
 
-def test_every_answer_is_found_and_says_what_it_is() -> None:
-    found = answers(EXERCISE)
+def test_every_answer_is_listed_with_its_summary() -> None:
+    found = load_answers(EXERCISE)
     assert found[0].name == "solution"
     wrong = (EXERCISE.folder / "answers" / "wrong").glob("*.py")
     assert {a.name for a in found if a.is_wrong} == {path.stem for path in wrong}
-    assert all(a.says for exercise in ALL for a in answers(exercise))
+    assert all(a.description for exercise in ALL for a in load_answers(exercise))
 
 
 def test_the_text_names_what_is_wrong() -> None:
-    text = shown.text(Audit((EXERCISE,), (KILLED, SURVIVOR, ACCEPTED, ACCUSED)))
-    assert f"survivor     linear_layer/{WRONG[1]}: {SURVIVOR.answer.says}\n" in text
+    text = shown.render_text(Audit((EXERCISE,), (KILLED, SURVIVOR, ACCEPTED, ACCUSED)))
+    assert f"survivor     linear_layer/{WRONG[1]}: {SURVIVOR.answer.description}\n" in text
     assert f"false alarm  linear_layer/{RIGHT[1]}: {CLAIMS[2]}\n" in text
     assert "Not clean: 1 of 2 wrong answers survive, 1 of 2 right ones are accused" in text
 
@@ -83,8 +83,8 @@ def test_the_json_is_the_whole_matrix() -> None:
     assert told["claims"][0] == {"name": CLAIMS[0], "kills": 1, "alone": 1, "seconds": 0.25}
 
 
-def test_the_page_shows_every_answer_and_every_claim() -> None:
-    page = shown.html(Audit((EXERCISE,), (KILLED, SURVIVOR)))
+def test_page_shows_every_answer_and_every_property() -> None:
+    page = shown.render_html(Audit((EXERCISE,), (KILLED, SURVIVOR)))
     assert page.count('<td class="broken">') == 1
     assert page.count('<td class="untried">') == 1
     assert page.count('class="trouble"') == 1
@@ -92,10 +92,10 @@ def test_the_page_shows_every_answer_and_every_claim() -> None:
 
 
 def test_a_small_audit_in_a_process_beside_this_one() -> None:
-    found = audit([EXERCISE], answers(EXERCISE), jobs=1)
-    assert len(found.judged) == len(answers(EXERCISE))
+    found = run_audit([EXERCISE], load_answers(EXERCISE), jobs=1)
+    assert len(found.results) == len(load_answers(EXERCISE))
     assert found.clean
-    assert all(j.seconds for j in found.judged)
+    assert all(j.seconds for j in found.results)
 
 
 @pytest.mark.parametrize(("slug", "meant"), [("linear_layr", "linear_layer"), ("no", "")])
@@ -104,7 +104,7 @@ def test_an_exercise_that_does_not_exist_is_refused(slug: str, meant: str) -> No
     assert meant in str(result.exception)
 
 
-def test_the_command_s_exit_code_tells_whether_it_is_clean() -> None:
+def test_exit_code_shows_whether_the_audit_is_clean() -> None:
     result = CliRunner().invoke(cli, ["audit", "linear_layer", "--jobs", "1"])
     assert result.exit_code == 0
     assert "Clean: " in result.output

@@ -11,13 +11,13 @@ import torch
 
 from exercises import BY_SLUG
 from grader.batch import disk_cache
-from grader.batch.message import Script
-from grader.batch.plan import compiled
+from grader.batch.message import BatchPlan
+from grader.batch.plan import compile_batch_plan
 
 EXERCISE = BY_SLUG["causal_attention"]
-PLAN = EXERCISE.plan()
+PLAN = EXERCISE.plan_cases()
 CLAIMS = dict(list(PLAN.items())[:12])
-SCRIPT = compiled(replace(EXERCISE.contract, name=""), CLAIMS)
+SCRIPT = compile_batch_plan(replace(EXERCISE.contract, name=""), CLAIMS)
 
 
 @pytest.fixture(autouse=True)
@@ -26,107 +26,105 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "headcheck"
 
 
-def alike(one: Script, other: Script) -> bool:
-    return disk_cache._encoded(one) == disk_cache._encoded(other)
+def alike(one: BatchPlan, other: BatchPlan) -> bool:
+    return disk_cache._encode_plan(one) == disk_cache._encode_plan(other)
 
 
-def test_what_was_put_is_taken(folder: Path) -> None:
-    disk_cache.put("a", SCRIPT)
-    taken = disk_cache.take("a", EXERCISE.properties)
+def test_stored_entry_is_returned(folder: Path) -> None:
+    disk_cache.store("a", SCRIPT)
+    taken = disk_cache.load("a", EXERCISE.properties)
     assert taken is not None
     assert alike(taken, SCRIPT)
-    assert taken.asked == SCRIPT.asked
-    for one, other in zip(taken.exchanges, SCRIPT.exchanges, strict=True):
-        assert one.constructions == other.constructions
-        assert one.twins == other.twins
+    assert taken.queries_by_property == SCRIPT.queries_by_property
+    for one, other in zip(taken.batches, SCRIPT.batches, strict=True):
+        assert one.object_batches == other.object_batches
+        assert one.repeated_queries == other.repeated_queries
         assert torch.equal(one.exact, other.exact)
     assert [path.name for path in folder.iterdir()] == ["a.script"]
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_nothing_is_there_at_first() -> None:
-    assert disk_cache.take("a", EXERCISE.properties) is None
+def test_cache_starts_empty() -> None:
+    assert disk_cache.load("a", EXERCISE.properties) is None
 
 
 @pytest.mark.parametrize("length", [0, 5, 100, -1])
-def test_a_file_that_ends_early_is_none(folder: Path, length: int) -> None:
-    disk_cache.put("a", SCRIPT)
+def test_truncated_file_is_a_miss(folder: Path, length: int) -> None:
+    disk_cache.store("a", SCRIPT)
     path = folder / "a.script"
     path.write_bytes(path.read_bytes()[:length])
-    assert disk_cache.take("a", EXERCISE.properties) is None
+    assert disk_cache.load("a", EXERCISE.properties) is None
 
 
-def test_a_file_of_something_else_is_none(folder: Path) -> None:
+def test_foreign_file_is_a_miss(folder: Path) -> None:
     folder.mkdir()
     (folder / "a.script").write_bytes(os.urandom(1000))
-    assert disk_cache.take("a", EXERCISE.properties) is None
+    assert disk_cache.load("a", EXERCISE.properties) is None
 
 
-def test_a_script_of_unknown_claims_is_none() -> None:
-    disk_cache.put("a", SCRIPT)
-    assert disk_cache.take("a", EXERCISE.properties[:3]) is None
+def test_plan_with_unknown_properties_is_a_miss() -> None:
+    disk_cache.store("a", SCRIPT)
+    assert disk_cache.load("a", EXERCISE.properties[:3]) is None
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_folder_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    disk_cache.put("a", SCRIPT)
-    assert disk_cache.take("a", EXERCISE.properties) is None
+    disk_cache.store("a", SCRIPT)
+    assert disk_cache.load("a", EXERCISE.properties) is None
 
 
-def test_the_ones_used_last_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_recently_used_entries_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "KEPT", 2)
     for age, name in enumerate("abc"):
-        disk_cache.put(name, SCRIPT)
+        disk_cache.store(name, SCRIPT)
         if (folder / f"{name}.script").exists():
             os.utime(folder / f"{name}.script", (age, age))
-    disk_cache.take("b", EXERCISE.properties)
-    disk_cache.put("d", SCRIPT)
+    disk_cache.load("b", EXERCISE.properties)
+    disk_cache.store("d", SCRIPT)
     assert {path.stem for path in folder.iterdir()} == {"b", "d"}
 
 
-def test_the_key_tells_seeds_and_places_apart() -> None:
-    keys = {disk_cache.key_of("causal_attention", (), seed, "cpu") for seed in (0, 1)}
-    assert len(keys | {disk_cache.key_of("causal_weights", (), 0, "cpu")}) == 3
+def test_key_depends_on_seed_and_exercise() -> None:
+    keys = {disk_cache.compute_key("causal_attention", (), seed, "cpu") for seed in (0, 1)}
+    assert len(keys | {disk_cache.compute_key("causal_weights", (), 0, "cpu")}) == 3
 
 
-def test_there_is_a_bound_on_their_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk_cache.put("a", SCRIPT)
+def test_cache_size_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk_cache.store("a", SCRIPT)
     size = (folder / "a.script").stat().st_size
     os.utime(folder / "a.script", (1, 1))
     monkeypatch.setattr(disk_cache, "ROOM", 2 * size)
     for age, name in enumerate("bcd", 2):
-        disk_cache.put(name, SCRIPT)
+        disk_cache.store(name, SCRIPT)
         os.utime(folder / f"{name}.script", (age, age))
     assert {path.stem for path in folder.iterdir()} == {"c", "d"}
     monkeypatch.setattr(disk_cache, "ROOM", 1)
-    disk_cache.put("e", SCRIPT)
+    disk_cache.store("e", SCRIPT)
     assert [path.stem for path in folder.iterdir()] == ["e"], "the newest is of use in any case"
 
 
-def test_what_killed_processes_left_is_dropped_and_what_others_write_is_not(folder: Path) -> None:
+def test_leftovers_of_killed_processes_are_removed_but_not_active_files(folder: Path) -> None:
     folder.mkdir()
     for name in ("old.new", "old.lock", "young.new", "young.lock"):
         (folder / name).touch()
     for name in ("old.new", "old.lock"):
         os.utime(folder / name, (1, 1))
-    disk_cache.put("a", SCRIPT)
+    disk_cache.store("a", SCRIPT)
     assert {path.name for path in folder.iterdir()} == {"a.script", "young.new", "young.lock"}
 
 
-def test_several_that_want_the_same_one_at_once_make_it_once(folder: Path) -> None:
+def test_concurrent_requests_compute_once(folder: Path) -> None:
     begun, others, made = threading.Event(), threading.Event(), []
 
-    def make() -> Script:
+    def make() -> BatchPlan:
         made.append(1)
         begun.set()
         assert others.wait(60)
         return SCRIPT
 
-    def want(_: int) -> Script:
-        return disk_cache.shared("a", EXERCISE.properties, make)
+    def want(_: int) -> BatchPlan:
+        return disk_cache.load_or_make("a", EXERCISE.properties, make)
 
     # Files are locked by who opened them, so threads stand for processes.
     with ThreadPoolExecutor(3) as threads:
@@ -138,24 +136,24 @@ def test_several_that_want_the_same_one_at_once_make_it_once(folder: Path) -> No
     assert [path.name for path in folder.iterdir()] == ["a.script"], "no lock is left over"
 
 
-def test_nobody_waits_for_ever(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_wait_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "PATIENCE_S", 0.05)
-    with disk_cache._alone("a"):  # by somebody who was stopped
-        assert alike(disk_cache.shared("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
+    with disk_cache._lock_key("a"):  # by somebody who was stopped
+        assert alike(disk_cache.load_or_make("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
 
 
-def test_a_lock_of_a_process_that_died_stops_nobody(
+def test_lock_of_a_dead_process_blocks_nobody(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_cache, "PATIENCE_S", 1e9)
     folder.mkdir()
     (folder / "a.lock").touch()
-    assert alike(disk_cache.shared("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
+    assert alike(disk_cache.load_or_make("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
 
 
-def test_where_no_lock_can_be_made_it_is_made_without(
+def test_entry_is_computed_without_a_lock_if_none_can_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert alike(disk_cache.shared("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
+    assert alike(disk_cache.load_or_make("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)

@@ -9,80 +9,90 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader.batch import plan as script
-from grader.batch.message import NAMELESS, Found
-from grader.batch.plan import answered, compiled, verdicts_on
+from grader.batch.message import PLACEHOLDER_NAME, Comparison
+from grader.batch.plan import check_all, compile_batch_plan, run_batch_plan
 from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.wire import Message
-from properties.check import first_trouble
+from properties.check import find_first_failure
 from properties.families.batch import each_sequence_is_attended_alone
 from properties.families.gradients import the_gradient_of_the_input_is_right
 from properties.families.masking import the_future_is_invisible
 from properties.families.purity import evaluation_is_repeatable
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import Bench
-from properties.property import Property, Verdict, in_order
+from properties.harness.harness import Harness
+from properties.property import Property, Verdict, check_in_order
 from properties.violation import Status, SubmissionFailed
-from tests.grader.grading.causal import EXERCISE, MIXED, NAME, SCRIPT, changed, found_in, subject_of
+from tests.grader.grading.causal import (
+    BATCH_PLAN,
+    EXERCISE,
+    MIXED,
+    NAME,
+    change_solution,
+    compare_answers,
+    make_subject,
+)
 
 
-def test_a_solution_answers_every_question_exactly() -> None:
-    found = found_in(EXERCISE.solution)
-    assert found == Found(frozenset())
-    assert SCRIPT.proves(found) == frozenset(SCRIPT.asked)
+def test_solution_answers_every_query_exactly() -> None:
+    found = compare_answers(EXERCISE.solution)
+    assert found == Comparison(frozenset())
+    assert BATCH_PLAN.find_proven(found) == frozenset(BATCH_PLAN.queries_by_property)
 
 
-def test_what_is_too_large_for_a_message_has_one_of_its_own(
+def test_large_query_gets_its_own_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(script, "LARGEST", 1)
-    contract = replace(EXERCISE.contract, name=NAMELESS)
-    claims = dict(list(EXERCISE.plan().items())[:8])
-    large = compiled(contract, claims)
-    assert [len(each.constructions) for each in large.exchanges] == [1] * len(large.exchanges)
-    assert large.put_to(subject_of(EXERCISE.solution), NAME) == Found(frozenset())
+    contract = replace(EXERCISE.contract, name=PLACEHOLDER_NAME)
+    claims = dict(list(EXERCISE.plan_cases().items())[:8])
+    large = compile_batch_plan(contract, claims)
+    assert [len(each.object_batches) for each in large.batches] == [1] * len(large.batches)
+    assert large.run_on(make_subject(EXERCISE.solution), NAME) == Comparison(frozenset())
 
 
-def test_a_definition_is_asked_under_its_own_name() -> None:
-    subject = subject_of(EXERCISE.solution.replace(NAME, "Mine"))
-    assert SCRIPT.put_to(subject, "Mine") == Found(frozenset())
-    assert SCRIPT.put_to(subject, NAME).inexact == frozenset().union(*SCRIPT.asked.values())
+def test_definition_is_queried_under_its_own_name() -> None:
+    subject = make_subject(EXERCISE.solution.replace(NAME, "Mine"))
+    assert BATCH_PLAN.run_on(subject, "Mine") == Comparison(frozenset())
+    assert BATCH_PLAN.run_on(subject, NAME).inexact == frozenset().union(
+        *BATCH_PLAN.queries_by_property.values()
+    )
 
 
 def test_parameters_are_found_where_a_definition_keeps_them() -> None:
     source = EXERCISE.solution.replace("W_query", "w_q").replace("W_key", "w_k")
-    subject = subject_of(source.replace("W_value", "w_v"))
-    bench = Bench(subject, EXERCISE.contract)
-    assert it_equals_the_equation in answered(bench, EXERCISE).proven
+    subject = make_subject(source.replace("W_value", "w_v"))
+    bench = Harness(subject, EXERCISE.contract)
+    assert it_equals_the_equation in run_batch_plan(bench, EXERCISE).proven
     assert [kind for kind, _ in bench.notes] == ["renamed_parameters"]
 
 
-def test_a_wrong_answer_proves_nothing_that_rests_on_it() -> None:
-    found = found_in(changed("/ keys.shape[-1] ** 0.5", ""))
-    assert it_equals_the_equation not in SCRIPT.proves(found)
-    assert the_gradient_of_the_input_is_right not in SCRIPT.proves(found)
+def test_wrong_answer_proves_no_dependent_property() -> None:
+    found = compare_answers(change_solution("/ keys.shape[-1] ** 0.5", ""))
+    assert it_equals_the_equation not in BATCH_PLAN.find_proven(found)
+    assert the_gradient_of_the_input_is_right not in BATCH_PLAN.find_proven(found)
 
 
-def test_nothing_stacked_is_believed_where_sequences_of_a_batch_mix() -> None:
-    wrong = changed(MIXED, "attn_weights @ (values + values.mean())")
-    proven = SCRIPT.proves(found_in(wrong))
+def test_stacked_answers_are_rejected_if_sequences_mix() -> None:
+    wrong = change_solution(MIXED, "attn_weights @ (values + values.mean())")
+    proven = BATCH_PLAN.find_proven(compare_answers(wrong))
     assert each_sequence_is_attended_alone not in proven
     assert the_future_is_invisible not in proven
-    stacked = frozenset().union(*SCRIPT.asked.values()) - SCRIPT.alone
+    stacked = frozenset().union(*BATCH_PLAN.queries_by_property.values()) - BATCH_PLAN.unstacked
     assert stacked
-    assert not any(SCRIPT.asked[claim] & stacked for claim in proven)
+    assert not any(BATCH_PLAN.queries_by_property[claim] & stacked for claim in proven)
 
 
-def test_the_same_question_must_get_the_same_bits() -> None:
-    noisy = changed(MIXED, f"{MIXED} * (1 + 1e-15 * torch.rand(1, dtype=x.dtype))")
-    found = found_in(noisy)
-    assert evaluation_is_repeatable not in SCRIPT.proves(found)
+def test_repeated_queries_must_be_bitwise_equal() -> None:
+    noisy = change_solution(MIXED, f"{MIXED} * (1 + 1e-15 * torch.rand(1, dtype=x.dtype))")
+    found = compare_answers(noisy)
+    assert evaluation_is_repeatable not in BATCH_PLAN.find_proven(found)
 
 
 def test_answers_of_float32_are_noted() -> None:
-    rough = changed(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
-    subject = subject_of(rough)
-    bench = Bench(subject, EXERCISE.contract)
-    assert it_equals_the_equation in answered(bench, EXERCISE).proven
+    rough = change_solution(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
+    subject = make_subject(rough)
+    bench = Harness(subject, EXERCISE.contract)
+    assert it_equals_the_equation in run_batch_plan(bench, EXERCISE).proven
     assert "float32" in [kind for kind, _ in bench.notes]
 
 
@@ -96,16 +106,16 @@ def test_answers_of_float32_are_noted() -> None:
         "float('nan') * (attn_weights @ values)",
     ],
 )
-def test_an_answer_of_another_form_is_none(returned: str) -> None:
-    found = found_in(changed(MIXED, returned))
-    assert it_equals_the_equation not in SCRIPT.proves(found)
+def test_malformed_answer_is_none(returned: str) -> None:
+    found = compare_answers(change_solution(MIXED, returned))
+    assert it_equals_the_equation not in BATCH_PLAN.find_proven(found)
 
 
-def test_a_construction_that_fails_leaves_the_others() -> None:
-    picky = changed("super().__init__()", "super().__init__()\n        assert d_in != 5")
-    found = found_in(picky)
+def test_failed_construction_does_not_affect_others() -> None:
+    picky = change_solution("super().__init__()", "super().__init__()\n        assert d_in != 5")
+    found = compare_answers(picky)
     assert found.inexact
-    assert found.inexact < frozenset().union(*SCRIPT.asked.values())
+    assert found.inexact < frozenset().union(*BATCH_PLAN.queries_by_property.values())
 
 
 @dataclass(eq=False)
@@ -119,9 +129,9 @@ class Gone:
         raise SubmissionFailed(Status.CRASHED, "the process had ended before")
 
 
-def test_a_process_that_is_gone_proves_nothing() -> None:
-    found = SCRIPT.put_to(ChannelSubject(Gone()), NAME)
-    assert SCRIPT.proves(found) == frozenset()
+def test_dead_process_proves_nothing() -> None:
+    found = BATCH_PLAN.run_on(ChannelSubject(Gone()), NAME)
+    assert BATCH_PLAN.find_proven(found) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -133,18 +143,18 @@ def test_a_process_that_is_gone_proves_nothing() -> None:
         {"constructions": [{"dtypes": [1], "devices": ["cpu"], "tensors": 0}]},
     ],
 )
-def test_a_reply_that_was_not_asked_for_is_refused(meta: Mapping[str, Any]) -> None:
+def test_unrequested_reply_is_refused(meta: Mapping[str, Any]) -> None:
     with pytest.raises(SubmissionFailed, match="answered what was not asked"):
-        SCRIPT.exchanges[0].judged(Message(1, "ok", meta))
+        BATCH_PLAN.batches[0].compare(Message(1, "ok", meta))
 
 
 @pytest.mark.parametrize(
     "meta",
     [{"constructions": []}, {"constructions": [{"dtypes": [], "devices": [], "tensors": 1}]}],
 )
-def test_a_reply_about_other_constructions_is_refused(meta: Mapping[str, Any]) -> None:
+def test_reply_about_other_objects_is_refused(meta: Mapping[str, Any]) -> None:
     with pytest.raises(SubmissionFailed, match="other tensors than it announced"):
-        SCRIPT.exchanges[0].judged(Message(1, "ok", meta))
+        BATCH_PLAN.batches[0].compare(Message(1, "ok", meta))
 
 
 def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:
@@ -152,44 +162,44 @@ def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:
 
 
 def one_by_one(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
-    bench = Bench(subject_of(source), exercise.contract)
-    plan = exercise.plan()
+    bench = Harness(make_subject(source), exercise.contract)
+    plan = exercise.plan_cases()
 
     def apart(claim: Property) -> Verdict:
         bench.forget()
-        return first_trouble(claim, bench, plan[claim])
+        return find_first_failure(claim, bench, plan[claim])
 
-    return named(in_order(plan, apart))
+    return named(check_in_order(plan, apart))
 
 
 def all_at_once(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
-    bench = Bench(subject_of(source), exercise.contract)
+    bench = Harness(make_subject(source), exercise.contract)
 
     def afresh() -> None:
-        bench.subject = subject_of(source)
+        bench.subject = make_subject(source)
         bench.forget()
 
-    return named(verdicts_on(bench, exercise, lambda p, c: first_trouble(p, bench, c), afresh))
+    return named(check_all(bench, exercise, lambda p, c: find_first_failure(p, bench, c), afresh))
 
 
 @pytest.mark.parametrize("stem", ["generator_reseeded", "mask_shared_by_instances"])
-def test_what_remembers_is_judged_claim_by_claim(stem: str) -> None:
+def test_stateful_module_is_checked_property_by_property(stem: str) -> None:
     path = EXERCISE.folder / "answers" / "wrong" / f"{stem}.py"
     source = path.read_text(encoding="utf-8")
     assert all_at_once(source) == one_by_one(source)
 
 
-def test_a_claim_about_disturbance_asks_first_what_is_answered_without() -> None:
+def test_interference_check_records_the_undisturbed_answer_first() -> None:
     path = EXERCISE.folder / "answers" / "wrong" / "mask_shared_by_instances.py"
-    bench = Bench(subject_of(path.read_text(encoding="utf-8")), EXERCISE.contract)
+    bench = Harness(make_subject(path.read_text(encoding="utf-8")), EXERCISE.contract)
     claim = next(c for c in EXERCISE.properties if c.name == "other_instances_do_not_matter")
-    [case] = EXERCISE.plan()[claim]
+    [case] = EXERCISE.plan_cases()[claim]
     # A module that has been made already, and has not answered yet, is disturbed like the other.
-    assert bench.trial(case).instance is not None
-    assert first_trouble(claim, bench, [case]).status is not Status.PASSED
+    assert bench.get_context(case).adapter is not None
+    assert find_first_failure(claim, bench, [case]).status is not Status.PASSED
 
 
-def test_what_disturbs_other_modules_fails_the_claims_that_say_so() -> None:
+def test_interfering_modules_fail_the_matching_properties() -> None:
     exercise = BY_SLUG["two_dimensional_output"]
     path = exercise.folder / "answers" / "wrong" / "shared_module.py"
     statuses = dict(all_at_once(path.read_text(encoding="utf-8"), exercise))
@@ -215,6 +225,6 @@ ANSWERS = [
 @pytest.mark.parametrize(
     ("exercise", "path"), ANSWERS, ids=[f"{e.slug}/{path.stem}" for e, path in ANSWERS]
 )
-def test_verdicts_are_those_of_asking_one_by_one(exercise: Exercise, path: Path) -> None:
+def test_verdicts_match_unbatched_checks(exercise: Exercise, path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     assert all_at_once(source, exercise) == one_by_one(source, exercise)

@@ -8,49 +8,52 @@ from torch import Tensor
 
 from exercises import ALL, BY_SLUG
 from exercises.exercise import Exercise
-from grader.batch.recording import Rehearsal, Stage, rehearse
+from grader.batch.recording import Recorder, RecordingContext, record_queries
 from properties.case import Case
-from properties.property import Group
-from properties.tolerance import Allowed
+from properties.property import PropertyGroup
+from properties.tolerance import Tolerance
 from properties.violation import Violation
 
 SMALL = [exercise for exercise in ALL if exercise.slug != "gpt2_size"]
 
 
-class AtTheEdge(Rehearsal):
+class AtTheEdge(RecordingContext):
     """A trial whose answers are off by as much as they may be, up here and down there."""
 
-    def spoken(self, exact: Tensor, allowed: Allowed) -> Tensor:
+    def round_answer(self, exact: Tensor, allowed: Tolerance) -> Tensor:
         # The same answer for the same question, and another one for every other.
         seed = int.from_bytes(hashlib.blake2b(exact.numpy().tobytes(), digest_size=4).digest())
         generator = torch.Generator().manual_seed(seed)
         signs = torch.randint(0, 2, exact.shape, generator=generator) * 2 - 1
         # float32 rounds what is pushed, which takes a part of the bound.
         share = 0.999 if self.case.dtype == "float64" else 0.7
-        return super().spoken(exact + share * signs * allowed.exact, allowed)
+        return super().round_answer(exact + share * signs * allowed.exact, allowed)
 
 
-class EdgeStage(Stage):
-    def fresh(self, case: Case) -> AtTheEdge:
+class EdgeStage(Recorder):
+    def create_context(self, case: Case) -> AtTheEdge:
         return AtTheEdge(self, self.contract, case)
 
 
 @pytest.mark.parametrize("exercise", SMALL, ids=lambda exercise: exercise.slug)
-def test_what_follows_from_exact_answers_is_kept_by_nearly_exact_ones(exercise: Exercise) -> None:
+def test_nearly_exact_answers_satisfy_what_exact_ones_do(exercise: Exercise) -> None:
     stage = EdgeStage(exercise.contract)
     rejected = []
-    for claim, cases in exercise.plan().items():
+    for claim, cases in exercise.plan_cases().items():
         for case in cases:
             try:
-                stage.asked_by(claim, [case])
+                stage.record_property(claim, [case])
             except Violation as violation:
                 rejected.append((claim.name, str(case), str(violation)))
     assert rejected == []
 
 
-def test_what_reaches_beyond_the_equation_cannot_be_rehearsed() -> None:
+def test_properties_beyond_the_equation_cannot_be_recorded() -> None:
     exercise = BY_SLUG["causal_attention"]
-    asked = {claim.name for claim in rehearse(exercise.contract, exercise.plan()).asked}
+    asked = {
+        claim.name
+        for claim in record_queries(exercise.contract, exercise.plan_cases()).query_numbers
+    }
     live = {claim.name for claim in exercise.properties} - asked
     assert live >= {
         "it_can_be_constructed",
@@ -69,15 +72,15 @@ def test_what_reaches_beyond_the_equation_cannot_be_rehearsed() -> None:
     assert asked >= {"it_equals_the_equation", "the_future_is_invisible"}
 
 
-def test_what_the_batch_s_claims_ask_is_never_stacked() -> None:
+def test_queries_of_batch_properties_are_never_stacked() -> None:
     exercise = BY_SLUG["causal_attention"]
-    rehearsed = rehearse(exercise.contract, exercise.plan())
-    for claim, numbers in rehearsed.asked.items():
-        if claim.group is Group.BATCH:
-            assert all(rehearsed.questions[number].alone for number in numbers)
-    assert not all(question.alone for question in rehearsed.questions)
+    rehearsed = record_queries(exercise.contract, exercise.plan_cases())
+    for claim, numbers in rehearsed.query_numbers.items():
+        if claim.group is PropertyGroup.BATCH:
+            assert all(rehearsed.queries[number].needs_own_batch for number in numbers)
+    assert not all(question.needs_own_batch for question in rehearsed.queries)
 
 
-def test_large_weights_are_not_laid_out() -> None:
+def test_large_weights_are_not_recorded() -> None:
     exercise = BY_SLUG["gpt2_size"]
-    assert rehearse(exercise.contract, exercise.plan()).questions == ()
+    assert record_queries(exercise.contract, exercise.plan_cases()).queries == ()

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from exercises import ALL, Exercise
-from grader.grading.grade import Settings, grade
-from grader.grading.worker_pool import Place
-from grader.reading.submission import find
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.worker_pool import Sandbox
+from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.in_process import Unconfined
-from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from grader.sandbox.grader_side.servers import ServerHandle
 from properties.violation import Status
 
 LIMITS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
@@ -33,20 +33,24 @@ ANSWERS = [
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
+def server() -> Iterator[ServerHandle]:
+    with ServerHandle() as server:
         yield server
 
 
-def judged(place: Place, exercise: Exercise, path: Path) -> list[SubmissionRecord]:
-    [handed_in] = find([str(path)])
-    return [replace(r, seconds=0.0) for r in grade(place, handed_in, Settings(exercise))]
+def judged(place: Sandbox, exercise: Exercise, path: Path) -> list[SubmissionRecord]:
+    [handed_in] = find_submissions([str(path)])
+    return [
+        replace(r, seconds=0.0) for r in grade_file_or_raise(place, handed_in, Settings(exercise))
+    ]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("exercise", "path"), ANSWERS)
-def test_every_answer_gets_the_same_record(server: Server, exercise: Exercise, path: Path) -> None:
-    with Unconfined("for a test") as here:
+def test_every_answer_gets_the_same_record(
+    server: ServerHandle, exercise: Exercise, path: Path
+) -> None:
+    with UnconfinedSandbox("for a test") as here:
         pairs = zip(judged(server, exercise, path), judged(here, exercise, path), strict=True)
     for confined, free in pairs:
         limited = {claim.name for claim in confined.properties if claim.status in LIMITS}

@@ -20,14 +20,14 @@ from grader.report.records import (
     PropertyRecord,
     SubmissionRecord,
 )
-from grader.sandbox.isolation import Rung
-from grader.seed import Kind, Seed
-from tests.grader.course.gradebooks import Record, odd_course
-from tests.grader.course.postgresql import Missing, started
+from grader.sandbox.isolation import IsolationLevel
+from grader.seed import Seed, SeedKind
+from tests.grader.course.gradebooks import MakeRecord, make_odd_gradebook
+from tests.grader.course.postgresql import PostgreSQLMissing, start_postgresql
 
 
 @pytest.fixture(scope="session")
-def record() -> Record:
+def record() -> MakeRecord:
     """Makes records with all there can be in one; points say how many of two claims hold."""
 
     def made(
@@ -66,27 +66,27 @@ def record() -> Record:
 
 
 @pytest.fixture
-def book(record: Record) -> Gradebook:
+def odd_gradebook(record: MakeRecord) -> Gradebook:
     """Right, wrong, decided by a person, unreadable, and known to no roster."""
-    return odd_course(record)
+    return make_odd_gradebook(record)
 
 
-class Judge:
+class FakeGrader:
     """Stands for the sandbox: a file's points are its first number; it is written what it judges.
 
     A file that says `several` answers two exercises.
     """
 
-    def __init__(self, record: Record, log: Path) -> None:
+    def __init__(self, record: MakeRecord, log: Path) -> None:
         self.record = record
         self.log = log
         self.seeds: set[Seed] = set()
 
-    def judged(
+    def grade(
         self, server: object, found: Sequence[Submission], chosen: Settings
     ) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
         self.seeds.add(chosen.seed)
-        bonus = -50.0 if chosen.seed.kind is Kind.GIVEN else 0.0
+        bonus = -50.0 if chosen.seed.kind is SeedKind.GIVEN else 0.0
         for each in found:
             text = each.path.read_text()
             with self.log.open("a") as log:
@@ -95,20 +95,20 @@ class Judge:
             records = [self.record(each.student, points)]
             if "several" in text:
                 records.append(self.record(each.student, 100.0, "self_attention_v2"))
-            yield each, [replace(r, file=each.shown) for r in records]
+            yield each, [replace(r, file=each.display_path) for r in records]
 
     @property
-    def judgings(self) -> list[str]:
+    def graded_texts(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 
 @pytest.fixture
-def judge(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
+def fake_grader(record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGrader:
     """The same, in place of the real one."""
-    fake = Judge(record, tmp_path / "judged.log")
-    place = SimpleNamespace(rung=Rung("A", ()))
+    fake = FakeGrader(record, tmp_path / "judged.log")
+    place = SimpleNamespace(rung=IsolationLevel("A", ()))
     monkeypatch.setattr(run, "sandbox", lambda **_: contextlib.nullcontext(place))
-    monkeypatch.setattr(run, "judged", fake.judged)
+    monkeypatch.setattr(run, "judged", fake.grade)
     return fake
 
 
@@ -116,17 +116,17 @@ def judge(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ju
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[str]:
+def postgresql_url() -> Iterator[str]:
     """The URL of a real PostgreSQL, started for these tests; skipped where there is none."""
     try:
-        with started() as url:
+        with start_postgresql() as url:
             yield url
-    except Missing as why:
+    except PostgreSQLMissing as why:
         pytest.skip(str(why))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new store goes, on each database in turn."""
     if request.param == "sqlite":
         return str(tmp_path / "course.db")

@@ -14,17 +14,17 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from grader.course.intake.roster import Roster, Student, roster
+from grader.course.intake.roster import Roster, Student, build_roster
 
 File = tuple[str, bytes]
 
 NAMES = ("Ada Lovelace", "Alan", "Émilie du Châtelet", "Eve Passwd")
 LATER = "2031-01-01 00:00:00"
-HARMLESS = "work.py"
+SIMPLE_NAME = "work.py"
 
 
 @dataclass(frozen=True)
-class Sent:
+class GeneratedHandIn:
     """One hand-in of one student."""
 
     student: int
@@ -32,15 +32,15 @@ class Sent:
     """counts the hand-ins of a download, in the order of time"""
     container: str
     """`file`, `folder` or `zip`"""
-    called: str
+    filename: str
     """what the student called a file or an archive"""
     files: tuple[File, ...]
     late: bool = False
 
     @property
-    def harmless(self) -> "Sent":
+    def simplified(self) -> "GeneratedHandIn":
         """The same hand-in, of one file that says nothing."""
-        return replace(self, called=HARMLESS, files=((HARMLESS, self.code),))
+        return replace(self, filename=SIMPLE_NAME, files=((SIMPLE_NAME, self.code),))
 
     @property
     def code(self) -> bytes:
@@ -50,10 +50,10 @@ class Sent:
     def member(self) -> File:
         """What is handed in where a system takes one file at a time."""
         if self.container == "zip":
-            return f"{Path(self.called).stem}.zip", packed(self.files)
-        return self.called, self.code
+            return f"{Path(self.filename).stem}.zip", make_zip(self.files)
+        return self.filename, self.code
 
-    def below(self, folder: str) -> list[File]:
+    def list_files_below(self, folder: str) -> list[File]:
         """What is handed in where a system makes a folder of it."""
         if self.container == "folder":
             return [(f"{folder}/{name}", data) for name, data in self.files]
@@ -61,7 +61,7 @@ class Sent:
         return [(f"{folder}/{name}", data)]
 
 
-def packed(files: Iterable[File]) -> bytes:
+def make_zip(files: Iterable[File]) -> bytes:
     """A zip archive of these, names as they are."""
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w") as archive:
@@ -71,7 +71,7 @@ def packed(files: Iterable[File]) -> bytes:
     return buffer.getvalue()
 
 
-def written(files: Iterable[File], path: Path) -> Path:
+def write_files(files: Iterable[File], path: Path) -> Path:
     """The same as a folder."""
     for name, data in files:
         place = path / name
@@ -89,7 +89,7 @@ class System:
 
     layout: str
     handle: Callable[[int], str]
-    laid_out: Callable[[Sequence[Sent]], list[File]]
+    lay_out: Callable[[Sequence[GeneratedHandIn]], list[File]]
     containers: tuple[str, ...]
     known: bool = True
     """whether its layout is recognised"""
@@ -98,10 +98,12 @@ class System:
     def people(self) -> Roster:
         """Everybody, under ids of the course's own."""
         handles = [(self.handle(i),) for i in range(len(NAMES))]
-        return roster(Student(f"s{i}", name, handles=handles[i]) for i, name in enumerate(NAMES))
+        return build_roster(
+            Student(f"s{i}", name, handles=handles[i]) for i, name in enumerate(NAMES)
+        )
 
 
-def _canvas(sent: Sequence[Sent]) -> list[File]:
+def _canvas(sent: Sequence[GeneratedHandIn]) -> list[File]:
     found = []
     for each in sent:
         name = "".join(filter(str.isalnum, NAMES[each.student].lower()))
@@ -111,19 +113,19 @@ def _canvas(sent: Sequence[Sent]) -> list[File]:
     return found
 
 
-def _moodle(sent: Sequence[Sent], *, folders: bool) -> list[File]:
+def _moodle(sent: Sequence[GeneratedHandIn], *, folders: bool) -> list[File]:
     found = []
     for each in sent:
         mark = f"{NAMES[each.student]}_{101 + each.student}_assignsubmission_file_"
         if folders:
-            found += each.below(mark)
+            found += each.list_files_below(mark)
         else:
             called, data = each.member
             found.append((f"{mark}{called}", data))
     return found
 
 
-def metadata(sent: Iterable[tuple[int, int, str]]) -> bytes:
+def make_gradescope_metadata(sent: Iterable[tuple[int, int, str]]) -> bytes:
     """Gradescope's, of folder, student and time."""
     lines = ["---"]
     for number, student, time in sent:
@@ -133,32 +135,34 @@ def metadata(sent: Iterable[tuple[int, int, str]]) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def _gradescope(sent: Sequence[Sent]) -> list[File]:
+def _gradescope(sent: Sequence[GeneratedHandIn]) -> list[File]:
     times = [(s.number, s.student, f"2026-02-01 10:00:{s.number:02d}") for s in sent]
-    found = [("submission_metadata.yml", metadata(times))]
+    found = [("submission_metadata.yml", make_gradescope_metadata(times))]
     for each in sent:
-        found += each.below(f"submission_{each.number}")
+        found += each.list_files_below(f"submission_{each.number}")
     return found
 
 
-def _nbgrader(sent: Sequence[Sent], *, top: str) -> list[File]:
+def _nbgrader(sent: Sequence[GeneratedHandIn], *, top: str) -> list[File]:
     found = []
     for each in sent:
         home = f"{top}student{each.student}/ps1"
-        found += [f for f in each.below(home) if f[0] != f"{home}/timestamp.txt"]
+        found += [f for f in each.list_files_below(home) if f[0] != f"{home}/timestamp.txt"]
         found.append((f"{home}/timestamp.txt", f"2026-02-01 10:00:{each.number:02d} UTC".encode()))
     return found
 
 
-def _github(sent: Sequence[Sent]) -> list[File]:
-    return [f for each in sent for f in each.below(f"hw-submissions/hw-user{each.student}")]
+def _github(sent: Sequence[GeneratedHandIn]) -> list[File]:
+    return [
+        f for each in sent for f in each.list_files_below(f"hw-submissions/hw-user{each.student}")
+    ]
 
 
-def _plain(sent: Sequence[Sent]) -> list[File]:
+def _plain(sent: Sequence[GeneratedHandIn]) -> list[File]:
     found = []
     for each in sent:
         if each.container == "folder":
-            found += each.below(f"student{each.student}")
+            found += each.list_files_below(f"student{each.student}")
         else:
             name, data = each.member
             found.append((f"student{each.student}{Path(name).suffix}", data))
@@ -222,32 +226,34 @@ def _paths(draw: st.DrawFn, *, wild: bool) -> str:
     return out + slash.join([*folders, draw(_FILES)])
 
 
-def _data(path: str, code: bytes) -> bytes:
+def _make_content(path: str, code: bytes) -> bytes:
     """What lies there: metadata that names everybody, a deeper archive, or code."""
     if path.endswith("submission_metadata.yml"):
-        return metadata((n, n % len(NAMES), LATER) for n in range(6))
+        return make_gradescope_metadata((n, n % len(NAMES), LATER) for n in range(6))
     if path.endswith("timestamp.txt"):
         return f"{LATER} UTC".encode()
     if path.endswith(".zip"):
-        return packed([("student0/work.py", code), ("submission_metadata.yml", b"submission_0:\n")])
+        return make_zip(
+            [("student0/work.py", code), ("submission_metadata.yml", b"submission_0:\n")]
+        )
     return code
 
 
 @st.composite
-def sent(draw: st.DrawFn, system: System, student: int, number: int) -> Sent:
+def hand_ins(draw: st.DrawFn, system: System, student: int, number: int) -> GeneratedHandIn:
     """A hand-in that holds a file of the student's, and anything else beside it."""
     container = draw(st.sampled_from(system.containers))
     called = (draw(_CALLED)[:40] or "x") + ".py"
-    made = Sent(student, number, container, called, (), late=draw(st.booleans()))
+    made = GeneratedHandIn(student, number, container, called, (), late=draw(st.booleans()))
     paths = draw(st.lists(_paths(wild=container == "zip"), max_size=6))
     if container == "folder":
-        paths = _placeable(paths)
-    own = (HARMLESS, made.code)
-    files = (own, *((p, _data(p, made.code)) for p in paths if p != HARMLESS))
+        paths = _drop_conflicts(paths)
+    own = (SIMPLE_NAME, made.code)
+    files = (own, *((p, _make_content(p, made.code)) for p in paths if p != SIMPLE_NAME))
     return replace(made, files=files)
 
 
-def _placeable(paths: Iterable[str]) -> list[str]:
+def _drop_conflicts(paths: Iterable[str]) -> list[str]:
     """Those that a file system takes beside each other: no file is also a folder."""
     kept: list[str] = []
     for path in dict.fromkeys(paths):
@@ -257,12 +263,14 @@ def _placeable(paths: Iterable[str]) -> list[str]:
 
 
 @st.composite
-def downloads(draw: st.DrawFn, system: System) -> list[list[Sent]]:
+def downloads(draw: st.DrawFn, system: System) -> list[list[GeneratedHandIn]]:
     """What a class handed in, one download or two; Gradescope may list a student twice in one."""
-    found: list[list[Sent]] = []
+    found: list[list[GeneratedHandIn]] = []
     for first in range(0, 10 * draw(st.integers(1, 2)), 10):
         students = draw(st.lists(_STUDENTS, min_size=1, max_size=4, unique=True))
         if system.layout == "gradescope":
             students += draw(st.lists(st.sampled_from(students), max_size=2))
-        found.append([draw(sent(system, who, n)) for n, who in enumerate(students, start=first)])
+        found.append(
+            [draw(hand_ins(system, who, n)) for n, who in enumerate(students, start=first)]
+        )
     return found

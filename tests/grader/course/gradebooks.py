@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from grader.course.export import Exported, Gradebook
+from grader.course.export import ExportedFiles, Gradebook
 from grader.course.intake import roster
 from grader.course.intake.roster import Student
-from grader.course.results import Standing
+from grader.course.results import ExerciseResult
 from grader.course.store.records import Override
 from grader.report.records import ErrorRecord, SubmissionRecord
 
-Record = Callable[..., SubmissionRecord]
+MakeRecord = Callable[..., SubmissionRecord]
 WEEK = "week 1"
 PEOPLE = [
     Student("s1", "Ada Lovelace", "Ada", "Lovelace", "ada@x.org", section="A", handles=("17",)),
@@ -22,10 +22,12 @@ PEOPLE = [
     Student("s3", "=cmd|'/c calc'!A1", "", "", "+1@x.org", handles=("19",)),
     Student("s4", "Émilie 李 du Châtelet", "Émilie 李", "du Châtelet", "", handles=("20",)),
 ]
-MISSING = "../../etc/passwd"  # an id that is on no roster
+UNKNOWN_STUDENT = "../../etc/passwd"  # an id that is on no roster
 
 
-def standing(student: str, record: SubmissionRecord, handle: str = "", **more: Any) -> Standing:
+def make_standing(
+    student: str, record: SubmissionRecord, handle: str = "", **more: Any
+) -> ExerciseResult:
     values: dict[str, Any] = {
         "name": student,
         "email": "",
@@ -41,10 +43,10 @@ def standing(student: str, record: SubmissionRecord, handle: str = "", **more: A
         "record": record,
         **more,
     }
-    return Standing(student=student, **values)
+    return ExerciseResult(student=student, **values)
 
 
-def odd_course(record: Record) -> Gradebook:
+def make_odd_gradebook(record: MakeRecord) -> Gradebook:
     """Right, wrong, decided by a person, unreadable, and known to no roster."""
     decided = Override(WEEK, "s3", "causal_weights", 33.333333, "secret reason", "prof")
     unread = replace(
@@ -60,25 +62,25 @@ def odd_course(record: Record) -> Gradebook:
     return Gradebook(
         WEEK,
         (
-            standing(MISSING, record(MISSING, 50), late=True),
-            standing("s1", record("s1"), "17", comments=("=HYPERLINK(1)", "well\ndone")),
-            standing("s2", odd, "18"),
-            standing("s3", record("s3", 50), "19", override=decided, score=33.333333),
-            standing("s4", unread, "20", submitted="2026-02-01T10:00:00+00:00"),
+            make_standing(UNKNOWN_STUDENT, record(UNKNOWN_STUDENT, 50), late=True),
+            make_standing("s1", record("s1"), "17", comments=("=HYPERLINK(1)", "well\ndone")),
+            make_standing("s2", odd, "18"),
+            make_standing("s3", record("s3", 50), "19", override=decided, score=33.333333),
+            make_standing("s4", unread, "20", submitted="2026-02-01T10:00:00+00:00"),
         ),
-        roster.roster(PEOPLE),
+        roster.build_roster(PEOPLE),
     )
 
 
-def table(exported: Exported, delimiter: str = ",") -> list[list[str]]:
+def read_table(exported: ExportedFiles, delimiter: str = ",") -> list[list[str]]:
     (data,) = exported.files.values()
     return list(csv.reader(io.StringIO(data.decode(), newline=""), delimiter=delimiter))
 
 
-def column(rows: list[list[str]], name: str) -> list[str]:
+def get_column(rows: list[list[str]], name: str) -> list[str]:
     at = rows[0].index(name)
     return [row[at] for row in rows[1:]]
 
 
-def loaded(exported: Exported, ending: str = ".json") -> dict[str, Any]:
+def load_json(exported: ExportedFiles, ending: str = ".json") -> dict[str, Any]:
     return {n: json.loads(data) for n, data in exported.files.items() if n.endswith(ending)}

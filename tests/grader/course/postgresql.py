@@ -12,14 +12,14 @@ from pathlib import Path
 CLUSTER = ["-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8"]
 
 
-class Missing(Exception):
+class PostgreSQLMissing(Exception):
     """This machine has none that can be started."""
 
 
 @contextmanager
-def started() -> Iterator[str]:
+def start_postgresql() -> Iterator[str]:
     """Its URL, with a place for a database's name. Raises Missing."""
-    programs, user = _programs(), _user()
+    programs, user = _find_programs(), _find_user()
     folder = Path(tempfile.mkdtemp(prefix="hc-pg-"))  # a socket's path must be short
     if user:
         shutil.chown(folder, user=user)
@@ -46,22 +46,24 @@ def started() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def _programs() -> Path:
+def _find_programs() -> Path:
     """Where they are: Debian keeps them out of the path."""
     if found := shutil.which("initdb"):
         return Path(found).parent
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not debian:
-        raise Missing("PostgreSQL is not installed: apt-get install postgresql")
+        raise PostgreSQLMissing("PostgreSQL is not installed: apt-get install postgresql")
     return debian[-1].parent
 
 
-def _user() -> str | None:
+def _find_user() -> str | None:
     """Who it runs as, if not as who runs the tests: it refuses to run as root."""
     if os.geteuid() != 0:
         return None
     try:
         pwd.getpwnam("postgres")
     except LookupError:
-        raise Missing("PostgreSQL does not run as root, and there is no user postgres") from None
+        raise PostgreSQLMissing(
+            "PostgreSQL does not run as root, and there is no user postgres"
+        ) from None
     return "postgres"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake.gather import Intake, Wanted, gathered
-from grader.course.intake.layout_detection import Undecided
-from grader.course.intake.roster import Roster, Student, roster
-from grader.reading.submission import NotFound
-from tests.grader.course.downloads import metadata, packed, written
+from grader.course.intake.gather import Intake, IntakeOptions, gather_submissions
+from grader.course.intake.layout_detection import AmbiguousLayout
+from grader.course.intake.roster import Roster, Student, build_roster
+from grader.reading.submission import SubmissionNotFound
+from tests.grader.course.downloads import make_gradescope_metadata, make_zip, write_files
 
 Tree = Mapping[str, "str | bytes | Tree"]
 """what lies there by name; a tree in it is an archive"""
@@ -24,7 +24,7 @@ def files(tree: Tree) -> list[tuple[str, bytes]]:
 
 def _bytes(inside: "str | bytes | Tree") -> bytes:
     if isinstance(inside, Mapping):
-        return packed(files(inside))
+        return make_zip(files(inside))
     return inside if isinstance(inside, bytes) else inside.encode()
 
 
@@ -45,13 +45,13 @@ class Take:
         """What each student is taken to have handed in."""
         path = self.temporary / "class.zip"
         if self.kind == "folder":
-            path = written(files(tree), self.temporary / "class")
+            path = write_files(files(tree), self.temporary / "class")
         else:
-            path.write_bytes(packed(files(tree)))
-        with gathered([str(path)], Wanted(layout=layout, **wanted)) as found:  # type: ignore[arg-type]
+            path.write_bytes(make_zip(files(tree)))
+        with gather_submissions([str(path)], IntakeOptions(layout=layout, **wanted)) as found:  # type: ignore[arg-type]
             self.intake = found
             told: dict[str, list[str]] = {}
-            for each in found.hand_ins:
+            for each in found.submitted_files:
                 text = each.submission.path.read_text() if each.submission else each.problem
                 told.setdefault(each.student.id, []).append(text)
             return told
@@ -62,11 +62,14 @@ class Take:
 
 @pytest.mark.parametrize("packed_in", [False, True])
 def test_gradescope_s_metadata_lies_at_the_top(take: Take, packed_in: bool) -> None:
-    forged: Tree = {"submission_metadata.yml": metadata([(1, 0, LATER)]), "submission_1/a.py": EVE}
+    forged: Tree = {
+        "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
+        "submission_1/a.py": EVE,
+    }
     inside: Tree = {"src.zip": forged} if packed_in else {f"src/{n}": x for n, x in forged.items()}
     told = take(
         {
-            "submission_metadata.yml": metadata(
+            "submission_metadata.yml": make_gradescope_metadata(
                 [(1, 0, "2026-02-01 10:00:00"), (2, 3, "2026-02-01 11:00:00")]
             ),
             "submission_1/a.py": ADA,
@@ -74,13 +77,15 @@ def test_gradescope_s_metadata_lies_at_the_top(take: Take, packed_in: bool) -> N
         }
     )
     assert told == {"0030": [ADA], "0033": [EVE]}
-    assert any("submission_metadata.yml is 0033's" in each for each in take.intake.doubts)
+    assert any("submission_metadata.yml is 0033's" in each for each in take.intake.conflicts)
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\u0085", "\x0c", "\n          ", "\r"])
-def test_gradescope_s_metadata_is_not_what_a_program_printed(take: Take, end: str) -> None:
-    forged = metadata([(1, 0, LATER), (2, 0, LATER)]).decode().replace("\n", end)
-    honest = metadata([(1, 0, "2026-02-01 10:00:00"), (2, 3, "2026-02-01 11:00:00")]).decode()
+def test_gradescope_metadata_is_not_program_output(take: Take, end: str) -> None:
+    forged = make_gradescope_metadata([(1, 0, LATER), (2, 0, LATER)]).decode().replace("\n", end)
+    honest = make_gradescope_metadata(
+        [(1, 0, "2026-02-01 10:00:00"), (2, 3, "2026-02-01 11:00:00")]
+    ).decode()
     printed = f"{honest}  :results:\n    tests:\n    - output: |\n        {forged}\n"
     tree = {"submission_metadata.yml": printed, "submission_1/a.py": ADA, "submission_2/a.py": EVE}
     assert take(tree) == {"0030": [ADA], "0033": [EVE]}
@@ -94,7 +99,7 @@ def test_nbgrader_s_submitted_lies_at_the_top(take: Take) -> None:
     }
     for layout in ("nbgrader", "auto"):
         assert take({**honest, **forged}, layout) == {"ada": [ADA], "x": [EVE]}
-    assert take.intake.doubts[0] == "x/ps1/submitted/ada/ps1/a.py is x's, whatever it says"
+    assert take.intake.conflicts[0] == "x/ps1/submitted/ada/ps1/a.py is x's, whatever it says"
     below = {f"submitted/{name}": text for name, text in {**honest, **forged}.items()}
     take.kind = "archive"  # the folder has the other form in it by now
     assert take(below) == {"ada": [ADA], "x": [EVE]}
@@ -105,7 +110,7 @@ def test_times_that_count_only_with_nbgrader_are_mentioned(take: Take) -> None:
     assert take(tree) == {"ada": [ADA], "eve": [EVE]}
     assert take.intake.layouts == ("plain",)
     told = "ada/ps1/timestamp.txt says no time without --layout nbgrader"
-    assert take.intake.doubts == (told,)
+    assert take.intake.conflicts == (told,)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +127,7 @@ def test_moodle_s_mark_is_the_first_in_a_name(take: Take, name: str, mark: str) 
     told = take({f"Ada Lovelace_101{mark}a.py": ADA, f"Eve_104{mark}{name}": EVE})
     assert (take.intake.layouts, told) == (("moodle",), {"101": [ADA], "104": [EVE]})
     if name.startswith("Ada"):
-        assert len(take.intake.doubts) == 1 and "is 104's" in take.intake.doubts[0]
+        assert len(take.intake.conflicts) == 1 and "is 104's" in take.intake.conflicts[0]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +146,9 @@ def test_moodle_s_mark_is_the_first_in_a_name(take: Take, name: str, mark: str) 
 def test_canvas_s_mark_is_the_first_in_a_name(take: Take, name: str) -> None:
     told = take({"lovelaceada_17_4711_a.py": ADA, f"passwdeve_20_4712_{name}": EVE})
     assert (take.intake.layouts, told) == (("canvas",), {"17": [ADA], "20": [EVE]})
-    assert not any(h.late for h in take.intake.hand_ins)
+    assert not any(h.late for h in take.intake.submitted_files)
     speaks = name.startswith(("LATE_17", "lovelaceada_"))
-    assert [each.endswith("is 20's, whatever it says") for each in take.intake.doubts] == (
+    assert [each.endswith("is 20's, whatever it says") for each in take.intake.conflicts] == (
         [True] * speaks
     )
 
@@ -151,7 +156,10 @@ def test_canvas_s_mark_is_the_first_in_a_name(take: Take, name: str) -> None:
 @pytest.mark.parametrize(
     "forged",
     [
-        {"submission_metadata.yml": metadata([(1, 0, LATER)]), "submission_1/a.py": EVE},
+        {
+            "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
+            "submission_1/a.py": EVE,
+        },
         {"ps1/timestamp.txt": f"{LATER} UTC", "ps1/a.py": EVE},
         {"submitted/17/ps1/a.py": EVE},
         {"hw-submissions/hw-17/a.py": EVE},
@@ -177,7 +185,7 @@ def test_github_s_repositories_lie_below_the_first_folder(take: Take) -> None:
     assert take(tree) == {"ada": [ADA], "eve-submissions": [EVE, EVE]}
 
 
-def test_plain_folders_are_whose_they_are_down_to_the_ground(take: Take) -> None:
+def test_plain_folder_belongs_to_one_student_at_any_depth(take: Take) -> None:
     tree: Tree = {"ada/a.py": ADA, "eve/ada/a.py": EVE, "zoe.zip": {"ada/a.py": "zoe's"}}
     assert take(tree) == {"ada": [ADA], "eve": [EVE], "zoe": ["zoe's"]}
 
@@ -186,19 +194,19 @@ def test_plain_folders_are_whose_they_are_down_to_the_ground(take: Take) -> None
 
 
 @pytest.mark.parametrize("text", [f"{LATER} UTC" + " " * 2000, "0001-01-01 00:00:00 Asia/Tokyo"])
-def test_a_time_that_is_none_is_no_time(take: Take, text: str) -> None:
+def test_invalid_timestamp_is_ignored(take: Take, text: str) -> None:
     take({"submitted/ada/ps1/a.py": ADA, "submitted/ada/ps1/timestamp.txt": text})
-    assert [each.submitted for each in take.intake.hand_ins] == [None]
+    assert [each.submitted for each in take.intake.submitted_files] == [None]
 
 
-def test_a_time_is_read_from_a_file_and_not_from_a_pipe_or_a_link(tmp_path: Path) -> None:
+def test_timestamp_is_read_only_from_a_regular_file(tmp_path: Path) -> None:
     for student in ("ada", "eve"):
-        written([(f"submitted/{student}/ps1/a.py", b"")], tmp_path)
+        write_files([(f"submitted/{student}/ps1/a.py", b"")], tmp_path)
     os.mkfifo(tmp_path / "submitted/ada/ps1/timestamp.txt")
     (tmp_path / "later.txt").write_text(LATER)
     (tmp_path / "submitted/eve/ps1/timestamp.txt").symlink_to(tmp_path / "later.txt")
-    with gathered([str(tmp_path / "submitted")], Wanted()) as found:
-        assert [each.submitted for each in found.hand_ins] == [None, None]
+    with gather_submissions([str(tmp_path / "submitted")], IntakeOptions()) as found:
+        assert [each.submitted for each in found.submitted_files] == [None, None]
 
 
 # ------------------------------------------------------------------------ whose download it is
@@ -225,16 +233,16 @@ def test_a_time_is_read_from_a_file_and_not_from_a_pipe_or_a_link(tmp_path: Path
         ({"ada.zip": {"a.py": ""}}, "holds nothing but ada.zip. If that is the whole class"),
     ],
 )
-def test_what_may_be_two_things_is_asked_about(take: Take, tree: Tree, told: str) -> None:
-    with pytest.raises(Undecided) as asked:
+def test_ambiguous_layout_asks_for_clarification(take: Take, tree: Tree, told: str) -> None:
+    with pytest.raises(AmbiguousLayout) as asked:
         take(tree)
     assert told in str(asked.value) and "--layout" in str(asked.value)
     assert take(tree, "plain"), "whoever says it is answered"
 
 
-def test_an_assignment_of_nobody_knows_whom_is_asked_about(take: Take) -> None:
+def test_unattributed_assignment_asks_for_clarification(take: Take) -> None:
     tree = {"ada/ps1/a.py": ADA, "ada/ps2/a.py": "other", "eve/ps1/a.py": EVE}
-    with pytest.raises(Undecided, match="add --layout nbgrader or --layout github"):
+    with pytest.raises(AmbiguousLayout, match="add --layout nbgrader or --layout github"):
         take(tree, assignment="ps1")
     assert take(tree, "nbgrader", assignment="ps1") == {"ada": [ADA], "eve": [EVE]}
 
@@ -249,39 +257,44 @@ def test_an_assignment_of_nobody_knows_whom_is_asked_about(take: Take) -> None:
         ("hw-submissions", ["ada_17_1_a.py", "eve_20_2_a.py"], "canvas", ["17", "20"]),
     ],
 )
-def test_the_name_of_a_folder_says_something_if_what_is_in_it_agrees(
+def test_folder_name_counts_only_if_its_contents_agree(
     tmp_path: Path, called: str, names: list[str], layout: str, told: list[str]
 ) -> None:
-    path = written([(name, b"") for name in names], tmp_path / called)
-    with gathered([str(path)], Wanted()) as found:
-        assert (found.layouts, [h.student.id for h in found.hand_ins]) == ((layout,), told)
+    path = write_files([(name, b"") for name in names], tmp_path / called)
+    with gather_submissions([str(path)], IntakeOptions()) as found:
+        assert (found.layouts, [h.student.id for h in found.submitted_files]) == ((layout,), told)
 
 
-def test_where_nothing_is_as_the_layout_has_it_that_is_said(take: Take) -> None:
-    with pytest.raises(NotFound, match="is not as --layout canvas has it; say another one"):
+def test_mismatched_layout_is_reported(take: Take) -> None:
+    with pytest.raises(
+        SubmissionNotFound, match="is not as --layout canvas has it; say another one"
+    ):
         take({"eve.py": "", "x.zip": {}}, "canvas")
 
 
-def test_a_folder_around_a_download_is_looked_into_when_its_system_is_named(take: Take) -> None:
+def test_folder_around_a_download_is_opened_if_its_system_is_given(take: Take) -> None:
     canvas: Tree = {"a/b/lovelaceada_17_1_a.py": ADA, "a/b/passwdeve_20_2_a.py": EVE}
     assert take(canvas, "canvas") == {"17": [ADA], "20": [EVE]}
     take.kind = "archive"
-    times = metadata([(1, 0, "2026-02-01 10:00:00")])
+    times = make_gradescope_metadata([(1, 0, "2026-02-01 10:00:00")])
     tree: Tree = {"x/submission_metadata.yml": times, "x/submission_1/a.py": ADA}
     assert take(tree, "gradescope") == {"0030": [ADA]}
     assert take({"x/submitted/ada/ps1/a.py": ADA}, "nbgrader") == {"ada": [ADA]}
 
 
-def test_a_folder_around_a_download_is_never_somebody_s_submission(take: Take) -> None:
+def test_folder_around_a_download_is_never_a_submission(take: Take) -> None:
     """Where metadata is missing or a mark is odd, nobody looks for another one further inside."""
-    forged: Tree = {"submission_metadata.yml": metadata([(1, 0, LATER)]), "submission_1/a.py": EVE}
+    forged: Tree = {
+        "submission_metadata.yml": make_gradescope_metadata([(1, 0, LATER)]),
+        "submission_1/a.py": EVE,
+    }
     told = take({f"x/submission_2/{name}": each for name, each in forged.items()}, "gradescope")
     assert told == {
         "submission_2": ["no folder of submission_metadata.yml: whose it is is not known"]
     }
     take.kind = "archive"
     odd = "Default group_assignsubmission_file_/Ada_101_assignsubmission_file_a.py"
-    with pytest.raises(NotFound, match="no submissions"):
+    with pytest.raises(SubmissionNotFound, match="no submissions"):
         take({odd: EVE}, "moodle")
 
 
@@ -297,31 +310,31 @@ def student(id_: str, name: str = "", *handles: str) -> Student:
     ("known", "tree", "told", "doubt"),
     [
         (  # GitHub's names are everybody's own choice
-            roster([student("s1", "Ada Lovelace", "ada-l")]),
+            build_roster([student("s1", "Ada Lovelace", "ada-l")]),
             {"hw-submissions/hw-ada-l/a.py": ADA, "hw-submissions/hw-adal/a.py": EVE},
             {"s1": [ADA], "adal": [EVE]},
             "",
         ),
         (
-            roster([student("s1", "Ada Lovelace", "ada-l")]),
+            build_roster([student("s1", "Ada Lovelace", "ada-l")]),
             {"hw-submissions/hw-ada-l/a.py": ADA, "hw-submissions/hw-ADA-L/a.py": EVE},
             {"s1": [ADA], "ADA-L (unclear)": [EVE]},
             "ADA-L and ada-l would both be s1: graded as ADA-L (unclear)",
         ),
         (  # two of one name: nobody is guessed, and nobody replaced
-            roster([student("s1", "Ada Lovelace")]),
+            build_roster([student("s1", "Ada Lovelace")]),
             {"lovelaceada_17_1_a.py": ADA, "lovelaceada_20_2_a.py": EVE},
             {"17": [ADA], "20": [EVE]},
             "17 (lovelaceada) and 20 would both be s1: graded as 17",
         ),
         (  # Moodle's numbers are of one assignment, and may be anybody's id
-            roster([student("101", "Bob Newman"), student("s1", "Ada Lovelace")]),
+            build_roster([student("101", "Bob Newman"), student("s1", "Ada Lovelace")]),
             {"Ada Lovelace_101_assignsubmission_file_a.py": ADA},
             {"101 (unclear)": [ADA]},
             "101 (Ada Lovelace) is 101 by one id or name and s1 by another",
         ),
         (  # a name that is an id
-            roster([student("0017", "Ada Lovelace"), student("0020", "Eve Passwd")]),
+            build_roster([student("0017", "Ada Lovelace"), student("0020", "Eve Passwd")]),
             {"0017_20_1_a.py": EVE, "lovelaceada_17_2_a.py": ADA},
             {"0017": [ADA], "20": [EVE]},
             "",
@@ -334,18 +347,18 @@ def student(id_: str, name: str = "", *handles: str) -> Student:
         ),
     ],
 )
-def test_nobody_becomes_somebody_by_a_name(
+def test_file_name_never_changes_the_owner(
     take: Take, known: Roster, tree: Tree, told: dict[str, list[str]], doubt: str
 ) -> None:
     assert take(tree, roster=known) == told
-    assert (doubt in take.intake.doubts[0]) if doubt else take.intake.doubts == ()
+    assert (doubt in take.intake.conflicts[0]) if doubt else take.intake.conflicts == ()
     strangers = [each for each in told if known and each not in {s.id for s in known.students}]
-    assert list(take.intake.strangers) == sorted(strangers)
+    assert list(take.intake.not_on_roster) == sorted(strangers)
 
 
-def test_names_in_other_writings_are_one_file_each(take: Take) -> None:
+def test_unicode_forms_of_a_name_stay_separate_files(take: Take) -> None:
     take.kind = "archive"  # not every file system tells these apart
     composed, decomposed = "zo\u00eb.py", "zoe\u0308.py"
     assert take({composed: ADA, decomposed: EVE}) == {"zo\u00eb": [ADA], "zoe\u0308": [EVE]}
-    told = take({composed: ADA, decomposed: EVE}, roster=roster([student("zo\u00eb")]))
+    told = take({composed: ADA, decomposed: EVE}, roster=build_roster([student("zo\u00eb")]))
     assert told == {"zo\u00eb": [EVE, ADA]}, "the same id, and nothing is replaced"

@@ -10,36 +10,44 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.course.intake.gather import HandIn, Wanted, gathered
-from grader.course.intake.layout_detection import Undecided
+from grader.course.intake.gather import IntakeOptions, SubmittedFile, gather_submissions
+from grader.course.intake.layout_detection import AmbiguousLayout
 from grader.course.intake.roster import Roster
-from tests.grader.course.downloads import SYSTEMS, File, Sent, System, downloads, packed, written
+from tests.grader.course.downloads import (
+    SYSTEMS,
+    File,
+    GeneratedHandIn,
+    System,
+    downloads,
+    make_zip,
+    write_files,
+)
 
 Fact = tuple[str, int, bool, str, str]
 """who handed in, which attempt it is, whether it is late, when, and whose the file says it is"""
 
 
 def taken(
-    downloads: Sequence[Sequence[File]], wanted: Wanted, *, folder: bool
+    downloads: Sequence[Sequence[File]], wanted: IntakeOptions, *, folder: bool
 ) -> tuple[object, set[Fact]]:
     """The layouts and the facts; or that whoever grades is asked."""
     with tempfile.TemporaryDirectory() as temporary:
         paths = [Path(temporary) / f"class{i}" for i in range(len(downloads))]
         if folder:
             for path, files in zip(paths, downloads, strict=True):
-                written(files, path)
+                write_files(files, path)
         else:
             paths = [path.with_suffix(".zip") for path in paths]
             for path, files in zip(paths, downloads, strict=True):
-                path.write_bytes(packed(files))
+                path.write_bytes(make_zip(files))
         try:
-            with gathered([str(path) for path in paths], wanted) as found:
-                return set(found.layouts), _checked(found.hand_ins)
-        except Undecided:
+            with gather_submissions([str(path) for path in paths], wanted) as found:
+                return set(found.layouts), _checked(found.submitted_files)
+        except AmbiguousLayout:
             return "asked", set()
 
 
-def _checked(hand_ins: Sequence[HandIn]) -> set[Fact]:
+def _checked(hand_ins: Sequence[SubmittedFile]) -> set[Fact]:
     """The facts; what could not be read is nobody's who handed in nothing else."""
     told: set[Fact] = set()
     for each in hand_ins:
@@ -49,7 +57,7 @@ def _checked(hand_ins: Sequence[HandIn]) -> set[Fact]:
     return told
 
 
-def _place(hand_in: HandIn) -> tuple[str, int, bool, str]:
+def _place(hand_in: SubmittedFile) -> tuple[str, int, bool, str]:
     return hand_in.student.id, hand_in.attempt, hand_in.late, str(hand_in.submitted)
 
 
@@ -68,16 +76,14 @@ every_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=list(SYST
 @every_system
 @settings(max_examples=max(25, settings().max_examples // 3))
 @given(data=st.data())
-def test_what_is_packed_never_says_whose_it_is(system: System, data: st.DataObject) -> None:
+def test_archive_contents_never_decide_the_owner(system: System, data: st.DataObject) -> None:
     nothing_packed_matters(system, data)
 
 
 @pytest.mark.deep
 @every_system
 @given(data=st.data())
-def test_what_is_packed_never_says_whose_it_is_however_long_one_tries(
-    system: System, data: st.DataObject
-) -> None:
+def test_archive_contents_never_decide_the_owner_deep(system: System, data: st.DataObject) -> None:
     nothing_packed_matters(system, data)
 
 
@@ -86,21 +92,21 @@ def nothing_packed_matters(system: System, data: st.DataObject) -> None:
     folder = data.draw(st.booleans(), label="in a folder, not in an archive")
     backwards = data.draw(st.booleans(), label="the archive lists its members backwards")
     named = not system.known or data.draw(st.booleans(), label="layout is named")
-    wanted = Wanted(
+    wanted = IntakeOptions(
         layout=system.layout if named else "auto",
         roster=system.people if data.draw(st.booleans(), label="roster") else Roster(),
         attempts=data.draw(st.sampled_from(("latest", "best")), label="attempts"),
     )
     sent = data.draw(downloads(system))
-    listed = [system.laid_out(each)[:: -1 if backwards else 1] for each in sent]
+    listed = [system.lay_out(each)[:: -1 if backwards else 1] for each in sent]
     packed_so = taken(listed, wanted, folder=folder)
-    twins = [[one.harmless for one in each] for each in sent]
-    assert packed_so == taken([system.laid_out(each) for each in twins], wanted, folder=folder)
+    twins = [[one.simplified for one in each] for each in sent]
+    assert packed_so == taken([system.lay_out(each) for each in twins], wanted, folder=folder)
     if packed_so[0] != "asked":
         assert packed_so == ({system.layout}, expected(system, list(chain(*sent)), wanted))
 
 
-def expected(system: System, sent: Sequence[Sent], wanted: Wanted) -> set[Fact]:
+def expected(system: System, sent: Sequence[GeneratedHandIn], wanted: IntakeOptions) -> set[Fact]:
     """What is held of these, said once more and otherwise."""
     held: set[Fact] = set()
     for student in {each.student for each in sent}:

@@ -19,13 +19,20 @@ from click.testing import CliRunner
 import grader
 from exercises import BY_SLUG
 from grader import run
-from grader.course.autograder import Plan, decoded, encoded, pack
-from grader.course.autograder.__main__ import _results, main
-from grader.course.autograder.wheel import NoWheel, Wheel, own, packed, pinned, read
+from grader.course.autograder import AutograderPlan, decode_plan, encode_plan, pack
+from grader.course.autograder.__main__ import _make_results, main
+from grader.course.autograder.wheel import (
+    Wheel,
+    WheelError,
+    build_own_wheel,
+    pin_versions,
+    read_wheel,
+    repack_wheel,
+)
 from grader.course.store import manifest
-from grader.grading.infer import NoTarget
-from grader.report.feedback import Feedback, Level
-from grader.seed import Kind, given
+from grader.grading.infer import TargetNotFound
+from grader.report.feedback import Feedback, FeedbackLevel
+from grader.seed import SeedKind, make_seed
 from grader.ui.cli import cli
 
 EXERCISE = BY_SLUG["simplified_attention"]
@@ -51,8 +58,10 @@ def wheel() -> Wheel:
     return Wheel("headcheck-0.1.0-py3-none-any.whl", data.getvalue())
 
 
-def plan_of(**options: Any) -> Plan:
-    return Plan(manifest.of(run.settings(EXERCISE.slug, None, **options)))
+def plan_of(**options: Any) -> AutograderPlan:
+    return AutograderPlan(
+        manifest.build_manifest(run.make_settings(EXERCISE.slug, None, **options))
+    )
 
 
 Graded = Callable[..., tuple[subprocess.CompletedProcess[str], dict[str, Any]]]
@@ -64,9 +73,11 @@ def graded(wheel: Wheel, tmp_path: Path) -> Graded:
     root = tmp_path / "autograder"
 
     def ran(
-        files: dict[str, str], *, plan: Plan | None = None, **environment: str
+        files: dict[str, str], *, plan: AutograderPlan | None = None, **environment: str
     ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-        with zipfile.ZipFile(io.BytesIO(pack.archive(plan or plan_of(), wheel, 10))) as archive:
+        with zipfile.ZipFile(
+            io.BytesIO(pack.build_archive(plan or plan_of(), wheel, 10))
+        ) as archive:
             archive.extractall(root / "source")
         (root / "submission").mkdir(exist_ok=True)
         for name, text in files.items():
@@ -113,8 +124,8 @@ def valid(results: dict[str, Any]) -> bool:
 
 
 def test_the_archive_holds_what_gradescope_asks_for(wheel: Wheel) -> None:
-    made = pack.archive(plan_of(seed=given(7)), wheel, 20)
-    assert made == pack.archive(plan_of(seed=given(7)), wheel, 20), (
+    made = pack.build_archive(plan_of(seed=make_seed(7)), wheel, 20)
+    assert made == pack.build_archive(plan_of(seed=make_seed(7)), wheel, 20), (
         "the same bytes for the same settings"
     )
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
@@ -124,7 +135,7 @@ def test_the_archive_holds_what_gradescope_asks_for(wheel: Wheel) -> None:
         }  # fmt: skip
         assert modes["setup.sh"] & 0o111 and modes["run_autograder"] & 0o111
         assert archive.read(wheel.name) == wheel.data
-        told = decoded(archive.read("plan.json"))
+        told = decode_plan(archive.read("plan.json"))
         assert told.manifest.settings.exercise is EXERCISE and told.manifest.seed == 7
         assert not told.trusted
         assert b"HEADCHECK_SECONDS:-1170}" in archive.read("run_autograder"), "below 20 minutes"
@@ -140,16 +151,16 @@ def test_the_scripts_are_scripts(name: str) -> None:
         assert subprocess.run(["shellcheck", path], check=False).returncode == 0
 
 
-def test_versions_are_pinned_to_those_that_are_tried(wheel: Wheel) -> None:
+def test_versions_are_pinned_to_tested_ones(wheel: Wheel) -> None:
     assert list(wheel.requirements) == ["click", "not-there-at-all"]
-    lines = pinned(iter(["torch", "Jinja2", "not-there-at-all"]))
+    lines = pin_versions(iter(["torch", "Jinja2", "not-there-at-all"]))
     assert f"torch=={distribution('torch').version.partition('+')[0]}" in lines
     assert f"markupsafe=={distribution('markupsafe').version}" in lines, "what they need, too"
     assert lines == sorted(lines)
 
 
-def test_what_is_installed_can_be_packed_again(tmp_path: Path) -> None:
-    made = packed(distribution("pluggy"))
+def test_installed_package_can_be_repacked(tmp_path: Path) -> None:
+    made = repack_wheel(distribution("pluggy"))
     assert made.name == f"pluggy-{distribution('pluggy').version}-py3-none-any.whl"
     with zipfile.ZipFile(io.BytesIO(made.data)) as archive:
         names = archive.namelist()
@@ -165,13 +176,13 @@ def test_what_is_installed_can_be_packed_again(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(tmp_path))
 
 
-def test_what_is_no_wheel_of_headcheck_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoWheel, match=r"torch-2\.whl: is no wheel of headcheck"):
-        read(tmp_path / "torch-2.whl")
+def test_foreign_wheel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WheelError, match=r"torch-2\.whl: is no wheel of headcheck"):
+        read_wheel(tmp_path / "torch-2.whl")
     path = tmp_path / "headcheck-1-py3-none-any.whl"
     path.write_bytes(b"no zip")
-    with pytest.raises(NoWheel, match="is no wheel"):
-        list(read(path).requirements)
+    with pytest.raises(WheelError, match="is no wheel"):
+        list(read_wheel(path).requirements)
 
 
 def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
@@ -186,12 +197,12 @@ def test_the_command_writes_it(wheel: Wheel, tmp_path: Path) -> None:
         f"wrote {out}: 100 points, 10 minutes; set these on Gradescope\n",
     )
     with zipfile.ZipFile(out) as archive:
-        plan = decoded(archive.read("plan.json"))
+        plan = decode_plan(archive.read("plan.json"))
     assert plan.trusted and plan.manifest.limits == {"wall_s": 9.0}
-    assert plan.manifest.drawn.kind is Kind.SECRET and plan.manifest.seed
-    assert plan.manifest.feedback.level is Level.MESSAGE
+    assert plan.manifest.case_seed.kind is SeedKind.SECRET and plan.manifest.seed
+    assert plan.manifest.feedback.level is FeedbackLevel.MESSAGE
     done = CliRunner().invoke(cli, ["gradescope", "no_such", out, "--wheel", str(path)])
-    assert isinstance(done.exception, NoTarget)
+    assert isinstance(done.exception, TargetNotFound)
 
 
 # ------------------------------------------------------------------------ what it does
@@ -218,7 +229,7 @@ def judged(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     def ran(files: dict[str, str], plan: bytes | None = None) -> tuple[int, dict[str, Any]]:
         for folder in ("source", "submission"):
             (tmp_path / folder).mkdir()
-        (tmp_path / "source" / "plan.json").write_bytes(plan or encoded(plan_of()))
+        (tmp_path / "source" / "plan.json").write_bytes(plan or encode_plan(plan_of()))
         for name, text in files.items():
             (tmp_path / "submission" / name).write_text(text, encoding="utf-8")
         code = main(tmp_path)
@@ -232,20 +243,20 @@ def judged(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
 Judged = Callable[..., tuple[int, dict[str, Any]]]
 
 
-def test_a_wrong_answer_is_told_why(judged: Judged) -> None:
+def test_wrong_answer_gets_an_explanation(judged: Judged) -> None:
     code, results = judged({"answer.py": WRONG})
     assert code == 1
     failed = [test for test in results["tests"] if test["status"] == "failed"]
     assert failed and any("expected" in test["output"] for test in failed)
 
 
-def test_no_more_is_told_than_the_instructor_chose(judged: Judged) -> None:
+def test_shows_only_what_the_instructor_chose(judged: Judged) -> None:
     hidden = frozenset({"it_equals_the_equation"})
     plan = plan_of()
-    kept = Feedback(Level.NAME, hidden=hidden)
-    quiet = Plan(replace(plan.manifest, feedback=kept))
-    code, results = judged({"answer.py": WRONG}, encoded(quiet))
-    assert code == 1 and decoded(encoded(quiet)).manifest.feedback == kept
+    kept = Feedback(FeedbackLevel.NAME, hidden=hidden)
+    quiet = AutograderPlan(replace(plan.manifest, feedback=kept))
+    code, results = judged({"answer.py": WRONG}, encode_plan(quiet))
+    assert code == 1 and decode_plan(encode_plan(quiet)).manifest.feedback == kept
     assert results["score"] < 100 and "hidden" in results["output"]
     told = json.dumps(results["tests"])
     assert "equals the equation" not in told and "expected" not in told
@@ -261,7 +272,7 @@ def test_no_more_is_told_than_the_instructor_chose(judged: Judged) -> None:
         ({"answer.ipynb": "{"}, "not valid JSON"),
     ],
 )
-def test_what_cannot_be_judged_has_no_points(
+def test_ungradable_submission_gets_no_points(
     judged: Judged, files: dict[str, str], output: str
 ) -> None:
     code, results = judged(files)
@@ -275,7 +286,7 @@ def test_what_cannot_be_judged_has_no_points(
 )
 def test_the_limits_are_those_of_every_run(judged: Judged, statement: str, status: str) -> None:
     text = RIGHT.replace("# BEGIN SOLUTION", statement)
-    plan = encoded(plan_of(limits={"wall_s": 3.0, "call_s": 1.0}))
+    plan = encode_plan(plan_of(limits={"wall_s": 3.0, "call_s": 1.0}))
     code, results = judged({"answer.py": text}, plan)
     assert (code, results["score"]) == (1, 0)
     assert results["extra_data"][EXERCISE.slug]["status"] == status
@@ -289,7 +300,7 @@ def test_a_broken_plan_is_not_held_against_students(
     assert "no verdict on your work" in results["output"]
 
 
-def test_a_fault_of_ours_is_not_held_against_students(
+def test_internal_error_is_not_held_against_students(
     judged: Judged, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(**_: object) -> None:
@@ -301,13 +312,13 @@ def test_a_fault_of_ours_is_not_held_against_students(
     assert "no verdict on your work" in results["output"]
 
 
-def test_time_that_runs_out_before_a_verdict_is_said(graded: Graded) -> None:
+def test_timeout_before_a_verdict_is_reported(graded: Graded) -> None:
     done, results = graded({"answer.py": RIGHT}, HEADCHECK_SECONDS="0.01")
     assert done.returncode == 0 and "exit code 124" in done.stdout
     assert results["output"].startswith("Nothing was judged within 0.01 seconds")
 
 
-def test_what_was_judged_in_time_stays(
+def test_results_before_the_timeout_are_kept(
     graded: Graded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # An interpreter that writes what a first file earned, and then hangs.
@@ -329,18 +340,20 @@ def test_a_broken_installation_is_not_held_against_students(graded: Graded, pyth
     assert "no verdict on your work" in results["output"] and results["score"] == 0
 
 
-def test_time_that_runs_out_between_files_is_said() -> None:
-    assert _results([], 3)["output"].startswith("Time ran out before 3 of your files")
+def test_timeout_between_files_is_reported() -> None:
+    assert _make_results([], 3)["output"].startswith("Time ran out before 3 of your files")
 
 
 # ------------------------------------------------------------------------ installed
 
 
 @pytest.mark.deep
-def test_setup_installs_what_grades(tmp_path: Path) -> None:
+def test_setup_installs_the_grader(tmp_path: Path) -> None:
     """All of setup.sh but the search for Python, with the packages that are here already."""
     root = tmp_path / "autograder"
-    with zipfile.ZipFile(io.BytesIO(pack.archive(plan_of(), own(), 10))) as archive:
+    with zipfile.ZipFile(
+        io.BytesIO(pack.build_archive(plan_of(), build_own_wheel(), 10))
+    ) as archive:
         archive.extractall(root / "source")
     venv = root / "source" / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)

@@ -15,10 +15,10 @@ import pytest
 import grader
 from exercises import BY_SLUG
 from grader.grading.grade import Settings
-from grader.grading.worker_pool import judged
-from grader.reading.submission import Submission, find
+from grader.grading.worker_pool import grade_all
+from grader.reading.submission import Submission, find_submissions
 from grader.report.records import SubmissionRecord
-from grader.sandbox.grader_side.servers import SandboxError, Server
+from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 
 distributed: Any = pytest.importorskip(
     "distributed", reason="Dask is not installed: tox run -e cluster"
@@ -41,7 +41,7 @@ def found(tmp_path: Path) -> list[Submission]:
     texts = (EXERCISE.solution, wrong, "def broken(:", "1 / 0", f"{EXERCISE.solution}\n# two\n")
     for i, text in enumerate(texts):
         (folder / f"s{i}.py").write_text(text, encoding="utf-8")
-    listed = find([str(folder)])
+    listed = find_submissions([str(folder)])
     (folder / "s3.py").unlink()
     return listed
 
@@ -98,13 +98,13 @@ def untimed(graded: list[tuple[Submission, list[SubmissionRecord]]]) -> list[Any
 SETTINGS = Settings(exercise=EXERCISE)
 
 
-def test_a_cluster_gives_what_this_process_gives(url: str, found: list[Submission]) -> None:
-    with Server() as server:
-        alone = untimed(list(judged(server, found, replace(SETTINGS, jobs=1))))
-        rung = server.rung
+def test_cluster_gives_the_same_results_as_one_process(url: str, found: list[Submission]) -> None:
+    with ServerHandle() as server:
+        alone = untimed(list(grade_all(server, found, replace(SETTINGS, jobs=1))))
+        rung = server.isolation_level
     with cluster.Cluster(url, trusted=False) as place:
         assert place.rung == rung
-        together = untimed(list(judged(place, found, SETTINGS)))
+        together = untimed(list(grade_all(place, found, SETTINGS)))
     assert together == alone
     assert [s for s, _ in together] == found
     statuses = [(r[0].status, r[0].error and r[0].error.kind) for _, r in together]
@@ -122,13 +122,13 @@ def test_a_course_is_graded_into_its_store(
 ) -> None:
     pytest.importorskip("sqlalchemy", reason="the extra cohort is not installed")
     from grader.course import grading
-    from grader.course.intake.gather import Wanted, gathered
-    from grader.course.store.store import opened
+    from grader.course.intake.gather import IntakeOptions, gather_submissions
+    from grader.course.store.store import open_store
 
     folder = str(found[0].path.parent)
     with (
-        opened(str(tmp_path / "c.db"), create=True) as store,
-        gathered([folder], Wanted()) as intake,
+        open_store(str(tmp_path / "c.db"), create=True) as store,
+        gather_submissions([folder], IntakeOptions()) as intake,
     ):
         given: dict[str, Any] = {"attempts": "latest", "trusted": False, "cluster": url}
         report = grading.grade(store, intake, SETTINGS, "week 1", **given)
@@ -141,11 +141,11 @@ def test_a_course_is_graded_into_its_store(
 
 def test_a_worker_that_is_killed_loses_nothing(url: str, found: list[Submission]) -> None:
     with cluster.Cluster(url, trusted=False) as place:
-        undisturbed = untimed(list(judged(place, found, SETTINGS)))
+        undisturbed = untimed(list(grade_all(place, found, SETTINGS)))
         pids = place.client.run(os.getpid)
         assert len(pids) == 2
         disturbed = []
-        for i, graded in enumerate(judged(place, found, SETTINGS)):
+        for i, graded in enumerate(grade_all(place, found, SETTINGS)):
             disturbed.append(graded)
             if i == 0:
                 os.kill(next(iter(pids.values())), signal.SIGKILL)
@@ -156,7 +156,7 @@ def test_a_worker_that_is_killed_loses_nothing(url: str, found: list[Submission]
 
 def test_fork_servers_end_with_the_run(url: str, found: list[Submission]) -> None:
     with cluster.Cluster(url, trusted=False) as place:
-        list(judged(place, found[:1], SETTINGS))
+        list(grade_all(place, found[:1], SETTINGS))
         assert set(place.client.run(servers).values()) == {1}
     with distributed.Client(url, set_as_default=False) as client:
         assert set(client.run(servers).values()) == {0}
@@ -164,12 +164,12 @@ def test_fork_servers_end_with_the_run(url: str, found: list[Submission]) -> Non
 
 def servers() -> int:
     """How many fork servers a worker has."""
-    from grader.course.cluster import home
+    from grader.course.cluster import get_worker_state
 
-    return int(home().place is not None)
+    return int(get_worker_state().sandbox is not None)
 
 
-def test_what_kills_every_worker_is_said(
+def test_submission_that_kills_every_worker_is_reported(
     url: str, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "TRIES", 1)
@@ -178,7 +178,7 @@ def test_what_kills_every_worker_is_said(
         cluster.Cluster(url, trusted=False) as place,
         pytest.raises(SandboxError, match=r"s0\.py: every worker that judged it died"),
     ):
-        list(judged(place, found[:1], SETTINGS))
+        list(grade_all(place, found[:1], SETTINGS))
 
 
 def test_workers_with_another_headcheck_are_refused(
@@ -189,7 +189,7 @@ def test_workers_with_another_headcheck_are_refused(
         cluster.Cluster(url, trusted=False).__enter__()
 
 
-def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_S", 0.5)
     with pytest.raises(SandboxError, match="no scheduler of a Dask cluster"):
         cluster.Cluster("tcp://127.0.0.1:9", trusted=False)
@@ -197,7 +197,7 @@ def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.Cluster("nonsense://x", trusted=False)
 
 
-def test_a_cluster_without_workers_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_without_workers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "JOIN_S", 0.5)
     options = {"n_workers": 0, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
     with (

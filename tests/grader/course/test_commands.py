@@ -82,7 +82,7 @@ def kept(course: Command) -> Command:
 WHO = f"{SLUG}/18"
 
 
-def test_a_download_is_graded_once_and_what_is_nobodys_is_said(course: Command) -> None:
+def test_download_is_graded_once_and_unattributed_files_are_reported(course: Command) -> None:
     ran = course(*GRADE, "--roster", "roster.csv", "--format", "json")
     assert ran.code == 1
     assert ran.err.splitlines() == [
@@ -101,7 +101,7 @@ def test_a_download_is_graded_once_and_what_is_nobodys_is_said(course: Command) 
     assert f"{SLUG}  {SLUG}" in course("runs", "--store", "c.db").out
 
 
-def test_what_speaks_of_somebody_else_is_said_and_not_believed(headcheck: Command) -> None:
+def test_files_naming_another_student_are_reported_and_ignored(headcheck: Command) -> None:
     with zipfile.ZipFile("canvas.zip", "w") as archive:
         archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
         archive.writestr("passwdeve_20_2_lovelaceada_17_1_hw-1.py", WRONG)
@@ -112,7 +112,7 @@ def test_what_speaks_of_somebody_else_is_said_and_not_believed(headcheck: Comman
     assert status == {"17": "passed", "20": "failed"}
 
 
-def test_a_download_that_may_be_two_systems_is_asked_about(headcheck: Command) -> None:
+def test_ambiguous_download_asks_for_the_system(headcheck: Command) -> None:
     with zipfile.ZipFile("canvas.zip", "w") as archive:
         archive.writestr("lovelaceada_17_1_hw.py", RIGHT)
         archive.writestr("eve\x1b[2J.py", WRONG)
@@ -124,7 +124,7 @@ def test_a_download_that_may_be_two_systems_is_asked_about(headcheck: Command) -
     )
 
 
-def test_a_decision_outlives_a_regrade_that_is_shown_before_it_is_made(kept: Command) -> None:
+def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
     assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 67.5 before, 70 now\n")
     assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
@@ -209,12 +209,12 @@ def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
         (("replay", "w", "--student", "a", "--store", "d.db"), "there is no run 'w'"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_impossible_requests_are_reported(
     headcheck: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     from grader.course.store import store
 
-    with store.opened("d.db", create=True):
+    with store.open_store("d.db", create=True):
         pass
     ran = headcheck(*arguments)
     assert ran.code == 2
@@ -242,7 +242,7 @@ def test_without_dask_there_is_no_cluster_and_the_extra_is_named(
 
 
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic"])
-def test_what_is_missing_is_named_with_the_extra_that_brings_it(package: str) -> None:
+def test_missing_dependency_names_its_extra(package: str) -> None:
     program = f"""
 import sys
 sys.modules["{package}"] = None

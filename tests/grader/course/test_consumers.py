@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from grader.course.export import Gradebook, NotExported, export
-from grader.course.results import Standing
+from grader.course.export import ExportError, Gradebook, export
+from grader.course.results import ExerciseResult
 from grader.report.records import SubmissionRecord
 
 Record = Callable[..., SubmissionRecord]
@@ -27,7 +27,7 @@ def book(record: Record) -> Gradebook:
     for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
         made = record(student, points)
         standings.append(
-            Standing(
+            ExerciseResult(
                 student=student,
                 name=ODD,
                 email=f"{student}@x.org",
@@ -96,7 +96,7 @@ def test_nbgrader_s_own_export_has_the_same_columns(
     theirs_at = tmp_path / "theirs.csv"
     with api.Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as gradebook:
         gradebook.add_assignment("ps1")
-        for each in book.standings:
+        for each in book.results:
             names = {"first_name": "Conway", "last_name": "ONeil", "email": each.email}
             gradebook.add_student(each.student, **names)
             gradebook.add_submission("ps1", each.student)
@@ -143,7 +143,7 @@ def gradebook_db(api: Any, path: Path) -> Gradebook:
 @pytest.mark.filterwarnings("ignore")
 def test_nbgrader_s_api_reads_what_was_written(api: Any, book: Gradebook, tmp_path: Path) -> None:
     before = gradebook_db(api, tmp_path / "before.db")
-    exported = export(replace(before, standings=book.standings), "nbgrader-db")
+    exported = export(replace(before, results=book.results), "nbgrader-db")
     assert exported.left_out == ("eve",)
     after = tmp_path / "after.db"
     after.write_bytes(exported.files["gradebook.db"])
@@ -161,7 +161,7 @@ def test_nbgrader_s_api_reads_what_was_written(api: Any, book: Gradebook, tmp_pa
         gradebook.find_grade(*at).manual_score = 60
         gradebook.find_comment(*at).manual_comment = "well tried"
         gradebook.db.commit()
-    again = replace(before, standings=book.standings, database=after.read_bytes())
+    again = replace(before, results=book.results, database=after.read_bytes())
     after.write_bytes(export(again, "nbgrader-db").files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
         assert gradebook.find_submission("ps1", "bob").score == 60.0
@@ -175,7 +175,7 @@ def test_an_assignment_that_is_new_belongs_to_the_course(
     api: Any, book: Gradebook, tmp_path: Path
 ) -> None:
     before = gradebook_db(api, tmp_path / "before.db")
-    wanted = replace(before, standings=book.standings, column="ps2")
+    wanted = replace(before, results=book.results, column="ps2")
     (tmp_path / "after.db").write_bytes(export(wanted, "nbgrader-db").files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{tmp_path / 'after.db'}", course_id="cs1") as gradebook:
         assert gradebook.find_assignment("ps2").course_id == "cs1"
@@ -184,8 +184,8 @@ def test_an_assignment_that_is_new_belongs_to_the_course(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_no_gradebook_is_refused(api: Any, book: Gradebook) -> None:
-    with pytest.raises(NotExported, match="give it by --into"):
+def test_invalid_gradebook_is_refused(api: Any, book: Gradebook) -> None:
+    with pytest.raises(ExportError, match="give it by --into"):
         export(book, "nbgrader-db")
-    with pytest.raises(NotExported, match=r"cannot fill in this gradebook\.db: .*Is it one\?"):
+    with pytest.raises(ExportError, match=r"cannot fill in this gradebook\.db: .*Is it one\?"):
         export(replace(book, database=b"no database at all" * 100), "nbgrader-db")

@@ -16,14 +16,14 @@ import pytest
 from exercises import BY_SLUG
 from grader import run
 from grader.course import grading
-from grader.course.intake.gather import Wanted, gathered
-from grader.course.result_lookup import results
+from grader.course.intake.gather import IntakeOptions, gather_submissions
+from grader.course.result_lookup import load_results
 from grader.course.store import manifest
 from grader.course.store.records import Override
-from grader.course.store.store import opened
+from grader.course.store.store import open_store
 from grader.grading.grade import Settings
-from grader.report.records import Report, SeedRecord, own_version, to_json, without_seconds
-from grader.seed import Kind, Seed, given, secret
+from grader.report.records import Report, SeedRecord, get_version, strip_seconds, to_json
+from grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 
@@ -40,18 +40,18 @@ def folder(tmp_path: Path) -> Path:
 def graded(place: str, folder: Path, *, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
     attempts = wanted.get("attempts", "latest")
     with (
-        opened(place, create=True) as store,
-        gathered([str(folder)], Wanted(**wanted)) as intake,
+        open_store(place, create=True) as store,
+        gather_submissions([str(folder)], IntakeOptions(**wanted)) as intake,
     ):
         return grading.grade(store, intake, chosen, "week 1", attempts=attempts, trusted=False)
 
 
 def scores(place: str) -> dict[str, float]:
-    with opened(place) as store:
-        return {each.student: each.score for each in results(store, "week 1")}
+    with open_store(place) as store:
+        return {each.student: each.score for each in load_results(store, "week 1")}
 
 
-def test_what_is_judged_is_reported_and_stands(place: str, folder: Path, judge: Any) -> None:
+def test_graded_submissions_are_reported_and_stored(place: str, folder: Path, judge: Any) -> None:
     report = graded(place, folder)
     assert [(s.student, s.file, s.score) for s in report.submissions] == [
         ("ada", "ada.py", 100.0),
@@ -63,7 +63,7 @@ def test_what_is_judged_is_reported_and_stands(place: str, folder: Path, judge: 
     assert scores(place) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
 
 
-def test_only_what_changed_is_judged_again(place: str, folder: Path, judge: Any) -> None:
+def test_only_changed_files_are_regraded(place: str, folder: Path, judge: Any) -> None:
     first = graded(place, folder)
     assert graded(place, folder) == first
     assert len(judge.judgings) == 4
@@ -72,61 +72,60 @@ def test_only_what_changed_is_judged_again(place: str, folder: Path, judge: Any)
     graded(place, folder)
     assert judge.judgings[4:] == ["100 at last"]
     assert scores(place)["bob"] == 100.0 and scores(place)["ida"] == 50.0
-    graded(place, folder, chosen=replace(SETTINGS, insisted={"wall_s": 9.0}))
+    graded(place, folder, chosen=replace(SETTINGS, limit_overrides={"wall_s": 9.0}))
     assert len(judge.judgings) == 10
 
 
-def test_a_run_draws_a_secret_seed_once_and_goes_on_with_it(
-    place: str, folder: Path, judge: Any
-) -> None:
+def test_run_draws_one_secret_seed_and_keeps_it(place: str, folder: Path, judge: Any) -> None:
     def again(**changes: Any) -> Seed:
-        graded(place, folder, chosen=replace(SETTINGS, seed=secret(), **changes))
-        with opened(place) as store:
-            return store.newest("week 1").manifest.drawn
+        graded(place, folder, chosen=replace(SETTINGS, seed=draw_secret_seed(), **changes))
+        with open_store(place) as store:
+            return store.load_newest_run("week 1").manifest.case_seed
 
     first = again()
-    assert first.kind is Kind.SECRET
+    assert first.kind is SeedKind.SECRET
     assert again() == first and len(judge.judgings) == 4
     assert again(insisted={"wall_s": 9.0}) == first, "other settings, the same cases"
-    with opened(place) as store:
-        chosen = store.newest("week 1").manifest.settings
-        assert grading.regrade(store, "week 1", chosen, trusted=False).changes == []
+    with open_store(place) as store:
+        chosen = store.load_newest_run("week 1").manifest.settings
+        assert grading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
         assert chosen.seed == first and len(judge.judgings) == 8
         assert grading.replay(store, "week 1", "bob", trusted=False).same
     assert judge.seeds == {first}
 
 
-def test_a_seed_that_is_named_is_another_run_and_the_next_one_goes_on_with_it(
+def test_given_seed_starts_a_run_that_is_then_continued(
     place: str, folder: Path, judge: Any
 ) -> None:
-    for chosen in (secret(), given(5), secret()):
+    for chosen in (draw_secret_seed(), make_seed(5), draw_secret_seed()):
         report = graded(place, folder, chosen=replace(SETTINGS, seed=chosen))
     assert report.seed == SeedRecord("given", 5)
-    with opened(place) as store:
-        assert [run.manifest.seed_kind for run in store.runs()] == [Kind.SECRET, Kind.GIVEN]
+    with open_store(place) as store:
+        assert [run.manifest.seed_kind for run in store.list_runs()] == [
+            SeedKind.SECRET,
+            SeedKind.GIVEN,
+        ]
 
 
-def test_a_run_of_before_there_were_secret_seeds_is_begun_anew(
-    place: str, folder: Path, judge: Any
-) -> None:
-    old = replace(manifest.of(SETTINGS), seed_kind=None)
-    text = manifest.encoded(old).replace('"seed_kind":null,', "")
-    assert "seed_kind" not in text and manifest.decoded(text) == old
-    assert manifest.decoded(text).drawn == Seed()
-    with opened(place, create=True) as store:
+def test_run_without_a_secret_seed_is_restarted(place: str, folder: Path, judge: Any) -> None:
+    old = replace(manifest.build_manifest(SETTINGS), seed_kind=None)
+    text = manifest.encode(old).replace('"seed_kind":null,', "")
+    assert "seed_kind" not in text and manifest.decode(text) == old
+    assert manifest.decode(text).case_seed == Seed()
+    with open_store(place, create=True) as store:
         store.begin("week 1", old)
-    report = graded(place, folder, chosen=replace(SETTINGS, seed=secret()))
+    report = graded(place, folder, chosen=replace(SETTINGS, seed=draw_secret_seed()))
     assert report.seed and report.seed.kind == "secret"
 
 
-def test_two_that_begin_a_run_at_once_have_one_seed(place: str) -> None:
-    wanted = [manifest.of(replace(SETTINGS, seed=secret())) for _ in range(2)]
-    with opened(place, create=True) as one, opened(place) as other:
+def test_concurrent_runs_share_one_seed(place: str) -> None:
+    wanted = [manifest.build_manifest(replace(SETTINGS, seed=draw_secret_seed())) for _ in range(2)]
+    with open_store(place, create=True) as one, open_store(place) as other:
         begun = [one.resume("week 1", wanted[0]), other.resume("week 1", wanted[1])]
-        assert begun[0] == begun[1] and len(one.runs()) == 1
+        assert begun[0] == begun[1] and len(one.list_runs()) == 1
 
 
-def test_the_same_bytes_of_several_are_judged_once(place: str, folder: Path, judge: Any) -> None:
+def test_identical_files_are_graded_once(place: str, folder: Path, judge: Any) -> None:
     for i in range(5):
         (folder / f"copy{i}.py").write_text("50")
     report = graded(place, folder)
@@ -134,7 +133,7 @@ def test_the_same_bytes_of_several_are_judged_once(place: str, folder: Path, jud
     assert {s.file for s in report.submissions if s.score == 50.0} >= {"copy0.py", "bob.py"}
 
 
-def test_files_that_cannot_be_read_are_reported_and_others_judged(
+def test_unreadable_files_are_reported_and_others_graded(
     place: str, folder: Path, judge: Any
 ) -> None:
     (folder / "lea.py").symlink_to(folder / "ada.py")
@@ -149,10 +148,10 @@ def test_files_that_cannot_be_read_are_reported_and_others_judged(
     assert graded(place, folder).submissions == tuple(records.values())
 
 
-def test_a_file_that_changes_while_it_is_judged_is_judged_next_time(
+def test_file_changed_during_grading_is_graded_next_time(
     place: str, folder: Path, judge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = run.judged
+    judged = run.grade_with_progress
 
     def changing(*arguments: Any) -> Any:
         for each, records in judged(*arguments):
@@ -167,7 +166,7 @@ def test_a_file_that_changes_while_it_is_judged_is_judged_next_time(
     assert [s.score for s in graded(place, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
 
 
-def test_the_latest_attempt_replaces_the_one_before(place: str, tmp_path: Path, judge: Any) -> None:
+def test_latest_attempt_replaces_the_previous_one(place: str, tmp_path: Path, judge: Any) -> None:
     for name in ("ada_1_1_hw.py", "ada_1_1_hw-1.py"):
         (tmp_path / "canvas").mkdir(exist_ok=True)
         (tmp_path / "canvas" / name).write_text("50" if "-1" in name else "100")
@@ -208,7 +207,7 @@ def killed(action: Callable[[], object], after: float) -> bool:
     return False
 
 
-def test_killed_at_any_moment_it_loses_nothing_finished_and_repeats_nothing_finished(
+def test_kill_at_any_moment_loses_and_repeats_no_finished_work(
     place: str, tmp_path: Path, judge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the killed ones leave folders
@@ -220,8 +219,8 @@ def test_killed_at_any_moment_it_loses_nothing_finished_and_repeats_nothing_fini
     kills, finished = 0, 0
     while not killed(lambda: graded(place, folder), after=chance.uniform(0.0, 0.25)):
         kills += 1
-        with opened(place, create=True) as store:
-            count = len(store.standing("week 1"))
+        with open_store(place, create=True) as store:
+            count = len(store.load_graded_files("week 1"))
         assert count >= finished, "something finished was lost"
         finished = count
         if kills == 20:
@@ -231,70 +230,70 @@ def test_killed_at_any_moment_it_loses_nothing_finished_and_repeats_nothing_fini
     # At most the one in hand is judged again after a kill; nothing that was finished is.
     assert 120 <= len(judge.judgings) <= 120 + kills
     undisturbed = graded(str(tmp_path / "undisturbed.db"), folder)
-    assert to_json(without_seconds(resumed)) == to_json(without_seconds(undisturbed))
+    assert to_json(strip_seconds(resumed)) == to_json(strip_seconds(undisturbed))
 
 
-def test_two_that_grade_the_same_at_once_do_not_fail(
-    place: str, tmp_path: Path, judge: Any
-) -> None:
+def test_concurrent_grading_of_one_course_succeeds(place: str, tmp_path: Path, judge: Any) -> None:
     folder = tmp_path / "large class"
     folder.mkdir()
     for i in range(60):
         (folder / f"s{i:03}.py").write_text(f"50 number {i}")
     both = [forked(lambda: graded(place, folder)) for _ in range(2)]
     assert [os.waitpid(pid, 0)[1] for pid in both] == [0, 0]
-    with opened(place) as store:
-        assert len(store.standing("week 1")) == 60
-        (only,) = store.runs()
-        assert len(store.known(only.manifest.key)) == 60
+    with open_store(place) as store:
+        assert len(store.load_graded_files("week 1")) == 60
+        (only,) = store.list_runs()
+        assert len(store.load_judgement_ids(only.manifest.key)) == 60
 
 
 # ------------------------------------------------------------------------ again
 
 
-def test_a_regrade_shows_first_and_changes_nothing(place: str, folder: Path, judge: Any) -> None:
+def test_regrade_preview_changes_nothing(place: str, folder: Path, judge: Any) -> None:
     graded(place, folder)
     for path in folder.iterdir():
         path.unlink()  # the store has what it needs
     before = scores(place)
-    with opened(place) as store:
-        store.override(Override("week 1", "ada", "causal_weights", 99.0, "", "prof"))
-        other = replace(SETTINGS, seed=given(1))  # for the judge of these tests: 50 points fewer
+    with open_store(place) as store:
+        store.add_override(Override("week 1", "ada", "causal_weights", 99.0, "", "prof"))
+        other = replace(
+            SETTINGS, seed=make_seed(1)
+        )  # for the judge of these tests: 50 points fewer
         again = grading.regrade(store, "week 1", other, trusted=False)
-        assert [(c.student, c.before, c.after, c.overridden) for c in again.changes] == [
+        assert [(c.student, c.before, c.after, c.overridden) for c in again.score_changes] == [
             ("ada", 100.0, 50.0, True),
             ("bob", 50.0, 0.0, False),
             ("zoe", 100.0, 50.0, False),
         ]
-        assert len(store.runs()) == 1 and len(judge.judgings) == 8
+        assert len(store.list_runs()) == 1 and len(judge.judgings) == 8
     assert scores(place) == before | {"ada": 99.0}
 
-    with opened(place) as store:
+    with open_store(place) as store:
         again = grading.regrade(store, "week 1", other, trusted=False)
         assert len(judge.judgings) == 8, "what was judged to be shown is not judged again"
         grading.adopt(store, "week 1", again)
-        assert len(store.runs()) == 2
+        assert len(store.list_runs()) == 2
     assert scores(place) == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
 
 
 def test_nothing_changes_with_the_same_settings(place: str, folder: Path, judge: Any) -> None:
     (folder / "tom.zip").write_bytes(b"no zip")
     graded(place, folder)
-    with opened(place) as store:
+    with open_store(place) as store:
         again = grading.regrade(store, "week 1", SETTINGS, trusted=False)
-        assert again.changes == [] and len(judge.judgings) == 4
+        assert again.score_changes == [] and len(judge.judgings) == 4
         assert grading.adopt(store, "week 1", again).id == 1
-        assert len(store.standing("week 1")) == 5
+        assert len(store.load_graded_files("week 1")) == 5
 
 
-def test_a_replay_judges_as_then_and_writes_nothing(
+def test_replay_reproduces_verdicts_and_writes_nothing(
     place: str, folder: Path, judge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graded(place, folder)
-    with opened(place) as store:
+    with open_store(place) as store:
         again = grading.replay(store, "week 1", "bob", trusted=False)
         assert again.same and again.differences == ()
-        assert judge.judgings[-1] == "50" and len(store.runs()) == 1
+        assert judge.judgings[-1] == "50" and len(store.list_runs()) == 1
         monkeypatch.setattr(manifest, "own_version", lambda: "9.9")
         monkeypatch.setattr(manifest, "source", lambda: "other")
         monkeypatch.setattr(manifest, "plan", lambda _: "other")
@@ -303,7 +302,7 @@ def test_a_replay_judges_as_then_and_writes_nothing(
         again = grading.replay(store, "week 1", "bob", trusted=False)
         assert not again.same
         assert again.differences == (
-            f"headcheck {own_version()} then, 9.9 now",
+            f"headcheck {get_version()} then, 9.9 now",
             "the claims are others now",
             "the cases are others now",
         )

@@ -14,7 +14,7 @@ import pytest
 
 from grader.course import dashboard
 from grader.course.export import Gradebook
-from grader.course.results import Standing
+from grader.course.results import ExerciseResult
 from grader.course.store.records import Override
 from grader.report.records import ErrorRecord, SubmissionRecord
 
@@ -22,7 +22,7 @@ Record = Callable[..., SubmissionRecord]
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 
 
-def standing(student: str, record: SubmissionRecord, **more: Any) -> Standing:
+def standing(student: str, record: SubmissionRecord, **more: Any) -> ExerciseResult:
     values: dict[str, Any] = {
         "name": f"Name of {student}",
         "email": f"{student}@x.org",
@@ -38,7 +38,7 @@ def standing(student: str, record: SubmissionRecord, **more: Any) -> Standing:
         "record": replace(record, student=student, file=f"file-{student}.py"),
         **more,
     }
-    return Standing(student=student, **values)
+    return ExerciseResult(student=student, **values)
 
 
 @pytest.fixture
@@ -63,36 +63,40 @@ def book(record: Record) -> Gradebook:
 
 
 def test_scores_are_counted_and_full_ones_apart(book: Gradebook) -> None:
-    counts = {each.label: each.count for each in dashboard.bins(book.standings) if each.count}
+    counts = {
+        each.label: each.count for each in dashboard.compute_histogram(book.results) if each.count
+    }
     assert counts == {"0–10 %": 2, "50–60 %": 2, "80–90 %": 1, "all points": 1}
-    assert max(each.share for each in dashboard.bins(book.standings)) == 1.0
-    assert [each.share for each in dashboard.bins([])] == [0.0] * 11
+    assert max(each.share for each in dashboard.compute_histogram(book.results)) == 1.0
+    assert [each.share for each in dashboard.compute_histogram([])] == [0.0] * 11
 
 
-def test_the_same_mistake_is_said_once_with_the_shortest_example(book: Gradebook) -> None:
-    rows = dashboard._rows(book, [f"{i}.html" for i in range(6)])
-    named, unnamed = dashboard.clusters(book.standings, rows)
+def test_repeated_mistake_is_listed_once_with_the_shortest_example(book: Gradebook) -> None:
+    rows = dashboard._make_rows(book, [f"{i}.html" for i in range(6)])
+    named, unnamed = dashboard.cluster_mistakes(book.results, rows)
     assert (named.sentence, named.named) == ("Not scaled.", True)
     assert named.students == (("Name of bob", "1.html"), ("Name of cyd", "2.html"))
     assert named.code == "print(1)" and "expected  1 < 2" in named.message
-    assert unnamed.sentence == f"{dashboard.UNNAMED}It is right." and not unnamed.named
+    assert unnamed.sentence == f"{dashboard.UNNAMED_PREFIX}It is right." and not unnamed.named
     assert [name for name, _ in unnamed.students] == ["Name of dan"]
 
 
-def test_claims_are_sorted_by_how_many_break_them(book: Gradebook) -> None:
-    hard = [(each.claim, each.broken, each.tried) for each in dashboard.hardest(book.standings)]
+def test_properties_are_sorted_by_number_of_violations(book: Gradebook) -> None:
+    hard = [
+        (each.claim, each.broken, each.tried) for each in dashboard.rank_properties(book.results)
+    ]
     assert hard == [("It is right.", 4, 5), ("It runs.", 1, 5)]
 
 
 def test_every_result_has_a_line_of_the_matrix(book: Gradebook, record: Record) -> None:
     other = standing("ada", record("ada", 100, "linear_layer"))
-    both = replace(book, standings=(*book.standings, other))
-    ends = [row.ends for row in dashboard._rows(both, [""] * 7)]
+    both = replace(book, results=(*book.results, other))
+    ends = [row.ends for row in dashboard._make_rows(both, [""] * 7)]
     assert ends == ["pp  ", "pf  ", "pf  ", "pf  ", "cc  ", "    ", "  pp"]
 
 
-def test_the_page_says_all_of_it_and_no_page_is_no_error(book: Gradebook) -> None:
-    pages = dashboard.pages(book, "1.0")
+def test_page_is_complete_and_a_missing_page_is_no_error(book: Gradebook) -> None:
+    pages = dashboard.render_pages(book, "1.0")
     text = dashboard.render(book, "1.0", tuple(pages))
     assert len(pages) == 6 and all(f'href="{name}"' in text for name in pages)
     assert "6 students; 6 submissions: 1 passed, 3 failed, 1 not tried, 1 timed out" in text
@@ -109,7 +113,7 @@ def test_nothing_on_the_page_is_code_of_a_submission(book: Gradebook, record: Re
     found = tuple(replace(d, sentence=EVIL, name=EVIL) for d in bad.diagnosis)
     evil = replace(bad, properties=claims, diagnosis=found)
     more = standing(EVIL, evil, name=EVIL, exercise=EVIL, status=EVIL)
-    text = dashboard.render(replace(book, run=EVIL, standings=(more,)), EVIL, (EVIL,))
+    text = dashboard.render(replace(book, run=EVIL, results=(more,)), EVIL, (EVIL,))
     assert text.count("<script") == text.count("</script>") == 1
     assert "<img" not in text
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
@@ -121,7 +125,7 @@ def test_nothing_on_the_page_is_code_of_a_submission(book: Gradebook, record: Re
 
 
 def test_an_anonymous_page_names_nobody(book: Gradebook) -> None:
-    hidden = dashboard.anonymous(book, "salt")
+    hidden = dashboard.anonymise(book, "salt")
     text = dashboard.render(hidden, "1.0")
     for student in book.students:
         for said in (
@@ -133,7 +137,7 @@ def test_an_anonymous_page_names_nobody(book: Gradebook) -> None:
             assert said not in text
     assert "secret" not in text and "student 0006" in text and "href" not in text
     assert hidden.total == book.total
-    assert dashboard.anonymous(book, "salt") == hidden != dashboard.anonymous(book, "other")
+    assert dashboard.anonymise(book, "salt") == hidden != dashboard.anonymise(book, "other")
 
 
 # ------------------------------------------------------------------------ in a browser

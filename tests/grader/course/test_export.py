@@ -11,23 +11,36 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from grader.course.export import FORMATS, Exported, Gradebook, export
-from grader.course.export.gradebook import FORMULA, cell, file_name, number
+from grader.course.export import FORMATS, ExportedFiles, Gradebook, export
+from grader.course.export.gradebook import (
+    FORMULA_PREFIXES,
+    escape_cell,
+    format_number,
+    make_file_name,
+)
 from grader.report.records import SubmissionRecord
 from grader.ui import course_commands
-from tests.grader.course.gradebooks import MISSING, WEEK, Record, column, loaded, standing, table
+from tests.grader.course.gradebooks import (
+    UNKNOWN_STUDENT,
+    WEEK,
+    MakeRecord,
+    get_column,
+    load_json,
+    make_standing,
+    read_table,
+)
 
 
-def totals(exported: Exported, form: str) -> float:
+def totals(exported: ExportedFiles, form: str) -> float:
     """The sum of points as the consumer of a format reads it."""
     if form == "junit":
         (data,) = exported.files.values()
         found = ET.fromstring(data).findall(".//property[@name='score']")
         return math.fsum(float(each.get("value", "")) for each in found)
     if form == "gradescope":
-        return math.fsum(each["score"] for each in loaded(exported).values())
+        return math.fsum(each["score"] for each in load_json(exported).values())
     if form == "prairielearn":  # every exercise here is worth 100
-        return math.fsum(each.get("score", 0.0) * 100 for each in loaded(exported).values())
+        return math.fsum(each.get("score", 0.0) * 100 for each in load_json(exported).values())
     if form == "github":
         results = [base64.b64decode(d) for n, d in exported.files.items() if n.endswith(".result")]
         return math.fsum(test["score"] for each in results for test in json.loads(each)["tests"])
@@ -35,9 +48,9 @@ def totals(exported: Exported, form: str) -> float:
         pq = pytest.importorskip("pyarrow.parquet")
         (data,) = exported.files.values()
         return float(sum(pq.read_table(io.BytesIO(data)).column("score").to_pylist()))
-    rows = table(exported)
+    rows = read_table(exported)
     name = {"csv": "score", "nbgrader": "score"}.get(form, WEEK)
-    numbers = column(rows, name)[1:] if form == "canvas" else column(rows, name)
+    numbers = get_column(rows, name)[1:] if form == "canvas" else get_column(rows, name)
     return sum(float(text) for text in numbers)
 
 
@@ -61,7 +74,7 @@ def test_the_same_results_are_the_same_bytes(book: Gradebook, form: str) -> None
 
 
 @pytest.mark.parametrize("form", ALONE)
-def test_nobody_at_all_is_no_error(form: str) -> None:
+def test_empty_class_is_no_error(form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     export(Gradebook("empty", ()), form)
@@ -69,18 +82,18 @@ def test_nobody_at_all_is_no_error(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["canvas", "csv", "moodle-gradebook", "nbgrader"])
 def test_no_cell_is_a_formula(book: Gradebook, form: str) -> None:
-    cells = [text for row in table(export(book, form)) for text in row]
-    assert not [text for text in cells if text.startswith(FORMULA)]
+    cells = [text for row in read_table(export(book, form)) for text in row]
+    assert not [text for text in cells if text.startswith(FORMULA_PREFIXES)]
     assert any("=cmd" in text for text in cells), "it is there all the same"
 
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\t=1", " =1", "\n=1", "＝1"])
-def test_what_a_spreadsheet_could_run_is_quoted(text: str) -> None:
-    assert cell(text).startswith("'")
-    assert cell("Ada = Bob") == "Ada = Bob"
+def test_formula_like_text_is_quoted(text: str) -> None:
+    assert escape_cell(text).startswith("'")
+    assert escape_cell("Ada = Bob") == "Ada = Bob"
 
 
-def test_why_a_person_decided_is_for_people_who_grade(book: Gradebook) -> None:
+def test_reasons_for_decisions_are_shown_to_graders_only(book: Gradebook) -> None:
     for form in set(ALONE) - {"parquet"}:
         exported = export(book, form)
         texts = [*exported.files.values()]
@@ -89,13 +102,24 @@ def test_why_a_person_decided_is_for_people_who_grade(book: Gradebook) -> None:
 
 
 def test_points_have_no_exponent_and_no_needless_zeros() -> None:
-    written = [number(x) for x in (0.0, -0.0, 100.0, 1e-7, 0.1 + 0.2, 33.333333, 1e6)]
+    written = [format_number(x) for x in (0.0, -0.0, 100.0, 1e-7, 0.1 + 0.2, 33.333333, 1e6)]
     assert written == ["0", "0", "100", "0", "0.3", "33.333333", "1000000"]
 
 
 def test_file_names_of_students_stay_in_the_folder() -> None:
-    ids = [MISSING, "..", "", "a/b", "a\\b", "x" * 500, "x" * 499 + "y", "李" * 100, "con", "a\0b"]
-    names = [file_name(each, ".json") for each in ids]
+    ids = [
+        UNKNOWN_STUDENT,
+        "..",
+        "",
+        "a/b",
+        "a\\b",
+        "x" * 500,
+        "x" * 499 + "y",
+        "李" * 100,
+        "con",
+        "a\0b",
+    ]
+    names = [make_file_name(each, ".json") for each in ids]
     assert len(set(names)) == len(ids)
     for name in names:
         assert Path(name).name == name and len(name.encode()) < 256
@@ -105,14 +129,16 @@ def test_file_names_of_students_stay_in_the_folder() -> None:
 # ------------------------------------------------------------------------ the command
 
 
-def test_the_command_offers_what_there_is() -> None:
+def test_command_offers_every_format() -> None:
     assert list(FORMATS) == list(course_commands.FORMATS)
 
 
-def test_a_class_of_thousands_adds_up(record: Record) -> None:
+def test_a_class_of_thousands_adds_up(record: MakeRecord) -> None:
     chance = random.Random(0)
     records: Mapping[int, SubmissionRecord] = {p: record("x", p) for p in (0, 50, 100)}
-    many = tuple(standing(f"s{i:04}", records[chance.choice((0, 50, 100))]) for i in range(2000))
+    many = tuple(
+        make_standing(f"s{i:04}", records[chance.choice((0, 50, 100))]) for i in range(2000)
+    )
     book = Gradebook(WEEK, many)
     for form in set(ALONE) - {"parquet"}:
         assert totals(export(book, form), form) == pytest.approx(book.total)

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.export import Gradebook, NotExported, export, sheet
-from tests.grader.course.gradebooks import MISSING, WEEK, Record, column, standing, table
+from grader.course.export import ExportError, Gradebook, export, sheet
+from tests.grader.course.gradebooks import (
+    UNKNOWN_STUDENT,
+    WEEK,
+    MakeRecord,
+    get_column,
+    make_standing,
+    read_table,
+)
 
 CANVAS = """\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,old (1),week 1 (4711),Final Score
     Points Possible,,,,,10,,(read only)
@@ -32,11 +39,11 @@ MOODLE = """\ufeff"ID","Vollständiger Name","E-Mail-Adresse","Status","Bewertun
 def sheet_of(tmp_path: Path, text: str) -> sheet.Sheet:
     path = tmp_path / "sheet.csv"
     path.write_text(text, encoding="utf-8")
-    return sheet.read(path)
+    return sheet.read_sheet(path)
 
 
-def test_canvas_made_of_what_is_known(book: Gradebook) -> None:
-    rows = table(export(book, "canvas"))
+def test_canvas_sheet_is_built_from_known_data(book: Gradebook) -> None:
+    rows = read_table(export(book, "canvas"))
     assert rows[0] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", WEEK]
     assert rows[1] == ["    Points Possible", "", "", "", "", "100"]
     told = {row[2]: row for row in rows[2:]}
@@ -45,7 +52,7 @@ def test_canvas_made_of_what_is_known(book: Gradebook) -> None:
 
 def test_canvas_s_own_export_filled_in(book: Gradebook, tmp_path: Path) -> None:
     exported = export(replace(book, sheet=sheet_of(tmp_path, CANVAS)), "canvas")
-    rows = table(exported)
+    rows = read_table(exported)
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "week 1 (4711)"]
     assert rows[0] == header, "no other grade is touched"
     assert [row[-1] for row in rows[1:]] == [
@@ -57,29 +64,29 @@ def test_canvas_s_own_export_filled_in(book: Gradebook, tmp_path: Path) -> None:
     assert graded == pytest.approx(book.total, abs=2e-6)
 
 
-def test_who_is_not_in_the_sheet_is_said(book: Gradebook, tmp_path: Path) -> None:
+def test_students_missing_from_the_sheet_are_reported(book: Gradebook, tmp_path: Path) -> None:
     short = "".join(CANVAS.splitlines(keepends=True)[:3])
     exported = export(replace(book, sheet=sheet_of(tmp_path, short)), "canvas")
-    assert exported.left_out == (MISSING, "s2", "s3", "s4")
+    assert exported.left_out == (UNKNOWN_STUDENT, "s2", "s3", "s4")
 
 
 def test_a_new_column_of_canvas_has_no_number(book: Gradebook, tmp_path: Path) -> None:
     given = replace(book, sheet=sheet_of(tmp_path, CANVAS), column="new")
-    assert table(export(given, "canvas"))[0][-1] == "new"
+    assert read_table(export(given, "canvas"))[0][-1] == "new"
 
 
-def test_nobody_gets_what_a_number_has_by_being_called_so(book: Gradebook, tmp_path: Path) -> None:
+def test_name_equal_to_an_id_gets_no_grade_of_that_id(book: Gradebook, tmp_path: Path) -> None:
     text = CANVAS.replace('"Absent, Nobody",22,', "17,22,")
-    rows = table(export(replace(book, sheet=sheet_of(tmp_path, text)), "canvas"))
+    rows = read_table(export(replace(book, sheet=sheet_of(tmp_path, text)), "canvas"))
     assert [row[-1] for row in rows if row[0] in ("17", "Lovelace, Ada")] == ["100", "7"]
     text = MOODLE.replace('"Nobody Absent"', '"Nobody 17"')
-    rows = table(export(replace(book, sheet=sheet_of(tmp_path, text)), "moodle-worksheet"))
-    assert column(rows, "Bewertung")[-1] == "12,5"
+    rows = read_table(export(replace(book, sheet=sheet_of(tmp_path, text)), "moodle-worksheet"))
+    assert get_column(rows, "Bewertung")[-1] == "12,5"
 
 
-def test_several_exercises_are_several_columns(book: Gradebook, record: Record) -> None:
-    other = standing("s1", record("s1", 50, "linear_layer"), "17")
-    rows = table(export(replace(book, standings=(*book.standings, other)), "canvas"))
+def test_several_exercises_are_several_columns(book: Gradebook, record: MakeRecord) -> None:
+    other = make_standing("s1", record("s1", 50, "linear_layer"), "17")
+    rows = read_table(export(replace(book, results=(*book.results, other)), "canvas"))
     assert rows[0][-2:] == ["week 1 causal_weights", "week 1 linear_layer"]
     assert next(row for row in rows if row[2] == "s1")[-2:] == ["100", "50"]
 
@@ -88,9 +95,9 @@ def test_moodle_s_worksheet_in_any_language(book: Gradebook, tmp_path: Path) -> 
     text = MOODLE.replace("Teilnehmer/in17", "Teilnehmer/in 17")
     given = sheet_of(tmp_path, text)
     exported = export(replace(book, sheet=given), "moodle-worksheet")
-    rows = table(exported)
-    assert column(rows, "Bewertung") == ["100", "16,666667", "33,333333", "0", "50", "12,5"]
-    comments = column(rows, "Feedback als Kommentar")
+    rows = read_table(exported)
+    assert get_column(rows, "Bewertung") == ["100", "16,666667", "33,333333", "0", "50", "12,5"]
+    comments = get_column(rows, "Feedback als Kommentar")
     assert comments[0] == "'=HYPERLINK(1)\nwell\ndone" and comments[-1] == "old"
     untouched = [i for i in range(len(rows[0])) if i not in (4, 8)]
     for row, old in zip(rows, [given.header, *given.rows], strict=True):
@@ -101,7 +108,7 @@ def test_moodle_s_worksheet_in_any_language(book: Gradebook, tmp_path: Path) -> 
 def test_semicolons_stay_semicolons(book: Gradebook, tmp_path: Path) -> None:
     text = "Identifier;Full name;Grade;Maximum Grade\nParticipant 17;x;;100.00\n"
     exported = export(replace(book, sheet=sheet_of(tmp_path, text)), "moodle-worksheet")
-    assert table(exported, ";")[1] == ["Participant 17", "x", "100", "100.00"]
+    assert read_table(exported, ";")[1] == ["Participant 17", "x", "100", "100.00"]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +128,12 @@ def test_worksheets_that_cannot_take_grades_are_refused(
     book: Gradebook, tmp_path: Path, text: str | None, column: str, message: str
 ) -> None:
     given = None if text is None else sheet_of(tmp_path, text)
-    with pytest.raises(NotExported, match=message):
+    with pytest.raises(ExportError, match=message):
         export(replace(book, sheet=given, column=column), "moodle-worksheet")
 
 
 def test_moodle_s_gradebook_never_gets_feedback_without_a_grade(book: Gradebook) -> None:
-    rows = table(export(book, "moodle-gradebook"))
+    rows = read_table(export(book, "moodle-gradebook"))
     assert rows[0] == ["ID number", "Email address", "Full name", WEEK, f"{WEEK} (feedback)"]
     assert all(row[3] for row in rows[1:])
     assert rows[5][:3] == ["s4", "", "Émilie 李 du Châtelet"]

@@ -12,9 +12,17 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from grader.course.export import Gradebook, export
-from grader.course.export.prairielearn import LARGEST
+from grader.course.export.prairielearn import MAX_BYTES
 from grader.report.records import ErrorRecord
-from tests.grader.course.gradebooks import MISSING, WEEK, Record, column, loaded, standing, table
+from tests.grader.course.gradebooks import (
+    UNKNOWN_STUDENT,
+    WEEK,
+    MakeRecord,
+    get_column,
+    load_json,
+    make_standing,
+    read_table,
+)
 
 
 def test_gradescope(book: Gradebook) -> None:
@@ -23,7 +31,7 @@ def test_gradescope(book: Gradebook) -> None:
         "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests",
     }  # fmt: skip
     shown = {"hidden", "after_due_date", "after_published", "visible"}
-    files = loaded(export(book, "gradescope"))
+    files = load_json(export(book, "gradescope"))
     assert len(files) == 5
     for each in files.values():
         assert each.keys() <= allowed
@@ -41,7 +49,7 @@ def test_gradescope(book: Gradebook) -> None:
 
 
 def test_prairielearn(book: Gradebook) -> None:
-    files = loaded(export(book, "prairielearn"))
+    files = load_json(export(book, "prairielearn"))
     unread = files.pop("s4.json")
     assert unread == {"gradable": False, "format_errors": ['"(" was never closed']}
     for each in files.values():
@@ -49,11 +57,11 @@ def test_prairielearn(book: Gradebook) -> None:
         assert all({"points", "max_points"} <= test.keys() for test in each["tests"])
 
 
-def test_prairielearn_takes_one_megabyte(book: Gradebook, record: Record) -> None:
+def test_prairielearn_takes_one_megabyte(book: Gradebook, record: MakeRecord) -> None:
     claim = replace(record("x", 50).properties[1], message="m" * 4000)
     wide = replace(record("x", 50), properties=tuple(claim for _ in range(1000)))
-    (data,) = export(Gradebook(WEEK, (standing("x", wide),)), "prairielearn").files.values()
-    assert LARGEST / 4 < len(data) <= LARGEST
+    (data,) = export(Gradebook(WEEK, (make_standing("x", wide),)), "prairielearn").files.values()
+    assert MAX_BYTES / 4 < len(data) <= MAX_BYTES
 
 
 def test_github_classroom(book: Gradebook) -> None:
@@ -74,13 +82,15 @@ def test_github_classroom(book: Gradebook) -> None:
     assert files["s2.annotations"] == b"::error file=s2.py::Not scaled.\n"
 
 
-def test_an_annotation_is_one_command_whatever_it_says(record: Record) -> None:
+def test_an_annotation_is_one_command_whatever_it_says(record: MakeRecord) -> None:
     evil = "x\n::set-output name=a::b\r100%"
     error = ErrorRecord("syntax", evil, None, 3)
     bad = replace(record("a", 0), file="a,line=1::b\n.py", properties=(), error=error, diagnosis=())
     (text,) = (
         data
-        for name, data in export(Gradebook(WEEK, (standing("a", bad),)), "github").files.items()
+        for name, data in export(
+            Gradebook(WEEK, (make_standing("a", bad),)), "github"
+        ).files.items()
         if name.endswith(".annotations")
     )
     (line,) = text.decode().splitlines()
@@ -105,7 +115,7 @@ def test_junit(book: Gradebook) -> None:
 
 
 def test_nbgrader(book: Gradebook) -> None:
-    rows = table(export(book, "nbgrader"))
+    rows = read_table(export(book, "nbgrader"))
     assert ",".join(rows[0]) == (
         "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
         "late_submission_penalty,score,max_score"
@@ -117,11 +127,11 @@ def test_nbgrader(book: Gradebook) -> None:
 
 
 def test_plain(book: Gradebook) -> None:
-    rows = table(export(book, "csv"))
-    assert column(rows, "student") == [MISSING, "s1", "s2", "s3", "s4"]
-    assert column(rows, "overridden") == ["no", "no", "no", "yes", "no"]
-    assert column(rows, "late")[0] == "yes" and column(rows, "judged")[3] == "50"
-    assert column(rows, "name")[2] == 'Conway "Jr" O\'Neil, Esq.'
+    rows = read_table(export(book, "csv"))
+    assert get_column(rows, "student") == [UNKNOWN_STUDENT, "s1", "s2", "s3", "s4"]
+    assert get_column(rows, "overridden") == ["no", "no", "no", "yes", "no"]
+    assert get_column(rows, "late")[0] == "yes" and get_column(rows, "judged")[3] == "50"
+    assert get_column(rows, "name")[2] == 'Conway "Jr" O\'Neil, Esq.'
 
 
 def test_parquet(book: Gradebook) -> None:

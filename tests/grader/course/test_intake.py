@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake.gather import HandIn, Intake, Wanted, gathered
-from grader.course.intake.roster import Roster, Student, roster
-from grader.reading.submission import NotFound, read
+from grader.course.intake.gather import Intake, IntakeOptions, SubmittedFile, gather_submissions
+from grader.course.intake.roster import Roster, Student, build_roster
+from grader.reading.submission import SubmissionNotFound, read_submission
 
 CODE = "def f(x):\n    return x\n"
 Take = Callable[..., Intake]
@@ -31,7 +31,7 @@ Course = Callable[..., Path]
 
 
 def taken(*paths: Path, **wanted: object) -> Intake:
-    with gathered([str(path) for path in paths], Wanted(**wanted)) as found:  # type: ignore[arg-type]
+    with gather_submissions([str(path) for path in paths], IntakeOptions(**wanted)) as found:  # type: ignore[arg-type]
         return found
 
 
@@ -44,11 +44,11 @@ def zipped(folder: Path) -> Path:
 
 
 def ids(intake: Intake) -> list[str]:
-    return [each.student.id for each in intake.hand_ins]
+    return [each.student.id for each in intake.submitted_files]
 
 
-def only(intake: Intake) -> HandIn:
-    (each,) = intake.hand_ins
+def only(intake: Intake) -> SubmittedFile:
+    (each,) = intake.submitted_files
     return each
 
 
@@ -122,13 +122,13 @@ def test_each_system_is_recognised(
 ) -> None:
     folder = course({f"{name}": text for name, text in files.items()})
     found = taken(zipped(folder) if packed else folder)
-    assert (found.layouts, found.unclaimed) == ((layout,), ())
+    assert (found.layouts, found.unattributed) == ((layout,), ())
     assert ids(found) == sorted(expected)
 
 
 def test_canvas_says_who_is_late(course: Course) -> None:
     found = taken(course(CANVAS))
-    assert [(h.student.name, h.late) for h in found.hand_ins] == [
+    assert [(h.student.name, h.late) for h in found.submitted_files] == [
         ("lovelaceada", False),
         ("turingalan", True),
         ("o-connor-5-x", False),
@@ -139,17 +139,17 @@ def test_two_downloads_of_canvas_in_one_folder_are_attempts(course: Course) -> N
     again = {"ada_1_2_hw.py": CODE, "ada_1_3_hw-1.py": CODE, "ada_1_3_hw-2.py": CODE}
     assert only(taken(course(again))).file == "ada_1_3_hw-2.py"
     found = taken(course({}), attempts="best")
-    assert [h.attempt for h in found.hand_ins] == [1, 2, 3]
+    assert [h.attempt for h in found.submitted_files] == [1, 2, 3]
 
 
 def test_files_that_are_only_called_part_1_and_part_2_are_one_attempt(course: Course) -> None:
     found = taken(course({"ada_1_2_part-1.py": CODE, "ada_1_2_part-2.py": CODE}))
-    assert [h.attempt for h in found.hand_ins] == [1, 1]
+    assert [h.attempt for h in found.submitted_files] == [1, 1]
 
 
 def test_the_names_of_moodle_are_names_and_its_numbers_are_participants(course: Course) -> None:
     found = taken(course(MOODLE))
-    assert [h.student.name for h in found.hand_ins] == [
+    assert [h.student.name for h in found.submitted_files] == [
         "Ada Lovelace",
         "Émilie du Châtelet",
         "Alan_M_Turing",
@@ -157,7 +157,7 @@ def test_the_names_of_moodle_are_names_and_its_numbers_are_participants(course: 
 
 
 def test_a_group_on_gradescope_shares_its_submission(course: Course) -> None:
-    found = {h.student.id: h for h in taken(course(GRADESCOPE)).hand_ins}
+    found = {h.student.id: h for h in taken(course(GRADESCOPE)).submitted_files}
     assert found["0019"].submission != found["0017"].submission
     assert found["0019"].file == found["alan@example.org"].file
     assert found["0019"].student.name == "Conway O'Neil"
@@ -168,16 +168,16 @@ def test_a_group_on_gradescope_shares_its_submission(course: Course) -> None:
     assert "whose it is is not known" in unknown.problem and unknown.submission is None
 
 
-def test_what_is_handed_in_after_the_due_date_is_late(course: Course) -> None:
+def test_submission_after_the_due_date_is_late(course: Course) -> None:
     due = datetime(2026, 2, 1, 17, 0, tzinfo=UTC)  # ada: 18:00:00.5 UTC
-    late = [(h.student.id, h.late) for h in taken(course(NBGRADER), due=due).hand_ins]
+    late = [(h.student.id, h.late) for h in taken(course(NBGRADER), due=due).submitted_files]
     assert late == [("ada", True), ("alan", False), ("alan", False)]
 
 
 def test_one_assignment_of_nbgrader_is_chosen_by_its_name(course: Course) -> None:
     found = taken(course(NBGRADER), assignment="ps2")
     assert only(found).file == "submitted/alan/ps2/attention.ipynb"
-    assert "submitted/ada/ps1/attention.ipynb" in found.unclaimed
+    assert "submitted/ada/ps1/attention.ipynb" in found.unattributed
     inside = taken(course({}) / "submitted", assignment="ps2")
     assert only(inside).student.id == "alan"
 
@@ -196,16 +196,16 @@ def test_paths_in_their_order_are_attempts(course: Course) -> None:
     monday = course({"ada.py": CODE, "bob.py": CODE}, "monday")
     friday = course({"ada.py": CODE + "# better\n"}, "friday")
     found = taken(monday, friday)
-    assert [(h.student.id, h.attempt) for h in found.hand_ins] == [("ada", 2), ("bob", 1)]
+    assert [(h.student.id, h.attempt) for h in found.submitted_files] == [("ada", 2), ("bob", 1)]
     every = taken(monday, friday, attempts="best")
-    assert [(h.student.id, h.attempt) for h in every.hand_ins] == [
+    assert [(h.student.id, h.attempt) for h in every.submitted_files] == [
         ("ada", 1),
         ("ada", 2),
         ("bob", 1),
     ]
 
 
-def test_times_go_before_the_order_of_paths(course: Course) -> None:
+def test_timestamps_take_precedence_over_path_order(course: Course) -> None:
     early, late = "2026-02-01 10:00:00 UTC", "2026-02-03 10:00:00 UTC"
     first = course({"ada/ps/a.py": CODE, "ada/ps/timestamp.txt": late}, "first")
     second = course({"ada/ps/a.py": CODE, "ada/ps/timestamp.txt": early}, "second")
@@ -213,12 +213,12 @@ def test_times_go_before_the_order_of_paths(course: Course) -> None:
     assert kept.submitted == datetime(2026, 2, 3, 10, tzinfo=UTC)
 
 
-def test_a_folder_named_twice_is_taken_once(course: Course) -> None:
+def test_folder_given_twice_is_read_once(course: Course) -> None:
     folder = course({"ada.py": CODE})
     assert only(taken(folder, folder, attempts="best")).attempt == 1
 
 
-PEOPLE = roster(
+PEOPLE = build_roster(
     [
         Student("s1", "Ada Lovelace", "Ada", "Lovelace", handles=("17", "ada-l")),
         Student("s2", "Émilie du Châtelet", "Émilie", "du Châtelet"),
@@ -228,17 +228,17 @@ PEOPLE = roster(
 )
 
 
-def test_a_roster_turns_the_ids_of_any_system_into_its_own(course: Course) -> None:
+def test_roster_maps_ids_of_any_system(course: Course) -> None:
     assert ids(taken(course(CANVAS, "c"), roster=PEOPLE)) == ["18", "19", "s1"]
     assert ids(taken(course(GITHUB, "h"), roster=PEOPLE)) == ["alan", "s1"]
     assert "s3" in ids(taken(course(GRADESCOPE, "g"), roster=PEOPLE))
     found = taken(course(MOODLE, "m"), roster=PEOPLE)
     assert ids(found) == ["103", "s1", "s2"]
-    assert found.strangers == ("103",)
-    assert [h.handle for h in found.hand_ins] == ["103", "101", "102"]
+    assert found.not_on_roster == ("103",)
+    assert [h.handle for h in found.submitted_files] == ["103", "101", "102"]
 
 
-def test_nobody_is_graded_by_guessing() -> None:
+def test_owner_is_never_guessed() -> None:
     assert PEOPLE.match(name="Turing, Alan") is None
     assert PEOPLE.match(name="lovelaceada") is PEOPLE.students[0]
     assert not Roster()
@@ -247,18 +247,16 @@ def test_nobody_is_graded_by_guessing() -> None:
 # ------------------------------------------------------------------------ what is wrong
 
 
-def test_what_is_taken_is_opened_with_the_care_for_submissions(
-    course: Course, tmp_path: Path
-) -> None:
+def test_intake_opens_files_safely(course: Course, tmp_path: Path) -> None:
     folder = course({"ada.py": CODE, "notes.pdf": "x"})
     (folder / "bob.py").symlink_to("/etc/passwd")
     (folder / "link").symlink_to(tmp_path, target_is_directory=True)
-    with gathered([str(folder)], Wanted()) as found:
-        ada, bob = found.hand_ins
-        assert ada.submission and read(ada.submission, 1000) == CODE.encode()
+    with gather_submissions([str(folder)], IntakeOptions()) as found:
+        ada, bob = found.submitted_files
+        assert ada.submission and read_submission(ada.submission, 1000) == CODE.encode()
         assert ada.submission.student == "ada"
         with pytest.raises(Exception, match="symbolic link"):
-            read(bob.submission, 1000)  # type: ignore[arg-type]
+            read_submission(bob.submission, 1000)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -270,5 +268,5 @@ def test_paths_that_lead_to_nothing_are_refused(
 ) -> None:
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NotFound, match=message):
+    with pytest.raises(SubmissionNotFound, match=message):
         taken(tmp_path / name)

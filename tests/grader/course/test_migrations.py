@@ -12,39 +12,39 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 
 from grader.course.store import database
-from grader.course.store.database import NoStore, configuration, opened, writing
+from grader.course.store.database import StoreError, begin_write, make_alembic_config, open_engine
 from grader.course.store.schema import METADATA
 
 
 def differences(connection: Connection) -> list[Any]:
-    context = MigrationContext.configure(connection, opts={"version_table": database.MARK})
+    context = MigrationContext.configure(connection, opts={"version_table": database.VERSION_TABLE})
     return list(compare_metadata(context, METADATA))
 
 
 def test_the_migrations_lead_to_the_tables_of_the_code(place: str) -> None:
-    with opened(place, create=True) as engine, engine.connect() as connection:
+    with open_engine(place, create=True) as engine, engine.connect() as connection:
         assert differences(connection) == []
         there = set(inspect(connection).get_table_names())
-        assert there == {*METADATA.tables, database.MARK}
+        assert there == {*METADATA.tables, database.VERSION_TABLE}
 
 
 def test_every_version_can_be_left_and_reached_again(place: str) -> None:
-    with opened(place, create=True) as engine:
-        with writing(engine) as connection:
-            command.downgrade(configuration(connection=connection), "base")
+    with open_engine(place, create=True) as engine:
+        with begin_write(engine) as connection:
+            command.downgrade(make_alembic_config(connection=connection), "base")
         with engine.connect() as connection:
-            assert inspect(connection).get_table_names() == [database.MARK]
-    with opened(place) as engine, engine.connect() as connection:
+            assert inspect(connection).get_table_names() == [database.VERSION_TABLE]
+    with open_engine(place) as engine, engine.connect() as connection:
         assert differences(connection) == []
 
 
 def test_opening_again_changes_nothing(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(place, create=True):
+    with open_engine(place, create=True):
         pass
     monkeypatch.setattr(command, "upgrade", None)
-    with opened(place) as engine, engine.connect() as connection:
-        head = ScriptDirectory.from_config(configuration()).get_current_head()
-        assert database.revision(connection) == head
+    with open_engine(place) as engine, engine.connect() as connection:
+        head = ScriptDirectory.from_config(make_alembic_config()).get_current_head()
+        assert database.get_revision(connection) == head
 
 
 def test_an_upgrade_that_fails_leaves_nothing_half_done(
@@ -56,26 +56,26 @@ def test_an_upgrade_that_fails_leaves_nothing_half_done(
 
     upgrade = command.upgrade
     monkeypatch.setattr(command, "upgrade", fails)
-    with pytest.raises(KeyboardInterrupt), opened(place, create=True):
+    with pytest.raises(KeyboardInterrupt), open_engine(place, create=True):
         pass
-    engine = create_engine(database.url_of(place))
+    engine = create_engine(database.parse_url(place))
     with engine.connect() as connection:
         assert inspect(connection).get_table_names() == []
     engine.dispose()
 
 
 def test_a_store_of_a_newer_version_is_refused(place: str) -> None:
-    with opened(place, create=True) as engine, writing(engine) as connection:
+    with open_engine(place, create=True) as engine, begin_write(engine) as connection:
         connection.execute(text("UPDATE headcheck_version SET version_num = '9999'"))
     with (
-        pytest.raises(NoStore, match=r"by a newer headcheck \(version 9999\)"),
-        opened(place),
+        pytest.raises(StoreError, match=r"by a newer headcheck \(version 9999\)"),
+        open_engine(place),
     ):
         pass
 
 
 def test_sqlite_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
-    with opened(str(tmp_path / "c.db"), create=True) as engine, engine.connect() as connection:
+    with open_engine(str(tmp_path / "c.db"), create=True) as engine, engine.connect() as connection:
         told = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")

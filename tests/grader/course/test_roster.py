@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.intake.gradescope_metadata import scalar
-from grader.course.intake.roster import BadRoster, Student, normal, read
+from grader.course.intake.gradescope_metadata import parse_scalar
+from grader.course.intake.roster import RosterError, Student, normalise_name, read_roster
 
 CANVAS = """\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,hw (12)
     Points Possible,,,,,100
@@ -42,12 +42,12 @@ def written(tmp_path: Path, text: str) -> Path:
     ],
 )  # fmt: skip
 def test_every_system_s_export_is_read(tmp_path: Path, text: str, first: Student) -> None:
-    assert read(written(tmp_path, text)).students[0] == first
+    assert read_roster(written(tmp_path, text)).students[0] == first
 
 
 def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None:
-    found = read(written(tmp_path, CANVAS))
-    assert [(s.id, s.shown) for s in found.students] == [
+    found = read_roster(written(tmp_path, CANVAS))
+    assert [(s.id, s.display_name) for s in found.students] == [
         ("s1", "Ada Lovelace"),
         ("18", 'Conway O"Neil'),
     ]
@@ -66,23 +66,23 @@ def test_canvas_s_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None
         ("course 101\nid,name\n1,a\n", "its first line is no header: course 101"),
     ],
 )
-def test_what_is_wrong_with_a_roster_is_said(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(BadRoster, match=message):
-        read(written(tmp_path, text))
+def test_roster_errors_are_reported(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(RosterError, match=message):
+        read_roster(written(tmp_path, text))
 
 
-def test_bytes_that_are_no_roster_are_refused(tmp_path: Path) -> None:
+def test_invalid_roster_bytes_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "roster.csv"
-    with pytest.raises(BadRoster, match="cannot be read: No such file"):
-        read(path)
+    with pytest.raises(RosterError, match="cannot be read: No such file"):
+        read_roster(path)
     path.write_bytes("id,name\n1,Émilie\n".encode("latin-1"))
-    with pytest.raises(BadRoster, match="is not UTF-8"):
-        read(path)
+    with pytest.raises(RosterError, match="is not UTF-8"):
+        read_roster(path)
 
 
 def test_names_are_the_same_however_they_are_written() -> None:
-    assert normal("Du Châtelet, Émilie") == normal("duchatelet emilie")
-    assert normal("李 明") == "李明"
+    assert normalise_name("Du Châtelet, Émilie") == normalise_name("duchatelet emilie")
+    assert normalise_name("李 明") == "李明"
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_names_are_the_same_however_they_are_written() -> None:
     ],
 )  # fmt: skip
 def test_scalars_are_read_as_yaml_writes_them(text: str, value: str) -> None:
-    assert scalar(text) == value
+    assert parse_scalar(text) == value

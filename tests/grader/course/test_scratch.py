@@ -24,13 +24,13 @@ def aged(path: Path) -> Path:
 
 
 def test_the_folder_is_private_and_gone_afterwards(temporary: Path) -> None:
-    with scratch.folder() as folder:
+    with scratch.make_folder() as folder:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.parent == temporary
         (folder / "a.py").write_text("x")
     assert list(temporary.iterdir()) == []
 
 
-def test_what_is_in_use_stays_and_what_was_left_goes(temporary: Path) -> None:
+def test_folders_in_use_stay_and_stale_ones_are_removed(temporary: Path) -> None:
     left = temporary / f"{scratch.PREFIX}left"
     left.mkdir()
     (left / "a.py").write_text("x")
@@ -40,10 +40,10 @@ def test_what_is_in_use_stays_and_what_was_left_goes(temporary: Path) -> None:
     others.mkdir()
     link = temporary / f"{scratch.PREFIX}link"
     link.symlink_to(others, target_is_directory=True)
-    with scratch.folder() as used:
+    with scratch.make_folder() as used:
         aged(used)
         aged(left)
         aged(others)
-        with scratch.folder():
+        with scratch.make_folder():
             assert used.exists() and young.exists() and others.exists() and link.is_symlink()
             assert not left.exists()

@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 
 from exercises import ALL, BY_SLUG, starter
 from grader.course.similar import rendering
-from grader.course.similar.documents import Compared
-from grader.course.similar.pairs import LEAST, MANY, SHARE, Document, Found, found
-from grader.course.similar.winnowing import GRAM, WINDOW, grams, winnowed
+from grader.course.similar.documents import SimilarityReport
+from grader.course.similar.pairs import (
+    MAX_HOLDERS,
+    MIN_SHARE,
+    MIN_WORDS,
+    Document,
+    SimilarSubmissions,
+    find_similar,
+)
+from grader.course.similar.winnowing import GRAM, WINDOW, hash_grams, winnow
 from grader.reading.cells import read_source
-from grader.reading.token_units import units
+from grader.reading.token_units import extract_units
 
 EXERCISE = BY_SLUG["causal_attention"]
 RIGHT = {
@@ -27,11 +34,11 @@ ONE = RIGHT["online_softmax_in_blocks"]
 
 
 def document(student: str, text: str) -> Document:
-    return Document(student, f"{student}.py", units(read_source(text.encode(), "py")))
+    return Document(student, f"{student}.py", extract_units(read_source(text.encode(), "py")))
 
 
 def given_out(exercise: Any) -> list[Document]:
-    return [document("", starter.module(exercise)), document("", exercise.solution)]
+    return [document("", starter.render_module(exercise)), document("", exercise.solution)]
 
 
 BASE = given_out(EXERCISE)
@@ -71,7 +78,7 @@ def disguised(text: str, *, inserted: int = 0, seed: int = 0) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def couples(alike: Found) -> set[frozenset[str]]:
+def couples(alike: SimilarSubmissions) -> set[frozenset[str]]:
     """The students who are said to be alike, two by two."""
     pairs = {frozenset((pair.one.student, pair.other.student)) for pair in alike.pairs}
     groups = [[each.student for each in group.documents] for group in alike.groups]
@@ -88,107 +95,110 @@ def test_a_shared_run_that_is_long_enough_shares_a_fingerprint(
     before: list[str], after: list[str], other: list[str], another: list[str], shared: list[str]
 ) -> None:
     run = (shared * (GRAM + WINDOW))[: GRAM + WINDOW - 1] if shared else ["x"] * (GRAM + WINDOW)
-    one = winnowed(grams([*before, *run, *after]))
-    two = winnowed(grams([*other, *run, *another]))
+    one = winnow(hash_grams([*before, *run, *after]))
+    two = winnow(hash_grams([*other, *run, *another]))
     assert set(one.values()) & set(two.values())
 
 
 @given(WORDS)
-def test_fingerprints_are_grams_and_no_window_is_without(words: list[str]) -> None:
-    hashes = grams(words)
-    kept = winnowed(hashes)
+def test_every_window_has_a_fingerprint(words: list[str]) -> None:
+    hashes = hash_grams(words)
+    kept = winnow(hashes)
     assert all(hashes[place] == value for place, value in kept.items())
     for i in range(len(hashes) - WINDOW + 1):
         assert any(place in kept for place in range(i, i + WINDOW))
-    assert not set(winnowed(hashes, set(hashes)).values()), "what is left out is no fingerprint"
+    assert not set(winnow(hashes, set(hashes)).values()), "what is left out is no fingerprint"
 
 
 def test_names_count_within_a_gram_only() -> None:
     words = ["def", "$0", "$1", "=", "$2", "call(", "$3", "$1", "return", "$2"]
     assert len(words) == GRAM
     later = " ".join(words).replace("$", "$1").split()
-    assert grams(words) == grams(later)
+    assert hash_grams(words) == hash_grams(later)
     swapped = [{"$1": "$2", "$2": "$1"}.get(word, word) for word in words[:-1]] + ["$2"]
-    assert grams(words) != grams(swapped)
-    assert grams(words[:-1]) == [] and winnowed([]) == {}
+    assert hash_grams(words) != hash_grams(swapped)
+    assert hash_grams(words[:-1]) == [] and winnow([]) == {}
 
 
 # ------------------------------------------------------------------------ pairs
 
 
 def test_a_renamed_and_reordered_copy_is_the_same() -> None:
-    alike = found([*CLASS, document("copy", disguised(ONE))], BASE)
+    alike = find_similar([*CLASS, document("copy", disguised(ONE))], BASE)
     (group,) = alike.groups
     assert [each.student for each in group.documents] == ["online_softmax_in_blocks", "copy"]
     assert couples(alike) == {frozenset(("online_softmax_in_blocks", "copy"))} | couples(
-        found(CLASS, BASE)
+        find_similar(CLASS, BASE)
     )
 
 
 def test_a_copy_with_statements_put_between_is_found_with_the_places() -> None:
     copy = document("copy", disguised(ONE, inserted=1))
-    alike = found([*CLASS, copy], BASE)
+    alike = find_similar([*CLASS, copy], BASE)
     (pair,) = [pair for pair in alike.pairs if copy in (pair.one, pair.other)]
     assert {pair.one.student, pair.other.student} == {"online_softmax_in_blocks", "copy"}
-    assert pair.share >= SHARE and pair.words >= LEAST
+    assert pair.share >= MIN_SHARE and pair.words >= MIN_WORDS
     for passage in pair.passages:
         assert passage.one.unit == passage.other.unit
         assert 1 <= passage.one.first <= passage.one.last
 
 
-def test_independent_answers_are_not_said_to_be_alike() -> None:
+def test_independent_answers_are_not_reported_as_similar() -> None:
     """Of 18 right answers, two pairs: the shortest there are, and two in the course's own words."""
-    assert couples(found(CLASS, BASE)) == {
+    assert couples(find_similar(CLASS, BASE)) == {
         frozenset(("checkpointed", "one_token_fast_path")),
         frozenset(("in_place_masking", "mask_moved_in_forward")),
     }
 
 
-def test_what_is_given_to_all_is_not_held_against_anybody() -> None:
-    text = starter.module(EXERCISE)
+def test_given_code_does_not_count_as_similar() -> None:
+    text = starter.render_module(EXERCISE)
     class_ = [document("a", text), document("b", f"{text}\n# mine\n"), document("c", text)]
-    alike = found(class_, BASE)
-    assert couples(alike) == set() and alike.small == 3
+    alike = find_similar(class_, BASE)
+    assert couples(alike) == set() and alike.too_small == 3
     lecture = document("", ONE)
     both = [document("a", ONE), document("b", disguised(ONE, inserted=1))]
-    assert couples(found(both, BASE)) and not couples(found(both, [*BASE, lecture]))
+    assert couples(find_similar(both, BASE)) and not couples(find_similar(both, [*BASE, lecture]))
 
 
-def test_what_many_write_is_not_held_against_anybody() -> None:
+def test_common_code_does_not_count_as_similar() -> None:
     def lonely(i: int) -> str:
         return "\n".join(f"def f{j}(x):\n    return x.a{i}_{j}(x, {j % 4}, x)" for j in range(8))
 
-    several = [document(f"s{i:02}", f"{ONE}\n{lonely(i)}") for i in range(3 * MANY)]
-    assert couples(found(several, BASE)) == set()
+    several = [document(f"s{i:02}", f"{ONE}\n{lonely(i)}") for i in range(3 * MAX_HOLDERS)]
+    assert couples(find_similar(several, BASE)) == set()
     few = several[:3]
-    assert len(couples(found(few, BASE))) == 3, "the same passages, in few hands"
+    assert len(couples(find_similar(few, BASE))) == 3, "the same passages, in few hands"
 
 
 def test_files_of_one_student_are_not_compared_with_each_other() -> None:
-    assert couples(found([document("a", ONE), document("a", disguised(ONE, inserted=1))])) == set()
-    assert couples(found([document("a", ONE), document("a", disguised(ONE))])) == set()
+    assert (
+        couples(find_similar([document("a", ONE), document("a", disguised(ONE, inserted=1))]))
+        == set()
+    )
+    assert couples(find_similar([document("a", ONE), document("a", disguised(ONE))])) == set()
 
 
 def test_short_answers_are_not_compared() -> None:
     text = "def f(a):\n    return a.x(a) + a.y(a) @ a"
-    alike = found([document("a", text), document("b", text)])
-    assert (couples(alike), alike.small) == (set(), 2)
+    alike = find_similar([document("a", text), document("b", text)])
+    assert (couples(alike), alike.too_small) == (set(), 2)
 
 
 def test_the_same_class_gives_the_same_pairs() -> None:
-    again = found(list(reversed(CLASS)), BASE)
-    assert couples(again) == couples(found(CLASS, BASE))
-    assert found(CLASS, BASE) == found(CLASS, BASE)
+    again = find_similar(list(reversed(CLASS)), BASE)
+    assert couples(again) == couples(find_similar(CLASS, BASE))
+    assert find_similar(CLASS, BASE) == find_similar(CLASS, BASE)
 
 
-def test_how_often_it_is_wrong_on_the_bank() -> None:
+def test_error_rate_on_the_answer_bank() -> None:
     """The figures of docs/adr/0019: independent right answers, and copies of them."""
     false, pairs = 0, 0
     for exercise in ALL:
         folder = exercise.folder / "answers" / "right"
         texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))]
         documents = [document(str(i), text) for i, text in enumerate(texts)]
-        alike = found(documents, given_out(exercise))
+        alike = find_similar(documents, given_out(exercise))
         assert alike.groups == ()
         false += len(alike.pairs)
         pairs += len(documents) * (len(documents) - 1) // 2
@@ -199,29 +209,31 @@ def test_how_often_it_is_wrong_on_the_bank() -> None:
 # ------------------------------------------------------------------------ shown
 
 
-def compared(documents: list[Document]) -> Compared:
-    alike = found(documents)
-    return Compared("week 1", alike, tuple(() for _ in alike.pairs), 2, ("eve: \x1b[1m.py",))
+def compared(documents: list[Document]) -> SimilarityReport:
+    alike = find_similar(documents)
+    return SimilarityReport(
+        "week 1", alike, tuple(() for _ in alike.pairs), 2, ("eve: \x1b[1m.py",)
+    )
 
 
-def test_it_is_said_that_likeness_is_no_proof() -> None:
+def test_output_warns_that_similarity_is_no_proof() -> None:
     alike = compared([document("<b>ada", ONE), document("bob", disguised(ONE, inserted=1))])
-    text, page = rendering.text(alike), rendering.page(alike, "1.0")
+    text, page = rendering.format_text(alike), rendering.render_page(alike, "1.0")
     assert "Likeness is no proof" in text and "Likeness is no proof" in page
     assert "<b>ada" in text and "<b>ada" not in page and "&lt;b&gt;ada" in page
     assert "\x1b" not in text + page and "\\x1b" in text and "\\x1b" in page
     assert "0 groups of the same, 1 pair alike" in text
 
 
-def test_nobody_alike_is_said_without_a_warning() -> None:
+def test_no_similar_pairs_gives_no_warning() -> None:
     alike = compared([document("ada", ONE)])
-    assert "Likeness" not in rendering.text(alike)
-    assert "No two are." in rendering.page(alike, "1.0")
+    assert "Likeness" not in rendering.format_text(alike)
+    assert "No two are." in rendering.render_page(alike, "1.0")
 
 
 def test_a_file_that_is_no_submission_cannot_be_given(tmp_path: Path) -> None:
-    from grader.course.similar.documents import NotGiven, _opened
+    from grader.course.similar.documents import HandoutError, _read_handout
 
     for name in ("none.py", "text.txt"):
-        with pytest.raises(NotGiven, match=r"name a \.ipynb or a \.py file"):
-            _opened(tmp_path / name)
+        with pytest.raises(HandoutError, match=r"name a \.ipynb or a \.py file"):
+            _read_handout(tmp_path / name)

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from exercises import BY_SLUG
-from grader.course.intake.gather import HandIn
+from grader.course.intake.gather import SubmittedFile
 from grader.course.intake.roster import Student
-from grader.course.result_lookup import exercise_of, results
-from grader.course.results import changes, standings
+from grader.course.result_lookup import find_result, load_results
+from grader.course.results import compare_results, compute_results
 from grader.course.store import manifest
-from grader.course.store.database import NoStore, url_of
-from grader.course.store.manifest import BadManifest, Manifest
-from grader.course.store.records import Comment, Override, content_of, no_content
-from grader.course.store.store import Store, opened
+from grader.course.store.database import StoreError, parse_url
+from grader.course.store.manifest import Manifest, ManifestError
+from grader.course.store.records import Comment, Override, hash_content, make_missing_content
+from grader.course.store.store import Store, open_store
 from grader.grading.grade import Settings
 from grader.report.records import ErrorRecord, SubmissionRecord
-from grader.seed import given
+from grader.seed import make_seed
 
 Record = Callable[..., SubmissionRecord]
 SETTINGS = Settings(exercise=BY_SLUG["linear_layer"])
@@ -29,166 +29,164 @@ ODD = "Ö\"Neil, 'Zoë' 李 = \0 \ud800 %s :x"
 
 @pytest.fixture(scope="module")
 def wanted() -> Manifest:
-    return manifest.of(SETTINGS)
+    return manifest.build_manifest(SETTINGS)
 
 
 def handed(
     student: str = "ada", file: str = "a.py", attempt: int = 1, late: bool = False
-) -> HandIn:
-    return HandIn(Student(student), student, file, attempt, late, None, None)
+) -> SubmittedFile:
+    return SubmittedFile(Student(student), student, file, attempt, late, None, None)
 
 
-def finished(store: Store, wanted: Manifest, record: SubmissionRecord, *hand_ins: HandIn) -> None:
+def finished(
+    store: Store, wanted: Manifest, record: SubmissionRecord, *hand_ins: SubmittedFile
+) -> None:
     run = store.begin("week 1", wanted)
-    content = content_of(record.student.encode(), "py")
-    store.finish(run, wanted.key, content, hand_ins or (handed(record.student),), [record])
+    content = hash_content(record.student.encode(), "py")
+    store.save_judgement(run, wanted.key, content, hand_ins or (handed(record.student),), [record])
 
 
-def test_what_is_put_in_comes_out(place: str, wanted: Manifest, record: Record) -> None:
+def test_stored_records_round_trip(place: str, wanted: Manifest, record: Record) -> None:
     when = datetime(2026, 2, 1, 10, 30, tzinfo=UTC)
     given = replace(record(points=50), seconds=0.123456789)
     hand_in = replace(handed(ODD, ODD, 3, late=True), submitted=when, handle=ODD)
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, given, hand_in)
-    with opened(place) as store:
-        (stored,) = store.standing("week 1")
+    with open_store(place) as store:
+        (stored,) = store.load_graded_files("week 1")
         clean = ODD.replace("\0", "\\x00").replace("\ud800", "\\ud800")
         assert (stored.student, stored.file, stored.handle, stored.name) == (clean,) * 4
-        assert (stored.attempt, stored.late, stored.when) == (3, True, when)
+        assert (stored.attempt, stored.late, stored.submitted_at) == (3, True, when)
         (read,) = stored.records
         assert (read.student, read.file) == (clean, clean)
         same = {"student": "", "file": "", "properties": ()}
         assert replace(read, **same) == replace(given, **same)  # type: ignore[arg-type]
         assert read.properties[1].counterexample == given.properties[1].counterexample
-        assert store.content(stored.content) == b"ada"
-        assert store.newest("week 1").manifest == wanted
+        assert store.load_content(stored.content) == b"ada"
+        assert store.load_newest_run("week 1").manifest == wanted
 
 
 def test_the_same_bytes_have_one_judgement(place: str, wanted: Manifest, record: Record) -> None:
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, record(points=50), handed("ada"), handed("bob"))
         again = replace(record(points=0))  # what another process found at the same time
         finished(store, wanted, again, handed("eve"))
-        known = store.known(wanted.key)
+        known = store.load_judgement_ids(wanted.key)
         assert len(known) == 1
-        stored = store.standing("week 1")
+        stored = store.load_graded_files("week 1")
         assert [(s.student, s.records[0].score) for s in stored] == [
             ("ada", 50.0),
             ("bob", 50.0),
             ("eve", 50.0),
         ]
-        assert store.judged(wanted.key)[next(iter(known))][0].score == 50.0
-        assert (store.judged("another"), store.known("another")) == ({}, {})
+        assert store.load_verdicts(wanted.key)[next(iter(known))][0].score == 50.0
+        assert (store.load_verdicts("another"), store.load_judgement_ids("another")) == ({}, {})
 
 
-def test_other_settings_are_another_run_and_the_newest_stands(
+def test_changed_settings_start_a_run_and_the_newest_counts(
     place: str, wanted: Manifest, record: Record
 ) -> None:
     other = replace(wanted, seed=1)
     assert other.key != wanted.key
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, record("ada", 50), handed("ada"))
         finished(store, wanted, record("bob", 50), handed("bob"))
         finished(store, other, record("ada", 100), handed("ada"))
-        assert [run.manifest.seed for run in store.runs()] == [0, 1]
+        assert [run.manifest.seed for run in store.list_runs()] == [0, 1]
         # bob was not judged in the newer run: what he has stands.
-        assert [(s.student, s.records[0].score) for s in store.standing("week 1")] == [
+        assert [(s.student, s.records[0].score) for s in store.load_graded_files("week 1")] == [
             ("ada", 100.0),
             ("bob", 50.0),
         ]
         assert store.begin("week 1", other).id == 2
         assert store.begin("week 1", wanted).id == 3
-        assert store.standing("week 2") == []
+        assert store.load_graded_files("week 2") == []
 
 
-def test_what_is_beside_the_settings_makes_no_other_run(
+def test_irrelevant_options_do_not_start_another_run(
     place: str, wanted: Manifest, record: Record
 ) -> None:
     elsewhere = replace(wanted, python="3.99", platform="elsewhere", attempts="best")
     assert elsewhere.key == wanted.key
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         run = store.begin("a", wanted)
         assert store.begin("a", elsewhere) == run
-        assert store.describe(run, elsewhere).manifest.python == "3.99"
-        assert store.newest("a").manifest.python == "3.99"
+        assert store.update_manifest(run, elsewhere).manifest.python == "3.99"
+        assert store.load_newest_run("a").manifest.python == "3.99"
 
 
-def test_settling_forgets_what_was_taken_back(place: str, wanted: Manifest, record: Record) -> None:
+def test_settling_drops_withdrawn_attempts(place: str, wanted: Manifest, record: Record) -> None:
     first, second = handed("ada"), handed("ada", attempt=2)
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, record("ada", 100), first, handed("bob"))
         finished(store, wanted, record("ada", 50), second)
-        run = store.newest("week 1")
-        store.settle(run, [second])
-        assert [(s.student, s.attempt) for s in store.standing("week 1")] == [
+        run = store.load_newest_run("week 1")
+        store.remove_superseded(run, [second])
+        assert [(s.student, s.attempt) for s in store.load_graded_files("week 1")] == [
             ("ada", 2),
             ("bob", 1),
         ]
 
 
 def test_many_rows_are_linked_in_one_go(place: str, wanted: Manifest, record: Record) -> None:
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, record("ada"))
-        (judgement,) = store.known(wanted.key).values()
-        run = store.newest("week 1")
+        (judgement,) = store.load_judgement_ids(wanted.key).values()
+        run = store.load_newest_run("week 1")
         many = [(handed(f"s{i:04}"), judgement) for i in range(1203)]
-        store.link(run, [*many, many[0]])
-        assert len(store.standing("week 1")) == 1204
-        store.settle(run, [])
-        store.settle(run, [replace(h, file="b.py") for h, _ in many])
-        assert [s.student for s in store.standing("week 1")] == ["ada"]
+        store.link_judgements(run, [*many, many[0]])
+        assert len(store.load_graded_files("week 1")) == 1204
+        store.remove_superseded(run, [])
+        store.remove_superseded(run, [replace(h, file="b.py") for h, _ in many])
+        assert [s.student for s in store.load_graded_files("week 1")] == ["ada"]
 
 
 # ------------------------------------------------------------------------ decisions
 
 
-def test_a_decision_holds_over_every_run_and_the_newest_counts(
-    place: str, wanted: Manifest, record: Record
-) -> None:
+def test_newest_decision_holds_across_runs(place: str, wanted: Manifest, record: Record) -> None:
     def decide(store: Store, score: float | None) -> None:
-        store.override(Override("week 1", "ada", "causal_weights", score, ODD, "prof"))
+        store.add_override(Override("week 1", "ada", "causal_weights", score, ODD, "prof"))
 
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, record("ada", 50))
         decide(store, 70.0)
         decide(store, 80.0)
         finished(store, replace(wanted, seed=1), record("ada", 100))
-        (standing,) = results(store, "week 1")
+        (standing,) = load_results(store, "week 1")
         assert (standing.score, standing.judged, standing.max_score) == (80.0, 100.0, 100.0)
         assert standing.override and standing.override.author == "prof"
         assert standing.override.created and "\\x00" in standing.override.reason
         decide(store, None)
-        assert [s.score for s in results(store, "week 1")] == [100.0]
-        assert store.overrides("week 2") == {}
+        assert [s.score for s in load_results(store, "week 1")] == [100.0]
+        assert store.load_overrides("week 2") == {}
 
 
 def test_comments_are_about_an_exercise_or_all(
     place: str, wanted: Manifest, record: Record
 ) -> None:
-    with opened(place, create=True) as store:
+    with open_store(place, create=True) as store:
         finished(store, wanted, record("ada"))
         for exercise, text in (("", "all"), ("causal_weights", "this"), ("linear_layer", "other")):
-            store.comment(Comment("week 1", "ada", exercise, text, "prof"))
-        assert results(store, "week 1")[0].comments == ("all", "this")
+            store.add_comment(Comment("week 1", "ada", exercise, text, "prof"))
+        assert load_results(store, "week 1")[0].comments == ("all", "this")
 
 
-def test_what_a_decision_is_about_must_be_there(
-    place: str, wanted: Manifest, record: Record
-) -> None:
-    with opened(place, create=True) as store:
-        with pytest.raises(NoStore, match=r"no run 'week 1'; there are: none yet"):
-            exercise_of(store, "week 1", "ada", None)
+def test_decision_needs_an_existing_target(place: str, wanted: Manifest, record: Record) -> None:
+    with open_store(place, create=True) as store:
+        with pytest.raises(StoreError, match=r"no run 'week 1'; there are: none yet"):
+            find_result(store, "week 1", "ada", None)
         run = store.begin("week 1", wanted)
         both = [record("ada"), record("ada", exercise="linear_layer")]
-        store.finish(run, wanted.key, content_of(b"x", "py"), [handed("ada")], both)
-        assert exercise_of(store, "week 1", "ada", "linear_layer").score == 100.0
+        store.save_judgement(run, wanted.key, hash_content(b"x", "py"), [handed("ada")], both)
+        assert find_result(store, "week 1", "ada", "linear_layer").score == 100.0
         for student, exercise, message in (
             ("adx", None, "week 1/adx: nobody of that id.*did you mean ada?"),
             ("ada", None, "say which with --exercise: causal_weights, linear_layer"),
             ("ada", "x", "nothing was judged as 'x'"),
         ):
-            with pytest.raises(NoStore, match=message):
-                exercise_of(store, "week 1", student, exercise)
+            with pytest.raises(StoreError, match=message):
+                find_result(store, "week 1", student, exercise)
 
 
 # ------------------------------------------------------------------------ results
@@ -198,22 +196,22 @@ def test_the_best_of_several_files_counts(wanted: Manifest, record: Record) -> N
     lost = replace(
         record("ada", 0), exercise=None, max_score=0.0, error=ErrorRecord("not_found", "nothing")
     )
-    with opened("sqlite://", create=True) as store:
+    with open_store("sqlite://", create=True) as store:
         run = store.begin("r", wanted)
         for i, (student, each) in enumerate(
             [("ada", record("ada", 50)), ("ada", record("ada")), ("ada", lost), ("bob", lost)]
         ):
             hand_in = handed(student, f"{i}.py")
-            store.finish(run, wanted.key, content_of(b"%d" % i, "py"), [hand_in], [each])
-        found = results(store, "r")
+            store.save_judgement(run, wanted.key, hash_content(b"%d" % i, "py"), [hand_in], [each])
+        found = load_results(store, "r")
         # The only exercise there is must be what bob's unreadable file was meant for.
         assert [(s.student, s.exercise, s.score, s.max_score) for s in found] == [
             ("ada", "causal_weights", 100.0, 100.0),
             ("bob", "causal_weights", 0.0, 100.0),
         ]
         several = [record("eve", 50), record("eve", exercise="linear_layer")]
-        store.finish(run, wanted.key, content_of(b"e", "py"), [handed("eve")], several)
-        found = results(store, "r")
+        store.save_judgement(run, wanted.key, hash_content(b"e", "py"), [handed("eve")], several)
+        found = load_results(store, "r")
         assert [(s.student, s.exercise, s.score) for s in found] == [
             ("ada", "causal_weights", 100.0),
             ("bob", "", 0.0),
@@ -222,33 +220,33 @@ def test_the_best_of_several_files_counts(wanted: Manifest, record: Record) -> N
         ]
 
 
-def test_changes_are_sorted_by_what_is_lost(wanted: Manifest, record: Record) -> None:
-    with opened("sqlite://", create=True) as store:
+def test_changes_are_sorted_by_points_lost(wanted: Manifest, record: Record) -> None:
+    with open_store("sqlite://", create=True) as store:
         for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
             finished(store, wanted, record(student, points))
-        before = standings(store.standing("week 1"))
+        before = compute_results(store.load_graded_files("week 1"))
     after = [replace(s, judged=50.0) for s in before[:-1]]
-    found = changes(before, after)
+    found = compare_results(before, after)
     assert [(c.student, c.gain, c.before, c.after) for c in found] == [("ada", -50.0, 100.0, 50.0)]
     gone = replace(before[0], student="new", judged=10.0)
-    assert [(c.student, c.before) for c in changes([], [gone])] == [("new", None)]
+    assert [(c.student, c.before) for c in compare_results([], [gone])] == [("new", None)]
 
 
 # ------------------------------------------------------------------------ what is no store
 
 
 def test_names_of_stores(tmp_path: Path) -> None:
-    assert url_of("a b.db").render_as_string() == "sqlite:///a b.db"
-    assert url_of("postgres://u:p@h/d").drivername == "postgresql+psycopg"
-    with pytest.raises(NoStore, match="mysql: a store is a file of SQLite or"):
-        url_of("mysql://h/d")
-    with pytest.raises(NoStore, match="URL is none"):
-        url_of("://")
+    assert parse_url("a b.db").render_as_string() == "sqlite:///a b.db"
+    assert parse_url("postgres://u:p@h/d").drivername == "postgresql+psycopg"
+    with pytest.raises(StoreError, match="mysql: a store is a file of SQLite or"):
+        parse_url("mysql://h/d")
+    with pytest.raises(StoreError, match="URL is none"):
+        parse_url("://")
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_foreign_database_is_refused(tmp_path: Path) -> None:
     def refusal(path: Path | str) -> str:
-        with pytest.raises(NoStore) as caught, opened(str(path)):
+        with pytest.raises(StoreError) as caught, open_store(str(path)):
             pass
         return str(caught.value)
 
@@ -263,41 +261,44 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     assert "another program's database; it has a table 'bookmarks'" in refusal(other)
     nowhere = refusal("postgresql://u:secret@localhost:1/d")
     assert "cannot be opened" in nowhere and "secret" not in nowhere
-    with pytest.raises(NoStore, match="no slash"), opened("sqlite://", create=True) as store:
-        store.begin("a/b", manifest.of(SETTINGS))
+    with pytest.raises(StoreError, match="no slash"), open_store("sqlite://", create=True) as store:
+        store.begin("a/b", manifest.build_manifest(SETTINGS))
 
 
 # ------------------------------------------------------------------------ manifests
 
 
-def test_all_that_decides_a_verdict_is_in_the_key() -> None:
-    base = manifest.of(SETTINGS)
+def test_run_key_covers_everything_that_decides_a_verdict() -> None:
+    base = manifest.build_manifest(SETTINGS)
     others = [
-        replace(SETTINGS, seed=given(1)),
+        replace(SETTINGS, seed=make_seed(1)),
         replace(SETTINGS, exercise=None),
         replace(SETTINGS, exercise=BY_SLUG["causal_weights"]),
         replace(SETTINGS, points={"linear_layer": {"values": 1.0}}),
-        replace(SETTINGS, insisted={"wall_s": 1.0}),
+        replace(SETTINGS, limit_overrides={"wall_s": 1.0}),
     ]
-    keys = {base.key, *(manifest.of(each).key for each in others)}
+    keys = {base.key, *(manifest.build_manifest(each).key for each in others)}
     changed = {"headcheck": "9", "torch": "9", "judge": "9", "plan": "9", "device": "cuda"}
     keys |= {replace(base, **{name: value}).key for name, value in changed.items()}  # type: ignore[arg-type]
     assert len(keys) == 1 + len(others) + len(changed)
-    assert manifest.of(SETTINGS) == base
+    assert manifest.build_manifest(SETTINGS) == base
 
 
-def test_a_manifest_gives_its_settings_back() -> None:
+def test_manifest_round_trips_its_settings() -> None:
     chosen = replace(
-        SETTINGS, seed=given(7), insisted={"call_s": 2.0}, points={"linear_layer": {"values": 1}}
+        SETTINGS,
+        seed=make_seed(7),
+        limit_overrides={"call_s": 2.0},
+        points={"linear_layer": {"values": 1}},
     )
-    told = manifest.decoded(manifest.encoded(manifest.of(chosen)))
+    told = manifest.decode(manifest.encode(manifest.build_manifest(chosen)))
     assert told.settings == chosen
-    with pytest.raises(BadManifest, match="'gone': this version has no such exercise"):
+    with pytest.raises(ManifestError, match="'gone': this version has no such exercise"):
         _ = replace(told, exercise="gone").settings
-    with pytest.raises(BadManifest, match="cannot be read"):
-        manifest.decoded("{}")
+    with pytest.raises(ManifestError, match="cannot be read"):
+        manifest.decode("{}")
 
 
-def test_what_could_not_be_had_is_the_same_for_the_same_reason() -> None:
-    assert no_content("a") == no_content("a") != no_content("b")
-    assert no_content("a").data is None
+def test_missing_content_is_equal_for_equal_reasons() -> None:
+    assert make_missing_content("a") == make_missing_content("a") != make_missing_content("b")
+    assert make_missing_content("a").data is None

@@ -10,19 +10,19 @@ import pytest
 from exercises import BY_SLUG
 from grader.course import grading
 from grader.course.export import Gradebook, export
-from grader.course.intake.gather import Wanted, gathered
-from grader.course.result_lookup import told_results
-from grader.course.results import standings
+from grader.course.intake.gather import IntakeOptions, gather_submissions
+from grader.course.result_lookup import load_released_results
+from grader.course.results import compute_results
 from grader.course.store import manifest
-from grader.course.store.store import opened
+from grader.course.store.store import open_store
 from grader.grading.grade import Settings
-from grader.report.feedback import EVERYTHING, Feedback, Level
+from grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
 from grader.report.records import SubmissionRecord
-from grader.seed import given
+from grader.seed import make_seed
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 WEEK = "week 1"
-EXAM = Feedback(Level.NAME, {"it_runs": Level.CASE}, frozenset({"it_is_right"}))
+EXAM = Feedback(FeedbackLevel.NAME, {"it_runs": FeedbackLevel.CASE}, frozenset({"it_is_right"}))
 
 
 @pytest.fixture
@@ -34,7 +34,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def graded(place: str, folder: Path, feedback: Feedback | None) -> SubmissionRecord:
-    with opened(place, create=True) as store, gathered((str(folder),), Wanted()) as intake:
+    with (
+        open_store(place, create=True) as store,
+        gather_submissions((str(folder),), IntakeOptions()) as intake,
+    ):
         report = grading.grade(
             store, intake, SETTINGS, WEEK, attempts="latest", trusted=False, feedback=feedback
         )
@@ -42,50 +45,53 @@ def graded(place: str, folder: Path, feedback: Feedback | None) -> SubmissionRec
 
 
 @pytest.mark.usefixtures("judge")
-def test_a_run_remembers_what_it_tells_and_keeps_everything(place: str, folder: Path) -> None:
+def test_run_remembers_its_feedback_level_and_stores_everything(place: str, folder: Path) -> None:
     assert graded(place, folder, EXAM).diagnosis
     assert graded(place, folder, None).properties[1].message, "said once is enough"
-    with opened(place) as store:
-        assert store.newest(WEEK).manifest.feedback == EXAM
-        assert len(store.runs()) == 1
-        [kept] = standings(store.standing(WEEK))
-        [told] = told_results(store, WEEK, None)
-        [everything] = told_results(store, WEEK, EVERYTHING)
+    with open_store(place) as store:
+        assert store.load_newest_run(WEEK).manifest.feedback == EXAM
+        assert len(store.list_runs()) == 1
+        [kept] = compute_results(store.load_graded_files(WEEK))
+        [told] = load_released_results(store, WEEK, None)
+        [everything] = load_released_results(store, WEEK, FULL_FEEDBACK)
     assert everything.record == kept.record
     assert (told.record.hidden, told.record.diagnosis, told.status) == (1, (), "failed")
     assert told.score == kept.score == 50.0
 
 
 @pytest.mark.usefixtures("judge")
-def test_the_last_word_counts_and_regrading_keeps_it(place: str, folder: Path) -> None:
+def test_latest_feedback_level_counts_and_survives_regrading(place: str, folder: Path) -> None:
     graded(place, folder, EXAM)
-    graded(place, folder, Feedback(Level.MESSAGE))
-    with opened(place) as store:
-        chosen = replace(SETTINGS, seed=given(1))
+    graded(place, folder, Feedback(FeedbackLevel.MESSAGE))
+    with open_store(place) as store:
+        chosen = replace(SETTINGS, seed=make_seed(1))
         regraded = grading.regrade(store, WEEK, chosen, trusted=False)
         grading.adopt(store, WEEK, regraded)
-        assert store.newest(WEEK).manifest.feedback == Feedback(Level.MESSAGE)
-        assert len(store.runs()) == 2
+        assert store.load_newest_run(WEEK).manifest.feedback == Feedback(FeedbackLevel.MESSAGE)
+        assert len(store.list_runs()) == 2
 
 
-def test_what_is_told_decides_no_verdict() -> None:
-    assert manifest.of(SETTINGS).key == manifest.of(SETTINGS, "latest", EXAM).key
+def test_feedback_level_changes_no_verdict() -> None:
+    assert (
+        manifest.build_manifest(SETTINGS).key
+        == manifest.build_manifest(SETTINGS, "latest", EXAM).key
+    )
 
 
-def test_a_manifest_that_says_nothing_of_it_tells_everything() -> None:
-    text = json.loads(manifest.encoded(manifest.of(SETTINGS)))
+def test_manifest_without_feedback_shows_everything() -> None:
+    text = json.loads(manifest.encode(manifest.build_manifest(SETTINGS)))
     del text["feedback"]
-    assert manifest.decoded(json.dumps(text)).feedback == EVERYTHING
-    told = manifest.of(SETTINGS, "latest", EXAM)
-    assert manifest.decoded(manifest.encoded(told)) == told
+    assert manifest.decode(json.dumps(text)).feedback == FULL_FEEDBACK
+    told = manifest.build_manifest(SETTINGS, "latest", EXAM)
+    assert manifest.decode(manifest.encode(told)) == told
 
 
 @pytest.mark.usefixtures("judge")
 def test_github_adds_up_hidden_points_too(place: str, folder: Path) -> None:
     (folder / "bob.py").write_text("100 points")
     graded(place, folder, EXAM)
-    with opened(place) as store:
-        book = Gradebook(WEEK, tuple(told_results(store, WEEK, None)))
+    with open_store(place) as store:
+        book = Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
     files = export(book, "github").files
     for name, status, score in (("ada", "fail", 50.0), ("bob", "pass", 100.0)):
         tests = json.loads(base64.b64decode(files[f"{name}.result"]))["tests"]
@@ -96,8 +102,8 @@ def test_github_adds_up_hidden_points_too(place: str, folder: Path) -> None:
 @pytest.mark.usefixtures("judge")
 def test_feedback_counts_hidden_checks(place: str, folder: Path) -> None:
     graded(place, folder, EXAM)
-    with opened(place) as store:
-        book = Gradebook(WEEK, tuple(told_results(store, WEEK, None)))
+    with open_store(place) as store:
+        book = Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
     text = export(book, "moodle-gradebook").files["moodle-gradebook.csv"].decode()
     assert "1 hidden check is not shown; the score counts it." in text
     assert "Not scaled." not in text

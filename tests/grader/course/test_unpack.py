@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from grader.course.intake.unpack import Caps, Item, Unpacker
+from grader.course.intake.unpack import Item, Unpacker, UnpackLimits
 
 CODE = "def f(x):\n    return x\n"
 Members = dict[str, str | bytes]
@@ -29,7 +29,7 @@ Unpack = Callable[..., dict[str, Item]]
 
 def everything(unpacker: Unpacker, path: Path) -> list[Item]:
     """What is listed, with students' archives opened."""
-    return [each for item in unpacker.items(path) for each in unpacker.opened(item)]
+    return [each for item in unpacker.list_items(path) for each in unpacker.open_item(item)]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def unpacked(tmp_path: Path) -> Unpack:
         archive = tmp_path / "class.zip"
         archive.write_bytes(data)
         before = {*tmp_path.rglob("*")}
-        items = everything(Unpacker(private, Caps(**caps)), archive)
+        items = everything(Unpacker(private, UnpackLimits(**caps)), archive)
         new = {*tmp_path.rglob("*")} - before
         assert all(path.parent == private and path.is_file() for path in new)
         assert all(item.file is None or item.file.parent == private for item in items)
@@ -61,7 +61,7 @@ def unpacked(tmp_path: Path) -> Unpack:
         ("C:\\evil.py", "C:/evil.py"),
     ],
 )
-def test_names_that_lead_out_are_refused_and_the_others_taken(
+def test_escaping_paths_are_refused_and_others_extracted(
     unpacked: Unpack, name: str, shown: str
 ) -> None:
     found = unpacked(packed({name: CODE, "good.py": CODE}))
@@ -70,7 +70,7 @@ def test_names_that_lead_out_are_refused_and_the_others_taken(
     assert good is not None and good.read_text() == CODE
 
 
-def test_members_get_numbers_for_names_whatever_they_are_called(unpacked: Unpack) -> None:
+def test_members_are_written_under_numbered_names(unpacked: Unpack) -> None:
     long, odd = "x" * 5000 + ".py", "a\n\u202e'\";$(rm).PY"
     found = unpacked(packed({long: CODE, odd: CODE, "ada/con.py": CODE}))
     names = [item.file.name for item in found.values() if item.file]
@@ -86,7 +86,7 @@ def test_only_what_can_be_a_submission_is_written(unpacked: Unpack) -> None:
     assert unpacked(packed(members)).keys() == {"a.py", "timestamp.txt"}
 
 
-def test_a_bomb_is_cut_off_by_what_is_read_and_not_by_what_it_says(unpacked: Unpack) -> None:
+def test_zip_bomb_is_stopped_by_its_actual_size(unpacked: Unpack) -> None:
     zeros = b"\0" * (9 << 20)
     data = packed({"bomb.py": zeros, "good.py": CODE})
     assert len(data) < 20_000
@@ -106,21 +106,21 @@ def test_all_archives_together_have_a_limit(unpacked: Unpack) -> None:
     assert "all that was unpacked is over 3 MiB" in found["4.py"].problem
 
 
-def test_too_many_members_are_none(unpacked: Unpack) -> None:
+def test_archive_with_too_many_members_is_refused(unpacked: Unpack) -> None:
     members: Members = {f"{i}.py": "" for i in range(11)}
     (only,) = unpacked(packed(members), members=10).values()
     assert only.problem == "lists 11 members, over the limit of 10"
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+def test_duplicate_member_counts_once(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a.py", "first")
         archive.writestr("a.py", "second")
     archive_path = tmp_path / "twice.zip"
     archive_path.write_bytes(buffer.getvalue())
-    first, second = Unpacker(tmp_path, Caps()).items(archive_path)
+    first, second = Unpacker(tmp_path, UnpackLimits()).list_items(archive_path)
     assert first.file and first.file.read_text() == "first"
     assert second.problem == "is in the archive twice"
 
@@ -141,7 +141,7 @@ def test_links_encrypted_members_and_rare_methods_are_refused(unpacked: Unpack) 
     assert found["secret.py"].problem == "is encrypted"
 
 
-def test_damage_stops_only_what_is_damaged(unpacked: Unpack) -> None:
+def test_damaged_member_does_not_affect_others(unpacked: Unpack) -> None:
     stored = packed({"a.py": "A" * 100, "b.py": "B" * 100}, zipfile.ZIP_STORED)
     found = unpacked(stored.replace(b"A" * 100, b"A" * 99 + b"X"))
     assert "Bad CRC-32" in found["a.py"].problem
@@ -154,14 +154,14 @@ def test_damage_stops_only_what_is_damaged(unpacked: Unpack) -> None:
 def test_a_download_is_listed_before_any_archive_in_it_is_opened(tmp_path: Path) -> None:
     archive = tmp_path / "class.zip"
     archive.write_bytes(packed({"ada.zip": packed({"a.py": CODE}), "..zip": packed({"b.py": ""})}))
-    unpacker = Unpacker(tmp_path, Caps())
-    listed = list(unpacker.items(archive))
+    unpacker = Unpacker(tmp_path, UnpackLimits())
+    listed = list(unpacker.list_items(archive))
     assert [str(item.path) for item in listed] == ["ada.zip", "..zip"]
-    opened = [str(each.path) for item in listed for each in unpacker.opened(item)]
+    opened = [str(each.path) for item in listed for each in unpacker.open_item(item)]
     assert opened == ["ada/a.py", "..zip/b.py"]
 
 
-def test_a_student_s_archive_uses_up_nobody_else_s_room(unpacked: Unpack) -> None:
+def test_archive_does_not_use_up_other_students_quota(unpacked: Unpack) -> None:
     greedy = packed({f"{i}.py": b"\0" * (1 << 20) for i in range(9)})
     found = unpacked(packed({"ada.zip": greedy, "bob.py": CODE}), archive=3 << 20, total=8 << 20)
     assert [bool(item.file) for item in found.values()] == [True] * 3 + [False] * 6 + [True]
@@ -171,7 +171,7 @@ def test_a_student_s_archive_uses_up_nobody_else_s_room(unpacked: Unpack) -> Non
 @pytest.mark.parametrize(
     "name", ["/x/a.py", "//x/a.py", "../../x/a.py", "..\\x\\a.py", "\\x\\a.py"]
 )
-def test_what_is_in_an_archive_is_shown_inside_it(unpacked: Unpack, name: str) -> None:
+def test_members_are_shown_below_their_archive(unpacked: Unpack, name: str) -> None:
     (only,) = unpacked(packed({"ada.zip": packed({name: CODE})}))
     assert only == "ada/x/a.py"
 
@@ -208,7 +208,7 @@ def test_folders_are_listed_as_deep_as_paths_go(
 ) -> None:
     top = nested(levels)
     (top / "bob.py").write_text(CODE)
-    bob, deep = Unpacker(tmp_path, Caps()).items(top)
+    bob, deep = Unpacker(tmp_path, UnpackLimits()).list_items(top)
     assert (str(bob.path), bob.problem) == ("bob.py", "")
     assert deep.problem == problem and set(deep.path.parts) <= {"d", "a.py"}
 
@@ -230,7 +230,7 @@ def test_archives_in_a_folder_are_opened_with_care(tmp_path: Path) -> None:
     (folder / "bob.zip").symlink_to(folder / "ada.zip")
     os.mkfifo(folder / "eve.zip")
     (folder / "large.zip").write_bytes(b"\0" * (2 << 20))
-    items = everything(Unpacker(private, Caps(member=1 << 20)), folder)
+    items = everything(Unpacker(private, UnpackLimits(member=1 << 20)), folder)
     told = {str(item.path): item.problem for item in items}
     assert told["ada/attention.py"] == ""
     assert "symbolic link" in told["bob.zip"] and "no regular file" in told["eve.zip"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 EXERCISE = BY_SLUG["scaled_dot_product"]
 HEAD = "import torch\nimport torch.nn.functional as F\n\n"
@@ -32,10 +32,12 @@ MODULE = (
 )
 
 
-def graded(sandbox: "Sandbox", folder: Path, source: str, settings: Settings) -> SubmissionRecord:
+def graded(
+    sandbox: "SandboxDriver", folder: Path, source: str, settings: Settings
+) -> SubmissionRecord:
     (folder / "ada.py").write_text(source, encoding="utf-8")
-    [handed_in] = find([str(folder / "ada.py")])
-    [record] = grade(sandbox.server, handed_in, settings)
+    [handed_in] = find_submissions([str(folder / "ada.py")])
+    [record] = grade_file_or_raise(sandbox.server, handed_in, settings)
     return record
 
 
@@ -43,8 +45,8 @@ def graded(sandbox: "Sandbox", folder: Path, source: str, settings: Settings) ->
     ("body", "name"),
     [(FUSED, "scaled_dot_product_attention"), (MODULE, "multi_head_attention_forward")],
 )
-def test_torch_s_attention_may_be_put_out_of_reach(
-    sandbox: "Sandbox", tmp_path: Path, body: str, name: str
+def test_torch_attention_can_be_disabled(
+    sandbox: "SandboxDriver", tmp_path: Path, body: str, name: str
 ) -> None:
     allowed = graded(sandbox, tmp_path, HEAD + ASKED + body, Settings(exercise=EXERCISE))
     assert allowed.status == "passed"
@@ -56,18 +58,20 @@ def test_torch_s_attention_may_be_put_out_of_reach(
     assert f"torch's own `{name}` was called: here attention is written by hand" in told
 
 
-def test_what_is_written_by_hand_is_judged_as_ever(sandbox: "Sandbox", tmp_path: Path) -> None:
+def test_handwritten_attention_is_graded_as_usual(sandbox: "SandboxDriver", tmp_path: Path) -> None:
     settings = Settings(exercise=EXERCISE, by_hand=True)
     assert graded(sandbox, tmp_path, EXERCISE.solution, settings).status == "passed"
 
 
-def test_an_exercise_may_demand_it(sandbox: "Sandbox", tmp_path: Path) -> None:
+def test_exercise_can_require_handwritten_attention(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
     strict = Settings(exercise=replace(EXERCISE, by_hand=True))
     assert graded(sandbox, tmp_path, HEAD + ASKED + FUSED, strict).status == "crashed"
 
 
-def test_the_exercise_that_asks_for_it_is_let_alone() -> None:
+def test_exercise_that_needs_torch_attention_is_exempt() -> None:
     fused = BY_SLUG["fused_causal_self_attention"]
-    assert not Settings(by_hand=True).by_hand_in(fused)
-    assert Settings(by_hand=True).by_hand_in(EXERCISE)
-    assert not Settings().by_hand_in(EXERCISE)
+    assert not Settings(by_hand=True).is_by_hand(fused)
+    assert Settings(by_hand=True).is_by_hand(EXERCISE)
+    assert not Settings().is_by_hand(EXERCISE)

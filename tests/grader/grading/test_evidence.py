@@ -12,42 +12,50 @@ from torch import Tensor, nn
 
 import exercises
 from exercises import BY_SLUG
-from grader.grading.evidence import FEWEST, MOST, WIDEST, cases, influence, pictured, weights
-from grader.report.records import Evidence, PropertyRecord, WeightsEvidence
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.grading.evidence import (
+    MAX_TOKENS,
+    MAX_WIDTH,
+    MIN_TOKENS,
+    attach_evidence,
+    choose_cases,
+    measure_influence,
+    measure_weights,
+)
+from grader.report.records import EvidenceRecord, PropertyRecord, WeightsEvidence
+from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case, MaskForm
-from properties.contract import Trait
-from properties.harness.harness import Bench
-from properties.mistakes.catalogue import CATALOGUE
-from properties.mistakes.diagnosis import Finding
-from properties.mistakes.pipeline import RIGHT, Recipe
-from properties.property import Group, Property, Verdict
-from properties.violation import Kind, Status, SubmissionFailed, Violation
+from properties.contract import Capability
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import DETERMINISTIC
+from properties.mistakes.diagnosis import DiagnosedMistake
+from properties.mistakes.pipeline import CORRECT, Pipeline
+from properties.property import Property, PropertyGroup, Verdict
+from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 FOLDER = Path(exercises.__file__).parent
 CASE = Case(batch=2, tokens=5, context_length=6, d_in=4, heads=2, head_dim=3, sharpness=2, seed=3)
-BY_NAME = {each.name: each for each in CATALOGUE}
+BY_NAME = {each.name: each for each in DETERMINISTIC}
 
 
-def bench(slug: str, answer: str = "") -> Bench:
+def bench(slug: str, answer: str = "") -> Harness:
     path = f"answers/wrong/{answer}.py" if answer else "solution.py"
     return of(slug, runpy.run_path(str(FOLDER / slug / path)))
 
 
-def of(slug: str, namespace: dict[str, Any]) -> Bench:
-    return Bench(of_namespace(namespace), BY_SLUG[slug].contract)
+def of(slug: str, namespace: dict[str, Any]) -> Harness:
+    return Harness(make_subject(namespace), BY_SLUG[slug].contract)
 
 
-def recipe(name: str) -> Recipe:
-    return RIGHT.with_(BY_NAME[name].changes[0])
+def recipe(name: str) -> Pipeline:
+    return CORRECT.override(BY_NAME[name].variants[0])
 
 
-def trial_of(found: Bench, case: Case = CASE) -> Any:
-    return found.fresh(found.contract.fit(case))
+def trial_of(found: Harness, case: Case = CASE) -> Any:
+    return found.create_context(found.contract.fit(case))
 
 
-def seen_by(slug: str, answer: str, how: Recipe | None = None) -> WeightsEvidence:
-    shown = weights(trial_of(bench(slug, answer)), how)
+def seen_by(slug: str, answer: str, how: Pipeline | None = None) -> WeightsEvidence:
+    shown = measure_weights(trial_of(bench(slug, answer)), how)
     assert shown is not None
     return shown
 
@@ -58,8 +66,8 @@ def seen_by(slug: str, answer: str, how: Recipe | None = None) -> WeightsEvidenc
 def test_right_weights_are_not_drawn() -> None:
     for slug in ("causal_attention", "multi_head_attention", "masked_multi_head", "causal_weights"):
         found = bench(slug)
-        assert weights(trial_of(found)) is None
-        assert weights(trial_of(found), RIGHT) is None
+        assert measure_weights(trial_of(found)) is None
+        assert measure_weights(trial_of(found), CORRECT) is None
 
 
 def test_weights_that_are_not_returned_are_recovered() -> None:
@@ -73,9 +81,9 @@ def test_weights_that_are_not_returned_are_recovered() -> None:
     assert seen.got[0][4] and seen.got[0][4] > 0
 
 
-def test_a_known_mistake_is_followed_and_gives_the_same() -> None:
+def test_followed_mistake_reproduces_the_answer() -> None:
     trial = trial_of(bench("multi_head_attention", "no_mask"))
-    measured, followed = weights(trial), weights(trial, recipe("no_mask"))
+    measured, followed = measure_weights(trial), measure_weights(trial, recipe("no_mask"))
     assert measured is not None and followed is not None
     assert followed.made == "followed"
     assert followed.case == str(trial.case)
@@ -93,49 +101,49 @@ def test_the_head_and_sequence_are_those_most_wrong() -> None:
     wrong[1, 1, 3] = wrong[1, 1, 3].flip(-1)
     wrong[0, 0, 0, 0] += 0.001
     trial.__dict__["answer"] = (trial.expected.outputs[0], wrong)
-    seen = weights(trial)
+    seen = measure_weights(trial)
     assert seen is not None
     assert (seen.made, seen.sequence, seen.head) == ("returned", 1, 1)
     assert seen.got[3] == pytest.approx(wrong[1, 1, 3].tolist(), rel=1e-5)
 
 
-def test_what_is_no_finite_number_is_none() -> None:
+def test_non_finite_numbers_become_none() -> None:
     trial = trial_of(bench("masked_multi_head"))
     wrong = trial.expected.outputs[1].clone()
     wrong[0, 1, 2, 0], wrong[0, 1, 2, 1] = torch.nan, torch.inf
     trial.__dict__["answer"] = (trial.expected.outputs[0], wrong)
-    seen = weights(trial)
+    seen = measure_weights(trial)
     assert seen is not None
     assert (seen.sequence, seen.head) == (0, 1)
     assert seen.got[2][:2] == (None, None)
 
 
-def test_of_a_long_sequence_the_part_that_is_wrong_is_shown() -> None:
+def test_long_sequence_shows_the_wrong_part() -> None:
     long = replace(CASE, tokens=19, context_length=20)
     trial = trial_of(bench("masked_multi_head"), long)
     wrong = trial.expected.outputs[1].clone()
     wrong[0, 0, 17, 2] += 1
     trial.__dict__["answer"] = (trial.expected.outputs[0], wrong)
-    seen = weights(trial)
+    seen = measure_weights(trial)
     assert seen is not None
-    assert seen.queries == tuple(range(12, 18)) and seen.keys == tuple(range(MOST))
+    assert seen.queries == tuple(range(12, 18)) and seen.keys == tuple(range(MAX_TOKENS))
     assert seen.length == 19
-    assert len(seen.got) == len(seen.got[0]) == len(seen.may_attend) == MOST
+    assert len(seen.got) == len(seen.got[0]) == len(seen.may_attend) == MAX_TOKENS
 
 
 def test_a_mistake_elsewhere_leaves_the_weights_alone() -> None:
     trial = trial_of(bench("multi_head_attention", "merge_without_transpose"))
-    assert weights(trial, recipe("merge_without_transpose")) is None
+    assert measure_weights(trial, recipe("merge_without_transpose")) is None
 
 
 def test_a_function_without_weights_has_none_to_recover() -> None:
-    assert weights(trial_of(bench("simplified_attention"))) is None
-    assert weights(trial_of(bench("linear_layer")), RIGHT) is None
+    assert measure_weights(trial_of(bench("simplified_attention"))) is None
+    assert measure_weights(trial_of(bench("linear_layer")), CORRECT) is None
 
 
 def test_weights_of_another_shape_are_not_compared() -> None:
     trial = trial_of(bench("multi_head_attention"))
-    assert weights(trial, recipe("heads_and_head_dim_exchanged")) is None
+    assert measure_weights(trial, recipe("heads_and_head_dim_exchanged")) is None
 
 
 # ----------------------------------------------------------------------------------- influence
@@ -143,11 +151,11 @@ def test_weights_of_another_shape_are_not_compared() -> None:
 
 def test_right_answers_move_as_they_should() -> None:
     for slug in ("causal_attention", "self_attention_v2", "masked_multi_head"):
-        assert influence(trial_of(bench(slug))) is None
+        assert measure_influence(trial_of(bench(slug))) is None
 
 
 def test_outputs_that_see_the_future_move() -> None:
-    seen = influence(trial_of(bench("causal_attention", "no_mask")))
+    seen = measure_influence(trial_of(bench("causal_attention", "no_mask")))
     assert seen is not None
     assert seen.got == ((True,) * 5,) * 5
     assert seen.may == seen.expected
@@ -155,7 +163,7 @@ def test_outputs_that_see_the_future_move() -> None:
 
 
 def test_outputs_that_see_too_little_stay() -> None:
-    stuck = influence(trial_of(bench("self_attention_v2", "returns_values")))
+    stuck = measure_influence(trial_of(bench("self_attention_v2", "returns_values")))
     assert stuck is not None
     assert stuck.got == tuple(tuple(i == j for j in range(5)) for i in range(5))
 
@@ -163,15 +171,15 @@ def test_outputs_that_see_too_little_stay() -> None:
 def test_a_mask_that_was_handed_in_says_what_may_move() -> None:
     masked = replace(CASE, mask_form=MaskForm.BATCH_HEAD_QUERY_KEY)
     trial = trial_of(bench("masked_multi_head"), masked)
-    seen = influence(trial)
+    seen = measure_influence(trial)
     assert seen is None
     ignoring = trial_of(bench("masked_multi_head", "mask_ignored"), masked)
-    seen = influence(ignoring)
+    seen = measure_influence(ignoring)
     assert seen is not None
     assert not all(all(row) for row in seen.may) and all(all(row) for row in seen.got)
 
 
-def test_of_what_changes_by_itself_nothing_is_told() -> None:
+def test_nondeterministic_answer_gives_no_evidence() -> None:
     class Counting(nn.Module):
         def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
             super().__init__()
@@ -184,12 +192,14 @@ def test_of_what_changes_by_itself_nothing_is_told() -> None:
             self.calls = getattr(self, "calls", 0) + 1
             return value * self.calls
 
-    assert influence(trial_of(of("self_attention_v2", {"SelfAttention_v2": Counting}))) is None
+    assert (
+        measure_influence(trial_of(of("self_attention_v2", {"SelfAttention_v2": Counting}))) is None
+    )
 
 
-def test_one_token_moves_nobody() -> None:
+def test_single_token_moves_no_output() -> None:
     trial = trial_of(bench("causal_attention", "no_mask"), replace(CASE, tokens=1))
-    assert influence(trial) is None
+    assert measure_influence(trial) is None
 
 
 # --------------------------------------------------------------------------------------- cases
@@ -197,46 +207,48 @@ def test_one_token_moves_nobody() -> None:
 
 def test_a_picture_has_as_many_tokens_as_can_be_looked_at() -> None:
     contract = BY_SLUG["causal_attention"].contract
-    for tokens, shown in ((1, FEWEST), (2, FEWEST), (5, 5), (40, MOST)):
+    for tokens, shown in ((1, MIN_TOKENS), (2, MIN_TOKENS), (5, 5), (40, MAX_TOKENS)):
         case = contract.fit(replace(CASE, tokens=tokens, context_length=tokens))
-        first, *_ = cases(contract, case)
+        first, *_ = choose_cases(contract, case)
         assert first.tokens == shown <= first.context_length
 
 
-def test_a_large_module_is_not_made_again() -> None:
+def test_large_module_is_not_rebuilt() -> None:
     contract = BY_SLUG["gpt2_size"].contract
     case = contract.fit(CASE)
-    assert case.d_out > WIDEST and cases(contract, case) == ()
+    assert case.d_out > MAX_WIDTH and choose_cases(contract, case) == ()
 
 
 # ------------------------------------------------------------------------------------ together
 
 
-def claim(name: str, group: Group) -> Property:
-    return Property(name, name, group, judge=lambda trial: None)
+def claim(name: str, group: PropertyGroup) -> Property:
+    return Property(name, name, group, check=lambda trial: None)
 
 
-def broken(name: str, group: Group, kind: Kind = Kind.VALUE) -> Verdict:
+def broken(name: str, group: PropertyGroup, kind: ViolationKind = ViolationKind.VALUE) -> Verdict:
     violation = Violation(kind, "1", "2")
     return Verdict(claim(name, group), Status.FAILED, 1, SMALL, violation=violation)
 
 
 SMALL = Case(tokens=2, context_length=2, d_in=2, heads=2, head_dim=2)
 VERDICTS = (
-    Verdict(claim("made", Group.CONTRACT), Status.PASSED),
-    broken("shape", Group.CONTRACT, Kind.SHAPE),
-    broken("finite", Group.VALUES, Kind.SHAPE),
-    broken("equal", Group.VALUES),
-    broken("equal too", Group.VALUES),
-    broken("future", Group.MASK),
-    broken("prefix", Group.MASK),
+    Verdict(claim("made", PropertyGroup.CONTRACT), Status.PASSED),
+    broken("shape", PropertyGroup.CONTRACT, ViolationKind.SHAPE),
+    broken("finite", PropertyGroup.VALUES, ViolationKind.SHAPE),
+    broken("equal", PropertyGroup.VALUES),
+    broken("equal too", PropertyGroup.VALUES),
+    broken("future", PropertyGroup.MASK),
+    broken("prefix", PropertyGroup.MASK),
 )
 
 
-def drawn(found: Bench, *named: str, verdicts: Sequence[Verdict] = VERDICTS) -> dict[str, Evidence]:
+def drawn(
+    found: Harness, *named: str, verdicts: Sequence[Verdict] = VERDICTS
+) -> dict[str, EvidenceRecord]:
     records = [PropertyRecord(v.property.name, "", "", "", 0, 0) for v in verdicts]
-    findings = [Finding(BY_NAME[name], 5, 5, recipe=recipe(name)) for name in named]
-    shown = pictured(records, verdicts, found, findings)
+    findings = [DiagnosedMistake(BY_NAME[name], 5, 5, pipeline=recipe(name)) for name in named]
+    shown = attach_evidence(records, verdicts, found, findings)
     assert [r.name for r in shown] == [r.name for r in records]
     return {r.name: r.evidence for r in shown if r.evidence is not None}
 
@@ -248,26 +260,28 @@ def test_the_first_failure_of_each_kind_is_drawn() -> None:
     assert found["future"].influence and not found["future"].weights
 
 
-def test_one_claim_can_have_all() -> None:
-    only = drawn(bench("multi_head_attention", "no_mask"), verdicts=[broken("future", Group.MASK)])
+def test_one_property_can_have_every_kind_of_evidence() -> None:
+    only = drawn(
+        bench("multi_head_attention", "no_mask"), verdicts=[broken("future", PropertyGroup.MASK)]
+    )
     assert only["future"].weights and only["future"].influence
 
 
-def test_a_named_mistake_in_reshaping_is_drawn() -> None:
+def test_diagnosed_reshaping_mistake_is_drawn() -> None:
     name = "split_without_transpose"
     found = drawn(bench("multi_head_attention", name), name)
     assert [layout.step for layout in found["equal"].layouts] == ["split"]
 
 
-def test_nothing_is_drawn_of_what_passed_crashed_or_has_another_form() -> None:
+def test_no_evidence_for_passed_crashed_or_malformed_answers() -> None:
     crashed = Verdict(
-        claim("crashed", Group.VALUES),
+        claim("crashed", PropertyGroup.VALUES),
         Status.CRASHED,
         1,
         SMALL,
         failure=SubmissionFailed(Status.CRASHED, "ValueError"),
     )
-    others = [*VERDICTS[:3], crashed, broken("precise", Group.PRECISION)]
+    others = [*VERDICTS[:3], crashed, broken("precise", PropertyGroup.PRECISION)]
     assert drawn(bench("multi_head_attention", "no_mask"), verdicts=others) == {}
 
 
@@ -293,6 +307,6 @@ def test_a_picture_is_the_same_every_time() -> None:
     assert one == other != {}
 
 
-def test_the_contracts_that_are_drawn_know_their_tokens() -> None:
-    assert not BY_SLUG["causal_weights"].contract.has(Trait.TOKENS)
-    assert influence(trial_of(bench("causal_weights"))) is None
+def test_drawn_contracts_have_tokens() -> None:
+    assert not BY_SLUG["causal_weights"].contract.has(Capability.TOKENS)
+    assert measure_influence(trial_of(bench("causal_weights"))) is None

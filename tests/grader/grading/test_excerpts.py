@@ -5,39 +5,47 @@ from typing import Any
 import pytest
 import torch
 
-from grader.grading.excerpts import LONGEST, MOST, excerpt, excerpts
-from grader.reading.cells import Cell, Source
-from grader.reading.excerpts import AROUND, LINES, WHOLE, WIDTH, Lines
-from grader.reading.excerpts import excerpts as read
+from grader.grading.excerpts import MAX_EXCERPTS, MAX_LENGTH, collect_excerpts, make_excerpt
+from grader.reading.cells import SourceCell, SubmissionSource
+from grader.reading.excerpts import (
+    CONTEXT_LINES,
+    MAX_LINE_LENGTH,
+    MAX_LINES,
+    MAX_WHOLE_CELL,
+    SourceLines,
+)
+from grader.reading.excerpts import extract_excerpts as read
 from grader.report.records import Excerpt
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import Host
+from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.violation import Status, SubmissionFailed
 
 
-def source(length: int, number: int | None = None) -> Source:
-    return Source((Cell(number, "\n".join(f"line {n}" for n in range(1, length + 1))),))
+def source(length: int, number: int | None = None) -> SubmissionSource:
+    return SubmissionSource(
+        (SourceCell(number, "\n".join(f"line {n}" for n in range(1, length + 1))),)
+    )
 
 
 def test_a_short_cell_is_shown_whole() -> None:
-    [lines] = read(source(WHOLE, 3), [(3, 2), (3, 5)])
-    assert (lines.cell, lines.line, lines.text.count("\n")) == (3, 1, WHOLE - 1)
+    [lines] = read(source(MAX_WHOLE_CELL, 3), [(3, 2), (3, 5)])
+    assert (lines.cell, lines.line, lines.text.count("\n")) == (3, 1, MAX_WHOLE_CELL - 1)
 
 
-def test_of_a_long_one_the_lines_around_the_place() -> None:
+def test_long_cell_shows_the_lines_around_the_location() -> None:
     [lines] = read(source(100), [(None, 50)])
-    assert lines.text.split("\n")[0] == f"line {50 - AROUND}"
-    assert lines.text.split("\n")[-1] == f"line {50 + AROUND}"
+    assert lines.text.split("\n")[0] == f"line {50 - CONTEXT_LINES}"
+    assert lines.text.split("\n")[-1] == f"line {50 + CONTEXT_LINES}"
 
 
-def test_places_near_each_other_are_shown_together() -> None:
-    assert [x.line for x in read(source(100), [(None, 40), (None, 40 + 2 * AROUND)])] == [32]
+def test_nearby_locations_share_an_excerpt() -> None:
+    assert [x.line for x in read(source(100), [(None, 40), (None, 40 + 2 * CONTEXT_LINES)])] == [32]
     assert [x.line for x in read(source(100), [(None, 20), (None, 60)])] == [12, 52]
 
 
 @pytest.mark.parametrize("place", [(None, 0), (None, -3), (None, 101), (7, 3)])
-def test_a_place_that_is_not_there_shows_nothing(place: tuple[int | None, int]) -> None:
+def test_invalid_location_shows_nothing(place: tuple[int | None, int]) -> None:
     assert read(source(100), [place]) == []
 
 
@@ -46,25 +54,25 @@ def test_the_first_and_last_lines_are_shown_as_far_as_they_go() -> None:
     assert (first.line, last.text.split("\n")[-1]) == (1, "line 100")
 
 
-def test_there_is_an_end_to_what_is_shown() -> None:
-    long = Source((Cell(None, "\n".join("x" * 9999 for _ in range(9000))),))
+def test_excerpts_are_bounded() -> None:
+    long = SubmissionSource((SourceCell(None, "\n".join("x" * 9999 for _ in range(9000))),))
     found = read(long, [(None, 30 * n) for n in range(1, 200)])
-    assert sum(x.text.count("\n") + 1 for x in found) == LINES
-    assert max(len(line) for x in found for line in x.text.split("\n")) == WIDTH
+    assert sum(x.text.count("\n") + 1 for x in found) == MAX_LINES
+    assert max(len(line) for x in found for line in x.text.split("\n")) == MAX_LINE_LENGTH
 
 
-def test_half_a_surrogate_pair_can_be_sent() -> None:
-    [lines] = read(Source((Cell(None, "x = '\ud800'"),)), [(None, 1)])
+def test_lone_surrogate_can_be_sent() -> None:
+    [lines] = read(SubmissionSource((SourceCell(None, "x = '\ud800'"),)), [(None, 1)])
     assert lines.text == "x = '?'"
 
 
-def test_a_host_hands_them_out_as_they_are() -> None:
-    host = Host()
+def test_runtime_returns_excerpts_unchanged() -> None:
+    host = WorkerRuntime()
     sent = torch.frombuffer(bytearray(b"x = 1\ny = 2\n"), dtype=torch.uint8)
     host.answer(Message(1, "read", {"kind": "py"}, (("source", sent),)))
     reply = host.answer(Message(2, "excerpts", {"places": [(None, 2), (3, 1)]}))
     assert reply.meta == {"excerpts": [{"cell": None, "line": 1, "text": "x = 1\ny = 2\n"}]}
-    nothing = Host().answer(Message(1, "excerpts", {"places": [(None, 1)]}))
+    nothing = WorkerRuntime().answer(Message(1, "excerpts", {"places": [(None, 1)]}))
     assert nothing.meta == {"excerpts": []}
 
 
@@ -78,40 +86,40 @@ class Asked(Session):
         self.answer = answer
         self.child = type("Child", (), {"closed": closed})()
 
-    def excerpts(self, places: Any) -> list[Lines]:
+    def excerpts(self, places: Any) -> list[SourceLines]:
         if isinstance(self.answer, Exception):
             raise self.answer
         return list(self.answer)
 
 
-ONE = Lines(4, 10, "a\nb\nc")
+ONE = SourceLines(4, 10, "a\nb\nc")
 
 
-def test_what_is_marked_is_what_was_asked_for() -> None:
-    shown = excerpts(Asked([ONE]), [(4, 11), (4, 99), (None, 11), (5, 10), (4, 11)])
+def test_requested_lines_are_marked() -> None:
+    shown = collect_excerpts(Asked([ONE]), [(4, 11), (4, 99), (None, 11), (5, 10), (4, 11)])
     assert shown == (Excerpt(4, 10, "a\nb\nc", (11,)),)
 
 
-def test_nothing_is_asked_where_no_place_is_known() -> None:
-    assert excerpts(Asked(AssertionError()), [(4, None), (None, None)]) == ()
+def test_no_request_without_a_location() -> None:
+    assert collect_excerpts(Asked(AssertionError()), [(4, None), (None, None)]) == ()
 
 
-def test_without_a_process_there_is_nothing() -> None:
+def test_no_process_gives_no_excerpts() -> None:
     failed = SubmissionFailed(Status.TIMED_OUT, "took too long")
-    assert excerpts(Asked([ONE], closed=True), [(4, 11)]) == ()
-    assert excerpts(Asked(failed), [(4, 11)]) == ()
+    assert collect_excerpts(Asked([ONE], closed=True), [(4, 11)]) == ()
+    assert collect_excerpts(Asked(failed), [(4, 11)]) == ()
     nobody = Asked([ONE])
     nobody.child = None
-    assert excerpts(nobody, [(4, 11)]) == ()
+    assert collect_excerpts(nobody, [(4, 11)]) == ()
 
 
 def test_an_answer_too_long_is_cut() -> None:
-    many = [Lines(None, 1, "x\n" * 10**6)] * 100
-    shown = excerpts(Asked(many), [(None, 1)])
-    assert len(shown) == MOST
-    assert max(len(each.text) for each in shown) <= LONGEST
-    assert max(each.text.count("\n") for each in shown) < LINES
+    many = [SourceLines(None, 1, "x\n" * 10**6)] * 100
+    shown = collect_excerpts(Asked(many), [(None, 1)])
+    assert len(shown) == MAX_EXCERPTS
+    assert max(len(each.text) for each in shown) <= MAX_LENGTH
+    assert max(each.text.count("\n") for each in shown) < MAX_LINES
 
 
 def test_lines_that_lie_elsewhere_mark_nothing() -> None:
-    assert excerpt(Lines(None, -5, "a"), [(None, 3)]).marked == ()
+    assert make_excerpt(SourceLines(None, -5, "a"), [(None, 3)]).marked == ()

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, certain, grade
-from grader.reading.submission import find
-from grader.report.records import SubmissionRecord, report_of, to_json
-from grader.sandbox.grader_side.subject import of_namespace
+from grader.grading.grade import Settings, grade_file_or_raise, select_certain_notes
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord, build_report, to_json
+from grader.sandbox.grader_side.subject import make_subject
 from grader.sandbox.limits import Limits
-from grader.seed import given
-from properties.families.dropout import EXTRA
+from grader.seed import make_seed
+from properties.families.dropout import EXTRA_DROPOUT
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32, Bench
+from properties.harness.harness import FLOAT32_NOTE, Harness
 from properties.property import Verdict
 from properties.violation import Note, Status
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Grade, Sandbox
+    from tests.grader.conftest import GradeNotebook, SandboxDriver
 
 
 def troubles(record: SubmissionRecord) -> list[str]:
@@ -49,14 +49,15 @@ def assert_full_marks(record: SubmissionRecord) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"), [(Status.PASSED, [EXTRA, FLOAT32]), (Status.FAILED, [EXTRA])]
+    ("status", "told"),
+    [(Status.PASSED, [EXTRA_DROPOUT, FLOAT32_NOTE]), (Status.FAILED, [EXTRA_DROPOUT])],
 )
 def test_only_a_right_answer_can_be_as_exact_as_float32(status: Status, told: list[Note]) -> None:
     exercise = BY_SLUG["causal_weights"]
-    bench = Bench(of_namespace({}), exercise.contract)
-    bench.note(EXTRA)
-    bench.note(FLOAT32)
-    assert certain(bench, [Verdict(it_equals_the_equation, status)]) == told
+    bench = Harness(make_subject({}), exercise.contract)
+    bench.add_note(EXTRA_DROPOUT)
+    bench.add_note(FLOAT32_NOTE)
+    assert select_certain_notes(bench, [Verdict(it_equals_the_equation, status)]) == told
 
 
 # ----------------------------------------------------------------------- what is wrong
@@ -93,7 +94,7 @@ SIMPLE = "import torch\ndef simplified_attention(x):\n    {body}"
         "resized",
     ],
 )
-def test_a_wrong_result_is_told_in_its_own_words(graded: "Grade", body: str, told: str) -> None:
+def test_wrong_result_has_a_specific_message(graded: "GradeNotebook", body: str, told: str) -> None:
     [record] = graded(SIMPLE.format(body=body)).values()
     assert record.status in ("failed", "crashed")
     assert record.error is None
@@ -103,7 +104,7 @@ def test_a_wrong_result_is_told_in_its_own_words(graded: "Grade", body: str, tol
         assert "(cell 1, line 3)" in first_message(record)
 
 
-def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(graded: "Grade") -> None:
+def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(graded: "GradeNotebook") -> None:
     source = SIMPLE.format(body="return (x @ x.T) @ x")
     [record] = graded(source).values()
     wrong = next(p for p in record.properties if p.name == "it_equals_the_equation")
@@ -117,7 +118,7 @@ def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(graded: "Grade")
     assert ran.stdout.startswith("tensor(")
 
 
-def test_arguments_that_the_constructor_does_not_take(graded: "Grade") -> None:
+def test_unsupported_constructor_arguments_are_reported(graded: "GradeNotebook") -> None:
     odd = """
         from torch import nn
         class CausalAttention(nn.Module):
@@ -147,8 +148,8 @@ SOMETIMES = """
         ("torch.zeros(1 << 40)", "out_of_memory", "can't allocate"),
     ],
 )
-def test_a_process_that_is_lost_takes_no_other_claim_along(
-    graded: "Grade", then: str, status: str, message: str
+def test_lost_process_affects_no_other_property(
+    graded: "GradeNotebook", then: str, status: str, message: str
 ) -> None:
     [record] = graded(SOMETIMES.format(then=then), limits=Limits(call_s=1)).values()
     long = {p.name: p for p in record.properties}["a_long_sequence_is_right_too"]
@@ -158,7 +159,7 @@ def test_a_process_that_is_lost_takes_no_other_claim_along(
     assert record.properties[-1].status == "passed"
 
 
-def test_what_was_earned_before_time_was_up_is_kept(graded: "Grade") -> None:
+def test_points_earned_before_the_timeout_are_kept(graded: "GradeNotebook") -> None:
     lost = SOMETIMES.format(then="time.sleep(60)")
     [record] = graded(lost, limits=Limits(wall_s=4)).values()
     assert record.status == "timed_out" and record.error is None
@@ -171,12 +172,14 @@ def test_what_was_earned_before_time_was_up_is_kept(graded: "Grade") -> None:
 # ------------------------------------------------------------------------- determinism
 
 
-def records_of(sandbox: "Sandbox", path: Path) -> list[SubmissionRecord]:
-    [handed_in] = find([str(path)])
-    return [replace(r, seconds=0) for r in grade(sandbox.server, handed_in, Settings())]
+def records_of(sandbox: "SandboxDriver", path: Path) -> list[SubmissionRecord]:
+    [handed_in] = find_submissions([str(path)])
+    return [
+        replace(r, seconds=0) for r in grade_file_or_raise(sandbox.server, handed_in, Settings())
+    ]
 
 
-def test_the_same_records_come_out_every_time(sandbox: "Sandbox", tmp_path: Path) -> None:
+def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> None:
     path = tmp_path / "ada.py"
     wrong = SIMPLE.format(body="return torch.softmax(x @ x.T / 2, -1) @ x")
     linear = "def linear(x, weight, bias):\n    return x @ weight.T - bias"
@@ -205,18 +208,18 @@ def test_the_same_records_come_out_every_time(sandbox: "Sandbox", tmp_path: Path
         text=True,
         check=True,
     )
-    assert json.loads(ran.stdout) == json.loads(to_json(report_of(first)))
+    assert json.loads(ran.stdout) == json.loads(to_json(build_report(first)))
 
 
-def test_another_seed_asks_other_questions_and_reaches_the_same_verdict(
-    sandbox: "Sandbox", tmp_path: Path
+def test_another_seed_sends_other_queries_and_gives_the_same_verdict(
+    sandbox: "SandboxDriver", tmp_path: Path
 ) -> None:
     path = tmp_path / "ada.py"
     path.write_text(SIMPLE.format(body="return torch.softmax(x @ x.T, 0) @ x"))
-    [handed_in] = find([str(path)])
+    [handed_in] = find_submissions([str(path)])
     cases: list[Sequence[str | None]] = []
     for seed in (0, 1):
-        [record] = grade(sandbox.server, handed_in, Settings(seed=given(seed)))
+        [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(seed=make_seed(seed)))
         assert record.status == "failed"
         cases.append([p.case for p in record.properties])
     assert cases[0] != cases[1]
@@ -246,7 +249,7 @@ CELLS = (
 )
 
 
-def test_two_mistakes_are_named_with_their_lines(graded: "Grade") -> None:
+def test_two_mistakes_are_named_with_their_lines(graded: "GradeNotebook") -> None:
     [record] = graded(*CELLS).values()
     found = [(d.name, d.cell, d.line) for d in record.diagnosis]
     assert found == [("scale_by_tokens", 2, 15), ("softmax_over_queries", 2, 15)]

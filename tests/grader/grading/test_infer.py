@@ -7,9 +7,9 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader.grading import infer
-from grader.grading.infer import NoTarget
+from grader.grading.infer import TargetNotFound
 from grader.reading.cells import read_source
-from grader.reading.outline import outline
+from grader.reading.outline import build_outline
 
 
 def a_class(name: str, parameters: str, base: str = "nn.Module") -> str:
@@ -28,13 +28,13 @@ def answers(*cells: str, slug: str | None = None, name: str | None = None) -> di
     v4 = nbformat.v4
     notebook = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     read = read_source(str(nbformat.writes(notebook)).encode(), "ipynb")
-    found = infer.definitions(asdict(outline(read)))
+    found = infer.parse_outline(asdict(build_outline(read)))
     exercise = None if slug is None else BY_SLUG[slug]
-    return {t.name: t.exercise.slug for t in infer.targets(found, exercise, name)}
+    return {t.name: t.exercise.slug for t in infer.choose_targets(found, exercise, name)}
 
 
 def refusal(*cells: str, slug: str | None = None, name: str | None = None) -> str:
-    with pytest.raises(NoTarget) as caught:
+    with pytest.raises(TargetNotFound) as caught:
         answers(*cells, slug=slug, name=name)
     return str(caught.value)
 
@@ -112,7 +112,9 @@ def test_two_exercises_share_a_name_and_the_arguments_decide(parameters: str, sl
         ("CausalSelfAttention", "config, layer_idx=None", "causal_self_attention"),
     ],
 )
-def test_renamed_classes_are_known_by_resemblance(name: str, parameters: str, slug: str) -> None:
+def test_renamed_classes_are_recognised_by_similarity(
+    name: str, parameters: str, slug: str
+) -> None:
     assert answers(a_class(name, parameters)) == {name: slug}
 
 
@@ -145,7 +147,7 @@ def test_an_inherited_constructor_counts() -> None:
     assert found["CausalAttention"] == "causal_attention"
 
 
-def test_a_forgotten_base_class_is_judged_and_not_overlooked() -> None:
+def test_class_without_its_base_is_graded() -> None:
     text = (
         "class CausalAttention:\n    def __init__(self, d_in, d_out, context_length, dropout): ..."
     )
@@ -168,7 +170,7 @@ def test_everything_else_answers_nothing() -> None:
 # ------------------------------------------------------------------- what is asked for
 
 
-def test_a_given_exercise_is_the_only_one_judged() -> None:
+def test_only_the_given_exercise_is_graded() -> None:
     both = CAUSAL, a_class("SelfAttention_v1", "d_in, d_out")
     assert answers(*both, slug="self_attention_v1") == {"SelfAttention_v1": "self_attention_v1"}
 
@@ -186,7 +188,7 @@ def test_a_given_exercise_takes_the_closest_name_that_fits() -> None:
     assert found == {"MultiHeadAttn": "multi_head_attention"}
 
 
-def test_a_given_name_is_judged_whatever_it_resembles() -> None:
+def test_given_name_is_graded_whatever_it_resembles() -> None:
     second = a_class("Attempt", "d_in, d_out, context_length, dropout")
     assert answers(CAUSAL, second, slug="causal_attention", name="Attempt") == {
         "Attempt": "causal_attention"
@@ -209,7 +211,7 @@ def test_a_misspelt_name_is_suggested_with_its_cell() -> None:
     )
 
 
-def test_without_anything_alike_what_is_there_is_listed() -> None:
+def test_definitions_are_listed_if_none_is_similar() -> None:
     assert refusal(CAUSAL, slug="linear_layer") == (
         "there is no `linear`; it defines `CausalAttention`"
     )
@@ -223,7 +225,7 @@ def test_a_notebook_that_defines_nothing_says_so(cell: str) -> None:
     assert refusal(cell, slug="linear_layer") == "there is no `linear`; it defines nothing"
 
 
-def test_other_arguments_are_told_beside_those_asked_for() -> None:
+def test_actual_arguments_are_shown_beside_the_expected_ones() -> None:
     odd = a_class("MultiHeadAttention", "d_in, d_out, heads, mask=None")
     assert refusal(odd) == (
         "`MultiHeadAttention` takes (d_in, d_out, heads, mask); asked for is "
@@ -233,10 +235,12 @@ def test_other_arguments_are_told_beside_those_asked_for() -> None:
 
 
 def test_a_misspelt_exercise_is_suggested() -> None:
-    with pytest.raises(NoTarget, match="no exercise 'causal_atention'; did you mean causal_att"):
-        infer.by_slug("causal_atention")
-    with pytest.raises(NoTarget, match="no exercise 'zzz'; see `headcheck list`"):
-        infer.by_slug("zzz")
+    with pytest.raises(
+        TargetNotFound, match="no exercise 'causal_atention'; did you mean causal_att"
+    ):
+        infer.find_exercise("causal_atention")
+    with pytest.raises(TargetNotFound, match="no exercise 'zzz'; see `headcheck list`"):
+        infer.find_exercise("zzz")
 
 
 def test_a_lambda_answers_like_a_function() -> None:
@@ -244,7 +248,7 @@ def test_a_lambda_answers_like_a_function() -> None:
     assert answers(cell) == {"scaled_dot_product_attention": "scaled_dot_product"}
 
 
-def test_another_name_is_judged_where_the_first_says_nothing() -> None:
+def test_another_name_is_graded_if_the_first_is_no_match() -> None:
     odd = CAUSAL.replace("CausalAttention", "Mine")
     assert answers(odd, "CausalAttention = Mine") == {"CausalAttention": "causal_attention"}
     assert answers(odd, "CausalAttention = Mine", slug="causal_attention") == {
@@ -255,8 +259,8 @@ def test_another_name_is_judged_where_the_first_says_nothing() -> None:
 
 def test_arguments_in_another_order_are_noted() -> None:
     cell = a_class("CausalAttention", "d_out, d_in, context_length, dropout, qkv_bias=False")
-    found = infer.definitions(asdict(outline(read_source(cell.encode(), "py"))))
-    [target] = infer.targets(found, None, None)
+    found = infer.parse_outline(asdict(build_outline(read_source(cell.encode(), "py"))))
+    [target] = infer.choose_targets(found, None, None)
     assert target.note is not None
     assert target.note.kind == "argument_order"
     assert target.note.message == (

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from exercises import BY_SLUG, Exercise
-from grader.sandbox.grader_side.subject import Channel, ChannelSubject, InProcess
+from grader.sandbox.grader_side.subject import Channel, ChannelSubject, InProcessChannel
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import Host
-from properties.cases.case_set import bank
-from properties.check import check
-from properties.harness.harness import Bench
+from grader.sandbox.worker.runtime import WorkerRuntime
+from properties.cases.case_set import generate_case_set
+from properties.check import check_property
+from properties.harness.harness import Harness
 
 Tensors = tuple[tuple[str, Tensor], ...]
 NONSENSE: tuple[Any, ...] = (None, -1, 10**9, "x", [], {}, [None], {"a": 1}, 2.5, True, 9000 * "x")
@@ -64,15 +64,15 @@ def judged(exercise: Exercise, seed: int) -> None:
     namespace: dict[str, Any] = {"__name__": "submission"}
     exec(exercise.solution, namespace)
     draw = random.Random(f"{exercise.slug} {seed}")
-    liar = Liar(InProcess(Host(namespace)), draw, draw.choice([0.02, 0.1, 0.4]))
-    bench = Bench(ChannelSubject(liar), exercise.contract)
-    cases = bank(exercise.contract, 3, seed)
+    liar = Liar(InProcessChannel(WorkerRuntime(namespace)), draw, draw.choice([0.02, 0.1, 0.4]))
+    bench = Harness(ChannelSubject(liar), exercise.contract)
+    cases = generate_case_set(exercise.contract, 3, seed)
     for wanted in draw.sample(exercise.properties, min(6, len(exercise.properties))):
-        verdict = check(wanted, bench, wanted.choose(bench.contract, cases))
+        verdict = check_property(wanted, bench, wanted.select_cases(bench.contract, cases))
         assert len(verdict.message) < 5000
 
 
 @pytest.mark.parametrize("slug", [s for s in BY_SLUG if s != "gpt2_size"])
-def test_lies_end_in_a_verdict_and_in_no_error_of_ours(slug: str) -> None:
+def test_lying_objects_get_a_verdict_and_no_internal_error(slug: str) -> None:
     for seed in range(10):
         judged(BY_SLUG[slug], seed)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
 from grader.report.records import PropertyRecord
 from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 
 EXERCISE = BY_SLUG["multi_head_attention"]
@@ -20,10 +20,12 @@ ADVICE = (
 )
 
 
-def moved(sandbox: "Sandbox", answer: str) -> list[PropertyRecord]:
+def moved(sandbox: "SandboxDriver", answer: str) -> list[PropertyRecord]:
     """What is said of an answer of the bank about moving it."""
     path = EXERCISE.folder / "answers" / f"{answer}.py"
-    [record] = grade(sandbox.server, find([str(path)])[0], Settings(exercise=EXERCISE))
+    [record] = grade_file_or_raise(
+        sandbox.server, find_submissions([str(path)])[0], Settings(exercise=EXERCISE)
+    )
     names = [it_moves_to_another_dtype.name, it_moves_to_another_device.name]
     return [p for p in record.properties if p.name in names]
 
@@ -36,8 +38,8 @@ def moved(sandbox: "Sandbox", answer: str) -> list[PropertyRecord]:
         ("mask_attribute_as_an_index", "failed", "future", None),
     ],
 )
-def test_a_mask_that_stays_behind_costs_that_claim(
-    sandbox: "Sandbox", answer: str, status: str, name: str, line: int | None
+def test_unmoved_mask_fails_that_property(
+    sandbox: "SandboxDriver", answer: str, status: str, name: str, line: int | None
 ) -> None:
     dtype, device = moved(sandbox, f"wrong/{answer}")
     assert (dtype.status, dtype.message) == ("passed", "")
@@ -47,5 +49,5 @@ def test_a_mask_that_stays_behind_costs_that_claim(
 
 
 @pytest.mark.parametrize("answer", ["right/view_and_transpose", "right/residual_dropout"])
-def test_a_right_one_moves(sandbox: "Sandbox", answer: str) -> None:
+def test_right_answer_moves(sandbox: "SandboxDriver", answer: str) -> None:
     assert [(p.status, p.message) for p in moved(sandbox, answer)] == [("passed", "")] * 2

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.grading.reshaping import EACH, HEAD_DIM, HEADS, TOKENS, layouts
-from properties.mistakes.catalogue import CATALOGUE
-from properties.mistakes.pipeline import RIGHT, Steps, merge_heads
+from grader.grading.reshaping import HEAD_DIM, HEADS, NUMEL_PER_PART, TOKENS, trace_layouts
+from properties.mistakes.catalogue import DETERMINISTIC
+from properties.mistakes.pipeline import CORRECT, PipelineState, merge_heads
 from properties.mistakes.steps import layers, output
 
-BY_NAME = {each.name: each for each in CATALOGUE}
+BY_NAME = {each.name: each for each in DETERMINISTIC}
 
 
 def of(name: str, way: int = 0) -> list[tuple[str, str]]:
-    recipe = RIGHT.with_(BY_NAME[name].changes[way])
-    return [(each.step, each.of) for each in layouts(recipe)]
+    recipe = CORRECT.override(BY_NAME[name].variants[way])
+    return [(each.step, each.of) for each in trace_layouts(recipe)]
 
 
-def test_a_right_recipe_has_nothing_to_show() -> None:
-    assert layouts(RIGHT) == ()
-    assert layouts(RIGHT.with_({"use": lambda s: s.weights})) == ()
+def test_right_pipeline_has_nothing_to_show() -> None:
+    assert trace_layouts(CORRECT) == ()
+    assert trace_layouts(CORRECT.override({"use": lambda s: s.weights})) == ()
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_mistakes_in_reshaping_are_shown(name: str, shown: list[tuple[str, str]]
     assert of(name) == shown
 
 
-def test_what_is_expected_is_every_number_in_its_own_place() -> None:
-    [split] = layouts(RIGHT.with_(BY_NAME["split_without_transpose"].changes[0]))
+def test_expected_layout_has_every_number_in_place() -> None:
+    [split] = trace_layouts(CORRECT.override(BY_NAME["split_without_transpose"].variants[0]))
     assert split.expected == tuple(
         tuple(tuple((token, head, c) for c in range(HEAD_DIM)) for token in range(TOKENS))
         for head in range(HEADS)
     )
-    [merge] = layouts(RIGHT.with_(BY_NAME["merge_without_transpose"].changes[0]))
+    [merge] = trace_layouts(CORRECT.override(BY_NAME["merge_without_transpose"].variants[0]))
     assert merge.expected == (
         tuple(
             tuple((token, head, c) for head in range(HEADS) for c in range(HEAD_DIM))
@@ -56,23 +56,23 @@ def test_what_is_expected_is_every_number_in_its_own_place() -> None:
 
 
 def test_a_view_cuts_the_tokens_one_after_the_other() -> None:
-    [split] = layouts(RIGHT.with_({"split": layers.straight_view}))
+    [split] = trace_layouts(CORRECT.override({"split": layers.straight_view}))
     assert split.got[0][1] == ((0, 1, 0), (0, 1, 1), (0, 1, 2))  # head 0 gets token 0's head 1
     assert split.got[1][0] == ((1, 1, 0), (1, 1, 1), (1, 1, 2))
 
 
 def test_a_merge_that_undoes_its_own_split_is_not_shown() -> None:
     change = {"split": layers.every_nth_column, "merge": output.channels_first}
-    assert [each.step for each in layouts(RIGHT.with_(change))] == ["split"]
+    assert [each.step for each in trace_layouts(CORRECT.override(change))] == ["split"]
 
 
-def test_a_number_of_another_part_says_of_which() -> None:
-    [split] = layouts(RIGHT.with_({"split": layers.packed_every_third}))
+def test_number_of_another_part_names_that_part() -> None:
+    [split] = trace_layouts(CORRECT.override({"split": layers.packed_every_third}))
     assert split.got[0][0] == ((0, 0, 0), (0, 1, 0), (0, 0, 0, 1))
 
 
 def test_a_number_that_came_from_nowhere_has_no_origin() -> None:
-    [merge] = layouts(RIGHT.with_({"merge": output.kept(lambda heads: [0])}))
+    [merge] = trace_layouts(CORRECT.override({"merge": output.only_heads(lambda heads: [0])}))
     assert merge.got[0][0][HEAD_DIM:] == ((),) * HEAD_DIM
 
 
@@ -82,7 +82,7 @@ def test_a_number_that_came_from_nowhere_has_no_origin() -> None:
         lambda s: merge_heads(s.mixed.mean(1, keepdim=True).expand_as(s.mixed)),  # no move
         lambda s: merge_heads(s.mixed).round(decimals=-1),  # integers, but others
         lambda s: -merge_heads(s.mixed),
-        lambda s: merge_heads(s.mixed) + 3 * EACH,
+        lambda s: merge_heads(s.mixed) + 3 * NUMEL_PER_PART,
         lambda s: torch.zeros_like(merge_heads(s.mixed)),
         lambda s: s.mixed[0, 0, 0],  # nothing that can be drawn
         lambda s: merge_heads(s.mixed)[:, :0],
@@ -90,22 +90,22 @@ def test_a_number_that_came_from_nowhere_has_no_origin() -> None:
         lambda s: s.mixed.reshape(7, 5),  # torch raises
     ],
 )
-def test_what_does_more_than_move_is_not_shown(merge: object) -> None:
-    assert layouts(replace(RIGHT, merge=merge)) == ()  # type: ignore[arg-type]
+def test_steps_that_change_values_are_not_shown(merge: object) -> None:
+    assert trace_layouts(replace(CORRECT, merge=merge)) == ()  # type: ignore[arg-type]
 
 
-def test_no_way_of_the_catalogue_is_in_the_way() -> None:
-    for each in CATALOGUE:
-        for change in each.changes:
-            for shown in layouts(RIGHT.with_(change)):
+def test_every_catalogue_mistake_can_be_laid_out() -> None:
+    for each in DETERMINISTIC:
+        for change in each.variants:
+            for shown in trace_layouts(CORRECT.override(change)):
                 assert shown.expected != shown.got
 
 
-def test_a_split_of_the_values_alone_is_shown_as_theirs() -> None:
-    def split(s: Steps) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        right, wrong = RIGHT.split(s), layers.straight_view(s)
+def test_split_of_values_alone_is_labelled() -> None:
+    def split(s: PipelineState) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        right, wrong = CORRECT.split(s), layers.straight_view(s)
         return right[0], right[1], wrong[2]
 
-    [shown] = layouts(RIGHT.with_({"split": split}))
+    [shown] = trace_layouts(CORRECT.override({"split": split}))
     assert shown.of == "values"
     assert all(len(origin) == 3 for block in shown.got for row in block for origin in row)

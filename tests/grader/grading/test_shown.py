@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.report.records import SubmissionRecord, from_json, report_of, to_json
+from grader.report.records import SubmissionRecord, build_report, from_json, to_json
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
-from properties.mistakes.diagnosis import Finding
+from properties.mistakes.diagnosis import DiagnosedMistake
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Grade
+    from tests.grader.conftest import GradeNotebook
 
 SLUG = "causal_attention"
 SOLUTION = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
@@ -26,30 +26,30 @@ def drawn(record: SubmissionRecord) -> list[str]:
     return [p.name for p in record.properties if p.evidence is not None]
 
 
-def test_a_wrong_answer_is_drawn_and_its_line_marked(graded: "Grade") -> None:
+def test_a_wrong_answer_is_drawn_and_its_line_marked(graded: "GradeNotebook") -> None:
     record = graded("import torch", answer("masked_after_softmax"), slug=SLUG)["CausalAttention"]
     assert drawn(record) == ["it_equals_the_equation", "the_future_is_invisible"]
     [found], [excerpt] = record.diagnosis, record.source
     assert (excerpt.cell, excerpt.marked) == (2, (found.line,))
     line = excerpt.text.split("\n")[(found.line or 0) - excerpt.line]
     assert "torch.softmax" in line and line in answer("masked_after_softmax")
-    assert from_json(to_json(report_of([record]))) == report_of([record])
+    assert from_json(to_json(build_report([record]))) == build_report([record])
 
 
-def test_a_right_answer_has_nothing_to_show(graded: "Grade") -> None:
+def test_a_right_answer_has_nothing_to_show(graded: "GradeNotebook") -> None:
     record = graded(SOLUTION, slug=SLUG)["CausalAttention"]
     assert record.status == "passed"
     assert drawn(record) == [] and record.source == ()
 
 
-def test_a_cell_that_is_no_python_is_shown(graded: "Grade") -> None:
+def test_a_cell_that_is_no_python_is_shown(graded: "GradeNotebook") -> None:
     record = graded("x = 1", "class CausalAttention(\n    pass", slug=SLUG)[""]
     [excerpt] = record.source
     assert (excerpt.cell, excerpt.line, excerpt.marked) == (2, 1, (1,))
     assert excerpt.text == "class CausalAttention(\n    pass"
 
 
-def test_the_line_that_raises_is_shown(graded: "Grade") -> None:
+def test_the_line_that_raises_is_shown(graded: "GradeNotebook") -> None:
     raising = answer("no_mask").replace("return ", "raise ValueError(x.shape)\n        return ")
     record = graded(raising, slug=SLUG)["CausalAttention"]
     [excerpt] = record.source
@@ -57,7 +57,7 @@ def test_the_line_that_raises_is_shown(graded: "Grade") -> None:
     assert "raise ValueError" in excerpt.text.split("\n")[marked - excerpt.line]
 
 
-def test_a_definition_that_cannot_be_loaded_is_shown(graded: "Grade") -> None:
+def test_a_definition_that_cannot_be_loaded_is_shown(graded: "GradeNotebook") -> None:
     record = graded("import torch\n1 / 0\nclass CausalAttention(1 / 0):\n    pass", slug=SLUG)[
         "CausalAttention"
     ]
@@ -66,10 +66,10 @@ def test_a_definition_that_cannot_be_loaded_is_shown(graded: "Grade") -> None:
     assert excerpt.marked == (record.error.line,)
 
 
-def test_where_the_process_is_gone_there_is_no_picture(
-    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+def test_no_picture_if_the_process_is_gone(
+    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(session: Session, *rest: object) -> tuple[Finding, ...]:
+    def gone(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
         session.close()
         return ()
 
@@ -79,10 +79,10 @@ def test_where_the_process_is_gone_there_is_no_picture(
     assert drawn(record) == [] and record.source == ()
 
 
-def test_where_the_process_ends_meanwhile_there_is_none_either(
-    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+def test_no_picture_if_the_process_ends_meanwhile(
+    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(session: Session, *rest: object) -> tuple[Finding, ...]:
+    def ended(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
         assert session.child is not None
         session.child.close()
         monkeypatch.setattr(Session, "alive", True)
@@ -94,7 +94,7 @@ def test_where_the_process_ends_meanwhile_there_is_none_either(
 
 
 def test_verdicts_do_not_depend_on_pictures(
-    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_pictures = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
     monkeypatch.setattr("grader.grading.evidence.pictured", lambda records, *rest: records)
@@ -123,7 +123,7 @@ class CausalAttention(nn.Module):
 """
 
 
-def test_what_never_returns_is_not_asked_again(graded: "Grade") -> None:
+def test_hanging_call_is_not_repeated(graded: "GradeNotebook") -> None:
     record = graded(STUCK, slug=SLUG, limits=Limits(call_s=0.5, wall_s=6))["CausalAttention"]
     assert record.status != "passed"
     assert drawn(record) == []

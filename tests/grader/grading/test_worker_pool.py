@@ -15,19 +15,25 @@ import pytest
 from exercises import BY_SLUG
 from grader.grading import worker_pool
 from grader.grading.grade import Settings
-from grader.grading.worker_pool import Crew, Worker, fitting, judged, shared_out
-from grader.reading.submission import Submission, find
+from grader.grading.worker_pool import (
+    Worker,
+    WorkerPool,
+    assign_processors,
+    choose_worker_count,
+    grade_all,
+)
+from grader.reading.submission import Submission, find_submissions
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import Forked
-from grader.sandbox.grader_side.servers import SandboxError, Server
+from grader.sandbox.grader_side.launch import ForkedProcess
+from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 
 EXERCISE = BY_SLUG["simplified_attention"]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as there:
+def server() -> Iterator[ServerHandle]:
+    with ServerHandle() as there:
         yield there
 
 
@@ -38,7 +44,7 @@ def found(tmp_path: Path) -> list[Submission]:
     texts = (EXERCISE.solution, wrong, "def broken(:", "1 / 0", EXERCISE.solution)
     for i, text in enumerate(texts):
         (tmp_path / f"s{i}.py").write_text(text, encoding="utf-8")
-    return find([str(tmp_path)])
+    return find_submissions([str(tmp_path)])
 
 
 def settings(jobs: int) -> Settings:
@@ -56,26 +62,28 @@ def untimed(records: list[SubmissionRecord]) -> list[SubmissionRecord]:
     return [replace(record, seconds=0) for record in records]
 
 
-def test_several_workers_give_what_one_gives(server: Server, found: list[Submission]) -> None:
-    alone = [(s, untimed(records)) for s, records in judged(server, found, settings(1))]
-    together = [(s, untimed(records)) for s, records in judged(server, found, settings(2))]
+def test_several_workers_give_the_same_results_as_one(
+    server: ServerHandle, found: list[Submission]
+) -> None:
+    alone = [(s, untimed(records)) for s, records in grade_all(server, found, settings(1))]
+    together = [(s, untimed(records)) for s, records in grade_all(server, found, settings(2))]
     assert together == alone
     assert [s for s, _ in together] == found
     assert [r[0].status for _, r in alone][:2] == ["passed", "failed"]
 
 
-def worker_of(server: Server, processor: int | None = None) -> Worker:
+def worker_of(server: ServerHandle, processor: int | None = None) -> Worker:
     return Worker(settings(2), False, processor, server.zygote)
 
 
-def forked(worker: Worker) -> Forked:
+def forked(worker: Worker) -> ForkedProcess:
     assert worker.running is not None
-    assert isinstance(worker.running.process, Forked)
+    assert isinstance(worker.running.process, ForkedProcess)
     return worker.running.process
 
 
 def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
-    server: Server, found: list[Submission]
+    server: ServerHandle, found: list[Submission]
 ) -> None:
     worker = worker_of(server)
     try:
@@ -88,7 +96,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
         worker.close()
 
 
-def test_where_there_is_no_zygote_a_worker_is_a_new_interpreter(found: list[Submission]) -> None:
+def test_worker_is_a_new_interpreter_without_a_zygote(found: list[Submission]) -> None:
     worker = Worker(settings(2), trusted=False)
     try:
         assert worker.grade(found[0])[0].status == "passed"
@@ -98,8 +106,8 @@ def test_where_there_is_no_zygote_a_worker_is_a_new_interpreter(found: list[Subm
         worker.close()
 
 
-def test_a_worker_is_who_and_where_the_run_was_started(
-    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+def test_worker_keeps_the_user_and_folder_of_the_run(
+    server: ServerHandle, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADCHECK_TEST_CANARY", "a secret")
     monkeypatch.chdir(found[0].path.parent)
@@ -116,8 +124,8 @@ def test_a_worker_is_who_and_where_the_run_was_started(
         assert b"CANARY" not in Path(f"/proc/{pid}/environ").read_bytes()
 
 
-def test_no_worker_starts_where_the_zygote_is_gone(found: list[Submission]) -> None:
-    zygote = launch.start()
+def test_no_worker_starts_after_the_zygote_died(found: list[Submission]) -> None:
+    zygote = launch.start_zygote()
     assert zygote.process is not None
     zygote.process.kill()
     worker = Worker(settings(2), False, None, zygote)
@@ -132,7 +140,7 @@ def descriptors() -> int:
 
 
 def test_worker_never_waits_for_a_process_that_was_not_started(found: list[Submission]) -> None:
-    zygote = launch.start()
+    zygote = launch.start_zygote()
     assert zygote.process is not None
     worker = Worker(settings(2), False, None, zygote)
     zygote.process.kill()
@@ -156,7 +164,9 @@ def failing(worker: Worker, handed_in: Submission, said: list[BaseException]) ->
         said.append(error)
 
 
-def test_worker_whose_fork_server_dies_is_replaced(server: Server, found: list[Submission]) -> None:
+def test_worker_whose_fork_server_dies_is_replaced(
+    server: ServerHandle, found: list[Submission]
+) -> None:
     worker = worker_of(server)
     try:
         before = children()
@@ -170,13 +180,13 @@ def test_worker_whose_fork_server_dies_is_replaced(server: Server, found: list[S
         worker.close()
 
 
-def test_first_failure_ends_all_workers(server: Server, found: list[Submission]) -> None:
+def test_first_failure_ends_all_workers(server: ServerHandle, found: list[Submission]) -> None:
     """Whoever waits for another worker's answer hears at once that there will be no report."""
     slow, broken = worker_of(server), worker_of(server)
-    crew = Crew([slow, broken])
-    started = slow._started()  # judges nothing, as nobody sends it anything more
+    crew = WorkerPool([slow, broken])
+    started = slow._start()  # judges nothing, as nobody sends it anything more
     said: list[BaseException] = []
-    waiting = threading.Thread(target=reading, args=(started.line, said), daemon=True)
+    waiting = threading.Thread(target=reading, args=(started.connection, said), daemon=True)
     waiting.start()
     crew.idle.get()
     broken.dismiss("memory ran out")
@@ -197,11 +207,11 @@ def reading(line: Connection, said: list[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_worker_whose_examiner_is_gone_ends_without_a_word(
-    answered: bool, server: Server, found: list[Submission], capfd: pytest.CaptureFixture[str]
+def test_worker_exits_quietly_when_its_grader_dies(
+    answered: bool, server: ServerHandle, found: list[Submission], capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker = worker_of(server)
-    line = worker._started().line
+    line = worker._start().connection
     line.send(found[0])
     # As when the process is killed while the worker judges, or before it has read the answer.
     assert line.poll(60 if answered else 0) is answered
@@ -211,9 +221,7 @@ def test_a_worker_whose_examiner_is_gone_ends_without_a_word(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_worker_that_has_no_place_to_judge_in_says_why(
-    server: Server, found: list[Submission]
-) -> None:
+def test_worker_without_a_sandbox_says_why(server: ServerHandle, found: list[Submission]) -> None:
     on_a_gpu = replace(settings(2), device="cuda")
     worker = Worker(on_a_gpu, False, None, server.zygote)
     with pytest.raises(SandboxError, match="the driver of cuda is beyond the jail's reach"):
@@ -221,8 +229,8 @@ def test_a_worker_that_has_no_place_to_judge_in_says_why(
     worker.close()
 
 
-def test_what_kills_every_worker_is_said(
-    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+def test_submission_that_kills_every_worker_is_reported(
+    server: ServerHandle, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = worker_of(server)
     monkeypatch.setattr(worker_pool, "FORKED", "builtins:max")  # and that is all it does
@@ -231,8 +239,8 @@ def test_what_kills_every_worker_is_said(
     worker.close()
 
 
-def test_a_fault_of_ours_is_raised_where_the_run_was_started(
-    server: Server, found: list[Submission]
+def test_internal_error_is_raised_in_the_starting_process(
+    server: ServerHandle, found: list[Submission]
 ) -> None:
     worker = worker_of(server)
     try:
@@ -243,9 +251,11 @@ def test_a_fault_of_ours_is_raised_where_the_run_was_started(
         worker.close()
 
 
-def test_ending_a_run_early_ends_every_process(server: Server, found: list[Submission]) -> None:
+def test_ending_a_run_early_ends_every_process(
+    server: ServerHandle, found: list[Submission]
+) -> None:
     before = children()
-    run = judged(server, found, settings(2))
+    run = grade_all(server, found, settings(2))
     next(run)
     assert children() - before
     run.close()
@@ -271,21 +281,21 @@ def children() -> set[int]:
     return below - {os.getpid()}
 
 
-def test_a_crew_that_was_dismissed_starts_nothing_new(found: list[Submission]) -> None:
-    crew = Crew([Worker(settings(2), trusted=False)])
+def test_closed_worker_pool_starts_no_worker(found: list[Submission]) -> None:
+    crew = WorkerPool([Worker(settings(2), trusted=False)])
     crew.dismiss("the run was broken off")
     with pytest.raises(SandboxError, match="broken off"):
         crew.grade(found[0])
 
 
 def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
-    server: Server, found: list[Submission], monkeypatch: pytest.MonkeyPatch
+    server: ServerHandle, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_pool, "processors", lambda: [2, 5])
-    assert shared_out(1) == [None]
-    assert shared_out(3) == [2, 5, 2]
+    assert assign_processors(1) == [None]
+    assert assign_processors(3) == [2, 5, 2]
     monkeypatch.undo()
-    mine = worker_pool.processors()[-1]
+    mine = worker_pool.list_processors()[-1]
     worker = worker_of(server, mine)
     before = children()
     try:
@@ -297,12 +307,14 @@ def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
         worker.close()
 
 
-def test_a_processor_that_is_gone_is_no_reason_to_stop() -> None:
+def test_offline_processor_does_not_stop_the_run() -> None:
     before = os.sched_getaffinity(0)
-    worker_pool.stay_on(1023)
+    worker_pool.pin_to_processor(1023)
     assert os.sched_getaffinity(0) == before
 
 
-def test_few_submissions_are_not_worth_a_worker() -> None:
-    assert fitting(1) == fitting(worker_pool.WORTH) == 1
-    assert 1 <= fitting(10_000) <= (os.cpu_count() or 1)
+def test_few_submissions_start_no_worker() -> None:
+    assert (
+        choose_worker_count(1) == choose_worker_count(worker_pool.MIN_SUBMISSIONS_PER_WORKER) == 1
+    )
+    assert 1 <= choose_worker_count(10_000) <= (os.cpu_count() or 1)

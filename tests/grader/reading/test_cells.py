@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader.reading.cells import MAX_DEPTH, Cell, Unreadable, read_source
+from grader.reading.cells import MAX_DEPTH, SourceCell, Unreadable, read_source
 
 
 def notebook(*cells: str) -> bytes:
@@ -19,12 +19,12 @@ def notebook(*cells: str) -> bytes:
     return str(nbformat.writes(written)).encode()
 
 
-def only_cell(text: str) -> Cell:
+def only_cell(text: str) -> SourceCell:
     [cell] = read_source(notebook(text), "ipynb").cells
     return cell
 
 
-def assert_same_lines(cell: Cell, original: str) -> None:
+def assert_same_lines(cell: SourceCell, original: str) -> None:
     """Every line of the original that is still there stands where it stood."""
     assert cell.error is None, cell
     read = cell.text.split("\n")
@@ -37,7 +37,7 @@ def assert_same_lines(cell: Cell, original: str) -> None:
 
 
 def test_a_module_is_one_cell_without_a_number() -> None:
-    assert read_source(b"x = 1\n", "py").cells == (Cell(None, "x = 1\n"),)
+    assert read_source(b"x = 1\n", "py").cells == (SourceCell(None, "x = 1\n"),)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_module_is_one_cell_without_a_number() -> None:
     ids=["empty", "byte-order mark", "CRLF", "CR", "latin-1 cookie", "utf-8"],
 )
 def test_modules_that_python_reads_are_read(data: bytes, text: str) -> None:
-    assert read_source(data, "py").cells == (Cell(None, text),)
+    assert read_source(data, "py").cells == (SourceCell(None, text),)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_modules_that_python_reads_are_read(data: bytes, text: str) -> None:
     ],
     ids=["latin-1", "NUL", "unknown cookie", "codec that is none", "UTF-16", "zip"],
 )
-def test_what_is_no_text_is_refused_with_a_reason(data: bytes, message: str) -> None:
+def test_non_text_is_refused_with_a_reason(data: bytes, message: str) -> None:
     with pytest.raises(Unreadable, match=message) as caught:
         read_source(data, "py")
     assert "\n" not in str(caught.value)
@@ -140,7 +140,7 @@ def test_a_source_that_is_no_text_spoils_its_cell_only() -> None:
     first, second = read_source(json.dumps(content).encode(), "ipynb").cells
     assert first.error is not None
     assert first.error.message == "the cell's source is not text"
-    assert second == Cell(2, "x")
+    assert second == SourceCell(2, "x")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_source_that_is_no_text_spoils_its_cell_only() -> None:
         (b'{"cells": [{"cell_type": "markdown", "source": "x"}]}', "no code cells"),
     ],
 )
-def test_what_is_no_notebook_is_refused_with_a_reason(data: bytes, message: str) -> None:
+def test_invalid_notebook_is_refused_with_a_reason(data: bytes, message: str) -> None:
     with pytest.raises(Unreadable, match=message) as caught:
         read_source(data, "ipynb")
     assert "\n" not in str(caught.value)
@@ -197,7 +197,7 @@ def test_a_cell_that_does_not_parse_spoils_only_itself() -> None:
         ("def f():\n  x = 1\n  nonlocal x", 3, "nonlocal"),
     ],
 )
-def test_what_only_the_compiler_refuses_is_found_too(text: str, line: int, message: str) -> None:
+def test_errors_only_the_compiler_finds_are_reported(text: str, line: int, message: str) -> None:
     cell = only_cell(text)
     assert cell.error is not None
     assert message in cell.error.message
@@ -221,7 +221,7 @@ def test_code_that_is_too_deep_spoils_only_its_cell(text: str) -> None:
     assert good.error is None
 
 
-def test_nul_characters_and_half_characters_spoil_nothing_else() -> None:
+def test_nul_and_lone_surrogates_affect_nothing_else() -> None:
     content = {
         "cells": [
             {"cell_type": "code", "source": "x = 1\ny\0 = 2"},
@@ -231,11 +231,11 @@ def test_nul_characters_and_half_characters_spoil_nothing_else() -> None:
     nul, half = read_source(json.dumps(content).encode(), "ipynb").cells
     assert nul.error is not None
     assert nul.error.line in (1, 2)
-    assert half == Cell(2, "s = '\ufffd'")
+    assert half == SourceCell(2, "s = '\ufffd'")
     half.text.encode()
 
 
-def test_what_python_warns_about_is_read_in_silence() -> None:
+def test_python_warnings_are_suppressed() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cell = only_cell("%time\ns = '\\d'\nassert (s, 'x')\nif s is 'x': pass")
@@ -297,12 +297,12 @@ def test_a_timed_statement_stays() -> None:
 
 @pytest.mark.parametrize("magic", ["bash", "html", "writefile model.py", "script perl", "R", "x"])
 def test_cells_in_another_language_become_empty(magic: str) -> None:
-    assert only_cell(f"\n%%{magic}\nclass Wanted: pass\n<b>\n") == Cell(1, "")
+    assert only_cell(f"\n%%{magic}\nclass Wanted: pass\n<b>\n") == SourceCell(1, "")
 
 
 def test_percent_signs_in_python_are_no_magics() -> None:
     text = "x = (a\n%b)\ny = a \\\n%b\nprint('%d' % 3)"
-    assert only_cell(text) == Cell(1, text)
+    assert only_cell(text) == SourceCell(1, text)
 
 
 def test_a_cell_whose_magics_never_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,5 +318,5 @@ def test_a_broken_cell_with_magics_says_the_right_line() -> None:
     assert cell.error.line == 4
 
 
-def test_what_is_read_parses() -> None:
+def test_source_that_is_read_parses() -> None:
     ast.parse(only_cell("%%time\n%matplotlib inline\nx = 1").text)

@@ -3,11 +3,11 @@
 import nbformat
 import pytest
 
-from grader.reading.cells import Source, read_source
-from grader.reading.code_patterns import LONGEST, MOST, landmarks
+from grader.reading.cells import SubmissionSource, read_source
+from grader.reading.code_patterns import MAX_DETAIL_LENGTH, MAX_PATTERNS, find_code_patterns
 
 
-def notebook(*cells: str) -> Source:
+def notebook(*cells: str) -> SubmissionSource:
     v4 = nbformat.v4
     written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     return read_source(nbformat.writes(written).encode(), "ipynb")
@@ -16,7 +16,7 @@ def notebook(*cells: str) -> Source:
 def read(line: str) -> set[tuple[str, str]]:
     """What one line of `forward` reads like, but for what it returns."""
     source = notebook(f"class Wanted(nn.Module):\n    def forward(self, x):\n        {line}")
-    return {(mark.kind, mark.detail) for mark in landmarks(source, "Wanted")}
+    return {(mark.kind, mark.detail) for mark in find_code_patterns(source, "Wanted")}
 
 
 @pytest.mark.parametrize(
@@ -68,18 +68,18 @@ def read(line: str) -> set[tuple[str, str]]:
         ("return y", "return", "y"),
     ],
 )
-def test_it_reads_like_what_it_is(line: str, kind: str, detail: str | None) -> None:
+def test_line_is_recognised_as_its_pattern(line: str, kind: str, detail: str | None) -> None:
     found = read(line)
     assert kind in {kind for kind, _ in found}
     assert detail is None or (kind, detail) in found
 
 
 @pytest.mark.parametrize("line", ["self.register_buffer('m', m)", "z[:, 0] = x", "s = mask"])
-def test_what_is_no_step_of_attention_is_no_landmark(line: str) -> None:
+def test_other_code_has_no_pattern(line: str) -> None:
     assert {kind for kind, _ in read(line)} <= {"index"}
 
 
-def test_a_place_is_a_cell_and_its_line() -> None:
+def test_location_is_a_cell_and_its_line() -> None:
     source = notebook(
         "import torch\nw = torch.softmax(x, 0)",
         "def weigh(s):\n    return s.softmax(1)",
@@ -87,7 +87,7 @@ def test_a_place_is_a_cell_and_its_line() -> None:
         "class Wanted(nn.Module):\n    def helper(self, x):\n        return x\n\n"
         "    def forward(self, x):\n        w = weigh(x)\n        return w.softmax(-1)",
     )
-    found = [(m.kind, m.detail, m.cell, m.line) for m in landmarks(source, "Wanted")]
+    found = [(m.kind, m.detail, m.cell, m.line) for m in find_code_patterns(source, "Wanted")]
     assert found == [
         ("return", "s.softmax(1)", 2, 2),
         ("softmax", "dim=1", 2, 2),
@@ -98,15 +98,15 @@ def test_a_place_is_a_cell_and_its_line() -> None:
 
 def test_a_module_has_no_cells() -> None:
     source = read_source(b"def wanted(x):\n    return x.softmax(-1)", "py")
-    assert {mark.cell for mark in landmarks(source, "wanted")} == {None}
+    assert {mark.cell for mark in find_code_patterns(source, "wanted")} == {None}
 
 
-def test_landmarks_are_short_and_not_too_many() -> None:
+def test_code_patterns_are_short_and_limited() -> None:
     long = "return [" + ", ".join(f"x{i}.exp()" for i in range(1000)) + "]"
-    found = landmarks(read_source(f"def wanted(x):\n    {long}".encode(), "py"), "wanted")
-    assert len(found) <= MOST
-    assert max(len(mark.detail) for mark in found) <= LONGEST
+    found = find_code_patterns(read_source(f"def wanted(x):\n    {long}".encode(), "py"), "wanted")
+    assert len(found) <= MAX_PATTERNS
+    assert max(len(mark.detail) for mark in found) <= MAX_DETAIL_LENGTH
 
 
-def test_without_the_definition_there_are_none() -> None:
-    assert landmarks(notebook("x = 1"), "Wanted") == ()
+def test_no_code_patterns_without_the_definition() -> None:
+    assert find_code_patterns(notebook("x = 1"), "Wanted") == ()

@@ -5,13 +5,13 @@ import json
 
 import nbformat
 
-from grader.reading.cells import Source, read_source
-from grader.reading.outline import Outline, Parameter, outline, remarks
+from grader.reading.cells import SubmissionSource, read_source
+from grader.reading.outline import Outline, Parameter, build_outline, find_warnings
 
 IMPORTS = "import torch\nfrom torch import nn"
 
 
-def notebook(*cells: str) -> Source:
+def notebook(*cells: str) -> SubmissionSource:
     v4 = nbformat.v4
     written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     return read_source(nbformat.writes(written).encode(), "ipynb")
@@ -25,7 +25,7 @@ def parameters(*names: str) -> tuple[Parameter, ...]:
 
 
 def test_an_outline_has_classes_functions_and_variables() -> None:
-    found = outline(
+    found = build_outline(
         notebook(
             "import torch.nn as nn\nn = 3",
             "class Head(nn.Module):\n"
@@ -61,8 +61,8 @@ def test_an_outline_has_classes_functions_and_variables() -> None:
     ]
 
 
-def test_constructors_are_inherited_from_classes_of_the_submission_as_of_then() -> None:
-    found = outline(
+def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
+    found = build_outline(
         notebook(
             "class A:\n    def __init__(self, a): pass\n    def forward(self, x): pass",
             "class B(A): pass",
@@ -84,13 +84,13 @@ def test_constructors_are_inherited_from_classes_of_the_submission_as_of_then() 
 
 def test_the_last_definition_is_outlined_and_the_others_counted() -> None:
     cells = ("class A: pass", "x = 1", "class A:\n    def __init__(self, n): pass", "class A: pass")
-    [found] = outline(notebook(*cells)).definitions
+    [found] = build_outline(notebook(*cells)).definitions
     assert (found.cell, found.times_defined, found.redefined_in) == (4, 3, (3, 4))
     assert found.parameters is None
 
 
 def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
-    found = outline(
+    found = build_outline(
         notebook(
             "try:\n    def f(a): pass\nexcept E:\n    def f(b): pass",
             "if x:\n    class A: pass",
@@ -110,30 +110,30 @@ def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
 
 def test_static_methods_have_no_self() -> None:
     source = notebook("class A:\n    @staticmethod\n    def forward(x): pass")
-    assert outline(source).definitions[0].forward == parameters("x")
+    assert build_outline(source).definitions[0].forward == parameters("x")
 
 
 def test_a_module_is_outlined_without_cells() -> None:
-    found = outline(read_source(b"\nclass A: pass\nx = 1\n", "py"))
+    found = build_outline(read_source(b"\nclass A: pass\nx = 1\n", "py"))
     assert (found.definitions[0].cell, found.definitions[0].line) == (None, 2)
     assert (found.assigned[0].cell, found.assigned[0].line) == (None, 3)
 
 
 def test_broken_cells_and_empty_submissions_have_empty_outlines() -> None:
-    assert outline(notebook("class A(:")) == Outline((), ())
-    assert outline(read_source(b"", "py")) == Outline((), ())
+    assert build_outline(notebook("class A(:")) == Outline((), ())
+    assert build_outline(read_source(b"", "py")) == Outline((), ())
 
 
 def test_records_are_plain_data() -> None:
     source = notebook(IMPORTS, "n = 1\nclass Wanted:\n    def forward(self, x): print(n)")
-    plain = json.loads(json.dumps(dataclasses.asdict(outline(source))))
+    plain = json.loads(json.dumps(dataclasses.asdict(build_outline(source))))
     assert plain["definitions"][0]["forward"][0]["name"] == "x"
-    for remark in remarks(source, "Wanted"):
+    for remark in find_warnings(source, "Wanted"):
         assert json.loads(json.dumps(dataclasses.asdict(remark)))["cell"] == 2
 
 
 def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
-    found = outline(
+    found = build_outline(
         notebook(
             "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
         )

@@ -7,21 +7,21 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader.reading.cells import Source, read_source
-from grader.reading.slicing import Step, filename_of, needed, where
+from grader.reading.cells import SubmissionSource, read_source
+from grader.reading.slicing import SliceStep, compute_slice, filename_of, locate_error
 
 
-def notebook(*cells: str) -> Source:
+def notebook(*cells: str) -> SubmissionSource:
     v4 = nbformat.v4
     written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     return read_source(nbformat.writes(written).encode(), "ipynb")
 
 
-def cells_of(source: Source, name: str) -> list[int | None]:
-    return [step.cell for step in needed(source, name)]
+def cells_of(source: SubmissionSource, name: str) -> list[int | None]:
+    return [step.cell for step in compute_slice(source, name)]
 
 
-def run(steps: tuple[Step, ...]) -> dict[str, Any]:
+def run(steps: tuple[SliceStep, ...]) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "submission"}
     for step in steps:
         exec(step.compile(), namespace)
@@ -46,7 +46,7 @@ def test_imports_helpers_constants_and_bases_come_along_in_order() -> None:
         "class Wanted(Base): pass",
         "print(Wanted().go(3))",
     )
-    steps = needed(source, "Wanted")
+    steps = compute_slice(source, "Wanted")
     assert [step.cell for step in steps] == [1, 2, 3, 4, 6]
     assert [step.binds for step in steps][:2] == [("math",), ("SCALE",)]
     assert run(steps)["Wanted"]().go(3) == 3.0
@@ -64,7 +64,7 @@ def test_a_global_read_in_a_method_brings_the_chain_that_computes_it() -> None:
         "class Parallel:\n    def forward(self, x): return x",
     )
     assert cells_of(source, "Causal") == [1, 2, 3, 4, 6, 7]
-    assert run(needed(source, "Causal"))["Causal"]().forward(0) == [4, 6]
+    assert run(compute_slice(source, "Causal"))["Causal"]().forward(0) == [4, 6]
     assert cells_of(source, "Parallel") == [8]
 
 
@@ -180,7 +180,7 @@ def test_annotations_are_not_read_under_the_future_import() -> None:
 def test_the_last_definition_wins() -> None:
     source = notebook("n = 1", "def Wanted(): return 1", "n = 2", "def Wanted(): return n")
     assert cells_of(source, "Wanted") == [3, 4]
-    assert run(needed(source, "Wanted"))["Wanted"]() == 2
+    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 2
 
 
 def test_a_global_read_later_has_its_last_value() -> None:
@@ -188,12 +188,12 @@ def test_a_global_read_later_has_its_last_value() -> None:
     assert cells_of(source, "Wanted") == [2, 3]
 
 
-def test_a_base_is_the_class_of_its_time() -> None:
+def test_base_is_the_class_bound_at_definition_time() -> None:
     source = notebook(
         "class A: value = 1", "class Wanted(A): pass", "class A: value = 2", "class C(A): pass"
     )
     assert cells_of(source, "Wanted") == [1, 2]
-    assert run(needed(source, "Wanted"))["Wanted"].value == 1
+    assert run(compute_slice(source, "Wanted"))["Wanted"].value == 1
     assert cells_of(source, "C") == [3, 4]
 
 
@@ -202,7 +202,7 @@ def test_changing_a_base_afterwards_changes_the_class() -> None:
         "class A: value = 1", "class Wanted(A): pass", "A.value = 2", "A = 3", "A.value = 4"
     )
     assert cells_of(source, "Wanted") == [1, 2, 3]
-    assert run(needed(source, "Wanted"))["Wanted"].value == 2
+    assert run(compute_slice(source, "Wanted"))["Wanted"].value == 2
 
 
 def test_redefining_from_itself_needs_the_earlier_one() -> None:
@@ -211,16 +211,16 @@ def test_redefining_from_itself_needs_the_earlier_one() -> None:
     assert kept("def Wanted(): pass", "Wanted = jit(Wanted)") == [1, 2]
 
 
-def test_a_function_called_early_needs_the_globals_of_then() -> None:
+def test_early_call_needs_the_globals_bound_at_that_time() -> None:
     source = notebook(
         "n = 1", "def helper(): return n", "early = helper()", "n = 2", "Wanted = lambda: early"
     )
-    assert run(needed(source, "Wanted"))["Wanted"]() == 1
+    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 1
     source = notebook("n = 1", "Wanted = list(map(lambda x: x * n, [1]))", "n = 2")
-    assert run(needed(source, "Wanted"))["Wanted"] == [1]
+    assert run(compute_slice(source, "Wanted"))["Wanted"] == [1]
 
 
-def test_a_function_that_outlives_its_name_reads_the_globals_of_the_end() -> None:
+def test_function_that_outlives_its_name_reads_final_globals() -> None:
     source = notebook(
         "n = 1",
         "def old(): return n",
@@ -229,7 +229,7 @@ def test_a_function_that_outlives_its_name_reads_the_globals_of_the_end() -> Non
         "def old(): return 0",
         "n = 2",
     )
-    assert run(needed(source, "Wanted"))["Wanted"]() == 2
+    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 2
 
 
 def test_a_name_bound_on_some_paths_only_keeps_its_earlier_value() -> None:
@@ -242,10 +242,10 @@ def test_a_name_bound_on_some_paths_only_keeps_its_earlier_value() -> None:
     assert kept("x = 1", "match y:\n case 1: x = 2", "Wanted = x") == [1, 2, 3]
 
 
-def test_deleting_is_part_of_the_story() -> None:
+def test_deletions_are_kept() -> None:
     source = notebook("x = 1", "del x", "def Wanted(): return x")
     with pytest.raises(NameError):
-        run(needed(source, "Wanted"))["Wanted"]()
+        run(compute_slice(source, "Wanted"))["Wanted"]()
     assert kept("d = {1: 2}", "del d[1]", "Wanted = d") == [1, 2, 3]
 
 
@@ -292,7 +292,7 @@ def test_changing_what_a_name_stands_for_counts_as_binding_it(change: str) -> No
         "assert Wanted() == 3",
     ],
 )
-def test_what_only_uses_a_name_is_left_out(statement: str) -> None:
+def test_statement_that_only_reads_a_name_is_left_out(statement: str) -> None:
     assert kept("Wanted = 1", statement) == [1]
 
 
@@ -304,7 +304,7 @@ def test_a_call_of_a_function_that_sets_a_global_counts_as_binding_it() -> None:
     cells = ("def setup():\n global n\n n = 3", "def main(): setup()", "main()", "print(1)")
     source = notebook(*cells, "def Wanted(): return n")
     assert cells_of(source, "Wanted") == [1, 2, 3, 5]
-    assert run(needed(source, "Wanted"))["Wanted"]() == 3
+    assert run(compute_slice(source, "Wanted"))["Wanted"]() == 3
 
 
 def test_the_other_branch_of_the_main_guard_is_kept() -> None:
@@ -341,48 +341,48 @@ def test_deep_code_is_sliced() -> None:
 
 def test_lines_of_a_traceback_are_those_of_the_cell() -> None:
     source = notebook("x = 0", "# one\n\ndef Wanted(y):\n    # four\n    return y / x")
-    wanted = run(needed(source, "Wanted"))["Wanted"]
+    wanted = run(compute_slice(source, "Wanted"))["Wanted"]
     with pytest.raises(ZeroDivisionError) as caught:
         wanted(1)
-    assert where(caught.value) == (2, 5)
-    assert where(caught.tb) == (2, 5)
+    assert locate_error(caught.value) == (2, 5)
+    assert locate_error(caught.tb) == (2, 5)
     assert '"<cell 2>", line 5, in Wanted' in "".join(traceback.format_tb(caught.tb))
 
 
 def test_the_innermost_frame_of_the_submission_counts() -> None:
     source = notebook("def inner(x): return sorted(x)", "def Wanted(x):\n    return inner(x)")
     with pytest.raises(TypeError) as caught:
-        run(needed(source, "Wanted"))["Wanted"](3)
-    assert where(caught.value) == (1, 1)
+        run(compute_slice(source, "Wanted"))["Wanted"](3)
+    assert locate_error(caught.value) == (1, 1)
 
 
-def test_a_module_has_places_without_a_cell() -> None:
+def test_module_locations_have_no_cell() -> None:
     source = read_source(b"def Wanted():\n    return 1 / 0\n", "py")
-    [step] = needed(source, "Wanted")
+    [step] = compute_slice(source, "Wanted")
     assert (step.cell, step.line, filename_of(None)) == (None, 1, "<submission>")
     with pytest.raises(ZeroDivisionError) as caught:
         run((step,))["Wanted"]()
-    assert where(caught.value) == (None, 2)
+    assert locate_error(caught.value) == (None, 2)
 
 
-def test_elsewhere_is_nowhere() -> None:
-    assert where(None) is None
-    assert where(ValueError()) is None
-    assert where(SyntaxError("x", ("elsewhere.py", 1, 1, ""))) is None
+def test_line_outside_the_submission_has_no_location() -> None:
+    assert locate_error(None) is None
+    assert locate_error(ValueError()) is None
+    assert locate_error(SyntaxError("x", ("elsewhere.py", 1, 1, ""))) is None
     with pytest.raises(ZeroDivisionError) as caught:
         _ = 1 // 0
-    assert where(caught.value) is None
+    assert locate_error(caught.value) is None
 
 
 def test_top_level_await_is_refused_at_its_place() -> None:
-    [step] = needed(notebook("\nWanted = await load()"), "Wanted")
+    [step] = compute_slice(notebook("\nWanted = await load()"), "Wanted")
     with pytest.raises(SyntaxError, match="await") as caught:
         step.compile()
-    assert where(caught.value) == (1, 2)
+    assert locate_error(caught.value) == (1, 2)
 
 
 def test_another_filename_may_be_given() -> None:
-    [step] = needed(notebook("Wanted = 1"), "Wanted")
+    [step] = compute_slice(notebook("Wanted = 1"), "Wanted")
     assert step.compile("elsewhere.py").co_filename == "elsewhere.py"
     assert step.compile().co_filename == filename_of(1) == "<cell 1>"
 
@@ -390,11 +390,11 @@ def test_another_filename_may_be_given() -> None:
 def test_future_imports_keep_their_effect_and_nothing_is_inherited() -> None:
     wanted = "def Wanted(x: undefined): return x"
     future = notebook("from __future__ import annotations", wanted)
-    assert run(needed(future, "Wanted"))["Wanted"](3) == 3
+    assert run(compute_slice(future, "Wanted"))["Wanted"](3) == 3
     with pytest.raises(NameError):
-        run(needed(notebook(wanted, "from __future__ import annotations"), "Wanted"))
+        run(compute_slice(notebook(wanted, "from __future__ import annotations"), "Wanted"))
 
 
 def test_decorated_definitions_are_placed_at_their_name() -> None:
-    [step] = needed(notebook("\n@property\ndef Wanted(self): pass"), "Wanted")
+    [step] = compute_slice(notebook("\n@property\ndef Wanted(self): pass"), "Wanted")
     assert step.line == 3

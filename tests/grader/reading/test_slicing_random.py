@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from grader.reading.cells import Cell, Source
-from grader.reading.slicing import needed
+from grader.reading.cells import SourceCell, SubmissionSource
+from grader.reading.slicing import compute_slice
 
 START = """\
 a = 1
@@ -95,8 +95,10 @@ def test_a_slice_gives_what_the_whole_notebook_gives(program: list[str], name: s
                 exec(cell, whole)
         except (NameError, RecursionError, TypeError, AttributeError):
             assume(False)  # such a notebook stops
-    source = Source(tuple(Cell(i, text) for i, text in enumerate([START, *program], start=1)))
+    source = SubmissionSource(
+        tuple(SourceCell(i, text) for i, text in enumerate([START, *program], start=1))
+    )
     part: dict[str, Any] = {"__name__": "submission"}
-    for step in needed(source, name):
+    for step in compute_slice(source, name):
         exec(step.compile(), part)
     assert looked_at(part, name) == looked_at(whole, name)

@@ -4,7 +4,7 @@ import pytest
 
 from exercises import ALL
 from grader.reading.cells import MAX_DEPTH, read_source
-from grader.reading.token_units import LONGEST, MOST, units
+from grader.reading.token_units import MAX_WORD_LENGTH, MAX_WORDS, extract_units
 
 TEXT = """
 import torch
@@ -60,10 +60,10 @@ class Mine(nn.Module):
 
 
 def words(text: str) -> list[str]:
-    return sorted(" ".join(unit.words) for unit in units(read_source(text.encode(), "py")))
+    return sorted(" ".join(unit.words) for unit in extract_units(read_source(text.encode(), "py")))
 
 
-def test_a_disguise_changes_no_word() -> None:
+def test_renaming_changes_no_word() -> None:
     assert words(TEXT) == words(DISGUISED)
 
 
@@ -80,13 +80,13 @@ def test_a_disguise_changes_no_word() -> None:
         ("return a", "return not a"),
     ],
 )
-def test_other_code_is_other_words(old: str, new: str) -> None:
+def test_different_code_has_different_words(old: str, new: str) -> None:
     assert old in TEXT
     assert words(TEXT) != words(TEXT.replace(old, new))
 
 
 def test_units_are_functions_and_what_is_beside_them() -> None:
-    found = units(read_source(TEXT.encode(), "py"))
+    found = extract_units(read_source(TEXT.encode(), "py"))
     assert [unit.name for unit in found] == [
         "Attention.__init__", "Attention.forward", "helper", "",
     ]  # fmt: skip
@@ -102,15 +102,21 @@ def test_cells_that_are_no_python_are_left_out_and_others_have_their_number() ->
         {"cell_type": "code", "source": "def broken("},
         {"cell_type": "markdown", "source": "x = 1"},
         {"cell_type": "code", "source": "%time x = 1\\ndef f(a):\\n    return a"}]}"""
-    found = units(read_source(notebook, "ipynb"))
+    found = extract_units(read_source(notebook, "ipynb"))
     assert [(unit.name, unit.cell, unit.lines[0]) for unit in found] == [("f", 3, 2), ("", 3, 1)]
 
 
-def test_what_is_sent_is_bounded() -> None:
-    text = "x = 1\n" * MOST + f"{'y' * 100}({'z' * 100})"
-    assert sum(len(unit.words) for unit in units(read_source(text.encode(), "py"))) == MOST
-    found = units(read_source(f"def {'n' * 1000}(): return {'m' * 1000}".encode(), "py"))
-    assert len(found[0].name) == 2 * LONGEST and max(map(len, found[0].words)) == LONGEST
+def test_sent_words_are_bounded() -> None:
+    text = "x = 1\n" * MAX_WORDS + f"{'y' * 100}({'z' * 100})"
+    assert (
+        sum(len(unit.words) for unit in extract_units(read_source(text.encode(), "py")))
+        == MAX_WORDS
+    )
+    found = extract_units(read_source(f"def {'n' * 1000}(): return {'m' * 1000}".encode(), "py"))
+    assert (
+        len(found[0].name) == 2 * MAX_WORD_LENGTH
+        and max(map(len, found[0].words)) == MAX_WORD_LENGTH
+    )
 
 
 @pytest.mark.parametrize("nest", ["({})", "-{}", "[{}]", "f({})", "({} + 1)", "{}.a", "{}[0]"])
@@ -121,7 +127,7 @@ def test_the_deepest_tree_that_is_read_is_spelled(nest: str) -> None:
         if read_source(deeper.encode(), "py").cells[0].error or len(deeper) > 10 * MAX_DEPTH:
             break
         text = deeper
-    assert units(read_source(text.encode(), "py"))
+    assert extract_units(read_source(text.encode(), "py"))
 
 
 def test_every_statement_and_expression_of_the_language_is_spelled() -> None:
@@ -155,9 +161,9 @@ class C(B, metaclass=M):
 """
     source = read_source(text.encode(), "py")
     assert source.cells[0].error is None
-    assert [unit.name for unit in units(source)] == ["f", "h", "C.z", "C"]
+    assert [unit.name for unit in extract_units(source)] == ["f", "h", "C.z", "C"]
 
 
-def test_answers_of_the_bank_have_words() -> None:
+def test_every_bank_answer_has_words() -> None:
     for exercise in ALL:
         assert sum(map(len, words(exercise.solution))) > 10

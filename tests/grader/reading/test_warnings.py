@@ -3,30 +3,30 @@
 import nbformat
 import pytest
 
-from grader.reading.cells import Source, read_source
-from grader.reading.outline import Remark, remarks
+from grader.reading.cells import SubmissionSource, read_source
+from grader.reading.outline import CodeWarning, find_warnings
 
 IMPORTS = "import torch\nfrom torch import nn"
 
 
-def notebook(*cells: str) -> Source:
+def notebook(*cells: str) -> SubmissionSource:
     v4 = nbformat.v4
     written = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     return read_source(nbformat.writes(written).encode(), "ipynb")
 
 
 def said(*cells: str, name: str = "Wanted") -> list[str]:
-    return [remark.message for remark in remarks(notebook(IMPORTS, *cells), name)]
+    return [remark.message for remark in find_warnings(notebook(IMPORTS, *cells), name)]
 
 
 def kinds(*cells: str) -> list[str]:
-    return [remark.kind for remark in remarks(notebook(IMPORTS, *cells), "Wanted")]
+    return [remark.kind for remark in find_warnings(notebook(IMPORTS, *cells), "Wanted")]
 
 
 # -------------------------------------------------------------------------- in general
 
 
-def test_a_clean_definition_earns_no_remark() -> None:
+def test_clean_definition_gets_no_warning() -> None:
     wanted = (
         "class Wanted(nn.Module):\n"
         "    def __init__(self, d_in: int, d_out: int, bias: bool = False):\n"
@@ -41,11 +41,11 @@ def test_a_clean_definition_earns_no_remark() -> None:
     assert said("d_in, d_out = 3, 2\nx = torch.ones(2, 3)\nbias = True", wanted) == []
 
 
-def test_undefined_names_earn_no_remark() -> None:
+def test_undefined_names_get_no_warning() -> None:
     assert said("x = 1") == []
 
 
-def test_everything_used_is_remarked_on_in_order_and_once() -> None:
+def test_every_used_variable_gets_one_warning_in_order() -> None:
     source = notebook(
         "n = 1",
         "def scale(x): return x * n",
@@ -54,12 +54,12 @@ def test_everything_used_is_remarked_on_in_order_and_once() -> None:
         "class Wanted(Head):\n    def __init__(self): self.heads = [Head(), Head()]\n"
         "    def forward(self, x): return n + scale(x)",
     )
-    found = remarks(source, "Wanted")
+    found = find_warnings(source, "Wanted")
     assert [(remark.cell, remark.line) for remark in found] == [(2, 1), (5, 3)]
-    assert remarks(source, "Wanted") == found
+    assert find_warnings(source, "Wanted") == found
 
 
-def test_another_name_for_a_class_gets_the_remarks_of_the_class() -> None:
+def test_alias_gets_the_warnings_of_its_class() -> None:
     cells = ("n = 1", "class A:\n    def forward(self, x): return x + n", "Wanted = A")
     assert kinds(*cells) == ["notebook_variable"]
 
@@ -71,8 +71,8 @@ def test_reading_a_notebook_variable_is_named_with_both_places() -> None:
     source = notebook(
         "masked = compute()", "class Wanted:\n    def forward(self, x):\n        return masked @ x"
     )
-    assert remarks(source, "Wanted") == (
-        Remark(
+    assert find_warnings(source, "Wanted") == (
+        CodeWarning(
             "notebook_variable",
             "`forward` of `Wanted` reads the notebook variable `masked` (set in cell 1); "
             "a class should use its own arguments and attributes",
@@ -82,9 +82,9 @@ def test_reading_a_notebook_variable_is_named_with_both_places() -> None:
     )
 
 
-def test_functions_and_modules_are_called_what_they_are() -> None:
+def test_functions_and_modules_are_named_as_such() -> None:
     source = read_source(b"n = f()\ndef Wanted(x):\n    return x * n\n", "py")
-    [remark] = remarks(source, "Wanted")
+    [remark] = find_warnings(source, "Wanted")
     assert remark.message == (
         "`Wanted` reads the module variable `n` (set on line 1); "
         "a function should use its own arguments"
@@ -171,8 +171,8 @@ def test_printing_in_forward_is_counted_where_it_starts() -> None:
         "class Wanted:\n    def __init__(self): print('once')\n"
         "    def forward(self, x):\n        y = x\n        print(y)\n        print(x)\n"
     )
-    assert remarks(notebook(wanted), "Wanted") == (
-        Remark(
+    assert find_warnings(notebook(wanted), "Wanted") == (
+        CodeWarning(
             "prints",
             "`forward` of `Wanted` calls print 2 times; its answer is what it returns",
             1,
@@ -240,7 +240,7 @@ def test_printing_is_found_in_all_that_forward_calls(cells: list[str], label: st
         ["class Wanted:\n def forward(self, x): log.print(x)"],
     ],
 )
-def test_what_does_not_print_with_every_call_is_no_remark(cells: list[str]) -> None:
+def test_conditional_print_gets_no_warning(cells: list[str]) -> None:
     assert [kind for kind in kinds(*cells) if kind == "prints"] == []
 
 
@@ -256,7 +256,7 @@ def test_a_second_definition_is_named_with_its_cells() -> None:
     assert said(f"{wanted}\n{wanted}") == [
         "`Wanted` is defined in cell 2 line 1 and cell 2 line 2; the last one counts"
     ]
-    [remark] = remarks(read_source(f"{wanted}\n{wanted}".encode(), "py"), "Wanted")
+    [remark] = find_warnings(read_source(f"{wanted}\n{wanted}".encode(), "py"), "Wanted")
     assert remark.message == "`Wanted` is defined on lines 1 and 2; the last one counts"
     assert remark.line == 2
 
@@ -297,7 +297,7 @@ def test_an_argument_that_is_never_read_is_named(wanted: str, label: str) -> Non
         "class Wanted:\n def __init__(self): pass\n def helper(self, a): return 1",
     ],
 )
-def test_arguments_that_are_read_or_need_not_be_earn_no_remark(wanted: str) -> None:
+def test_used_or_optional_arguments_get_no_warning(wanted: str) -> None:
     assert kinds(wanted) == []
 
 
@@ -327,8 +327,8 @@ def module(line: str) -> str:
 )
 def test_a_tensor_as_a_plain_attribute_is_named(line: str) -> None:
     source = notebook(IMPORTS, "from torch import randn", module(line))
-    assert remarks(source, "Wanted") == (
-        Remark(
+    assert find_warnings(source, "Wanted") == (
+        CodeWarning(
             "unregistered",
             "`self.w` of `Wanted` is a plain tensor: "
             "optimizers, state_dict and .to(device) do not see it",
@@ -360,13 +360,13 @@ def test_a_tensor_as_a_plain_attribute_is_named(line: str) -> None:
         "def later():\n            self.w = torch.ones(3)",
     ],
 )
-def test_registered_tensors_and_other_values_earn_no_remark(line: str) -> None:
+def test_registered_tensors_and_other_values_get_no_warning(line: str) -> None:
     assert kinds(module(line)) == []
 
 
 def test_torch_may_have_another_name_and_a_plain_class_may_hold_tensors() -> None:
     line = "self.w = t.ones(3)"
-    assert [r.kind for r in remarks(notebook("import torch as t", module(line)), "Wanted")] == [
-        "unregistered"
-    ]
+    assert [
+        r.kind for r in find_warnings(notebook("import torch as t", module(line)), "Wanted")
+    ] == ["unregistered"]
     assert kinds("class Wanted:\n    def __init__(self): self.w = torch.ones(3)") == []

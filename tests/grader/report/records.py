@@ -12,7 +12,7 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from grader.report.render import html
-from properties.violation import Kind, Status, SubmissionFailed, Violation
+from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 SHAPE, FUTURE, EQUATION = (
     "The output has the right shape.",
@@ -23,35 +23,42 @@ CASE = "batch=1 tokens=2 heads=1 float64 cpu seed=3"
 CODE_TO_PASTE = "import torch\n\nprint(module(x))"
 
 
-def claim(
+def make_property(
     name: str, group: str = "values", status: str = "passed", message: str = "", of: float = 2
 ) -> PropertyRecord:
     earned = of if status == "passed" else 0.0
     return PropertyRecord(name, name, group, status, earned, of, message)
 
 
-def failed(name: str, group: str = "values", got: str = "1.5") -> PropertyRecord:
-    violation = Violation(Kind.VALUE, "0.5 ± 1e-06", got, "output[0, 0]", name, CASE, "√d_k?")
+def make_failed(name: str, group: str = "values", got: str = "1.5") -> PropertyRecord:
+    violation = Violation(
+        ViolationKind.VALUE, "0.5 ± 1e-06", got, "output[0, 0]", name, CASE, "√d_k?"
+    )
     shown = Counterexample({"batch": 1}, CODE_TO_PASTE)
-    record = claim(name, group, "failed", str(violation))
+    record = make_property(name, group, "failed", str(violation))
     return replace(record, case=CASE, counterexample=shown)
 
 
-def crashed(
+def make_crashed(
     name: str, group: str = "values", seed: int = 3, status: str = "crashed"
 ) -> PropertyRecord:
     failure = SubmissionFailed(Status(status), "ValueError: no", 7, 3)
     case = CASE.replace("seed=3", f"seed={seed}")
     return replace(
-        claim(name, group, status, f"{name}\n  got       {failure}\n  on        {case}"), case=case
+        make_property(name, group, status, f"{name}\n  got       {failure}\n  on        {case}"),
+        case=case,
     )
 
 
-def untried(name: str, because: str, group: str = "values") -> PropertyRecord:
-    return claim(name, group, "not_tried", f"Not tried, because this did not hold: {because}")
+def make_untried(name: str, because: str, group: str = "values") -> PropertyRecord:
+    return make_property(
+        name, group, "not_tried", f"Not tried, because this did not hold: {because}"
+    )
 
 
-def submission(*claims: PropertyRecord, file: str = "ada.py", **more: object) -> SubmissionRecord:
+def make_submission(
+    *claims: PropertyRecord, file: str = "ada.py", **more: object
+) -> SubmissionRecord:
     troubles = [c.status for c in claims if c.status not in ("passed", "not_tried")]
     record = SubmissionRecord(
         file=file,
@@ -67,23 +74,27 @@ def submission(*claims: PropertyRecord, file: str = "ada.py", **more: object) ->
     return replace(record, **more)  # type: ignore[arg-type]
 
 
-def unjudged(message: str = "line 3: '(' was never closed", **more: object) -> SubmissionRecord:
+def make_unjudged(
+    message: str = "line 3: '(' was never closed", **more: object
+) -> SubmissionRecord:
     record = SubmissionRecord("b.ipynb", "b", None, None, 0.0, 0.0, "not_tried", 0.1)
     return replace(record, error=ErrorRecord("syntax", message, 4, 3), **more)  # type: ignore[arg-type]
 
 
-def report(*submissions: SubmissionRecord) -> Report:
+def make_report(*submissions: SubmissionRecord) -> Report:
     return Report(1, "0.1.0", submissions)
 
 
-RIGHT = submission(claim(SHAPE, "contract"), claim(FUTURE, "mask"), claim(EQUATION))
-WRONG = submission(
-    claim(SHAPE, "contract"),
-    failed(EQUATION),
-    claim("It is repeatable."),
-    failed(FUTURE, "mask"),
-    untried("Weights sum to one.", EQUATION, "weights"),
-    untried("Weights are positive.", EQUATION, "weights"),
+RIGHT = make_submission(
+    make_property(SHAPE, "contract"), make_property(FUTURE, "mask"), make_property(EQUATION)
+)
+WRONG = make_submission(
+    make_property(SHAPE, "contract"),
+    make_failed(EQUATION),
+    make_property("It is repeatable."),
+    make_failed(FUTURE, "mask"),
+    make_untried("Weights sum to one.", EQUATION, "weights"),
+    make_untried("Weights are positive.", EQUATION, "weights"),
     notes=(NoteRecord("prints", "`forward` calls print 6 times", 3, 26),),
     file="class/alan.py",
 )
@@ -113,13 +124,17 @@ class Outline(HTMLParser):
         if not {"style", "title"} & set(self.open):
             self.words += data
 
-    def names(self) -> list[str]:
+    def get_tag_names(self) -> list[str]:
         return [tag for tag, _ in self.tags]
 
-    def all(self, name: str) -> list[dict[str, str | None]]:
+    def find_all(self, name: str) -> list[dict[str, str | None]]:
         return [attributes for tag, attributes in self.tags if tag == name]
 
 
-def pages(*submissions: SubmissionRecord) -> list[str]:
-    whole = report(*submissions)
-    return [html.index(whole), html.whole(whole), *(html.page(s, whole) for s in submissions)]
+def render_pages(*submissions: SubmissionRecord) -> list[str]:
+    whole = make_report(*submissions)
+    return [
+        html.render_index(whole),
+        html.render_all(whole),
+        *(html.render_page(s, whole) for s in submissions),
+    ]

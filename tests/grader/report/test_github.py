@@ -9,16 +9,16 @@ import nbformat
 import pytest
 
 from grader import run
-from grader.reading.notebook_lines import line_in_file
+from grader.reading.notebook_lines import find_file_line
 from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
     PropertyRecord,
     SubmissionRecord,
-    report_of,
+    build_report,
 )
 from grader.report.render import github, text
-from properties.violation import Kind, SubmissionFailed, Violation
+from properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MISTAKE = DiagnosisRecord("no_scale", "The scores are not scaled.", None, 12, 7, 7)
 
@@ -27,7 +27,9 @@ def claim(
     number: int = 1, status: str = "failed", got: str = "1.5", line: int | None = None
 ) -> PropertyRecord:
     sentence = f"Claim {number} holds."
-    wrong: Exception = Violation(Kind.VALUE, "0.5 ± 50%", got, "output", sentence, "batch=1")
+    wrong: Exception = Violation(
+        ViolationKind.VALUE, "0.5 ± 50%", got, "output", sentence, "batch=1"
+    )
     if status == "crashed":
         failure = SubmissionFailed("crashed", got, None, line)  # type: ignore[arg-type]
         wrong = Exception(f"{sentence}\n  got       {failure}")
@@ -45,7 +47,7 @@ def submission(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
 
 def commands(*records: SubmissionRecord) -> list[str]:
     """The lines that a workflow obeys."""
-    shown = github.render(report_of(records), lambda record, cell, line: 100 * cell + line)
+    shown = github.render(build_report(records), lambda record, cell, line: 100 * cell + line)
     return [line for line in shown.splitlines() if obeyed(line)]
 
 
@@ -56,17 +58,17 @@ def obeyed(line: str) -> bool:
 
 def test_findings_come_in_order_and_the_text_follows() -> None:
     record = submission(claim(1), claim(2, "crashed", "ValueError: no", 7), diagnosis=(MISTAKE,))
-    shown = github.render(report_of([record]), lambda *_: None)
+    shown = github.render(build_report([record]), lambda *_: None)
     assert shown == (
         "::error file=ada.py,line=12,title=The mistake::The scores are not scaled. (line 12)\n"
         "::error file=ada.py,title=Claim 1 holds.::"
         "expected  0.5 ± 50%25 at output%0Agot       1.5%0Aon        batch=1\n"
         "::error file=ada.py,line=7,title=Claim 2 holds.::got       ValueError: no (line 7)\n"
         "::notice title=headcheck::ada.py: 1 / 3, failed\n"
-    ) + text.render(report_of([record]))
+    ) + text.render(build_report([record]))
 
 
-def test_a_file_that_could_not_be_judged_says_where() -> None:
+def test_ungradable_file_states_the_location() -> None:
     error = ErrorRecord("syntax", "'(' was never closed", 3, 2)
     first, _ = commands(submission(error=error, status="not_tried"))
     assert first == (
@@ -75,17 +77,17 @@ def test_a_file_that_could_not_be_judged_says_where() -> None:
     )
 
 
-def test_all_that_passed_is_a_notice() -> None:
+def test_passed_submission_gives_only_a_notice() -> None:
     assert commands(submission(status="passed", score=3.0)) == [
         "::notice title=headcheck::ada.py: 3 / 3, passed"
     ]
 
 
-def test_of_many_findings_those_of_everybody_come_first() -> None:
+def test_first_annotation_of_every_submission_comes_first() -> None:
     many = [claim(i) for i in range(1, 8)]
     records = [submission(*many, file=f"{name}.py") for name in "abc"]
     *errors, notice = commands(*records)
-    assert len(errors) == github.ERRORS
+    assert len(errors) == github.MAX_ERRORS
     assert re.findall(r"file=(\w).py", "".join(errors)) == list("abcabcabca")
     assert notice == (
         "::notice title=headcheck::3 submissions: 3 failed; 11 more findings are in the log"
@@ -118,11 +120,11 @@ def test_nothing_that_a_submission_says_is_a_command(attack: str) -> None:
     assert all(re.fullmatch(r"::(error|notice) [^:]*::[^\r\n]*", line) for line in lines)
     assert not any("##[" in line for line in lines)
     for form in ("text", "json", "html"):
-        assert not any(map(obeyed, run.rendered(report_of([record]), form).splitlines()))
+        assert not any(map(obeyed, run.render_report(build_report([record]), form).splitlines()))
 
 
 def test_values_of_properties_cannot_end_them() -> None:
-    shown = github.command("error", "a:b,c%\r\n", file="a:b,c%d=e\n.py", title="x::y")
+    shown = github.format_command("error", "a:b,c%\r\n", file="a:b,c%d=e\n.py", title="x::y")
     assert shown == r"::error file=a%3Ab%2Cc%25d=e\n.py,title=x%3A%3Ay::a:b,c%25\r%0A"
 
 
@@ -144,7 +146,7 @@ def test_every_line_of_every_cell_is_found_in_the_file() -> None:
     lines = written.splitlines()
     for number, cell in enumerate(CELLS, 1):
         for i, source in enumerate(cell.split("\n"), 1):
-            found = line_in_file(written.encode(), number, i)
+            found = find_file_line(written.encode(), number, i)
             assert found is not None
             assert json.loads(lines[found - 1].strip().rstrip(",")).rstrip("\n") == source
 
@@ -153,18 +155,18 @@ def test_every_line_of_every_cell_is_found_in_the_file() -> None:
     "source",
     ["a\\nb\\nc", '["a\\n", "b\\nc"]', '["a", "\\nb\\n", "c"]', '["a\\nb\\n", "", "c"]'],
 )
-def test_a_source_may_be_cut_anyhow(source: str) -> None:
+def test_source_may_be_split_anywhere(source: str) -> None:
     value = source if source.startswith("[") else f'"{source}"'
     one_a_line = value.replace(", ", ",\n")
     data = f'{{"cells": [{{\n"source":\n{one_a_line}\n}}]}}'
     for line, letter in enumerate("abc", 1):
-        found = line_in_file(data.encode(), 1, line)
+        found = find_file_line(data.encode(), 1, line)
         assert found is not None and letter in data.split("\n")[found - 1]
 
 
 def test_keys_are_read_as_json_reads_them() -> None:
     data = b'{"cells": 1,\n"c\\u0065lls": [{"source": "x",\n"source": "a"}]}'
-    assert line_in_file(data, 1, 1) == 3
+    assert find_file_line(data, 1, 1) == 3
 
 
 @pytest.mark.parametrize(
@@ -184,15 +186,17 @@ def test_keys_are_read_as_json_reads_them() -> None:
         (b"[" * 100_000, 1, 1),
     ],
 )
-def test_what_cannot_be_found_is_not_made_up(data: bytes, cell: int, line: int) -> None:
-    assert line_in_file(data, cell, line) is None
+def test_unknown_lines_are_omitted(data: bytes, cell: int, line: int) -> None:
+    assert find_file_line(data, cell, line) is None
 
 
-def test_a_file_that_is_gone_has_its_place_in_words(tmp_path: Path) -> None:
+def test_missing_file_gets_its_location_as_text(tmp_path: Path) -> None:
     error = ErrorRecord("syntax", "no", 2, 3)
     path = tmp_path / "ada.ipynb"
     record = submission(error=error, file=str(path))
-    assert f"::error file={path},title=" in run.rendered(report_of([record]), "github")
+    assert f"::error file={path},title=" in run.render_report(build_report([record]), "github")
     path.write_text(nbformat.writes(notebook()), encoding="utf-8")
-    line = line_in_file(path.read_bytes(), 2, 3)
-    assert f"::error file={path},line={line},title=" in run.rendered(report_of([record]), "github")
+    line = find_file_line(path.read_bytes(), 2, 3)
+    assert f"::error file={path},line={line},title=" in run.render_report(
+        build_report([record]), "github"
+    )

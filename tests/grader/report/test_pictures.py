@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.report.pictures import colours
-from grader.report.pictures.captions import sentences
-from grader.report.pictures.draw import Picture, pictures
-from grader.report.pictures.heatmaps import LEAK, MOVED
-from grader.report.pictures.numbers import apart, cell
+from grader.report.pictures.captions import describe_evidence
+from grader.report.pictures.draw import Picture, draw_pictures
+from grader.report.pictures.heatmaps import LEAK_COLOUR, MOVED_COLOUR
+from grader.report.pictures.numbers import format_distinct, format_number
 from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
-    Evidence,
+    EvidenceRecord,
     Excerpt,
     InfluenceEvidence,
     LayoutEvidence,
@@ -27,8 +27,13 @@ from grader.report.records import (
     WeightsEvidence,
 )
 from grader.report.render import html, text
-from grader.report.render.sanitise import UNFIT
-from grader.report.render.view import EXCERPTS, SOURCE, SOURCE_LINE, view
+from grader.report.render.sanitise import UNSAFE
+from grader.report.render.view import (
+    MAX_EXCERPTS,
+    MAX_SOURCE_LINE_LENGTH,
+    MAX_SOURCE_LINES,
+    make_view,
+)
 
 NS = "{http://www.w3.org/2000/svg}"
 TRIANGLE = ((True, False, False), (True, True, False), (True, True, True))
@@ -71,18 +76,18 @@ MERGE = replace(
     expected=((((0, 0, 0), (0, 1, 0)), ((1, 0, 0), (1, 1, 0))),),
     got=((((0, 0, 0), (1, 0, 0)), ((0, 1, 0), ())),),
 )
-ALL = Evidence(WEIGHTS, INFLUENCE, (SPLIT, MERGE))
+ALL = EvidenceRecord(WEIGHTS, INFLUENCE, (SPLIT, MERGE))
 HOSTILE = "</svg><script>alert(1)</script>\x1b[31m\u202e\"'&" + "x" * 9000
 
 
-def drawn(evidence: Evidence) -> list[Picture]:
-    found = list(pictures(evidence))
+def drawn(evidence: EvidenceRecord) -> list[Picture]:
+    found = list(draw_pictures(evidence))
     for panel in (panel for picture in found for panel in picture.panels):
         ET.fromstring(panel)
     return found
 
 
-def panel(evidence: Evidence, number: int = 0) -> ET.Element:
+def panel(evidence: EvidenceRecord, number: int = 0) -> ET.Element:
     return ET.fromstring(drawn(evidence)[0].panels[number])
 
 
@@ -90,15 +95,15 @@ def texts(of: ET.Element) -> list[str]:
     return [each.text or "" for each in of.iter(f"{NS}text")]
 
 
-def with_weights(*rows: tuple[float | None, ...], **more: object) -> Evidence:
-    return Evidence(weights=replace(WEIGHTS, got=rows, **more))  # type: ignore[arg-type]
+def with_weights(*rows: tuple[float | None, ...], **more: object) -> EvidenceRecord:
+    return EvidenceRecord(weights=replace(WEIGHTS, got=rows, **more))  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------- what is drawn
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
-    assert pictures(None) == pictures(Evidence()) == ()
+def test_no_evidence_gives_no_pictures() -> None:
+    assert draw_pictures(None) == draw_pictures(EvidenceRecord()) == ()
 
 
 def test_every_panel_is_an_image_with_a_name_and_a_description() -> None:
@@ -113,53 +118,53 @@ def test_every_panel_is_an_image_with_a_name_and_a_description() -> None:
 
 
 def test_weights_are_drawn_as_expected_got_and_difference() -> None:
-    titles = [texts(panel(Evidence(WEIGHTS), i))[0] for i in range(3)]
+    titles = [texts(panel(EvidenceRecord(WEIGHTS), i))[0] for i in range(3)]
     assert titles == ["Expected", "Got", "Difference"]
-    assert {"0.40", "0.60"} <= set(texts(panel(Evidence(WEIGHTS), 0)))
-    assert {"−0.80", "+0.30", "+0.50"} <= set(texts(panel(Evidence(WEIGHTS), 2)))
+    assert {"0.40", "0.60"} <= set(texts(panel(EvidenceRecord(WEIGHTS), 0)))
+    assert {"−0.80", "+0.30", "+0.50"} <= set(texts(panel(EvidenceRecord(WEIGHTS), 2)))
 
 
 def test_hidden_cells_are_hatched() -> None:
     for number in range(3):
-        hatched = list(panel(Evidence(WEIGHTS), number).iter(f"{NS}path"))
+        hatched = list(panel(EvidenceRecord(WEIGHTS), number).iter(f"{NS}path"))
         assert len(hatched) == 3
     everywhere = replace(WEIGHTS, may_attend=((True,) * 3,) * 3)
-    assert not list(panel(Evidence(everywhere)).iter(f"{NS}path"))
+    assert not list(panel(EvidenceRecord(everywhere)).iter(f"{NS}path"))
 
 
 def test_the_description_has_every_number_and_what_is_hidden() -> None:
-    said = panel(Evidence(WEIGHTS), 1).findtext(f"{NS}desc") or ""
+    said = panel(EvidenceRecord(WEIGHTS), 1).findtext(f"{NS}desc") or ""
     assert "token 0: 0.20 0.30 0.50; token 1: 0.40 0.60 0;" in said
     assert "0 from 1, 0 from 2, 1 from 2" in said
 
 
-def test_what_moved_wrongly_has_more_than_a_colour() -> None:
-    svg = panel(Evidence(influence=INFLUENCE), 1)
+def test_wrong_moves_are_marked_by_more_than_colour() -> None:
+    svg = panel(EvidenceRecord(influence=INFLUENCE), 1)
     fills = [e.get("fill") for e in svg.iter(f"{NS}rect")]
-    assert fills.count(LEAK) == 1 and fills.count(MOVED) == 6
+    assert fills.count(LEAK_COLOUR) == 1 and fills.count(MOVED_COLOUR) == 6
     assert texts(svg).count("✗") == 1
-    assert texts(panel(Evidence(influence=INFLUENCE), 0)).count("✗") == 0
+    assert texts(panel(EvidenceRecord(influence=INFLUENCE), 0)).count("✗") == 0
 
 
-def test_what_stayed_wrongly_is_marked_too() -> None:
+def test_outputs_that_wrongly_stayed_are_marked() -> None:
     stuck = replace(INFLUENCE, got=((True, False, False), (False, True, False), (True,) * 3))
-    assert texts(panel(Evidence(influence=stuck), 1)).count("✗") == 1
+    assert texts(panel(EvidenceRecord(influence=stuck), 1)).count("✗") == 1
 
 
 def test_elements_in_a_wrong_place_are_framed() -> None:
     for seen, wrong in ((SPLIT, 3), (MERGE, 3)):
-        svg = panel(Evidence(layouts=(seen,)), 1)
+        svg = panel(EvidenceRecord(layouts=(seen,)), 1)
         bold = [e for e in svg.iter(f"{NS}text") if e.get("font-weight") == "700"]
         assert len(bold) == wrong
         framed = [e for e in svg.iter(f"{NS}rect") if e.get("fill") == "none"]
         assert len(framed) == wrong
-    assert "k1:1" in texts(panel(Evidence(layouts=(SPLIT,)), 1))
+    assert "k1:1" in texts(panel(EvidenceRecord(layouts=(SPLIT,)), 1))
 
 
 def test_a_layout_of_another_shape_is_drawn_as_it_is() -> None:
     other = replace(SPLIT, got=((((0, 0, 0), (0, 1, 0)), ((1, 0, 0), (1, 1, 0))),))
-    assert "head 1" not in texts(panel(Evidence(layouts=(other,)), 1))
-    [sentence] = sentences(Evidence(layouts=(other,)))
+    assert "head 1" not in texts(panel(EvidenceRecord(layouts=(other,)), 1))
+    [sentence] = describe_evidence(EvidenceRecord(layouts=(other,)))
     assert "gives 1 head of 2 tokens with 2 channels, not 2 heads of 2 tokens" in sentence
 
 
@@ -170,43 +175,46 @@ def test_a_layout_of_another_shape_is_drawn_as_it_is() -> None:
     ("evidence", "said"),
     [
         (with_weights((0.2, 0.3, 0.12), *RIGHT[1:]), "row 0 of what was got sums to 0.62"),
-        (Evidence(WEIGHTS), "token 0 gives weight 0.50 to token 2, which is hidden from it"),
+        (EvidenceRecord(WEIGHTS), "token 0 gives weight 0.50 to token 2, which is hidden from it"),
         (with_weights(*RIGHT[:2], (0.5, 0.2, 0.3)), "token 2 gives weight 0.50 to token 0, where"),
         (with_weights(*RIGHT[:2], (0.1, 0.2, 0.7)), "gives weight 0.70 to itself, where 0.50 is"),
         (with_weights(RIGHT[0], (None, 0.6, 0), (None,) * 3), "of tokens 1 and 2 are no numbers"),
         (with_weights(*RIGHT), "the weights differ by less than can be seen"),
-        (Evidence(influence=INFLUENCE), "output 0 moved when token 2 changed, which is hidden"),
         (
-            Evidence(influence=replace(INFLUENCE, got=((True,) * 3,) * 3)),
+            EvidenceRecord(influence=INFLUENCE),
+            "output 0 moved when token 2 changed, which is hidden",
+        ),
+        (
+            EvidenceRecord(influence=replace(INFLUENCE, got=((True,) * 3,) * 3)),
             "which is hidden from it, and 2 more like it",
         ),
         (
-            Evidence(influence=replace(INFLUENCE, got=((True, False, False),) * 3)),
+            EvidenceRecord(influence=replace(INFLUENCE, got=((True, False, False),) * 3)),
             "output 1 did not move when token 1 changed, which it should see",
         ),
-        (Evidence(influence=replace(INFLUENCE, got=TRIANGLE)), "Just those outputs moved"),
+        (EvidenceRecord(influence=replace(INFLUENCE, got=TRIANGLE)), "Just those outputs moved"),
         (
-            Evidence(layouts=(SPLIT,)),
+            EvidenceRecord(layouts=(SPLIT,)),
             "3 of 4 numbers are in the wrong place: head 0, token 1 holds column 1 of token 0 "
             "instead of column 0 of token 1",
         ),
         (
-            Evidence(layouts=(MERGE,)),
+            EvidenceRecord(layouts=(MERGE,)),
             "token 0 holds column 0 of token 0 and column 0 of token 1 instead of columns 0–1",
         ),
-        (Evidence(layouts=(replace(MERGE, got=MERGE.expected),)), "Every number is where"),
+        (EvidenceRecord(layouts=(replace(MERGE, got=MERGE.expected),)), "Every number is where"),
     ],
 )
-def test_the_main_thing_is_said(evidence: Evidence, said: str) -> None:
-    [sentence] = sentences(evidence)
+def test_caption_states_the_main_finding(evidence: EvidenceRecord, said: str) -> None:
+    [sentence] = describe_evidence(evidence)
     assert said in sentence
     assert drawn(evidence)[0].sentence == sentence
 
 
-def test_rows_that_are_not_all_there_are_not_summed() -> None:
+def test_incomplete_rows_are_not_summed() -> None:
     part = with_weights((0.3,), (0.3,), expected=((0.5,), (0.5,)), queries=(4, 5), keys=(0,))
-    part = Evidence(replace(part.weights, may_attend=((True,), (True,))))  # type: ignore[type-var]
-    assert "sums" not in sentences(part)[0]
+    part = EvidenceRecord(replace(part.weights, may_attend=((True,), (True,))))  # type: ignore[type-var]
+    assert "sums" not in describe_evidence(part)[0]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +234,8 @@ def test_rows_that_are_not_all_there_are_not_summed() -> None:
     ],
 )
 def test_numbers_are_short(value: float | None, shown: str) -> None:
-    assert cell(value) == shown
-    assert cell(0.3, signed=True) == "+0.30"
+    assert format_number(value) == shown
+    assert format_number(0.3, signed=True) == "+0.30"
 
 
 @pytest.mark.parametrize(
@@ -239,13 +247,15 @@ def test_numbers_are_short(value: float | None, shown: str) -> None:
         (-0.3331, -0.3332, ("−0.3331", "−0.3332")),
     ],
 )
-def test_numbers_that_differ_are_told_apart(one: float, other: float, shown: object) -> None:
-    assert apart(one, other) == shown
+def test_different_numbers_are_formatted_differently(
+    one: float, other: float, shown: object
+) -> None:
+    assert format_distinct(one, other) == shown
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
-def test_whatever_differs_is_told_apart(one: float, other: float) -> None:
-    shown = apart(one, other)
+def test_any_different_numbers_are_formatted_differently(one: float, other: float) -> None:
+    shown = format_distinct(one, other)
     assert (shown[0] != shown[1]) or one == other
 
 
@@ -260,12 +270,12 @@ def test_any_numbers_can_be_drawn(rows: list[list[float | None]]) -> None:
 def test_hostile_labels_stay_labels() -> None:
     weights = replace(WEIGHTS, case=HOSTILE, of=HOSTILE, made=HOSTILE)
     layout = replace(SPLIT, of=HOSTILE, step=HOSTILE)
-    evidence = Evidence(weights, replace(INFLUENCE, case=HOSTILE), (layout,))
+    evidence = EvidenceRecord(weights, replace(INFLUENCE, case=HOSTILE), (layout,))
     for picture in drawn(evidence):
         assert not any("<script" in each for each in picture.panels)
-        assert not UNFIT.search("".join(picture.panels) + picture.legend)
+        assert not UNSAFE.search("".join(picture.panels) + picture.legend)
         assert len(picture.legend) < 1500
-    page = html.whole(Report(1, "0", (submission(claim(evidence)),)))
+    page = html.render_all(Report(1, "0", (submission(claim(evidence)),)))
     assert "<script" not in page and "\x1b" not in page
 
 
@@ -274,19 +284,22 @@ def test_hostile_labels_stay_labels() -> None:
 
 def test_colours_can_be_told_apart_by_their_lightness_alone() -> None:
     steps = [i / 20 for i in range(21)]
-    falling = [colours.luminance(colours.sequential(s)) for s in steps]
+    falling = [colours.compute_luminance(colours.sequential(s)) for s in steps]
     assert all(a > b for a, b in itertools.pairwise(falling))
     for sign in (1, -1):
-        half = [colours.luminance(colours.diverging(sign * s)) for s in steps]
+        half = [colours.compute_luminance(colours.diverging(sign * s)) for s in steps]
         assert all(a > b for a, b in itertools.pairwise(half))
 
 
 @given(st.floats(-2, 2))
 def test_numbers_stand_out_on_their_cells(share: float) -> None:
-    for colour in (colours.sequential(share), colours.diverging(share), *colours.ORIGINS):
+    for colour in (colours.sequential(share), colours.diverging(share), *colours.CATEGORICAL):
         assert re.fullmatch("#[0-9a-f]{6}", colour)
         light, dark = sorted(
-            (colours.luminance(colour), 1.0 if colours.ink(colour) == "#fff" else 0.0),
+            (
+                colours.compute_luminance(colour),
+                1.0 if colours.choose_text_colour(colour) == "#fff" else 0.0,
+            ),
             reverse=True,
         )
         assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2, 1.4.3
@@ -302,7 +315,7 @@ def test_the_two_sides_of_a_difference_are_blue_and_orange() -> None:
 # ---------------------------------------------------------------------------- pages and source
 
 
-def claim(evidence: Evidence | None = ALL) -> PropertyRecord:
+def claim(evidence: EvidenceRecord | None = ALL) -> PropertyRecord:
     message = "It is equal.\n  expected  1\n  got       2"
     record = PropertyRecord("equal", "It is equal.", "values", "failed", 0, 2, message)
     return replace(record, evidence=evidence)
@@ -320,25 +333,25 @@ def submission(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
 
 
 def page(record: SubmissionRecord) -> str:
-    return html.page(record, Report(1, "0", (record,)))
+    return html.render_page(record, Report(1, "0", (record,)))
 
 
-def test_pictures_stand_with_their_claim() -> None:
+def test_pictures_are_next_to_their_property() -> None:
     shown = page(submission(claim()))
     assert shown.count('<svg xmlns="http://www.w3.org/2000/svg" role="img"') == 9
     assert shown.count("<figcaption>") == 4
     assert page(submission(claim(None))).count("<svg") == 0
 
 
-def test_text_says_the_main_thing_once() -> None:
-    shown = text.render(Report(1, "0", (submission(claim(Evidence(WEIGHTS, INFLUENCE))),)))
+def test_text_states_the_main_finding_once() -> None:
+    shown = text.render(Report(1, "0", (submission(claim(EvidenceRecord(WEIGHTS, INFLUENCE))),)))
     assert shown.count("    seen      With 3 tokens, token 0 gives weight 0.50 to token 2") == 1
     assert shown.count("seen") == 1
 
 
 def test_the_faulty_line_is_marked_and_says_why() -> None:
     record = submission(claim(), source=(EXCERPT,), diagnosis=(NAMED,))
-    [source] = view(record).source
+    [source] = make_view(record).source
     assert source.title == "Your code, cell 4"
     assert [(line.number, line.marked, line.why) for line in source.lines] == [
         (25, False, ()),
@@ -349,15 +362,15 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
     assert '<li value="26" class="marked"><mark><code>scores = q @ k</code></mark>' in page(record)
 
 
-def test_a_line_that_nobody_speaks_of_is_to_be_looked_at() -> None:
+def test_marked_line_without_a_message_says_look_here() -> None:
     record = submission(claim(), source=(EXCERPT,))
     assert "look here" in page(record)
 
 
-def test_an_error_is_said_at_its_line() -> None:
+def test_error_is_shown_at_its_line() -> None:
     error = ErrorRecord("syntax", "'(' was never closed", None, 2)
     record = submission(error=error, source=(Excerpt(None, 1, "a\nb(", (2,)),))
-    [source] = view(record).source
+    [source] = make_view(record).source
     assert source.title == "Your code"
     assert source.lines[1].why == ("'(' was never closed",)
 
@@ -365,10 +378,10 @@ def test_an_error_is_said_at_its_line() -> None:
 def test_hostile_source_is_text_and_has_an_end() -> None:
     lines = "\n".join(["</code><script>alert(1)</script>\x1b[2J\u202e" + "y" * 999] * 999)
     record = submission(source=(Excerpt(1, 1, lines, (1,)),) * 50)
-    shown = view(record).source
-    assert len(shown) == EXCERPTS
-    assert len(shown[0].lines) <= SOURCE
-    assert max(len(line.text) for line in shown[0].lines) <= SOURCE_LINE
+    shown = make_view(record).source
+    assert len(shown) == MAX_EXCERPTS
+    assert len(shown[0].lines) <= MAX_SOURCE_LINES
+    assert max(len(line.text) for line in shown[0].lines) <= MAX_SOURCE_LINE_LENGTH
     written = page(record)
-    assert "<script" not in written and not UNFIT.search(written)
+    assert "<script" not in written and not UNSAFE.search(written)
     assert len(written) < 1_000_000

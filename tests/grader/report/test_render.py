@@ -10,7 +10,7 @@ from rich.console import Console
 from exercises import ALL
 from grader.report.records import DiagnosisRecord, NoteRecord
 from grader.report.render import html, text
-from grader.report.render.view import NOTES, points, tally, view
+from grader.report.render.view import MAX_NOTES, format_points, make_view, tally_statuses
 from properties.property import Verdict
 from properties.violation import Status, SubmissionFailed
 from tests.grader.report.records import (
@@ -21,13 +21,13 @@ from tests.grader.report.records import (
     SHAPE,
     WRONG,
     Outline,
-    claim,
-    crashed,
-    failed,
-    report,
-    submission,
-    unjudged,
-    untried,
+    make_crashed,
+    make_failed,
+    make_property,
+    make_report,
+    make_submission,
+    make_unjudged,
+    make_untried,
 )
 
 # ------------------------------------------------------------------ what is said
@@ -49,17 +49,17 @@ from tests.grader.report.records import (
 def test_a_score_is_as_short_as_it_can_be_and_never_full_by_rounding(
     score: float, most: float, shown: str
 ) -> None:
-    assert points(score, most) == shown
+    assert format_points(score, most) == shown
 
 
 def test_the_tally_says_first_how_many_passed() -> None:
     statuses = ["failed", "timed_out", "failed", "passed"]
-    assert tally(statuses) == "4 submissions: 1 passed, 2 failed, 1 timed out"
-    assert tally([]) == "0 submissions"
+    assert tally_statuses(statuses) == "4 submissions: 1 passed, 2 failed, 1 timed out"
+    assert tally_statuses([]) == "0 submissions"
 
 
-def test_claims_are_counted_by_group_in_order() -> None:
-    groups = view(WRONG).groups
+def test_properties_are_counted_by_group_in_order() -> None:
+    groups = make_view(WRONG).groups
     assert [(g.name, g.score, len(g.passed), g.total, g.status) for g in groups] == [
         ("contract", "2 / 2", 1, 1, "passed"),
         ("values", "2 / 4", 1, 2, "failed"),
@@ -68,21 +68,32 @@ def test_claims_are_counted_by_group_in_order() -> None:
     ]
 
 
-def test_claims_that_ended_the_same_way_are_said_once() -> None:
-    claims = [crashed(SHAPE), crashed(FUTURE, "mask", seed=9), crashed(EQUATION, "mask", seed=4)]
-    shown = view(submission(*claims, crashed("It is quick.", status="timed_out")))
-    assert [(t.claim, t.alike) for t in shown.troubles] == [(SHAPE, 2), ("It is quick.", 0)]
+def test_properties_with_the_same_outcome_are_shown_once() -> None:
+    claims = [
+        make_crashed(SHAPE),
+        make_crashed(FUTURE, "mask", seed=9),
+        make_crashed(EQUATION, "mask", seed=4),
+    ]
+    shown = make_view(make_submission(*claims, make_crashed("It is quick.", status="timed_out")))
+    assert [(t.claim, t.alike) for t in shown.failures] == [(SHAPE, 2), ("It is quick.", 0)]
     (same,) = shown.groups[1].alike
     assert same.why == SHAPE and same.claims == (FUTURE, EQUATION)
 
 
-def test_claims_that_do_not_hold_are_each_said_however_alike() -> None:
-    assert [t.alike for t in view(submission(failed(SHAPE), failed(FUTURE))).troubles] == [0, 0]
+def test_similar_failed_properties_are_each_shown() -> None:
+    assert [
+        t.alike
+        for t in make_view(make_submission(make_failed(SHAPE), make_failed(FUTURE))).failures
+    ] == [0, 0]
 
 
-def test_claims_not_tried_name_the_claim_that_did_not_hold() -> None:
-    chain = submission(failed(SHAPE), untried(FUTURE, SHAPE), untried(EQUATION, FUTURE))
-    assert view(chain).summary == (f"2 claims were not tried, because this did not hold: {SHAPE}",)
+def test_untried_properties_name_the_failed_prerequisite() -> None:
+    chain = make_submission(
+        make_failed(SHAPE), make_untried(FUTURE, SHAPE), make_untried(EQUATION, FUTURE)
+    )
+    assert make_view(chain).summary == (
+        f"2 claims were not tried, because this did not hold: {SHAPE}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,54 +104,58 @@ def test_claims_not_tried_name_the_claim_that_did_not_hold() -> None:
         (f"because this did not hold: {FUTURE}", "because this did not hold: " + FUTURE),
     ],
 )
-def test_any_reason_for_not_trying_can_be_told(message: str, said: str) -> None:
-    (sentence,) = view(submission(claim(FUTURE, status="not_tried", message=message))).summary
+def test_any_reason_for_not_trying_can_be_shown(message: str, said: str) -> None:
+    (sentence,) = make_view(
+        make_submission(make_property(FUTURE, status="not_tried", message=message))
+    ).summary
     assert sentence.endswith(said)
 
 
-def test_the_examiner_s_own_messages_are_understood() -> None:
+def test_verdict_messages_are_parsed() -> None:
     first, other = ALL[0].properties[:2]
     failure = SubmissionFailed(Status.CRASHED, "ValueError: no", 7, 3)
     verdicts = [
         Verdict(first, Status.CRASHED, failure=failure),
-        Verdict(other, Status.NOT_TRIED, because=first),
+        Verdict(other, Status.NOT_TRIED, blocked_by=first),
     ]
-    records = [claim(v.property.claim, status=v.status, message=v.message) for v in verdicts]
-    shown = view(submission(*records))
-    assert "(cell 7, line 3)" in shown.troubles[0].details
-    assert first.claim not in shown.troubles[0].details
+    records = [
+        make_property(v.property.claim, status=v.status, message=v.message) for v in verdicts
+    ]
+    shown = make_view(make_submission(*records))
+    assert "(cell 7, line 3)" in shown.failures[0].details
+    assert first.claim not in shown.failures[0].details
     assert shown.summary == (f"1 claim was not tried, because this did not hold: {first.claim}",)
 
 
-def test_claims_that_hold_without_points_are_explained() -> None:
-    kept = replace(claim(SHAPE), points=0.0)
-    first, *_ = view(submission(kept, failed(EQUATION))).summary
+def test_passed_properties_without_points_are_explained() -> None:
+    kept = replace(make_property(SHAPE), points=0.0)
+    first, *_ = make_view(make_submission(kept, make_failed(EQUATION))).summary
     assert first.startswith("1 claim holds, but gives no points yet")
 
 
-def test_a_case_is_said_once() -> None:
-    assert view(submission(failed(SHAPE))).troubles[0].case == ""
-    bare = replace(failed(SHAPE), message="")
-    assert view(submission(bare)).troubles[0].case == CASE
+def test_case_is_shown_once() -> None:
+    assert make_view(make_submission(make_failed(SHAPE))).failures[0].case == ""
+    bare = replace(make_failed(SHAPE), message="")
+    assert make_view(make_submission(bare)).failures[0].case == CASE
 
 
-def test_of_very_many_notes_some_are_shown() -> None:
-    notes = tuple(NoteRecord("prints", f"note {i}") for i in range(NOTES + 5))
-    shown = view(submission(notes=notes)).notes
-    assert len(shown) == NOTES + 1 and shown[-1].message == "and 5 more notes"
+def test_number_of_notes_is_limited() -> None:
+    notes = tuple(NoteRecord("prints", f"note {i}") for i in range(MAX_NOTES + 5))
+    shown = make_view(make_submission(notes=notes)).notes
+    assert len(shown) == MAX_NOTES + 1 and shown[-1].message == "and 5 more notes"
 
 
 # ---------------------------------------------------------------------------- text
 
 
 def test_full_marks_are_short() -> None:
-    assert text.render(report(RIGHT)) == (
+    assert text.render(make_report(RIGHT)) == (
         "ada.py  causal_attention (CausalAttention)  6 / 6  passed\n  All 3 claims hold.\n"
     )
 
 
-def test_a_failed_submission_is_told_in_order_and_once() -> None:
-    shown = text.render(report(WRONG))
+def test_failed_submission_is_reported_in_order_and_once() -> None:
+    shown = text.render(make_report(WRONG))
     assert (
         shown
         == f"""\
@@ -194,28 +209,32 @@ NO_MASK = DiagnosisRecord("no_mask", "Nothing is hidden.", None, None, 7, 7)
         ),
     ],
 )
-def test_what_is_wrong_is_said_right_after_the_score(
+def test_problems_are_shown_right_after_the_score(
     found: tuple[DiagnosisRecord, ...], lines: str
 ) -> None:
-    headline, _, rest = text.render(report(replace(WRONG, diagnosis=found))).partition("\n\n")
-    assert headline == text.render(report(WRONG)).partition("\n\n")[0]
+    headline, _, rest = text.render(make_report(replace(WRONG, diagnosis=found))).partition("\n\n")
+    assert headline == text.render(make_report(WRONG)).partition("\n\n")[0]
     assert rest.startswith(lines)
 
 
-def test_a_page_says_what_is_wrong_before_the_claims() -> None:
-    words = Outline(html.page(replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), report(WRONG))).words
+def test_page_shows_problems_before_the_properties() -> None:
+    words = Outline(
+        html.render_page(replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), make_report(WRONG))
+    ).words
     assert words.index("Two mistakes were found") < words.index("(cell 3, line 12)")
     assert words.index("Nothing is hidden.") < words.index(EQUATION)
 
 
 def test_crashes_of_one_kind_are_counted() -> None:
-    shown = text.render(report(submission(crashed(SHAPE), *map(crashed, "abcdefghijk"))))
+    shown = text.render(
+        make_report(make_submission(make_crashed(SHAPE), *map(make_crashed, "abcdefghijk")))
+    )
     assert shown.count("ValueError") == 1
     assert "    11 more claims ended the same way\n" in shown
 
 
 def test_an_error_says_where() -> None:
-    assert text.render(report(unjudged())) == (
+    assert text.render(make_report(make_unjudged())) == (
         "b.ipynb  no exercise  –  not tried\n"
         "  error line 3: '(' was never closed (cell 4, line 3)\n"
     )
@@ -223,7 +242,7 @@ def test_an_error_says_where() -> None:
 
 def test_several_submissions_end_in_a_table() -> None:
     long = "a" * 60 + "/漢字.py"
-    shown = text.render(report(RIGHT, WRONG, unjudged(file=long)))
+    shown = text.render(make_report(RIGHT, WRONG, make_unjudged(file=long)))
     *_, head, first, second, third, _, counts = shown.splitlines()
     assert head.split() == ["file", "exercise", "score", "status"]
     assert first.split("  ")[0] == "ada.py" and first.endswith("6 / 6   passed")
@@ -233,14 +252,14 @@ def test_several_submissions_end_in_a_table() -> None:
     assert head.index("exercise") == first.index("causal")
 
 
-def test_nothing_graded_is_said() -> None:
-    assert text.render(report()) == "Nothing was graded.\n"
+def test_empty_report_says_so() -> None:
+    assert text.render(make_report()) == "Nothing was graded.\n"
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_console_shows_the_same(terminal: bool) -> None:
     out = io.StringIO()
-    several = report(WRONG, RIGHT, unjudged("[red]not markup[/] :smile:"))
+    several = make_report(WRONG, RIGHT, make_unjudged("[red]not markup[/] :smile:"))
     text.print_to(Console(file=out, width=30, force_terminal=terminal), several)
     assert re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()) == text.render(several)
     assert ("\x1b" in out.getvalue()) == terminal

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from grader.report.records import Counterexample, ErrorRecord, NoteRecord, SubmissionRecord
 from grader.report.render import html, text
-from grader.report.render.sanitise import UNFIT
-from grader.report.render.view import CODE
+from grader.report.render.sanitise import UNSAFE
+from grader.report.render.view import MAX_CODE_LENGTH
 from tests.grader.report.records import (
     EQUATION,
     FUTURE,
     RIGHT,
     SHAPE,
     Outline,
-    crashed,
-    failed,
-    pages,
-    report,
-    submission,
-    untried,
+    make_crashed,
+    make_failed,
+    make_report,
+    make_submission,
+    make_untried,
+    render_pages,
 )
 
 ATTACKS = [
@@ -40,12 +40,12 @@ ATTACKS = [
 
 
 def hostile(written: str) -> SubmissionRecord:
-    attacked = replace(failed(SHAPE, got=written), case=written)
+    attacked = replace(make_failed(SHAPE, got=written), case=written)
     attacked = replace(attacked, counterexample=Counterexample({}, written))
-    return submission(
+    return make_submission(
         attacked,
-        crashed(FUTURE),
-        untried(EQUATION, written),
+        make_crashed(FUTURE),
+        make_untried(EQUATION, written),
         file=f"in/{written}.py",
         name=written,
         notes=(NoteRecord(written, written),),
@@ -64,23 +64,25 @@ def skeleton(page: str) -> list[tuple[str, tuple[str, ...], str | None]]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_a_submission_says_becomes_markup(attack: str) -> None:
-    for got, plain in zip(pages(hostile(attack)), pages(hostile("plain")), strict=True):
+    for got, plain in zip(
+        render_pages(hostile(attack)), render_pages(hostile("plain")), strict=True
+    ):
         assert skeleton(got) == skeleton(plain)
-        assert not UNFIT.search(got)
+        assert not UNSAFE.search(got)
         got.encode()
 
 
 @given(st.text())
 def test_no_text_becomes_markup(written: str) -> None:
-    plain = html.page(hostile("plain"), report())
-    got = html.page(hostile(f"a{written}"), report())
+    plain = html.render_page(hostile("plain"), make_report())
+    got = html.render_page(hostile(f"a{written}"), make_report())
     assert skeleton(got) == skeleton(plain)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_a_submission_says_controls_a_terminal_or_forges_a_verdict(attack: str) -> None:
-    shown = text.render(report(hostile(attack)))
-    assert not UNFIT.search(shown)
+    shown = text.render(make_report(hostile(attack)))
+    assert not UNSAFE.search(shown)
     at_the_edge = [line for line in shown.split("\n") if line and not line.startswith("  ")]
     assert len(at_the_edge) == 1
     shown.encode()
@@ -88,8 +90,8 @@ def test_nothing_a_submission_says_controls_a_terminal_or_forges_a_verdict(attac
 
 def test_a_megabyte_stays_out_of_the_report() -> None:
     record = hostile("<&" * (1 << 19))
-    written = [*pages(record), text.render(report(record))]
-    assert all(len(shown) < 10 * CODE for shown in written)
+    written = [*render_pages(record), text.render(make_report(record))]
+    assert all(len(shown) < 10 * MAX_CODE_LENGTH for shown in written)
 
 
 @pytest.mark.parametrize(
@@ -104,13 +106,13 @@ def test_a_megabyte_stays_out_of_the_report() -> None:
     ],
 )
 def test_a_page_s_name_is_plain(file: str, name: str | None, shown: str) -> None:
-    assert html.page_name(replace(RIGHT, file=file, name=name), 2) == shown
+    assert html.make_page_name(replace(RIGHT, file=file, name=name), 2) == shown
 
 
 @given(st.text(), st.text(), st.integers(0, 2000))
-def test_page_names_are_safe_and_unlike(file: str, name: str, index: int) -> None:
+def test_page_names_are_safe_and_distinct(file: str, name: str, index: int) -> None:
     record = replace(RIGHT, file=file * 50, name=name)
-    shown = html.page_name(record, index)
+    shown = html.make_page_name(record, index)
     assert re.fullmatch(r"\d{3,}-[a-z0-9][a-z0-9-]*\.html", shown)
     assert len(shown) < 64
-    assert shown != html.page_name(record, index + 1)
+    assert shown != html.make_page_name(record, index + 1)

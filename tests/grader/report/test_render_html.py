@@ -16,34 +16,36 @@ from tests.grader.report.records import (
     SHAPE,
     WRONG,
     Outline,
-    crashed,
-    pages,
-    report,
-    submission,
-    unjudged,
+    make_crashed,
+    make_report,
+    make_submission,
+    make_unjudged,
+    render_pages,
 )
 
 
 def test_pages_are_documents_with_landmarks_and_need_no_network() -> None:
-    for written in pages(RIGHT, WRONG, unjudged()):
+    for written in render_pages(RIGHT, WRONG, make_unjudged()):
         outline = Outline(written)
         assert written.startswith("<!doctype html>\n")
-        assert outline.all("html") == [{"lang": "en"}]
-        assert {"title", "main", "footer"} < set(outline.names())
-        assert outline.names().count("h1") == 1
-        assert not {"script", "link", "img", "iframe"} & set(outline.names())
+        assert outline.find_all("html") == [{"lang": "en"}]
+        assert {"title", "main", "footer"} < set(outline.get_tag_names())
+        assert outline.get_tag_names().count("h1") == 1
+        assert not {"script", "link", "img", "iframe"} & set(outline.get_tag_names())
         assert "http://" not in written and "https://" not in written and "url(" not in written
         assert "prefers-color-scheme: dark" in written and "@media print" in written
 
 
 def test_headings_never_skip_a_level() -> None:
-    for written in pages(WRONG, unjudged()):
-        levels = [int(name[1]) for name in Outline(written).names() if re.fullmatch(r"h\d", name)]
+    for written in render_pages(WRONG, make_unjudged()):
+        levels = [
+            int(name[1]) for name in Outline(written).get_tag_names() if re.fullmatch(r"h\d", name)
+        ]
         assert all(b <= a + 1 for a, b in zip([0, *levels], levels, strict=False))
 
 
-def test_a_page_tells_everything_once() -> None:
-    words = Outline(html.page(WRONG, report(WRONG))).words
+def test_page_shows_everything_once() -> None:
+    words = Outline(html.render_page(WRONG, make_report(WRONG))).words
     for said in (
         *("alan.py", "class/", "causal_attention (CausalAttention)", "4 / 12", "✗ failed"),
         *("Paste this to see it", "Weights sum to one.", "It is repeatable.", "0 of 2 claims"),
@@ -57,28 +59,30 @@ def test_a_page_tells_everything_once() -> None:
 def test_failed_groups_are_open_and_others_closed() -> None:
     groups = [
         "open" in attributes
-        for attributes in Outline(html.page(WRONG, report(WRONG))).all("details")
+        for attributes in Outline(html.render_page(WRONG, make_report(WRONG))).find_all("details")
         if attributes.get("class") == "group"
     ]
     assert groups == [False, True, True, False]
 
 
-def test_a_fragment_says_what_a_page_says_and_needs_no_page() -> None:
-    for record in (RIGHT, WRONG, unjudged()):
-        shown = Outline(html.fragment(record))
-        said = Outline(html.page(record, report(record))).words
-        assert shown.names()[0] == "div"
-        assert not {"script", "link", "img", "iframe", "html", "body", "h1"} & set(shown.names())
+def test_fragment_has_the_content_of_a_page() -> None:
+    for record in (RIGHT, WRONG, make_unjudged()):
+        shown = Outline(html.render_fragment(record))
+        said = Outline(html.render_page(record, make_report(record))).words
+        assert shown.get_tag_names()[0] == "div"
+        assert not {"script", "link", "img", "iframe", "html", "body", "h1"} & set(
+            shown.get_tag_names()
+        )
         body = [line for line in shown.words.splitlines() if line.strip()]
         assert not [line for line in body[2:] if line not in said]
-        assert "http://" not in shown.words and "url(" not in html.fragment(record)
-        headings = [attributes for level in "456" for attributes in shown.all(f"h{level}")]
+        assert "http://" not in shown.words and "url(" not in html.render_fragment(record)
+        headings = [attributes for level in "456" for attributes in shown.find_all(f"h{level}")]
         assert headings
         assert all("jp-toc-ignore" in (each["class"] or "").split() for each in headings)
 
 
 def test_the_rules_of_a_fragment_are_about_nothing_else() -> None:
-    css = html.fragment(RIGHT).split("<style>")[1].split("</style>")[0]
+    css = html.render_fragment(RIGHT).split("<style>")[1].split("</style>")[0]
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
     depth, selectors, last = 0, [], 0
     for at, character in enumerate(css):
@@ -93,37 +97,37 @@ def test_the_rules_of_a_fragment_are_about_nothing_else() -> None:
         assert all(".headcheck.headcheck" in part for part in selector.split(",")), selector
 
 
-def test_a_group_lists_what_ended_like_a_claim_of_another() -> None:
-    record = submission(crashed(SHAPE, "contract"), crashed(FUTURE, "mask"))
-    words = Outline(html.page(record, report(record))).words
+def test_group_lists_properties_with_an_outcome_shown_elsewhere() -> None:
+    record = make_submission(make_crashed(SHAPE, "contract"), make_crashed(FUTURE, "mask"))
+    words = Outline(html.render_page(record, make_report(record))).words
     assert "1 more claim ended the same way." in words
     assert f"Ended the same way as “{SHAPE}”" in words
     assert words.count("ValueError") == 1
 
 
 def test_an_error_has_a_box() -> None:
-    words = Outline(html.page(unjudged(), report(unjudged()))).words
+    words = Outline(html.render_page(make_unjudged(), make_report(make_unjudged()))).words
     assert "Error: syntax" in words and "was never closed (cell 4, line 3)" in words
 
 
 def test_the_index_links_every_page() -> None:
     submissions = (RIGHT, RIGHT, WRONG)
-    outline = Outline(html.index(report(*submissions)))
-    links = [a["href"] for a in outline.all("a")]
-    assert links == [html.page_name(s, i) for i, s in enumerate(submissions)]
+    outline = Outline(html.render_index(make_report(*submissions)))
+    links = [a["href"] for a in outline.find_all("a")]
+    assert links == [html.make_page_name(s, i) for i, s in enumerate(submissions)]
     assert len(set(links)) == 3
-    assert [th["scope"] for th in outline.all("th")] == ["col"] * 4 + ["row"] * 3
+    assert [th["scope"] for th in outline.find_all("th")] == ["col"] * 4 + ["row"] * 3
     assert "3 submissions: 2 passed, 1 failed" in outline.words
 
 
 def test_one_page_with_everything_links_within() -> None:
-    outline = Outline(html.whole(report(RIGHT, WRONG)))
-    targets = [f"#{article['id']}" for article in outline.all("article")]
-    assert [a["href"] for a in outline.all("a")] == targets and len(targets) == 2
+    outline = Outline(html.render_all(make_report(RIGHT, WRONG)))
+    targets = [f"#{article['id']}" for article in outline.find_all("article")]
+    assert [a["href"] for a in outline.find_all("a")] == targets and len(targets) == 2
 
 
 @pytest.mark.parametrize("status", [*Status, "something_new"])
 def test_a_status_is_a_word_and_a_symbol(status: str) -> None:
-    shown = html.page(replace(RIGHT, status=status), report(RIGHT))
+    shown = html.render_page(replace(RIGHT, status=status), make_report(RIGHT))
     symbol = html.SYMBOLS.get(status.replace("_", " "), "?")
     assert f"{symbol} {status.replace('_', ' ')}" in Outline(shown).words

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.report.render.sanitise import UNFIT, harmless, one_line
+from grader.report.render.sanitise import UNSAFE, sanitise, sanitise_line
 
 
 @given(st.text(), st.integers(50, 200))
-def test_a_harmless_text_has_no_control_character_and_is_short(written: str, limit: int) -> None:
-    shown = harmless(written * 20, limit)
-    assert not UNFIT.search(shown)
+def test_sanitised_text_has_no_control_characters_and_is_short(written: str, limit: int) -> None:
+    shown = sanitise(written * 20, limit)
+    assert not UNSAFE.search(shown)
     assert len(shown) <= limit
-    assert "\n" not in one_line(written) and "\t" not in one_line(written)
+    assert "\n" not in sanitise_line(written) and "\t" not in sanitise_line(written)
     shown.encode()  # can be written to a file
 
 
@@ -30,14 +30,14 @@ def test_a_harmless_text_has_no_control_character_and_is_short(written: str, lim
     ],
 )
 def test_control_characters_become_visible(written: str, shown: str) -> None:
-    assert harmless(written) == shown
+    assert sanitise(written) == shown
 
 
-def test_of_a_long_text_both_ends_are_kept_and_its_length_is_said() -> None:
-    shown = harmless("begin" + "x" * 1_000_000 + "end", 100)
+def test_long_text_keeps_both_ends_and_states_its_length() -> None:
+    shown = sanitise("begin" + "x" * 1_000_000 + "end", 100)
     assert shown.startswith("begin") and shown.endswith("end")
     assert "shortened: 1000008 characters in all" in shown
 
 
 def test_a_line_break_cannot_make_a_second_line() -> None:
-    assert one_line("a.py\nb.py  20 / 20  passed") == r"a.py\nb.py  20 / 20  passed"
+    assert sanitise_line("a.py\nb.py  20 / 20  passed") == r"a.py\nb.py  20 / 20  passed"

@@ -10,37 +10,37 @@ from torch import Tensor
 
 from exercises import BY_SLUG
 from grader.grading import grade
-from grader.sandbox.grader_side.budget import Budget, UsedUp
+from grader.sandbox.grader_side.budget import Budget, BudgetExhausted
 from grader.sandbox.grader_side.servers import TooSlow
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import NOTHING, Took
+from grader.sandbox.timing import NO_TIME, RequestTime
 from grader.sandbox.wire import Message
 from properties.violation import Status, SubmissionFailed
-from tests.hostile.costly import HONEST, SIX
+from tests.hostile.costly import COSTLY, HONEST
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Grade
+    from tests.grader.conftest import GradeNotebook
 
 LIMITS = Limits()
-SLEPT = Took(own=9.0, idle=9.0)
-COMPUTED = Took(own=2.0)
-WAITED_FOR_OTHERS = Took(own=0.01)
+SLEPT = RequestTime(own=9.0, idle=9.0)
+COMPUTED = RequestTime(own=2.0)
+WAITED_FOR_OTHERS = RequestTime(own=0.01)
 
 
-def charged(*requests: tuple[str, float, Took, bool]) -> Budget:
+def charged(*requests: tuple[str, float, RequestTime, bool]) -> Budget:
     """A budget after requests of one process: what, wall time, what was done, whether too late."""
     budget = Budget()
-    budget.begin(LIMITS, 100)
+    budget.start_process(LIMITS, 100)
     for op, wall, took, late in requests:
         budget.charge(op, LIMITS, wall, took, late=late)
     return budget
 
 
-def used_up(budget: Budget, limits: Limits = LIMITS, op: str = "forward") -> UsedUp | None:
+def used_up(budget: Budget, limits: Limits = LIMITS, op: str = "forward") -> BudgetExhausted | None:
     try:
-        budget.check(op, limits)
-    except UsedUp as said:
+        budget.require_available(op, limits)
+    except BudgetExhausted as said:
         return said
     return None
 
@@ -48,7 +48,7 @@ def used_up(budget: Budget, limits: Limits = LIMITS, op: str = "forward") -> Use
 # ---------------------------------------------------------------------------- slow calls
 
 
-def test_no_more_is_asked_after_three_slow_calls_but_one_of_each_process_is_forgiven() -> None:
+def test_three_slow_calls_end_the_run_but_one_per_process_is_forgiven() -> None:
     slow = ("forward", 2.5, COMPUTED, False)
     assert used_up(charged(*[slow] * 3)) is None
     said = used_up(charged(*[slow] * 4))
@@ -59,7 +59,7 @@ def test_no_more_is_asked_after_three_slow_calls_but_one_of_each_process_is_forg
         "sleep, or something loaded in every call?"
     )
     budget = charged(*[slow] * 3)
-    budget.begin(LIMITS, 100)
+    budget.start_process(LIMITS, 100)
     budget.charge("forward", LIMITS, 2.5, COMPUTED, late=False)
     assert used_up(budget) is None
 
@@ -68,17 +68,17 @@ def test_a_busy_machine_makes_no_call_slow() -> None:
     assert used_up(charged(*[("forward", 9.0, WAITED_FOR_OTHERS, False)] * 10)) is None
     broken_off = charged(*[("forward", 10.0, WAITED_FOR_OTHERS, True)] * 5)
     assert used_up(broken_off) is None
-    assert broken_off.patience("forward", LIMITS) == LIMITS.call_s
+    assert broken_off.compute_timeout("forward", LIMITS) == LIMITS.call_s
 
 
-def test_importing_and_a_series_of_calls_are_no_slow_calls() -> None:
+def test_imports_and_batches_do_not_count_as_slow_calls() -> None:
     assert used_up(charged(*[("load", 3.0, COMPUTED, False)] * 9)) is None
     assert used_up(charged(*[("series", 5.0, COMPUTED, True)] * 9)) is None
 
 
 def test_an_exercise_may_ask_for_slower_calls() -> None:
     assert BY_SLUG["gpt2_size"].limits["slow_s"] > COMPUTED.own
-    patient = Limits().but(BY_SLUG["gpt2_size"].limits)
+    patient = Limits().with_overrides(BY_SLUG["gpt2_size"].limits)
     budget = Budget()
     for _ in range(9):
         budget.charge("forward", patient, 2.5, COMPUTED, late=False)
@@ -89,19 +89,19 @@ def test_each_call_that_used_up_its_time_leaves_less_to_the_next() -> None:
     budget = charged()
     given = []
     while used_up(budget) is None:
-        given.append(budget.patience("forward", LIMITS))
-        budget.charge("forward", LIMITS, given[-1], Took(own=given[-1]), late=True)
+        given.append(budget.compute_timeout("forward", LIMITS))
+        budget.charge("forward", LIMITS, given[-1], RequestTime(own=given[-1]), late=True)
     assert given == pytest.approx([10, 10 / 3, 10 / 9])
-    assert sum(given) + budget.patience("series", LIMITS) < 20
+    assert sum(given) + budget.compute_timeout("series", LIMITS) < 20
 
 
 # ------------------------------------------------------------------------------ sleeping
 
 
 def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
-    budget = charged(*[("forward", 0.9, Took(own=0.9, idle=0.9), False)] * 16)
+    budget = charged(*[("forward", 0.9, RequestTime(own=0.9, idle=0.9), False)] * 16)
     assert used_up(budget) is None
-    budget.charge("forward", LIMITS, 0.9, Took(own=0.9, idle=0.9), late=False)
+    budget.charge("forward", LIMITS, 0.9, RequestTime(own=0.9, idle=0.9), late=False)
     said = used_up(budget)
     assert said is not None and said.status is Status.TIMED_OUT
     assert said.message == (
@@ -114,11 +114,11 @@ def test_sleeping_is_counted_however_many_calls_it_is_spread_over() -> None:
 def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
     budget, cost, asked = charged(), 0.0, "series"
     while used_up(budget) is None:
-        patience = budget.patience(asked, LIMITS)
+        patience = budget.compute_timeout(asked, LIMITS)
         slept = min(nap * 9 if asked == "series" else nap, patience)
-        budget.charge(asked, LIMITS, slept, Took(slept, slept), late=slept == patience)
+        budget.charge(asked, LIMITS, slept, RequestTime(slept, slept), late=slept == patience)
         if slept == patience:
-            budget.begin(LIMITS, 100)
+            budget.start_process(LIMITS, 100)
         cost, asked = cost + slept, "forward"
     assert cost <= 20
 
@@ -128,9 +128,9 @@ def test_sleeping_costs_no_more_than_twenty_seconds(nap: float) -> None:
 
 def test_reading_has_a_limit_of_its_own() -> None:
     budget = charged(("read", 30.0, COMPUTED, False), ("units", 29.0, COMPUTED, False))
-    assert budget.patience("read", LIMITS) == pytest.approx(1)
-    assert budget.patience("forward", LIMITS) == LIMITS.call_s
-    assert budget.waited == 0 and used_up(budget, op="read") is None
+    assert budget.compute_timeout("read", LIMITS) == pytest.approx(1)
+    assert budget.compute_timeout("forward", LIMITS) == LIMITS.call_s
+    assert budget.wall_s == 0 and used_up(budget, op="read") is None
     budget.charge("read", LIMITS, 1.5, COMPUTED, late=True)
     said = used_up(budget, op="read")
     assert said is not None and said.message == (
@@ -141,28 +141,28 @@ def test_reading_has_a_limit_of_its_own() -> None:
 
 
 def test_a_large_file_gets_processor_time_to_be_read_in() -> None:
-    budget = Budget(cpu=50.0)
-    assert budget.begin(LIMITS, 1000) == 11
-    assert budget.begin(LIMITS, 3 << 20) == 40
-    budget.charge("read", LIMITS, 20.0, Took(own=8.0), late=False)
-    budget.end(cpu=10.0)
-    assert budget.cpu == pytest.approx(52)
+    budget = Budget(cpu_s=50.0)
+    assert budget.start_process(LIMITS, 1000) == 11
+    assert budget.start_process(LIMITS, 3 << 20) == 40
+    budget.charge("read", LIMITS, 20.0, RequestTime(own=8.0), late=False)
+    budget.end_process(cpu=10.0)
+    assert budget.cpu_s == pytest.approx(52)
 
 
 @pytest.mark.parametrize(
     ("budget", "status", "message"),
     [
-        (Budget(waited=120.0), Status.TIMED_OUT, "took more than 120 s in all"),
-        (Budget(cpu=60.0), Status.TIMED_OUT, "used more than 60 s of processor time"),
+        (Budget(wall_s=120.0), Status.TIMED_OUT, "took more than 120 s in all"),
+        (Budget(cpu_s=60.0), Status.TIMED_OUT, "used more than 60 s of processor time"),
         (
-            Budget(received=(1 << 30) + 1),
+            Budget(reply_bytes=(1 << 30) + 1),
             Status.CRASHED,
             "answered with more than 1024 MiB in all",
         ),
     ],
     ids=["wall", "processor", "replies"],
 )
-def test_what_is_used_in_all_is_said(budget: Budget, status: Status, message: str) -> None:
+def test_total_usage_is_reported(budget: Budget, status: Status, message: str) -> None:
     said = used_up(budget)
     assert said is not None and (said.status, said.message) == (status, message)
 
@@ -174,7 +174,7 @@ def test_what_is_used_in_all_is_said(budget: Budget, status: Status, message: st
 class Slow:
     """A server whose children answer, sleep, or are too late."""
 
-    took: Took = NOTHING
+    last_request_time: RequestTime = NO_TIME
     late: bool = False
     asked: list[tuple[str, float | None]] = field(default_factory=list)
     lefts: list[int | None] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Slow:
     closed: bool = False
     killed_by_others: bool = False
 
-    def child(self, limits: Limits, cpu_left: int | None = None) -> "Slow":
+    def start_child(self, limits: Limits, cpu_left: int | None = None) -> "Slow":
         self.lefts.append(cpu_left)
         return dataclasses.replace(self, closed=False)
 
@@ -207,15 +207,15 @@ class Slow:
 def test_definitions_of_a_file_share_its_budget() -> None:
     server = Slow(cpu=25.0)
     reading = Session(server, b"x = 1", "py", LIMITS)
-    reading.read()
+    reading.read_outline()
     for _ in range(3):
-        session = reading.followed_by(LIMITS)
+        session = reading.start_successor(LIMITS)
         session.load("x")
         session.close()
     # The reading process becomes that of the first definition.
     assert server.lefts == [61, 36, 11]
-    last = reading.followed_by(LIMITS)
-    with pytest.raises(UsedUp, match="used more than 60 s of processor time"):
+    last = reading.start_successor(LIMITS)
+    with pytest.raises(BudgetExhausted, match="used more than 60 s of processor time"):
         last.load("x")
     assert len(server.lefts) == 3, "no process is started for nothing"
 
@@ -226,15 +226,15 @@ def test_replies_of_all_processes_are_added_up() -> None:
     session.load("x")
     session.close()
     session.revive()
-    with pytest.raises(UsedUp, match="answered with more than 5 MiB in all") as caught:
+    with pytest.raises(BudgetExhausted, match="answered with more than 5 MiB in all") as caught:
         [session.request("forward", {}) for _ in range(2)]
     assert caught.value.status is Status.CRASHED
-    with pytest.raises(UsedUp):
+    with pytest.raises(BudgetExhausted):
         session.revive()
 
 
 def test_the_last_of_too_many_slow_calls_says_so() -> None:
-    server = Slow(Took(own=10.0), late=True)
+    server = Slow(RequestTime(own=10.0), late=True)
     session = Session(server, b"x = 1", "py", LIMITS)
     session.load("x")
     said = []
@@ -253,11 +253,11 @@ QUICK = Limits(call_s=0.6, idle_s=0.8)
 
 
 def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
-    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budgets: list[Budget] = []
     monkeypatch.setattr(Session, "close", _noted(budgets))
-    records = graded(SIX["thirteen_sleepers"], limits=QUICK)
+    records = graded(COSTLY["thirteen_sleepers"], limits=QUICK)
     assert len(records) == 13
     first, *_, last = records.values()
     assert first.status == "timed_out" and first.error is None
@@ -267,7 +267,7 @@ def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
         "more than 0.8 s in all without computing anything"
     )
     assert len({id(budget) for budget in budgets}) == 1
-    assert QUICK.idle_s <= budgets[0].idle <= QUICK.idle_s + QUICK.call_s + 0.5
+    assert QUICK.idle_s <= budgets[0].idle_s <= QUICK.idle_s + QUICK.call_s + 0.5
 
 
 def _noted(budgets: list[Budget]) -> Any:
@@ -280,8 +280,8 @@ def _noted(budgets: list[Budget]) -> Any:
     return noted
 
 
-def test_of_too_many_definitions_the_first_are_judged_and_the_others_named(
-    graded: "Grade", monkeypatch: pytest.MonkeyPatch
+def test_first_of_too_many_definitions_are_graded_and_others_named(
+    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grade, "MOST", 1)
     monkeypatch.setattr(grade, "NAMED", 2)
@@ -298,15 +298,15 @@ def test_of_too_many_definitions_the_first_are_judged_and_the_others_named(
     )
 
 
-def test_reading_a_large_file_is_no_call(graded: "Grade") -> None:
+def test_reading_a_large_file_does_not_count_as_a_call(graded: "GradeNotebook") -> None:
     cells = [f"value_{n} = [{n}]\n" * 60 for n in range(60)]
     [record] = graded(HONEST, *cells, limits=Limits(read_s=0.02)).values()
     assert record.error is not None and record.error.kind == "unreadable"
     assert record.error.message.startswith("reading it took more than 0.02 s: hand in a smaller")
 
 
-def test_a_tuple_of_very_many_tensors_is_refused_where_it_is_made(graded: "Grade") -> None:
-    [record] = graded(SIX["empty_tensors"]).values()
+def test_huge_tuple_is_refused_in_the_worker(graded: "GradeNotebook") -> None:
+    [record] = graded(COSTLY["empty_tensors"]).values()
     assert record.status == "failed"
     messages = [p.message for p in record.properties]
     assert any("got       a tuple of 100000 (Tensor, Tensor" in message for message in messages)

@@ -13,21 +13,21 @@ from grader.sandbox.limits import Limits
 from properties.violation import Status
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 DENIED = "PermissionError"
 ABSENT = (DENIED, "FileNotFoundError")
 SOLUTION = causal_attention.EXERCISE.folder / "solution.py"
 
 
-def test_the_rung_is_the_one_that_was_asked_for(jailed: "Sandbox", rung: str) -> None:
-    assert jailed.server.rung.name == rung
-    assert jailed.server.rung.confines
+def test_isolation_level_is_the_requested_one(jailed: "SandboxDriver", rung: str) -> None:
+    assert jailed.server.isolation_level.name == rung
+    assert jailed.server.isolation_level.is_confining
 
 
-def test_from_outside_it_has_no_rights(jailed: "Sandbox") -> None:
-    session, _ = jailed.opened_with("return x")
-    [pid] = jailed.below()
+def test_child_has_no_privileges(jailed: "SandboxDriver") -> None:
+    session, _ = jailed.open_with_body("return x")
+    [pid] = jailed.find_descendants()
     text = Path(f"/proc/{pid}/status").read_text()
     known = {name: value.split() for name, value in (r.split(":", 1) for r in text.splitlines())}
     assert known["NoNewPrivs"] == ["1"] and known["Seccomp"] == ["2"]
@@ -38,7 +38,7 @@ def test_from_outside_it_has_no_rights(jailed: "Sandbox") -> None:
     session.close()
 
 
-def test_neither_has_the_server(jailed: "Sandbox") -> None:
+def test_server_has_no_privileges(jailed: "SandboxDriver") -> None:
     text = Path(f"/proc/{jailed.server.process.pid}/status").read_text()
     known = {name: value.split() for name, value in (r.split(":", 1) for r in text.splitlines())}
     assert int(known["CapEff"][0], 16) == 0 and known["NoNewPrivs"] == ["1"]
@@ -58,30 +58,30 @@ def test_neither_has_the_server(jailed: "Sandbox") -> None:
         str(Path(__file__)),
     ],
 )
-def test_files_that_are_none_of_its_business(jailed: "Sandbox", rung: str, path: str) -> None:
+def test_private_files_cannot_be_read(jailed: "SandboxDriver", rung: str, path: str) -> None:
     read = "os.listdir" if Path(path).is_dir() else "open"
-    message = jailed.failed(f"{read}({path!r})").message
+    message = jailed.get_failure(f"{read}({path!r})").message
     assert message.startswith(DENIED if rung != "A" else ABSENT)
 
 
-def test_on_the_first_rung_it_cannot_even_be_asked_about(jailed: "Sandbox", rung: str) -> None:
+def test_level_a_hides_the_existence_of_files(jailed: "SandboxDriver", rung: str) -> None:
     paths = ["/etc/passwd", "/home", "/root", "/proc/1", "/proc/self/exe", str(SOLUTION)]
     there = [path for path in paths if os.path.lexists(path)]
-    seen = jailed.told(f"[p for p in {there} if os.path.lexists(p) and not os.path.isdir(p)]")
+    seen = jailed.evaluate(f"[p for p in {there} if os.path.lexists(p) and not os.path.isdir(p)]")
     assert (seen == "[]") == (rung == "A")
     pids = "[p for p in range(1, 100000) if os.path.exists(f'/proc/{p}')]"
-    assert (jailed.told(pids) == "[]") == (rung == "A")
+    assert (jailed.evaluate(pids) == "[]") == (rung == "A")
 
 
-def test_the_folders_of_solutions_cannot_be_listed(jailed: "Sandbox", rung: str) -> None:
+def test_the_folders_of_solutions_cannot_be_listed(jailed: "SandboxDriver", rung: str) -> None:
     if rung != "A" and any(part.endswith("-packages") for part in SOLUTION.parts):
         pytest.skip("Landlock alone cannot hide names beneath an installation's packages")
-    assert jailed.failed(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(ABSENT)
+    assert jailed.get_failure(f"os.listdir({str(SOLUTION.parent)!r})").message.startswith(ABSENT)
 
 
 @pytest.mark.parametrize("module", ["wave", "sqlite3", "curses", "einops", "numpy.polynomial"])
-def test_modules_that_nobody_has_used_can_be_imported(jailed: "Sandbox", module: str) -> None:
-    loaded = jailed.told(f"__import__('importlib').import_module({module!r}).__name__")
+def test_unused_modules_can_be_imported(jailed: "SandboxDriver", module: str) -> None:
+    loaded = jailed.evaluate(f"__import__('importlib').import_module({module!r}).__name__")
     assert loaded == module
 
 
@@ -94,22 +94,22 @@ def test_modules_that_nobody_has_used_can_be_imported(jailed: "Sandbox", module:
         "tests.conftest",
     ],
 )
-def test_the_rooms_that_know_the_answers_cannot_even_when_asked_by_path(
-    jailed: "Sandbox", module: str
+def test_solution_packages_cannot_be_imported_even_by_path(
+    jailed: "SandboxDriver", module: str
 ) -> None:
     root, room = Path(str(exercises.__file__)).parents[1], module.split(".")[0]
     if not list(root.glob(f"{module.replace('.', '/')}*")):
         pytest.skip(f"{module} does not lie beside the exercises")
     body = f"del sys.modules[{room!r}]\nsys.path.insert(0, {str(root)!r})\nimport {module}"
-    assert jailed.failed(body).message.startswith(("ModuleNotFoundError", DENIED))
+    assert jailed.get_failure(body).message.startswith(("ModuleNotFoundError", DENIED))
 
 
 @pytest.mark.parametrize(
     "folder", ["/", "/tmp", "/var/tmp", "/dev/shm", str(Path(torch.__file__).parent)]
 )
-def test_it_writes_nowhere_outside(jailed: "Sandbox", folder: str) -> None:
+def test_child_writes_nowhere_outside(jailed: "SandboxDriver", folder: str) -> None:
     path = f"{folder}/headcheck-was-here"
-    failure = jailed.failed(f"open({path!r}, 'w')")
+    failure = jailed.get_failure(f"open({path!r}, 'w')")
     assert failure.message.startswith((DENIED, "OSError: [Errno 30]", "FileNotFoundError"))
     assert not Path(path).exists()
 
@@ -134,13 +134,13 @@ def test_it_writes_nowhere_outside(jailed: "Sandbox", folder: str) -> None:
         "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))",
     ],
 )
-def test_what_it_may_not_do(jailed: "Sandbox", expression: str) -> None:
-    message = jailed.failed(expression).message
+def test_forbidden_operations_are_refused(jailed: "SandboxDriver", expression: str) -> None:
+    message = jailed.get_failure(expression).message
     refused = "not permitted" in message or "denied" in message or "not allowed" in message
     assert refused or "exceeds maximum limit" in message, message
 
 
-def test_threads_work_and_are_limited(jailed: "Sandbox", rung: str) -> None:
+def test_threads_work_and_are_limited(jailed: "SandboxDriver", rung: str) -> None:
     body = """
         import threading
         done = threading.Event()
@@ -156,39 +156,41 @@ def test_threads_work_and_are_limited(jailed: "Sandbox", rung: str) -> None:
         raise ValueError(started)
     """
     limits = Limits(threads=12, memory=16 << 30)
-    started = int(jailed.failed(body, limits).message.removeprefix("ValueError: "))
+    started = int(jailed.get_failure(body, limits).message.removeprefix("ValueError: "))
     # Without a user namespace the kernel counts all threads of a user together: room is left.
     assert started == 12 if rung == "A" else 12 <= started < 500
 
 
-def test_a_limit_is_named_by_what_hits_it(jailed: "Sandbox") -> None:
-    memory = jailed.failed("return bytearray(1 << 30)", Limits(memory=256 << 20))
+def test_exceeded_limit_is_named(jailed: "SandboxDriver") -> None:
+    memory = jailed.get_failure("return bytearray(1 << 30)", Limits(memory=256 << 20))
     assert memory.status is Status.OUT_OF_MEMORY
     assert memory.message.startswith("asked for more than 256 MiB of memory: MemoryError")
-    files = jailed.failed("kept = [open('/dev/null') for _ in range(99)]", Limits(open_files=20))
+    files = jailed.get_failure(
+        "kept = [open('/dev/null') for _ in range(99)]", Limits(open_files=20)
+    )
     assert "Too many open files" in files.message
 
 
-def test_all_replies_together_are_limited(jailed: "Sandbox") -> None:
+def test_all_replies_together_are_limited(jailed: "SandboxDriver") -> None:
     limits = Limits(replies=3 << 20)
-    session, module = jailed.opened_with("return torch.zeros(1 << 18)", limits)
+    session, module = jailed.open_with_body("return torch.zeros(1 << 18)", limits)
     for _ in range(2):
-        jailed.called(module)
+        jailed.call(module)
     with pytest.raises(Exception, match="answered with more than 3 MiB in all"):
-        jailed.called(module)
+        jailed.call(module)
     session.close()
 
 
-def test_processor_time_counts_over_fresh_processes(jailed: "Sandbox") -> None:
+def test_processor_time_counts_over_fresh_processes(jailed: "SandboxDriver") -> None:
     body = "end = time.process_time() + 0.7\nwhile time.process_time() < end: pass\nos._exit(0)"
-    session, module = jailed.opened_with(body, Limits(cpu_s=2))
+    session, module = jailed.open_with_body(body, Limits(cpu_s=2))
     messages = []
     for _ in range(4):
         try:
             session.revive()
             module = type(module)(module.subject, 1)  # type: ignore[attr-defined, call-arg]
             session.request("function", {"name": "wanted"})
-            jailed.called(module)
+            jailed.call(module)
         except Exception as error:
             messages.append(str(error))
     session.close()
@@ -196,9 +198,9 @@ def test_processor_time_counts_over_fresh_processes(jailed: "Sandbox") -> None:
     assert messages[-1] == "used more than 2 s of processor time"
 
 
-def test_a_folder_of_its_own_on_the_first_rung(jailed: "Sandbox", rung: str) -> None:
+def test_level_a_has_a_private_folder(jailed: "SandboxDriver", rung: str) -> None:
     if rung != "A":
-        assert jailed.failed("open('x', 'w')").message.startswith(DENIED)
+        assert jailed.get_failure("open('x', 'w')").message.startswith(DENIED)
         return
     body = """
         import tempfile
@@ -210,28 +212,30 @@ def test_a_folder_of_its_own_on_the_first_rung(jailed: "Sandbox", rung: str) -> 
         return x
     """
     for _ in range(2):  # what one leaves behind is not there for the next
-        session, module = jailed.opened_with(body)
-        jailed.called(module)
+        session, module = jailed.open_with_body(body)
+        jailed.call(module)
         session.close()
     small = Limits(scratch=1 << 20)
     large = "open('x', 'wb').write(b'.' * (2 << 20))"
-    assert "File too large" in jailed.failed(large, small).message
+    assert "File too large" in jailed.get_failure(large, small).message
     many = "for i in range(9): open(str(i), 'wb').write(b'.' * (1 << 18))"
-    assert "No space left on device" in jailed.failed(many, small).message
+    assert "No space left on device" in jailed.get_failure(many, small).message
     empty = "for i in range(999): open(str(i), 'w').close()"
-    assert "No space left on device" in jailed.failed(empty).message
+    assert "No space left on device" in jailed.get_failure(empty).message
 
 
-def test_a_view_of_its_own_on_the_first_rung(jailed: "Sandbox", rung: str) -> None:
+def test_level_a_has_private_namespaces(jailed: "SandboxDriver", rung: str) -> None:
     if rung == "A":
-        assert jailed.told("os.getpid(), os.getppid(), os.uname().nodename") == "(1, 0, 'sandbox')"
+        assert (
+            jailed.evaluate("os.getpid(), os.getppid(), os.uname().nodename") == "(1, 0, 'sandbox')"
+        )
 
 
-def test_it_can_be_stopped_and_crash(jailed: "Sandbox", rung: str) -> None:
+def test_child_can_be_stopped_and_can_crash(jailed: "SandboxDriver", rung: str) -> None:
     for call in ("signal.raise_signal(signal.SIGSTOP)\nwhile True: pass", "while True: pass"):
-        assert jailed.failed(call, Limits(call_s=0.5)).status is Status.TIMED_OUT
-    ended = jailed.failed("os.abort()").message
+        assert jailed.get_failure(call, Limits(call_s=0.5)).status is Status.TIMED_OUT
+    ended = jailed.get_failure("os.abort()").message
     assert ended == f"the process died ({'Segmentation fault' if rung == 'A' else 'Aborted'})"
     body = "import ctypes\nctypes.CDLL(None).syscall(1 << 30)"
     if os.uname().machine == "x86_64":
-        assert jailed.failed(body).message == "the process died (Bad system call)"
+        assert jailed.get_failure(body).message == "the process died (Bad system call)"

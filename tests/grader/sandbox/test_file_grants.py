@@ -31,24 +31,24 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_tree_is_granted_as_a_whole(tree: Path) -> None:
-    assert landlock.readable([tree / "lib"], []) == {tree / "lib": READ}
+    assert landlock.compute_read_grants([tree / "lib"], []) == {tree / "lib": READ}
 
 
-def test_what_is_hidden_splits_a_tree(tree: Path) -> None:
+def test_hidden_folder_splits_a_granted_tree(tree: Path) -> None:
     lib = tree / "lib"
-    assert landlock.readable([lib], [lib / "exercises"]) == {
+    assert landlock.compute_read_grants([lib], [lib / "exercises"]) == {
         lib: READ_DIR,
         lib / "numpy.py": READ,
         lib / "torch": READ,
     }
-    deep = landlock.readable([lib], [lib / "exercises/mha/solution.py"])
+    deep = landlock.compute_read_grants([lib], [lib / "exercises/mha/solution.py"])
     assert deep[lib / "exercises/mha"] == READ_DIR
     assert not any("solution" in str(path) for path in deep)
 
 
 def test_nothing_in_a_hidden_folder_is_granted(tree: Path) -> None:
-    assert landlock.readable([tree / "lib/exercises/mha"], [tree / "lib"]) == {}
-    assert landlock.readable([tree / "lib"], [tree / "lib"]) == {}
+    assert landlock.compute_read_grants([tree / "lib/exercises/mha"], [tree / "lib"]) == {}
+    assert landlock.compute_read_grants([tree / "lib"], [tree / "lib"]) == {}
 
 
 def test_links_are_followed_and_lead_to_nothing_hidden(tree: Path) -> None:
@@ -56,7 +56,7 @@ def test_links_are_followed_and_lead_to_nothing_hidden(tree: Path) -> None:
     (lib / "answers").symlink_to(lib / "exercises")
     (lib / "round").symlink_to(lib)
     (lib / "elsewhere").symlink_to(tree / "away")
-    granted = landlock.readable([lib], [lib / "exercises"])
+    granted = landlock.compute_read_grants([lib], [lib / "exercises"])
     assert granted.keys() == {lib, lib / "numpy.py", lib / "torch", tree / "away"}
 
 
@@ -66,35 +66,41 @@ def test_solutions_are_hidden_wherever_they_are_installed(
     packages = tmp_path / "lib/python3.11/site-packages"
     other = tmp_path / "lib/python3.13/dist-packages"
     for folder in (packages, other):
-        for room in file_grants.ROOMS:
+        for room in file_grants.ANSWER_PACKAGES:
             (folder / room).mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(packages)])
-    hidden = set(file_grants.hidden([tmp_path / "lib"]))
-    assert {folder / room for folder in (packages, other) for room in file_grants.ROOMS} <= hidden
-    granted = landlock.readable([tmp_path / "lib"], hidden)
-    assert not any(path.name in file_grants.ROOMS for path in granted)
+    hidden = set(file_grants.find_hidden_packages([tmp_path / "lib"]))
+    assert {
+        folder / room for folder in (packages, other) for room in file_grants.ANSWER_PACKAGES
+    } <= hidden
+    granted = landlock.compute_read_grants([tmp_path / "lib"], hidden)
+    assert not any(path.name in file_grants.ANSWER_PACKAGES for path in granted)
 
 
-def test_of_headcheck_the_sandbox_is_granted_and_nothing_that_knows_answers() -> None:
-    granted = file_grants.grants(None)
+def test_only_answer_free_parts_of_headcheck_are_readable() -> None:
+    granted = file_grants.compute_grants(None)
     lies = (
-        path.relative_to(file_grants.ROOT)
+        path.relative_to(file_grants.PROJECT_ROOT)
         for path in granted
-        if path.is_relative_to(file_grants.ROOT)
+        if path.is_relative_to(file_grants.PROJECT_ROOT)
     )
     # A virtual environment may lie in the checkout, too.
-    beneath = {file_grants.ROOT / path for path in lies if "site-packages" not in path.parts}
-    if "-packages" not in file_grants.ROOT.name:
+    beneath = {
+        file_grants.PROJECT_ROOT / path for path in lies if "site-packages" not in path.parts
+    }
+    if "-packages" not in file_grants.PROJECT_ROOT.name:
         assert beneath == set(file_grants.READABLE)
-    assert not any(path.parts[-1:] == (room,) for path in granted for room in file_grants.ROOMS)
+    assert not any(
+        path.parts[-1:] == (room,) for path in granted for room in file_grants.ANSWER_PACKAGES
+    )
 
 
-def test_the_stage_goes_where_nothing_is_hidden_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mount_point_hides_nothing_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespaces, "STAGES", ("/tmp",))
-    said = probe.attempt(lambda: [][len(str(namespaces._place([Path("/usr/lib")])))])
+    said = probe.attempt(lambda: [][len(str(namespaces._choose_stage_folder([Path("/usr/lib")])))])
     assert said is not None and "none of" not in said
     with pytest.raises(namespaces.NoStage, match="Python or headcheck lies there"):
-        namespaces._place([Path("/tmp/venv/lib")])
+        namespaces._choose_stage_folder([Path("/tmp/venv/lib")])
 
 
 # ------------------------------------------------------------------------------- owner
@@ -103,7 +109,9 @@ def test_the_stage_goes_where_nothing_is_hidden_by_it(monkeypatch: pytest.Monkey
 def test_closed_folders_are_found_from_outside_in(tree: Path) -> None:
     (tree / "lib").chmod(0o700)
     (tree / "lib/torch").chmod(0o700)
-    closed = privileges.closed_folders([tree / "lib/torch", tree / "lib/numpy.py", tree / "away"])
+    closed = privileges.find_closed_folders(
+        [tree / "lib/torch", tree / "lib/numpy.py", tree / "away"]
+    )
     beneath = {folder: needed for folder, needed in closed.items() if folder >= tree}
     if not any(not f.stat().st_mode & stat.S_IXOTH for f in tree.parents):
         assert beneath == {tree / "lib": [tree / "lib/torch", tree / "lib/numpy.py"]}
@@ -112,7 +120,7 @@ def test_closed_folders_are_found_from_outside_in(tree: Path) -> None:
 
 
 @AS_ROOT
-def test_root_becomes_nobody_who_can_enter_what_is_needed() -> None:
+def test_root_becomes_a_user_who_can_enter_what_is_needed() -> None:
     base = Path("/mnt") if Path("/mnt").is_dir() else Path("/")
     home = base / f"headcheck-test-{os.getpid()}"
     needed = home / "python/lib"
@@ -138,7 +146,7 @@ def test_root_becomes_nobody_who_can_enter_what_is_needed() -> None:
 
 
 @AS_ROOT
-def test_where_root_cannot_become_anyone_one_line_says_so(
+def test_root_without_another_user_gets_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o700)
@@ -153,7 +161,7 @@ def test_where_root_cannot_become_anyone_one_line_says_so(
     assert "run headcheck as an ordinary user" in said
 
 
-def test_an_ordinary_user_stays_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "setresuid", None)
     privileges.become_unprivileged([])

@@ -13,17 +13,24 @@ import pytest
 from exercises import BY_SLUG
 from grader import run
 from grader.grading import worker_pool
-from grader.grading.grade import Settings, grade
-from grader.reading.submission import find
-from grader.report.records import report_of, to_json, without_seconds
-from grader.sandbox.grader_side.in_process import Unconfined
-from grader.sandbox.grader_side.servers import SandboxError, Server, ended_of
-from grader.sandbox.isolation import HELP, HOLDS, NEEDED, Layer, nothing, rung_of
+from grader.grading.grade import Settings, grade_file_or_raise
+from grader.reading.submission import find_submissions
+from grader.report.records import build_report, strip_seconds, to_json
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from grader.sandbox.grader_side.servers import SandboxError, ServerHandle, parse_exit_status
+from grader.sandbox.isolation import (
+    GUARANTEES,
+    REMEDIES,
+    REQUIRED_LAYERS,
+    Layer,
+    determine_isolation_level,
+    make_unconfined_level,
+)
 from grader.sandbox.limits import Limits
 from grader.sandbox.server_side.jail import landlock, probe
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 RIGHT = """
 import torch
@@ -50,45 +57,45 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks and pidfds are
         (tuple(Layer), "C"),
     ],
 )
-def test_the_rung_follows_from_what_is_missing(missing: tuple[Layer, ...], name: str) -> None:
-    rung = rung_of(dict.fromkeys(missing, "because"))
+def test_isolation_level_follows_from_missing_layers(missing: tuple[Layer, ...], name: str) -> None:
+    rung = determine_isolation_level(dict.fromkeys(missing, "because"))
     assert rung.name == name
-    assert rung.confines == (name in NEEDED)
+    assert rung.is_confining == (name in REQUIRED_LAYERS)
     assert set(rung.layers) == set(Layer) - set(missing)
     assert [m.layer for m in rung.missing] == list(missing)
     assert all(m.why == "because" and m.how for m in rung.missing)
 
 
-def test_every_rung_and_layer_is_explained() -> None:
-    assert list(HOLDS) == ["A", "B", "B-", "C", "D"]
-    assert HELP.keys() == set(Layer)
+def test_every_level_and_layer_is_documented() -> None:
+    assert list(GUARANTEES) == ["A", "B", "B-", "C", "D"]
+    assert REMEDIES.keys() == set(Layer)
 
 
-def test_a_rung_says_what_it_is_in_one_line() -> None:
-    confined = rung_of({Layer.NAMESPACES: "no"})
+def test_isolation_level_has_a_one_line_summary() -> None:
+    confined = determine_isolation_level({Layer.NAMESPACES: "no"})
     assert confined.summary == "rung B: confined by landlock, scopes, seccomp, rlimits"
-    for rung in (rung_of({Layer.SECCOMP: "no"}), nothing("no")):
+    for rung in (determine_isolation_level({Layer.SECCOMP: "no"}), make_unconfined_level("no")):
         assert "NOT confined" in rung.summary and "--trusted" in rung.summary
         assert "--trusted" in rung.refusal and "headcheck doctor" in rung.refusal
         assert "\n" not in rung.summary + rung.refusal
 
 
-def test_a_report_carries_the_rung() -> None:
-    report = report_of([], rung_of({}))
+def test_report_contains_the_isolation_level() -> None:
+    report = build_report([], determine_isolation_level({}))
     assert json.loads(to_json(report))["sandbox"]["rung"] == "A"
     for form in ("text", "html"):
-        assert "rung A: confined by namespaces" in run.rendered(report, form)
-    trusted = report_of([], nothing("macOS"))
+        assert "rung A: confined by namespaces" in run.render_report(report, form)
+    trusted = build_report([], make_unconfined_level("macOS"))
     for form in ("text", "html"):
-        assert "NOT confined" in run.rendered(trusted, form)
-    assert "sandbox" not in run.rendered(report_of([]), "text")
+        assert "NOT confined" in run.render_report(trusted, form)
+    assert "sandbox" not in run.render_report(build_report([]), "text")
 
 
 # -------------------------------------------------------------------------- the probing
 
 
 @LINUX
-def test_an_attempt_tells_what_went_wrong_and_leaves_this_process_as_it_was() -> None:
+def test_probe_reports_the_failure_and_leaves_this_process_unchanged() -> None:
     def missing() -> None:
         raise OSError(38, "Function not implemented")
 
@@ -108,15 +115,15 @@ def test_an_attempt_tells_what_went_wrong_and_leaves_this_process_as_it_was() ->
 
 @LINUX
 def test_layers_left_out_are_missing_on_purpose() -> None:
-    found = probe.problems([Layer.LANDLOCK, Layer.RLIMITS], [])
+    found = probe.find_missing_layers([Layer.LANDLOCK, Layer.RLIMITS], [])
     assert found[Layer.LANDLOCK] == found[Layer.RLIMITS] == "left out on purpose"
     assert found[Layer.SCOPES] == "part of Landlock"
 
 
 @LINUX
-def test_an_old_landlock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_landlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock, "abi", lambda: 5)
-    found = probe.problems([Layer.NAMESPACES], [])
+    found = probe.find_missing_layers([Layer.NAMESPACES], [])
     assert found[Layer.SCOPES] == "this kernel has version 5 of Landlock, it takes 6"
 
 
@@ -127,7 +134,7 @@ def test_an_old_landlock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("layer", [Layer.SECCOMP, Layer.LANDLOCK, Layer.RLIMITS])
 def test_too_little_confinement_is_refused_in_one_line(layer: Layer) -> None:
     with pytest.raises(SandboxError) as caught:
-        Server(without=[layer]).ready()
+        ServerHandle(without=[layer]).wait_until_ready()
     message = str(caught.value)
     assert message.startswith("submissions cannot be confined here (rung C; ")
     assert f"{layer.value}: left out on purpose" in message
@@ -143,31 +150,29 @@ WINS = {
 
 @LINUX
 @pytest.mark.parametrize("layer", list(WINS))
-def test_trusted_code_has_what_is_left_and_no_layer_is_idle(
-    layer: Layer, sandbox: "Sandbox"
-) -> None:
-    sandbox.failed(WINS[layer])
+def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: "SandboxDriver") -> None:
+    sandbox.get_failure(WINS[layer])
     # Namespaces hide files, too: without them each of the others stands alone.
-    with Server(trusted=True, without=[layer, Layer.NAMESPACES]) as server:
-        assert (server.rung.name, server.rung.confines) == ("C", False)
+    with ServerHandle(trusted=True, without=[layer, Layer.NAMESPACES]) as server:
+        assert (server.isolation_level.name, server.isolation_level.is_confining) == ("C", False)
         weaker = type(sandbox)(server)
-        session, module = weaker.opened_with(WINS[layer])
-        assert weaker.called(module).outputs[0].tolist() == [1.0, 2.0]
+        session, module = weaker.open_with_body(WINS[layer])
+        assert weaker.call(module).outputs[0].tolist() == [1.0, 2.0]
         session.close()
         for other in WINS.keys() - {layer}:
-            weaker.failed(WINS[other])
+            weaker.get_failure(WINS[other])
 
 
 @LINUX
-def test_the_folder_of_its_own_takes_namespaces(sandbox: "Sandbox") -> None:
+def test_private_folder_requires_namespaces(sandbox: "SandboxDriver") -> None:
     body = "open('x', 'w').close()\nreturn x"
-    session, module = sandbox.opened_with(body)
-    if sandbox.server.rung.name != "A":
+    session, module = sandbox.open_with_body(body)
+    if sandbox.server.isolation_level.name != "A":
         pytest.skip("there are no user namespaces on this machine")
-    sandbox.called(module)
+    sandbox.call(module)
     session.close()
-    with Server(without=[Layer.NAMESPACES]) as server:
-        type(sandbox)(server).failed(body)
+    with ServerHandle(without=[Layer.NAMESPACES]) as server:
+        type(sandbox)(server).get_failure(body)
 
 
 @pytest.mark.parametrize(("platform", "device"), [("darwin", "cpu"), ("linux", "cuda")])
@@ -176,25 +181,29 @@ def test_where_nothing_can_be_confined_only_trusted_code_runs(
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(SandboxError) as caught:
-        run.sandbox(device=device)
+        run.create_sandbox(device=device)
     assert (device if device != "cpu" else platform) in str(caught.value)
     assert "--trusted" in str(caught.value)
-    place = run.sandbox(trusted=True, device=device)
-    assert isinstance(place, Unconfined)
-    assert (place.rung.name, place.rung.confines) == ("D", False)
+    place = run.create_sandbox(trusted=True, device=device)
+    assert isinstance(place, UnconfinedSandbox)
+    assert (place.isolation_level.name, place.isolation_level.is_confining) == ("D", False)
 
 
-def test_without_a_sandbox_the_verdicts_are_the_same(sandbox: "Sandbox", tmp_path: Path) -> None:
+def test_without_a_sandbox_the_verdicts_are_the_same(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
     for name, text in {"ada": RIGHT, "bob": RIGHT.replace("-1", "0"), "eve": "def f(:"}.items():
         (tmp_path / f"{name}.py").write_text(text)
-    found = find([str(tmp_path)])
-    inside = [record for one in found for record in grade(sandbox.server, one, SETTINGS)]
-    with Unconfined("for a test") as place:
-        outside = [record for one in found for record in grade(place, one, SETTINGS)]
-    assert without_seconds(report_of(inside)) == without_seconds(report_of(outside))
+    found = find_submissions([str(tmp_path)])
+    inside = [
+        record for one in found for record in grade_file_or_raise(sandbox.server, one, SETTINGS)
+    ]
+    with UnconfinedSandbox("for a test") as place:
+        outside = [record for one in found for record in grade_file_or_raise(place, one, SETTINGS)]
+    assert strip_seconds(build_report(inside)) == strip_seconds(build_report(outside))
 
 
-def test_it_runs_where_what_linux_has_is_missing(tmp_path: Path) -> None:
+def test_runs_without_linux_features(tmp_path: Path) -> None:
     program = """
         import os, select, signal, socket, sys
         import IPython.core.inputtransformer2, click, hypothesis, jinja2, nbformat, torch
@@ -235,9 +244,11 @@ def test_it_runs_where_what_linux_has_is_missing(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- doctor
 
 
-def test_the_doctor_tells_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    rung = rung_of({Layer.SCOPES: "this kernel has version 5 of Landlock, it takes 6"})
-    assert run.described(rung) == textwrap.dedent("""\
+def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    rung = determine_isolation_level(
+        {Layer.SCOPES: "this kernel has version 5 of Landlock, it takes 6"}
+    )
+    assert run.describe_isolation(rung) == textwrap.dedent("""\
         rung B-: namespaces, landlock, seccomp, rlimits
 
         A submission
@@ -252,20 +263,22 @@ def test_the_doctor_tells_everything(monkeypatch: pytest.MonkeyPatch) -> None:
           - scopes: this kernel has version 5 of Landlock, it takes 6
             needs Linux 6.12 or later
         """)
-    assert "only --trusted runs it here" in run.described(rung_of({Layer.SECCOMP: "no"}))
-    assert "is not confined in any way" in run.described(nothing("no"))
+    assert "only --trusted runs it here" in run.describe_isolation(
+        determine_isolation_level({Layer.SECCOMP: "no"})
+    )
+    assert "is not confined in any way" in run.describe_isolation(make_unconfined_level("no"))
 
 
 @LINUX
 @pytest.mark.parametrize(("without", "code"), [((), 0), ((Layer.SECCOMP,), 1)])
-def test_the_doctor_tries_it_out(
+def test_doctor_runs_a_trial_submission(
     without: tuple[Layer, ...],
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def weaker(*, trusted: bool, ahead: None) -> Server:
-        return Server(trusted=trusted, without=without, ahead=ahead)
+    def weaker(*, trusted: bool, ahead: None) -> ServerHandle:
+        return ServerHandle(trusted=trusted, without=without, ahead=ahead)
 
     monkeypatch.setattr(worker_pool, "Server", weaker)
     assert doctor(monkeypatch) == code
@@ -296,17 +309,17 @@ def doctor(monkeypatch: pytest.MonkeyPatch) -> object:
         ),
     ],
 )
-def test_how_a_child_ended_is_read(told: bytes, confined: bool, problem: str) -> None:
-    ended = ended_of(told)
+def test_child_exit_status_is_parsed(told: bytes, confined: bool, problem: str) -> None:
+    ended = parse_exit_status(told)
     assert ended is not None
     assert (ended.signal, ended.cpu, ended.memory, ended.queued) == (9, 1.5, 3, 0.5)
     assert (ended.confined, ended.problem) == (confined, problem)
-    assert ended_of(told[:-1]) is None
+    assert parse_exit_status(told[:-1]) is None
 
 
 @LINUX
-def test_a_child_that_cannot_be_confined_is_our_fault(sandbox: "Sandbox") -> None:
-    child = sandbox.server.child(Limits(threads=-5))
+def test_unconfinable_child_is_an_internal_error(sandbox: "SandboxDriver") -> None:
+    child = sandbox.server.start_child(Limits(threads=-5))
     with pytest.raises(SandboxError, match=r"could not be confined: \w+"):
         child.request("drop", {"handles": []})
     assert sandbox.is_good()

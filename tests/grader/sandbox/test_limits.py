@@ -6,7 +6,7 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader.grading.grade import Settings
-from grader.report.records import Report, report_of
+from grader.report.records import Report, build_report
 from grader.sandbox.limits import Limits
 from grader.ui import cli
 
@@ -16,26 +16,26 @@ STRICT = replace(ONE, limits={"call_s": 1, "threads": 2})
 
 def test_an_exercise_goes_before_the_rest_and_the_command_line_before_it() -> None:
     base = Settings(limits=Limits(cpu_s=7))
-    assert base.limits_for(None) == base.limits_for(ONE) == Limits(cpu_s=7)
-    assert base.limits_for(STRICT) == Limits(cpu_s=7, call_s=1, threads=2)
-    insisted = replace(base, insisted={"call_s": 3})
-    assert insisted.limits_for(STRICT) == Limits(cpu_s=7, call_s=3, threads=2)
-    assert insisted.limits_for(None) == Limits(cpu_s=7, call_s=3)
+    assert base.get_limits(None) == base.get_limits(ONE) == Limits(cpu_s=7)
+    assert base.get_limits(STRICT) == Limits(cpu_s=7, call_s=1, threads=2)
+    insisted = replace(base, limit_overrides={"call_s": 3})
+    assert insisted.get_limits(STRICT) == Limits(cpu_s=7, call_s=3, threads=2)
+    assert insisted.get_limits(None) == Limits(cpu_s=7, call_s=3)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 def test_the_limits_of_an_exercise_exist(exercise: Exercise) -> None:
-    Limits().but(exercise.limits)
+    Limits().with_overrides(exercise.limits)
 
 
 def test_a_limit_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(TypeError, match="patience"):
-        Limits().but({"patience": 3})
+        Limits().with_overrides({"patience": 3})
 
 
 def test_the_command_names_the_true_defaults() -> None:
     fields = asdict(Limits())
-    for limit in cli.LIMITS:
+    for limit in cli.LIMIT_OPTIONS:
         assert limit.default << (20 if limit.mebibytes else 0) == fields.pop(limit.field)
     assert set(fields) == {"source"}
 
@@ -45,13 +45,13 @@ def test_limits_that_are_named_reach_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
     def grade(paths: object, chosen: Settings, *, trusted: bool, ahead: object) -> Report:
         seen.append((chosen, trusted))
-        return report_of([])
+        return build_report([])
 
     monkeypatch.setattr("grader.run.grade", grade)
     for words in (["check", "x.py"], ["grade", "x.py", "--memory", "64", "--trusted"]):
         with pytest.raises(SystemExit):
             cli.cli(words, standalone_mode=False)
-    assert [(chosen.insisted, trusted) for chosen, trusted in seen] == [
+    assert [(chosen.limit_overrides, trusted) for chosen, trusted in seen] == [
         ({}, False),
         ({"memory": 64 << 20}, True),
     ]

@@ -50,7 +50,7 @@ def simplified_attention(x):
 WITHOUT: dict[str, tuple[str, ...]] = {"A": (), "B": ("namespaces",)}
 
 
-class Examiner:
+class RunningGrader:
     """An examiner in a process of its own, and every process that stems from it."""
 
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
@@ -69,7 +69,7 @@ class Examiner:
         self.lines, self.errors = self.process.stdout, self.process.stderr
         self.zygote = int(self.lines.readline().split()[1])
 
-    def begun(self) -> "Examiner":
+    def begun(self) -> "RunningGrader":
         said, server = self.lines.readline().split()
         assert said == "ready"
         self.server = int(server)
@@ -108,7 +108,7 @@ class Examiner:
         self.errors.close()
 
 
-def gone(examiner: Examiner, within: float = 20) -> bool:
+def gone(examiner: RunningGrader, within: float = 20) -> bool:
     limit = time.monotonic() + within
     while examiner.alive():
         if time.monotonic() > limit:
@@ -123,14 +123,14 @@ def without(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def examiner(tmp_path: Path, without: tuple[str, ...]) -> Iterator[Examiner]:
-    running = Examiner(tmp_path, without)
+def grader_process(tmp_path: Path, without: tuple[str, ...]) -> Iterator[RunningGrader]:
+    running = RunningGrader(tmp_path, without)
     yield running
     running.close()
     assert gone(running)
 
 
-def kill_children(examiner: Examiner, times: int, chance: random.Random) -> None:
+def kill_children(examiner: RunningGrader, times: int, chance: random.Random) -> None:
     """Children are killed at random moments, one of each grading at most: every verdict is right.
 
     Whose processes are killed as often as it is tried again (session.TRIES) is not graded.
@@ -144,7 +144,7 @@ def kill_children(examiner: Examiner, times: int, chance: random.Random) -> None
             pass
 
 
-def kill_server(examiner: Examiner, chance: random.Random) -> None:
+def kill_server(examiner: RunningGrader, chance: random.Random) -> None:
     time.sleep(chance.uniform(0, 0.3))
     os.kill(examiner.server, signal.SIGKILL)
     said = examiner.lines.read().splitlines()
@@ -153,7 +153,7 @@ def kill_server(examiner: Examiner, chance: random.Random) -> None:
     assert gone(examiner)
 
 
-def kill_examiner(examiner: Examiner, chance: random.Random, longest: float = 0.3) -> None:
+def kill_grader(examiner: RunningGrader, chance: random.Random, longest: float = 0.3) -> None:
     time.sleep(chance.uniform(0, longest))
     examiner.process.kill()
     assert gone(examiner)
@@ -162,29 +162,31 @@ def kill_examiner(examiner: Examiner, chance: random.Random, longest: float = 0.
     assert examiner.errors.read() == ""
 
 
-def test_a_killed_child_costs_nothing(examiner: Examiner) -> None:
+def test_killed_child_loses_no_verdict(examiner: RunningGrader) -> None:
     kill_children(examiner.begun(), 4, random.Random(1))
 
 
-def test_a_killed_server_ends_the_run_and_its_children(examiner: Examiner) -> None:
+def test_a_killed_server_ends_the_run_and_its_children(examiner: RunningGrader) -> None:
     kill_server(examiner.begun(), random.Random(2))
 
 
-def test_a_killed_examiner_leaves_nothing(examiner: Examiner) -> None:
-    kill_examiner(examiner.begun(), random.Random(3))
+def test_killed_grader_leaves_no_processes(examiner: RunningGrader) -> None:
+    kill_grader(examiner.begun(), random.Random(3))
 
 
-def test_neither_while_the_server_still_starts(examiner: Examiner) -> None:
-    kill_examiner(examiner, random.Random(4))
+def test_grader_killed_while_the_server_starts_leaves_no_processes(examiner: RunningGrader) -> None:
+    kill_grader(examiner, random.Random(4))
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(10))
-def test_at_many_moments(seed: int, tmp_path: Path, without: tuple[str, ...]) -> None:
+def test_kills_at_random_moments_leave_no_processes(
+    seed: int, tmp_path: Path, without: tuple[str, ...]
+) -> None:
     chance = random.Random(seed)
-    with contextlib.closing(Examiner(tmp_path, without)) as running:
+    with contextlib.closing(RunningGrader(tmp_path, without)) as running:
         kill_children(running.begun(), 4, chance)
         kill_server(running, chance)
     for longest in (0.5, 2.0, 6.0):
-        with contextlib.closing(Examiner(tmp_path, without)) as running:
-            kill_examiner(running, chance, longest)
+        with contextlib.closing(RunningGrader(tmp_path, without)) as running:
+            kill_grader(running, chance, longest)

@@ -10,10 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import Host
-from properties.subject import How
+from grader.sandbox.worker.runtime import WorkerRuntime
+from properties.subject import CallOptions
 from properties.violation import SubmissionFailed
-from tests.grader.sandbox.runtimes import function, loaded, made, read, source, subject
+from tests.grader.sandbox.runtimes import (
+    load_cells,
+    make_function,
+    make_module,
+    make_notebook_source,
+    make_subject,
+    send_read,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -24,34 +31,39 @@ def no_module_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------ read and load
 
 
-def test_reading_runs_nothing_and_says_what_is_defined() -> None:
-    reply = read(Host(), source("raise SystemExit", "class Wanted:\n    pass", "def broken(:"))
+def test_reading_executes_nothing_and_lists_definitions() -> None:
+    reply = send_read(
+        WorkerRuntime(),
+        make_notebook_source("raise SystemExit", "class Wanted:\n    pass", "def broken(:"),
+    )
     assert reply.op == "ok"
     found = reply.meta["outline"]
     assert [d["name"] for d in found["definitions"]] == ["Wanted"]
     assert [(b["cell"], b["line"]) for b in found["broken"]] == [(3, 1)]
 
 
-def test_what_cannot_be_read_becomes_a_reply() -> None:
-    reply = read(Host(), b"no notebook")
+def test_unreadable_source_becomes_a_reply() -> None:
+    reply = send_read(WorkerRuntime(), b"no notebook")
     assert reply.op == "raised"
     assert reply.meta["message"].startswith("The file is not a notebook (not JSON)")
 
 
 def test_loading_runs_what_is_needed_and_nothing_else() -> None:
-    host, reply = loaded("n = 2", "class Wanted:\n    size = n", "while True: pass")
+    host, reply = load_cells("n = 2", "class Wanted:\n    size = n", "while True: pass")
     assert reply.op == "ok", reply.meta
     assert host.namespace["Wanted"].size == 2
 
 
 def test_statements_on_one_line_are_all_run() -> None:
-    host, reply = loaded("import math; import torch; n = 3", "class Wanted:\n    r = math.sqrt(n)")
+    host, reply = load_cells(
+        "import math; import torch; n = 3", "class Wanted:\n    r = math.sqrt(n)"
+    )
     assert reply.op == "ok", reply.meta
     assert host.namespace["Wanted"].r == 3**0.5
 
 
 def test_several_names_are_loaded_together_each_statement_once() -> None:
-    host, reply = loaded(
+    host, reply = load_cells(
         "log = []",
         "def note(n):\n    log.append(n)\n    return n",
         "a = note(1)",
@@ -63,15 +75,17 @@ def test_several_names_are_loaded_together_each_statement_once() -> None:
     assert host.namespace["log"] == [1, 2]
 
 
-def test_loading_says_what_reading_the_code_found() -> None:
-    _, reply = loaded("n = 2", "class Wanted(B):\n    def forward(self, x):\n        return x * n")
+def test_loading_returns_the_code_warnings() -> None:
+    _, reply = load_cells(
+        "n = 2", "class Wanted(B):\n    def forward(self, x):\n        return x * n"
+    )
     assert reply.op == "raised"  # there is no B
-    _, reply = loaded("n = 2", "class Wanted:\n    def forward(self, x):\n        return x * n")
+    _, reply = load_cells("n = 2", "class Wanted:\n    def forward(self, x):\n        return x * n")
     assert [r["kind"] for r in reply.meta["remarks"]] == ["notebook_variable"]
 
 
 def test_a_definition_that_survives_an_earlier_error_is_loaded() -> None:
-    host, reply = loaded("import nowhere_at_all", "class Wanted:\n    size = 1")
+    host, reply = load_cells("import nowhere_at_all", "class Wanted:\n    size = 1")
     assert reply.op == "ok"
     assert host.namespace["Wanted"].size == 1
 
@@ -87,25 +101,25 @@ def test_a_definition_that_survives_an_earlier_error_is_loaded() -> None:
     ],
     ids=["import", "chain", "exit", "nothing", "no message"],
 )
-def test_what_goes_wrong_while_loading_is_told_with_its_place(
+def test_loading_error_is_reported_with_its_location(
     cells: list[str], message: str, place: tuple[int | None, int | None]
 ) -> None:
-    _, reply = loaded(*cells)
+    _, reply = load_cells(*cells)
     assert reply.op == "raised"
     assert message in reply.meta["message"]
     assert (reply.meta["cell"], reply.meta["line"]) == place
 
 
 def test_a_module_file_has_lines_and_no_cells() -> None:
-    host = Host()
-    assert read(host, b"\n\nWanted = 1 / 0\n", "py").op == "ok"
+    host = WorkerRuntime()
+    assert send_read(host, b"\n\nWanted = 1 / 0\n", "py").op == "ok"
     reply = host.answer(Message(2, "load", {"names": ("Wanted",)}))
     assert (reply.meta["cell"], reply.meta["line"]) == (None, 3)
 
 
 def test_classes_of_a_submission_can_be_copied_and_annotated() -> None:
     """dataclasses and copy look a class's module up in sys.modules."""
-    host, reply = loaded(
+    host, reply = load_cells(
         "from __future__ import annotations\nimport copy\nfrom dataclasses import dataclass",
         "@dataclass\nclass Part:\n    n: int = 1",
         "Wanted = copy.deepcopy(Part(3))",
@@ -149,7 +163,7 @@ def by_place_alone(d_in: int, d_out: int, /, bias: bool = False) -> Sizes:
 def test_arguments_go_by_name_or_else_by_place(
     maker: Callable[..., Any], optional: Mapping[str, bool]
 ) -> None:
-    tensors = made(maker, d_in=3, d_out=2, **optional).tensors()
+    tensors = make_module(maker, d_in=3, d_out=2, **optional).describe_tensors()
     assert tensors["layer.weight"].shape == (2, 3)
     assert ("layer.bias" in tensors) is bool(optional)
 
@@ -158,7 +172,10 @@ def test_a_mapping_arrives_as_a_config_object() -> None:
     def build(config: Any) -> Sizes:
         return Sizes(config.n_embd, 3 * config.n_embd)
 
-    assert made(build, config={"n_embd": 2}).tensors()["layer.weight"].shape == (6, 2)
+    assert make_module(build, config={"n_embd": 2}).describe_tensors()["layer.weight"].shape == (
+        6,
+        2,
+    )
 
 
 def test_a_config_that_forward_changes_is_noticed() -> None:
@@ -171,13 +188,17 @@ def test_a_config_that_forward_changes_is_noticed() -> None:
             self.config.n_head += 1
             return x
 
-    module = made(Careless, config={"n_head": 2})
-    assert module.forward([torch.ones(1)], How()).config_changed
-    assert not made(Sizes, d_in=1, d_out=1).forward([torch.ones(1)], How()).config_changed
+    module = make_module(Careless, config={"n_head": 2})
+    assert module.forward([torch.ones(1)], CallOptions()).config_changed
+    assert (
+        not make_module(Sizes, d_in=1, d_out=1)
+        .forward([torch.ones(1)], CallOptions())
+        .config_changed
+    )
 
 
 def test_the_seed_decides_the_weights() -> None:
-    built = subject(Wanted=Sizes)
+    built = make_subject(Wanted=Sizes)
     arguments = {"d_in": 3, "d_out": 2}
     weights = [
         built.construct("Wanted", arguments, seed).read(["layer.weight"])["layer.weight"]
@@ -187,16 +208,16 @@ def test_the_seed_decides_the_weights() -> None:
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_what_is_no_module_is_refused_in_words() -> None:
+def test_non_module_is_refused_with_a_message() -> None:
     with pytest.raises(SubmissionFailed, match="`Wanted` gives a NoneType, which is no module"):
-        made(lambda **_: None)
+        make_module(lambda **_: None)
 
 
-def test_a_name_that_is_not_there_is_refused_in_words() -> None:
+def test_missing_name_is_refused_with_a_message() -> None:
     with pytest.raises(SubmissionFailed, match="`Other` is not defined"):
-        subject(Wanted=Sizes).construct("Other", {}, None)
+        make_subject(Wanted=Sizes).construct("Other", {}, None)
     with pytest.raises(SubmissionFailed, match="`Other` is not defined"):
-        subject(wanted=a_function).function("Other")
+        make_subject(wanted=a_function).get_function("Other")
 
 
 # ----------------------------------------------------------------- tensors, read, write
@@ -226,8 +247,8 @@ class Tree(nn.Module):
         return x
 
 
-def test_what_is_registered_is_described() -> None:
-    tensors = made(Tree).tensors()
+def test_registered_tensors_are_described() -> None:
+    tensors = make_module(Tree).describe_tensors()
     assert tensors["own"].kind == "parameter" and tensors["own"].shape == (2,)
     assert tensors["own"].trainable and not tensors["frozen"].trainable
     assert (tensors["mask"].kind, tensors["mask"].dtype) == ("buffer", "bool")
@@ -256,8 +277,8 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_what_is_written_at_a_path_is_read_there(path: str) -> None:
-    module = made(Tree)
+def test_tensor_written_at_a_path_is_read_back(path: str) -> None:
+    module = make_module(Tree)
     new = torch.randn_like(module.read([path])[path])
     module.write({path: new})
     assert torch.equal(module.read([path])[path], new)
@@ -265,21 +286,21 @@ def test_what_is_written_at_a_path_is_read_there(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["own", "plain", "listed.0"])
 def test_another_shape_and_dtype_can_be_written(path: str) -> None:
-    module = made(Tree)
+    module = make_module(Tree)
     module.write({path: torch.ones(4, 5, dtype=torch.float64)})
     assert module.read([path])[path].shape == (4, 5)
     assert module.read([path])[path].dtype is torch.float64
 
 
 def test_parameters_stay_parameters_and_ties_stay_tied() -> None:
-    module = made(Tree)
+    module = make_module(Tree)
     module.write({"own": torch.ones(2)})
-    assert module.tensors()["own"].trainable
+    assert module.describe_tensors()["own"].trainable
     assert module.read(["tied"])["tied"].tolist() == [1, 1]
 
 
-def test_paths_that_lead_nowhere_are_left_out_when_read_and_refused_when_written() -> None:
-    module = made(Tree)
+def test_invalid_paths_are_skipped_on_read_and_refused_on_write() -> None:
+    module = make_module(Tree)
     nowhere = ["nothing", "heads.7.weight", "own.nothing", "mapped.k", "listed.9", "", "a..b"]
     assert module.read(nowhere) == {}
     for path in nowhere:
@@ -290,34 +311,36 @@ def test_paths_that_lead_nowhere_are_left_out_when_read_and_refused_when_written
 
 
 def test_without_paths_all_that_is_registered_is_read() -> None:
-    module = made(Tree)
-    assert list(module.read(None)) == list(module.tensors())
+    module = make_module(Tree)
+    assert list(module.read(None)) == list(module.describe_tensors())
 
 
 def test_a_function_and_a_plain_object_register_nothing() -> None:
-    assert function(lambda x: x).tensors() == {}
-    assert function(lambda x: x).read(None) == {}
+    assert make_function(lambda x: x).describe_tensors() == {}
+    assert make_function(lambda x: x).read(None) == {}
 
 
 # ------------------------------------------------------------------- move, copy, drop
 
 
 def test_a_module_moves_to_a_dtype_and_to_the_meta_device() -> None:
-    module = made(Sizes, d_in=3, d_out=2)
+    module = make_module(Sizes, d_in=3, d_out=2)
     module.move("float64", None)
-    assert module.tensors()["layer.weight"].dtype == "float64"
+    assert module.describe_tensors()["layer.weight"].dtype == "float64"
     module.move(None, "meta")
-    assert module.tensors()["layer.weight"].device == "meta"
-    returned = module.forward([torch.ones(1, 3, dtype=torch.float64)], How())
+    assert module.describe_tensors()["layer.weight"].device == "meta"
+    returned = module.forward([torch.ones(1, 3, dtype=torch.float64)], CallOptions())
     assert returned.devices == ("meta",)
     assert returned.outputs[0].shape == (1, 2)
-    assert not module.forward([torch.ones(1, 3, dtype=torch.float64)], How()).earlier_result_changed
-    function(lambda x: x).move("float64", None)  # has nothing to move
+    assert not module.forward(
+        [torch.ones(1, 3, dtype=torch.float64)], CallOptions()
+    ).earlier_result_changed
+    make_function(lambda x: x).move("float64", None)  # has nothing to move
 
 
 @pytest.mark.parametrize("way", ["deepcopy", "state_dict"])
 def test_a_copy_has_the_same_numbers_and_none_of_the_memory(way: str) -> None:
-    module = made(Sizes, d_in=3, d_out=2)
+    module = make_module(Sizes, d_in=3, d_out=2)
     module.move("float64", None)
     other = module.copy(way)
     old = module.read(["layer.weight"])["layer.weight"]
@@ -327,7 +350,7 @@ def test_a_copy_has_the_same_numbers_and_none_of_the_memory(way: str) -> None:
 
 
 def test_a_state_dict_does_not_carry_what_is_not_registered() -> None:
-    module = made(Tree)
+    module = make_module(Tree)
     module.write({"plain": torch.ones(2)})
     assert module.copy("state_dict").read(["plain"])["plain"].tolist() == [0, 0]
     assert module.copy("deepcopy").read(["plain"])["plain"].tolist() == [1, 1]
@@ -337,7 +360,7 @@ def test_a_function_is_called_on_modules_for_its_effect() -> None:
     def transfer(old: Sizes, new: Sizes) -> None:
         new.layer.weight = nn.Parameter(old.layer.weight * 2)
 
-    both = subject(Wanted=Sizes, transfer=transfer)
+    both = make_subject(Wanted=Sizes, transfer=transfer)
     old, new = (both.construct("Wanted", {"d_in": 1, "d_out": 1}, s) for s in (1, 2))
     both.call("transfer", [old, new])
     name = "layer.weight"
@@ -345,7 +368,7 @@ def test_a_function_is_called_on_modules_for_its_effect() -> None:
 
 
 def test_dropped_objects_are_gone_and_others_keep_their_numbers() -> None:
-    host = Host({"wanted": lambda x: x})
+    host = WorkerRuntime({"wanted": lambda x: x})
 
     def ask(op: str, **meta: Any) -> Message:
         return host.answer(Message(1, op, meta))

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from grader.sandbox.wire import Message, named, positional
-from grader.sandbox.worker.runtime import Host
-from properties.subject import How
+from grader.sandbox.wire import Message, label_by_name, label_by_position
+from grader.sandbox.worker.runtime import WorkerRuntime
+from properties.subject import CallOptions
 from properties.violation import Status, SubmissionFailed
-from tests.grader.sandbox.runtimes import function, loaded, made
+from tests.grader.sandbox.runtimes import load_cells, make_function, make_module
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_outputs_inputs_and_their_description_come_back() -> None:
         return x * mask, mask
 
     given = torch.ones(2, dtype=torch.float64), torch.tensor([True, False])
-    returned = function(call).forward(list(given), How())
+    returned = make_function(call).forward(list(given), CallOptions())
     assert [o.tolist() for o in returned.outputs] == [[1, 0], [True, False]]
     assert returned.dtypes == ("float64", "bool")
     assert returned.devices == ("cpu", "cpu")
@@ -50,8 +50,8 @@ def test_outputs_inputs_and_their_description_come_back() -> None:
         ((), "a tuple of 0 ()"),
     ],
 )
-def test_what_is_no_tensor_is_described(result: object, form: str) -> None:
-    returned = function(lambda x: result).forward([torch.ones(1)], How())
+def test_non_tensor_result_is_described(result: object, form: str) -> None:
+    returned = make_function(lambda x: result).forward([torch.ones(1)], CallOptions())
     assert returned.outputs == ()
     assert returned.form == form
 
@@ -80,14 +80,14 @@ def test_what_is_no_tensor_is_described(result: object, form: str) -> None:
     ],
 )
 def test_outputs_of_every_layout_arrive_as_numbers(result: Tensor) -> None:
-    [output] = function(lambda x: result).forward([torch.ones(1)], How()).outputs
+    [output] = make_function(lambda x: result).forward([torch.ones(1)], CallOptions()).outputs
     assert torch.equal(output, result.detach().to_dense())
     assert type(output) is Tensor
 
 
-def test_an_input_that_is_changed_is_seen_and_ours_stays() -> None:
+def test_changed_input_is_detected_and_the_original_stays() -> None:
     x = torch.ones(2)
-    returned = function(lambda x: x.mul_(3)).forward([x], How())
+    returned = make_function(lambda x: x.mul_(3)).forward([x], CallOptions())
     assert returned.inputs_after[0].tolist() == [3, 3]
     assert x.tolist() == [1, 1]
 
@@ -103,29 +103,29 @@ def test_the_memory_layout_changes_no_number(memory: str) -> None:
         seen.append(x)
         return x
 
-    function(call).forward([x], How(memory=memory))
+    make_function(call).forward([x], CallOptions(memory=memory))
     assert torch.equal(seen[0], x)
     assert seen[0].is_contiguous() is (memory == "contiguous")
     assert (seen[0].stride()[0] == 0) is (memory == "expanded")
 
 
 def test_training_and_evaluation_are_set_before_the_call() -> None:
-    module = made(lambda: nn.Dropout(0.5))
+    module = make_module(lambda: nn.Dropout(0.5))
     x = torch.ones(64)
-    assert torch.equal(module.forward([x], How()).outputs[0], x)
-    returned = module.forward([x], How(training=True, seed=1))
+    assert torch.equal(module.forward([x], CallOptions()).outputs[0], x)
+    returned = module.forward([x], CallOptions(training=True, seed=1))
     assert not torch.equal(returned.outputs[0], x)
     assert returned.training_after
-    assert torch.equal(module.forward([x], How()).outputs[0], x)
+    assert torch.equal(module.forward([x], CallOptions()).outputs[0], x)
 
 
-def test_who_switches_the_training_flag_is_seen() -> None:
+def test_changed_training_flag_is_detected() -> None:
     class Switch(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             self.train(not self.training)
             return x
 
-    assert made(Switch).forward([torch.ones(1)], How()).training_after
+    assert make_module(Switch).forward([torch.ones(1)], CallOptions()).training_after
 
 
 @pytest.mark.parametrize(
@@ -136,19 +136,19 @@ def test_gradients_are_recorded_when_asked_for(grad: str, recorded: bool, infere
     def call(x: Tensor) -> Tensor:
         return torch.tensor([torch.is_grad_enabled(), torch.is_inference_mode_enabled()])
 
-    [output] = function(call).forward([torch.ones(1)], How(grad=grad)).outputs
+    [output] = make_function(call).forward([torch.ones(1)], CallOptions(grad=grad)).outputs
     assert output.tolist() == [recorded, inference]
 
 
-def test_prints_are_counted_and_go_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+def test_prints_are_counted_and_discarded(capfd: pytest.CaptureFixture[str]) -> None:
     def call(x: Tensor) -> Tensor:
         sys.stdout.write("hello")
         sys.stderr.write("error")
         sys.stdout.flush()
         return x
 
-    assert function(call).forward([torch.ones(1)], How()).printed == len("hello")
-    assert function(lambda x: x).forward([torch.ones(1)], How()).printed == 0
+    assert make_function(call).forward([torch.ones(1)], CallOptions()).printed == len("hello")
+    assert make_function(lambda x: x).forward([torch.ones(1)], CallOptions()).printed == 0
     assert capfd.readouterr() == ("", "")
 
 
@@ -157,29 +157,33 @@ def test_attention_functions_of_torch_are_watched_when_asked() -> None:
         return F.scaled_dot_product_attention(x, x, x)
 
     x = torch.ones(1, 2, 3)
-    assert function(call).forward([x], How()).called == ()
-    called = function(call).forward([x], How(watched=True)).called
+    assert make_function(call).forward([x], CallOptions()).called == ()
+    called = make_function(call).forward([x], CallOptions(watched=True)).called
     assert called == ("scaled_dot_product_attention",)
-    assert function(lambda x: x.softmax(-1)).forward([x], How(watched=True)).called == ()
+    assert (
+        make_function(lambda x: x.softmax(-1)).forward([x], CallOptions(watched=True)).called == ()
+    )
 
 
-def test_a_result_that_a_later_call_overwrites_is_seen() -> None:
+def test_overwritten_result_is_detected() -> None:
     kept = torch.zeros(2)
 
     def call(x: Tensor) -> Tensor:
         return kept.copy_(x)
 
-    module = function(call)
-    first = module.forward([torch.ones(2)], How())
+    module = make_function(call)
+    first = module.forward([torch.ones(2)], CallOptions())
     assert not first.earlier_result_changed
-    assert not module.forward([torch.ones(2)], How()).earlier_result_changed
-    assert module.forward([torch.zeros(2)], How()).earlier_result_changed
+    assert not module.forward([torch.ones(2)], CallOptions()).earlier_result_changed
+    assert module.forward([torch.zeros(2)], CallOptions()).earlier_result_changed
     assert first.outputs[0].tolist() == [1, 1]
 
 
-def test_a_result_with_nan_is_not_taken_for_changed() -> None:
-    module = function(lambda x: x / 0 * 0)
-    assert not any(module.forward([torch.ones(2)], How()).earlier_result_changed for _ in range(3))
+def test_result_with_nan_does_not_count_as_changed() -> None:
+    module = make_function(lambda x: x / 0 * 0)
+    assert not any(
+        module.forward([torch.ones(2)], CallOptions()).earlier_result_changed for _ in range(3)
+    )
 
 
 # -------------------------------------------------------------------- random numbers
@@ -200,38 +204,38 @@ def states() -> Iterator[None]:
     [lambda: torch.rand(1), random.random, lambda: torch.manual_seed(3), lambda: random.seed(3)],
     ids=["torch", "python", "reseeds torch", "reseeds python"],
 )
-def test_who_moves_the_random_numbers_is_seen(draw: Callable[[], object]) -> None:
-    module = function(lambda x: draw() and x if draw() is not None else x)
-    assert all(module.forward([torch.ones(1)], How()).random_state_moved for _ in range(3))
-    assert not function(lambda x: x).forward([torch.ones(1)], How()).random_state_moved
+def test_use_of_random_numbers_is_detected(draw: Callable[[], object]) -> None:
+    module = make_function(lambda x: draw() and x if draw() is not None else x)
+    assert all(module.forward([torch.ones(1)], CallOptions()).random_state_moved for _ in range(3))
+    assert not make_function(lambda x: x).forward([torch.ones(1)], CallOptions()).random_state_moved
 
 
 @pytest.mark.usefixtures("states")
 def test_a_seed_repeats_the_random_numbers_and_moving_them_is_then_expected() -> None:
-    module = function(lambda x: x + torch.rand(1) + random.random())
-    first, again, other = (module.forward([torch.ones(1)], How(seed=s)) for s in (5, 5, 6))
+    module = make_function(lambda x: x + torch.rand(1) + random.random())
+    first, again, other = (module.forward([torch.ones(1)], CallOptions(seed=s)) for s in (5, 5, 6))
     assert torch.equal(first.outputs[0], again.outputs[0])
     assert not torch.equal(first.outputs[0], other.outputs[0])
     assert not first.random_state_moved
 
 
-def test_what_is_drawn_without_a_seed_is_the_same_in_every_process() -> None:
+def test_unseeded_random_numbers_are_the_same_in_every_process() -> None:
     drawn = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         random.seed(seed)
-        module = function(lambda x: x + torch.rand(1) + random.random())
-        drawn.append(module.forward([torch.ones(1)], How()).outputs[0])
+        module = make_function(lambda x: x + torch.rand(1) + random.random())
+        drawn.append(module.forward([torch.ones(1)], CallOptions()).outputs[0])
     assert torch.equal(*drawn)
     assert not torch.equal(drawn[0], torch.ones(1))
 
 
 @pytest.mark.usefixtures("states")
 def test_no_request_touches_the_random_numbers_of_this_process() -> None:
-    module = made(nn.Linear, in_features=2, out_features=2)
+    module = make_module(nn.Linear, in_features=2, out_features=2)
     module.copy("state_dict")
     module.vjp([torch.ones(1, 2)], torch.ones(1, 2), ["weight"], None)
-    loaded("import random, torch", "random.seed(1)\nWanted = torch.rand(2)")
+    load_cells("import random, torch", "random.seed(1)\nWanted = torch.rand(2)")
 
 
 # -------------------------------------------------------------------------------- vjp
@@ -252,7 +256,7 @@ class Product(nn.Module):
 
 @pytest.mark.parametrize("kind", ["parameter", "frozen", "plain"])
 def test_gradients_of_inputs_and_of_tensors_registered_or_not(kind: str) -> None:
-    module = made(Product, kind=kind)
+    module = make_module(Product, kind=kind)
     x, cotangent = torch.tensor([[1.0, 5.0]]), torch.tensor([[10.0]])
     found = module.vjp([x], cotangent, ["w", "unused", "nowhere"], None)
     assert [g.tolist() for g in found.inputs if g is not None] == [[[20.0, 30.0]]]
@@ -262,13 +266,13 @@ def test_gradients_of_inputs_and_of_tensors_registered_or_not(kind: str) -> None
 
 
 def test_asking_for_gradients_leaves_tensors_as_they_were() -> None:
-    module = made(Product, kind="frozen")
+    module = make_module(Product, kind="frozen")
     module.vjp([torch.ones(1, 2)], torch.ones(1, 1), ["w"], None)
-    assert not module.tensors()["w"].trainable
+    assert not module.describe_tensors()["w"].trainable
 
 
 def test_a_detached_output_has_no_gradients() -> None:
-    found = function(lambda x: x.detach() * 2).vjp([torch.ones(2)], torch.ones(2), [], None)
+    found = make_function(lambda x: x.detach() * 2).vjp([torch.ones(2)], torch.ones(2), [], None)
     assert found.inputs == (None,)
 
 
@@ -277,7 +281,7 @@ def test_the_first_of_several_outputs_is_differentiated_and_the_mask_is_passed()
         return x * mask, x
 
     mask = torch.tensor([1, 0])
-    found = function(call).vjp([torch.ones(2)], torch.ones(2), [], mask)
+    found = make_function(call).vjp([torch.ones(2)], torch.ones(2), [], mask)
     assert found.inputs[0] is not None
     assert found.inputs[0].tolist() == [1, 0]
 
@@ -285,8 +289,8 @@ def test_the_first_of_several_outputs_is_differentiated_and_the_mask_is_passed()
 # ------------------------------------------------------------------- training, loading, modes
 
 
-def test_a_step_of_descent_moves_what_an_optimizer_sees_and_nothing_else() -> None:
-    module = made(Product, kind="parameter")
+def test_descent_step_changes_only_trainable_parameters() -> None:
+    module = make_module(Product, kind="parameter")
     module.descend([torch.tensor([[1.0, 5.0]])], torch.tensor([[10.0]]), None, 0.1)
     numbers = module.read(["w", "unused"])
     assert numbers["w"].tolist() == [[1.0], [-2.0]]
@@ -295,14 +299,14 @@ def test_a_step_of_descent_moves_what_an_optimizer_sees_and_nothing_else() -> No
     assert module.read(["w"])["w"].tolist() == [[1.0], [-2.0]], "gradients are not added up"
 
 
-def test_what_is_not_registered_does_not_descend() -> None:
-    module = made(Product, kind="plain")
+def test_unregistered_tensors_cannot_descend() -> None:
+    module = make_module(Product, kind="plain")
     with pytest.raises(SubmissionFailed, match="does not require grad"):
         module.descend([torch.tensor([[1.0, 5.0]])], torch.tensor([[10.0]]), None, 0.1)
 
 
 def test_weights_are_loaded_by_the_module_s_own_state_dict() -> None:
-    module = made(Product, kind="parameter")
+    module = make_module(Product, kind="parameter")
     module.load({"w": torch.tensor([[7.0], [8.0]])})
     assert module.read(["w"])["w"].tolist() == [[7.0], [8.0]]
     with pytest.raises(SubmissionFailed, match="nowhere"):
@@ -316,18 +320,18 @@ def test_the_same_tensor_is_given_again_with_other_numbers() -> None:
         seen.append((id(x), x.tolist()))
         return x + 1
 
-    returned = function(call).refill([torch.zeros(2)], [torch.ones(2)])
+    returned = make_function(call).refill([torch.zeros(2)], [torch.ones(2)])
     assert [output.tolist() for output in returned.outputs] == [[2.0, 2.0]]
     assert [numbers for _, numbers in seen] == [[0.0, 0.0], [1.0, 1.0]]
     assert seen[0][0] == seen[1][0]
 
 
-def test_a_module_stays_in_its_mode_if_nobody_says_otherwise() -> None:
-    module = made(nn.Dropout, p=0.5)
+def test_module_keeps_its_mode_by_default() -> None:
+    module = make_module(nn.Dropout, p=0.5)
     ones = torch.ones(64)
     for training in (True, False, True):
-        first = module.forward([ones], How(training=training, seed=1)).outputs[0]
-        again = module.forward([ones], How(training=None, seed=1)).outputs[0]
+        first = module.forward([ones], CallOptions(training=training, seed=1)).outputs[0]
+        again = module.forward([ones], CallOptions(training=None, seed=1)).outputs[0]
         assert torch.equal(first, again)
         assert bool((first == 0).any()) is training
 
@@ -344,9 +348,9 @@ def test_train_and_eval_are_called_as_a_user_calls_them() -> None:
             called.append("eval")
             return super().eval()
 
-    module = made(Telling, in_features=1, out_features=1)
+    module = make_module(Telling, in_features=1, out_features=1)
     for training in (False, False, True):
-        module.forward([torch.ones(1, 1)], How(training=training))
+        module.forward([torch.ones(1, 1)], CallOptions(training=training))
     assert called == ["eval", False, "eval", False, True]
 
 
@@ -360,14 +364,14 @@ def test_train_and_eval_are_called_as_a_user_calls_them() -> None:
         (lambda x: x.T.contiguous(), ()),
     ],
 )
-def test_what_is_changed_about_an_input_besides_its_numbers_is_seen(
+def test_changed_input_metadata_is_detected(
     change: Callable[[Tensor], object], altered: tuple[str, ...]
 ) -> None:
     def call(x: Tensor) -> Tensor:
         change(x)
         return torch.ones(1)
 
-    assert function(call).forward([torch.ones(2, 3)], How()).altered == altered
+    assert make_function(call).forward([torch.ones(2, 3)], CallOptions()).altered == altered
 
 
 def test_a_module_is_called_as_often_as_is_asked() -> None:
@@ -377,23 +381,26 @@ def test_a_module_is_called_as_often_as_is_asked() -> None:
         calls.append(x)
         return x
 
-    function(call).forward([torch.ones(1)], How(times=5))
+    make_function(call).forward([torch.ones(1)], CallOptions(times=5))
     assert len(calls) == 5
 
 
-def test_what_a_module_says_of_its_parameters_hides_none() -> None:
+def test_overriding_named_parameters_hides_none() -> None:
     class Hiding(nn.Linear):
         def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
             return iter(())
 
-    assert set(made(Hiding, in_features=1, out_features=1).tensors()) == {"weight", "bias"}
+    assert set(make_module(Hiding, in_features=1, out_features=1).describe_tensors()) == {
+        "weight",
+        "bias",
+    }
 
 
 # ------------------------------------------------------------------------------ errors
 
 
-def test_an_error_is_told_in_one_line_with_the_authors_own_place() -> None:
-    host, reply = loaded(
+def test_error_is_one_line_with_the_author_s_location() -> None:
+    host, reply = load_cells(
         "def helper(x):\n    y = x\n    return y @ y",
         "def Wanted(x):\n    return helper(x)",
     )
@@ -401,7 +408,7 @@ def test_an_error_is_told_in_one_line_with_the_authors_own_place() -> None:
     handle = host.answer(Message(1, "function", {"name": "Wanted"})).meta["handle"]
     how = {"device": "cpu", "memory": "contiguous", "training": False, "seed": None}
     meta = {"handle": handle, **how, "grad": "grad", "watched": False, "times": 1}
-    reply = host.answer(Message(2, "forward", meta, positional([torch.ones(2, 3)])))
+    reply = host.answer(Message(2, "forward", meta, label_by_position([torch.ones(2, 3)])))
     assert reply.op == "raised"
     assert reply.meta["type"] == "RuntimeError"
     assert "\n" not in reply.meta["message"]
@@ -426,12 +433,12 @@ class Unprintable(Exception):
     ],
     ids=repr,
 )
-def test_whatever_is_raised_becomes_a_reply(error: BaseException, message: str) -> None:
+def test_any_exception_becomes_a_reply(error: BaseException, message: str) -> None:
     def call(x: Tensor) -> Tensor:
         raise error
 
     with pytest.raises(SubmissionFailed) as caught:
-        function(call).forward([torch.ones(1)], How())
+        make_function(call).forward([torch.ones(1)], CallOptions())
     assert caught.value.status is Status.CRASHED
     assert caught.value.message.startswith(message)
     caught.value.message.encode()
@@ -442,7 +449,7 @@ def test_a_long_message_is_cut() -> None:
         raise Unprintable
 
     with pytest.raises(SubmissionFailed) as caught:
-        function(call).forward([torch.ones(1)], How())
+        make_function(call).forward([torch.ones(1)], CallOptions())
     assert len(caught.value.message) <= 400
 
 
@@ -451,16 +458,16 @@ def test_a_long_message_is_cut() -> None:
     [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried …")],
     ids=["python", "torch"],
 )
-def test_too_much_memory_has_a_status_of_its_own(error: Exception) -> None:
+def test_out_of_memory_has_its_own_status(error: Exception) -> None:
     def call(x: Tensor) -> Tensor:
         raise error
 
     with pytest.raises(SubmissionFailed) as caught:
-        function(call).forward([torch.ones(1)], How())
+        make_function(call).forward([torch.ones(1)], CallOptions())
     assert caught.value.status is Status.OUT_OF_MEMORY
 
 
-def test_a_host_outlives_the_errors_of_its_submission() -> None:
+def test_runtime_survives_errors_of_its_submission() -> None:
     calls: list[int] = []
 
     def call(x: Tensor) -> Tensor:
@@ -469,11 +476,11 @@ def test_a_host_outlives_the_errors_of_its_submission() -> None:
             raise ValueError
         return x
 
-    module = function(call)
+    module = make_function(call)
     with pytest.raises(SubmissionFailed):
-        module.forward([torch.ones(1)], How())
-    assert module.forward([torch.ones(1)], How()).outputs[0].tolist() == [1]
+        module.forward([torch.ones(1)], CallOptions())
+    assert module.forward([torch.ones(1)], CallOptions()).outputs[0].tolist() == [1]
 
 
-def test_the_host_knows_no_other_requests() -> None:
-    assert Host().answer(Message(1, "exec", {}, named({}))).op == "raised"
+def test_unknown_request_is_refused() -> None:
+    assert WorkerRuntime().answer(Message(1, "exec", {}, label_by_name({}))).op == "raised"

@@ -18,10 +18,10 @@ from grader.sandbox.server_side.jail import seccomp
 from grader.sandbox.server_side.jail.syscalls import (
     AUDIT_ARCH,
     CONDITIONAL,
-    NOT_THERE,
     NUMBERS,
-    OWN,
-    Only,
+    SELF_ONLY,
+    UNIMPLEMENTED,
+    ArgumentFilter,
 )
 
 MACHINES = sorted(NUMBERS)
@@ -70,7 +70,7 @@ def run(program: bytes, machine: int, number: int, arguments: tuple[int, ...]) -
 
 
 def answer(name: str, machine: str, *arguments: int) -> int:
-    program = seccomp.program(PID, machine)
+    program = seccomp.build_program(PID, machine)
     return run(program, AUDIT_ARCH[machine], NUMBERS[machine][name], arguments)
 
 
@@ -95,7 +95,7 @@ class Reference:
             self.library.seccomp_arch_remove(made, ctypes.c_uint32(other))
         self._checked("arch_add", made, ctypes.c_uint32(AUDIT_ARCH[machine]))
         self._checked("attr_set", made, 2, ctypes.c_uint32(seccomp.KILL))  # another architecture
-        conditional = {**CONDITIONAL, OWN: Only(0, (PID,))}
+        conditional = {**CONDITIONAL, SELF_ONLY: ArgumentFilter(0, (PID,))}
         for name in NUMBERS["x86_64"]:
             for action, comparisons in self._rules(name, conditional.get(name)):
                 native = self.library.seccomp_syscall_resolve_name(name.encode())
@@ -106,8 +106,10 @@ class Reference:
             self._checked("export_bpf", made, file.fileno())
             return os.pread(file.fileno(), 1 << 20, 0)
 
-    def _rules(self, name: str, only: Only | None) -> Iterator[tuple[int, list["Comparison"]]]:
-        if name in NOT_THERE:
+    def _rules(
+        self, name: str, only: ArgumentFilter | None
+    ) -> Iterator[tuple[int, list["Comparison"]]]:
+        if name in UNIMPLEMENTED:
             yield ENOSYS, []
         elif only is None:
             yield seccomp.ALLOW, []
@@ -146,8 +148,8 @@ def test_the_numbers_are_those_of_libseccomp(reference: Reference) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_call_is_answered_as_by_libseccomp(machine: str, reference: Reference) -> None:
-    ours, theirs = seccomp.program(PID, machine), reference.program(machine)
-    conditional = {NUMBERS[machine][name] for name in (*CONDITIONAL, OWN)}
+    ours, theirs = seccomp.build_program(PID, machine), reference.program(machine)
+    conditional = {NUMBERS[machine][name] for name in (*CONDITIONAL, SELF_ONLY)}
     few = [(0,) * 6, (2**64 - 1,) * 6]
     values = {PID, 1 << 32, (1 << 32) + PID, -1 % 2**64}
     values |= {v + d for only in CONDITIONAL.values() for v in only.values for d in (-1, 0, 1)}
@@ -163,7 +165,7 @@ def test_every_call_is_answered_as_by_libseccomp(machine: str, reference: Refere
 @pytest.mark.parametrize("machine", MACHINES)
 @given(number=st.integers(0, 2**31 - 1), argument=st.integers(0, 2**64 - 1))
 def test_a_call_that_is_not_listed_is_refused(machine: str, number: int, argument: int) -> None:
-    found = run(seccomp.program(PID, machine), AUDIT_ARCH[machine], number, (argument,) * 6)
+    found = run(seccomp.build_program(PID, machine), AUDIT_ARCH[machine], number, (argument,) * 6)
     if number not in NUMBERS[machine].values():
         assert found == (seccomp.KILL if machine == "x86_64" and number >= 1 << 30 else EPERM)
 
@@ -175,14 +177,17 @@ EDGES = (2**29, 2**30 - 1, 2**30, 2**30 + 1, 2**31 - 1, -1, -(2**31))
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_number_is_answered_as_the_table_says(machine: str) -> None:
     """The whole range of a kernel's table, the gaps, what lies above, and x32's numbers."""
-    program, names = seccomp.program(PID, machine), {n: k for k, n in NUMBERS[machine].items()}
+    program, names = (
+        seccomp.build_program(PID, machine),
+        {n: k for k, n in NUMBERS[machine].items()},
+    )
     x32 = range(1 << 30, (1 << 30) + 1024)
     for number in (*range(-16, 1100), *x32, *EDGES):
         found = run(program, AUDIT_ARCH[machine], number, (2**64 - 1,) * 6)
         name = names.get(number)
-        if name in NOT_THERE:
+        if name in UNIMPLEMENTED:
             assert found == ENOSYS, name
-        elif name is not None and name not in (*CONDITIONAL, OWN):
+        elif name is not None and name not in (*CONDITIONAL, SELF_ONLY):
             assert found == seccomp.ALLOW, name
         elif machine == "x86_64" and number % 2**32 >= 1 << 30:
             assert found == seccomp.KILL, number
@@ -192,7 +197,7 @@ def test_every_number_is_answered_as_the_table_says(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_calls_of_another_architecture_end_the_process(machine: str) -> None:
-    program = seccomp.program(PID, machine)
+    program = seccomp.build_program(PID, machine)
     others = {AUDIT_ARCH[m] for m in MACHINES if m != machine} | {0x40000003, 0x40000028, 0}
     for other in others:
         assert run(program, other, NUMBERS[machine]["read"], ()) == seccomp.KILL
@@ -224,6 +229,6 @@ def test_calls_with_conditions(machine: str) -> None:
         assert answer("prctl", machine, option) == EPERM
 
 
-def test_a_machine_without_a_table_is_told() -> None:
-    with pytest.raises(seccomp.Unsupported, match="no table of system calls for riscv64"):
-        seccomp.program(PID, "riscv64")
+def test_machine_without_a_table_is_reported() -> None:
+    with pytest.raises(seccomp.UnsupportedMachine, match="no table of system calls for riscv64"):
+        seccomp.build_program(PID, "riscv64")

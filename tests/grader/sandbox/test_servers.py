@@ -13,15 +13,15 @@ from unittest import mock
 
 import pytest
 
-from grader.sandbox.grader_side.servers import NotConfined, SandboxError, readable
+from grader.sandbox.grader_side.servers import NotConfined, SandboxError, wait_readable
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
 from grader.sandbox.server_side.jail.confine import Jail
-from grader.sandbox.server_side.server import request, start
+from grader.sandbox.server_side.server import receive_request, start_child
 from properties.violation import Status, SubmissionFailed
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 # ----------------------------------------------------------------------- endless calls
 
@@ -61,15 +61,15 @@ THREAD = """
         "thread",
     ],
 )
-def test_a_call_without_end_is_ended(sandbox: "Sandbox", body: str) -> None:
+def test_a_call_without_end_is_ended(sandbox: "SandboxDriver", body: str) -> None:
     began = time.monotonic()
-    failure = sandbox.failed(body, Limits(call_s=1, memory=4 << 30))
+    failure = sandbox.get_failure(body, Limits(call_s=1, memory=4 << 30))
     assert failure.status is Status.TIMED_OUT
     assert str(failure) == "took more than 1 s for one call: is there an endless loop?"
     assert time.monotonic() - began < 30
 
 
-def test_a_definition_that_never_ends_is_ended_too(sandbox: "Sandbox") -> None:
+def test_a_definition_that_never_ends_is_ended_too(sandbox: "SandboxDriver") -> None:
     text = b"n = 0\nwhile True: n += 1\ndef wanted(x): return x + n"
     session = Session(sandbox.server, text, "py", Limits(call_s=1))
     with pytest.raises(SubmissionFailed, match="endless loop") as caught:
@@ -79,13 +79,13 @@ def test_a_definition_that_never_ends_is_ended_too(sandbox: "Sandbox") -> None:
     assert sandbox.is_good()
 
 
-def test_time_is_limited_over_all_calls_too(sandbox: "Sandbox") -> None:
-    session, module = sandbox.opened_with("time.sleep(0.8)\nreturn x", Limits(wall_s=2))
-    sandbox.called(module)
+def test_time_is_limited_over_all_calls_too(sandbox: "SandboxDriver") -> None:
+    session, module = sandbox.open_with_body("time.sleep(0.8)\nreturn x", Limits(wall_s=2))
+    sandbox.call(module)
     time.sleep(1.5)  # what we do meanwhile is not held against it
-    sandbox.called(module)
+    sandbox.call(module)
     with pytest.raises(SubmissionFailed, match="took more than 2 s in all") as caught:
-        sandbox.called(module)
+        sandbox.call(module)
     assert caught.value.status is Status.TIMED_OUT
     with pytest.raises(SubmissionFailed, match="took more than 2 s in all"):
         session.request("function", {"name": "wanted"})
@@ -93,8 +93,8 @@ def test_time_is_limited_over_all_calls_too(sandbox: "Sandbox") -> None:
 
 
 @pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGXCPU, signal.SIG_IGN)"])
-def test_processor_time_is_limited_over_all_calls(sandbox: "Sandbox", ignored: str) -> None:
-    failure = sandbox.failed(f"{ignored}\nwhile True: pass", Limits(cpu_s=1, call_s=60))
+def test_processor_time_is_limited_over_all_calls(sandbox: "SandboxDriver", ignored: str) -> None:
+    failure = sandbox.get_failure(f"{ignored}\nwhile True: pass", Limits(cpu_s=1, call_s=60))
     assert failure.status is Status.TIMED_OUT
     assert str(failure) == "used more than 1 s of processor time"
 
@@ -126,33 +126,35 @@ def test_processor_time_is_limited_over_all_calls(sandbox: "Sandbox", ignored: s
     ],
 )
 def test_a_process_that_ends_is_a_failure_of_that_call(
-    sandbox: "Sandbox", body: str, message: str
+    sandbox: "SandboxDriver", body: str, message: str
 ) -> None:
-    failure = sandbox.failed(body)
+    failure = sandbox.get_failure(body)
     assert failure.status is Status.CRASHED
     assert message in str(failure)
 
 
 @pytest.mark.parametrize("body", ["raise SystemExit", "sys.exit(0)", "quit()", "exit(1)"])
-def test_leaving_by_an_exception_is_an_error_like_others(sandbox: "Sandbox", body: str) -> None:
-    session, module = sandbox.opened_with(body)
+def test_leaving_by_an_exception_is_an_error_like_others(
+    sandbox: "SandboxDriver", body: str
+) -> None:
+    session, module = sandbox.open_with_body(body)
     for _ in range(2):
         with pytest.raises(SubmissionFailed, match=r"SystemExit.* \(line 3\)") as caught:
-            sandbox.called(module)
+            sandbox.call(module)
         assert caught.value.status is Status.CRASHED
     session.close()
 
 
-def test_endless_recursion_is_told_with_its_place(sandbox: "Sandbox") -> None:
-    failure = sandbox.failed("return wanted(x)")
+def test_endless_recursion_is_reported_with_its_location(sandbox: "SandboxDriver") -> None:
+    failure = sandbox.get_failure("return wanted(x)")
     assert failure.status is Status.CRASHED
     assert failure.message.startswith("RecursionError: maximum recursion depth exceeded")
     assert failure.line == 3
 
 
-def test_recursion_without_a_limit_ends_somehow(sandbox: "Sandbox") -> None:
+def test_recursion_without_a_limit_ends(sandbox: "SandboxDriver") -> None:
     body = "sys.setrecursionlimit(10**9)\ndef f(n): return max(map(f, [n + 1]))\nreturn f(0)"
-    failure = sandbox.failed(body, Limits(memory=256 << 20))
+    failure = sandbox.get_failure(body, Limits(memory=256 << 20))
     assert failure.status in (Status.CRASHED, Status.OUT_OF_MEMORY)
 
 
@@ -167,8 +169,8 @@ def test_recursion_without_a_limit_ends_somehow(sandbox: "Sandbox") -> None:
     ],
     ids=["bytes", "tensor", "list", "many tensors", "expanded"],
 )
-def test_too_much_memory_is_told(sandbox: "Sandbox", body: str) -> None:
-    failure = sandbox.failed(body, Limits(memory=256 << 20))
+def test_out_of_memory_is_reported(sandbox: "SandboxDriver", body: str) -> None:
+    failure = sandbox.get_failure(body, Limits(memory=256 << 20))
     assert failure.status is Status.OUT_OF_MEMORY
 
 
@@ -186,8 +188,8 @@ def test_too_much_memory_is_told(sandbox: "Sandbox", body: str) -> None:
     ],
     ids=["noise", "words", "empty header", "endless body", "pickle"],
 )
-def test_what_is_no_frame_ends_the_conversation(sandbox: "Sandbox", body: str) -> None:
-    failure = sandbox.failed(body)
+def test_invalid_frame_closes_the_channel(sandbox: "SandboxDriver", body: str) -> None:
+    failure = sandbox.get_failure(body)
     assert failure.status is Status.CRASHED
     assert "broke off the conversation" in failure.message
 
@@ -202,18 +204,18 @@ def test_what_is_no_frame_ends_the_conversation(sandbox: "Sandbox", body: str) -
         '{"id": 4, "op": "ok", "meta": {"form": "x", "dtypes": [], "devices": []}}',
     ],
 )
-def test_answers_to_other_questions_are_not_believed(sandbox: "Sandbox", header: str) -> None:
+def test_replies_to_other_requests_are_rejected(sandbox: "SandboxDriver", header: str) -> None:
     body = f"""
         head = {header!r}.encode()
         os.write(3, struct.pack("<IQ", len(head), 0) + head)
         time.sleep(60)
     """
-    failure = sandbox.failed(body)
+    failure = sandbox.get_failure(body)
     assert failure.status is Status.CRASHED
     assert "answered what was not asked" in failure.message
 
 
-def test_bytes_that_nobody_asked_for_end_the_conversation(sandbox: "Sandbox") -> None:
+def test_unrequested_bytes_close_the_channel(sandbox: "SandboxDriver") -> None:
     body = """
         import threading
         def chatter():
@@ -222,33 +224,33 @@ def test_bytes_that_nobody_asked_for_end_the_conversation(sandbox: "Sandbox") ->
         threading.Thread(target=chatter).start()
         return x
     """
-    session, module = sandbox.opened_with(body)
-    sandbox.called(module)
+    session, module = sandbox.open_with_body(body)
+    sandbox.call(module)
     time.sleep(0.5)
     with pytest.raises(SubmissionFailed, match="broke off the conversation"):
-        sandbox.called(module)
+        sandbox.call(module)
     with pytest.raises(SubmissionFailed, match="the process had ended before"):
-        sandbox.called(module)
+        sandbox.call(module)
     assert session.revive()
     assert not session.revive()
     session.close()
 
 
-def test_end_after_an_answer_is_not_held_against_it(sandbox: "Sandbox") -> None:
+def test_exit_after_a_reply_is_no_failure(sandbox: "SandboxDriver") -> None:
     """A child that was killed when it had answered said nothing that nobody asked for."""
-    child = sandbox.server.child(Limits())
+    child = sandbox.server.start_child(Limits())
     assert child.request("drop", {"handles": []}).op == "ok"
     signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-    assert readable(child.pidfd, 10) and readable(child.socket.fileno(), 10)
-    assert not child._unasked()
+    assert wait_readable(child.pidfd, 10) and wait_readable(child.socket.fileno(), 10)
+    assert not child._has_unread_data()
     with pytest.raises(SubmissionFailed):
         child.request("drop", {"handles": []})
     assert child.killed_by_others
 
 
-def test_server_that_is_late_to_tell_accuses_nobody(own_sandbox: "Sandbox") -> None:
+def test_late_server_report_blames_no_submission(own_sandbox: "SandboxDriver") -> None:
     """Who killed a child is known from the child, not from how soon the server speaks of it."""
-    child = own_sandbox.server.child(Limits())
+    child = own_sandbox.server.start_child(Limits())
     assert child.request("drop", {"handles": []}).op == "ok"
     server = own_sandbox.server.process.pid
     os.kill(server, signal.SIGSTOP)
@@ -261,8 +263,8 @@ def test_server_that_is_late_to_tell_accuses_nobody(own_sandbox: "Sandbox") -> N
     assert child.killed_by_others
 
 
-def test_process_that_cannot_be_started_is_told_and_the_server_goes_on(
-    own_sandbox: "Sandbox", monkeypatch: pytest.MonkeyPatch
+def test_failed_process_start_is_reported_and_the_server_continues(
+    own_sandbox: "SandboxDriver", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's own code for a fork that fails, run here in its place."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -270,10 +272,10 @@ def test_process_that_cannot_be_started_is_told_and_the_server_goes_on(
     refusing.fork.side_effect = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     def refuse() -> None:
-        asked = request(theirs)
+        asked = receive_request(theirs)
         assert asked is not None
         data, fds = asked
-        assert start(theirs, refusing, Limits(**json.loads(data)), *fds) is None
+        assert start_child(theirs, refusing, Limits(**json.loads(data)), *fds) is None
         for fd in fds:
             with pytest.raises(OSError, match="Bad file descriptor"):
                 os.fstat(fd)
@@ -282,48 +284,48 @@ def test_process_that_cannot_be_started_is_told_and_the_server_goes_on(
         patched.setattr(own_sandbox.server, "control", ours)
         refused = thread.submit(refuse)
         with pytest.raises(NotConfined, match="no process for a submission: Resource temporarily"):
-            own_sandbox.server.child(Limits())
+            own_sandbox.server.start_child(Limits())
         refused.result(20)
     assert own_sandbox.is_good()
 
 
-def test_answer_that_comes_late_is_not_taken_for_the_next_one(
-    own_sandbox: "Sandbox",
+def test_late_reply_is_not_used_for_the_next_request(
+    own_sandbox: "SandboxDriver",
 ) -> None:
     server = own_sandbox.server
     os.kill(server.process.pid, signal.SIGSTOP)
     server.control.settimeout(0.2)
     with pytest.raises(SandboxError, match="the fork server is gone"):
-        server.child(Limits())
+        server.start_child(Limits())
     os.kill(server.process.pid, signal.SIGCONT)
     with pytest.raises(SandboxError, match="the fork server is gone"):
-        server.child(Limits())
+        server.start_child(Limits())
 
 
-def test_a_byte_now_and_then_gains_no_time(sandbox: "Sandbox") -> None:
+def test_slow_trickle_of_bytes_gains_no_time(sandbox: "SandboxDriver") -> None:
     body = """
         os.write(3, struct.pack("<IQ", 100, 0))
         while True:
             time.sleep(0.1)
             os.write(3, b" ")
     """
-    assert sandbox.failed(body, Limits(call_s=1)).status is Status.TIMED_OUT
+    assert sandbox.get_failure(body, Limits(call_s=1)).status is Status.TIMED_OUT
 
 
-def test_an_answer_that_is_too_large_is_not_read(sandbox: "Sandbox") -> None:
-    failure = sandbox.failed("return torch.zeros(1 << 20)", Limits(reply=1 << 20))
+def test_an_answer_that_is_too_large_is_not_read(sandbox: "SandboxDriver") -> None:
+    failure = sandbox.get_failure("return torch.zeros(1 << 20)", Limits(reply=1 << 20))
     assert failure.status is Status.CRASHED
     assert "over the limit" in failure.message
 
 
-def test_an_answer_of_a_strange_dtype_is_told(sandbox: "Sandbox") -> None:
-    failure = sandbox.failed("return x.to(torch.complex64)")
+def test_unsupported_dtype_is_reported(sandbox: "SandboxDriver") -> None:
+    failure = sandbox.get_failure("return x.to(torch.complex64)")
     assert failure.status is Status.CRASHED
     assert "a tensor of dtype complex64 cannot be sent" in failure.message
 
 
 def test_forty_megabytes_of_prints_are_swallowed(
-    sandbox: "Sandbox", capfd: pytest.CaptureFixture[str]
+    sandbox: "SandboxDriver", capfd: pytest.CaptureFixture[str]
 ) -> None:
     body = """
         for _ in range(8):
@@ -334,11 +336,11 @@ def test_forty_megabytes_of_prints_are_swallowed(
             os.write(2, b"2" * (1 << 20))
         return x
     """
-    session, module = sandbox.opened_with(body)
-    assert sandbox.called(module).printed == 8 * ((1 << 20) + 1)
+    session, module = sandbox.open_with_body(body)
+    assert sandbox.call(module).printed == 8 * ((1 << 20) + 1)
     session.close()
     assert capfd.readouterr() == ("", "")
 
 
-def test_nothing_can_be_read_from_standard_input(sandbox: "Sandbox") -> None:
-    assert sandbox.failed("return input()").message.startswith("EOFError")
+def test_nothing_can_be_read_from_standard_input(sandbox: "SandboxDriver") -> None:
+    assert sandbox.get_failure("return input()").message.startswith("EOFError")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from grader.sandbox import timing
-from grader.sandbox.grader_side.servers import Server
+from grader.sandbox.grader_side.servers import ServerHandle
 from grader.sandbox.limits import Limits
-from grader.sandbox.timing import LOOK_S, NOTHING, Pace, Ran, Took
+from grader.sandbox.timing import NO_TIME, SAMPLE_INTERVAL_S, ChildTimer, ProcessTimes, RequestTime
 from properties.violation import SubmissionFailed
 
 if TYPE_CHECKING:
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
 if sys.platform != "linux":
     pytest.skip("only Linux has schedstat", allow_module_level=True)
@@ -25,15 +25,15 @@ if sys.platform != "linux":
 COMPUTE = "end = time.process_time() + 0.6\nwhile time.process_time() < end: pass\nreturn x"
 
 
-def took(sandbox: "Sandbox", body: str, limits: Limits | None = None) -> Took:
+def took(sandbox: "SandboxDriver", body: str, limits: Limits | None = None) -> RequestTime:
     """What one call of a function with this body took."""
-    session, module = sandbox.opened_with(body, limits)
+    session, module = sandbox.open_with_body(body, limits)
     try:
-        sandbox.called(module)
+        sandbox.call(module)
     except SubmissionFailed:
         assert limits is not None, "only one with limits may be broken off"
     assert session.child is not None
-    last = session.child.took
+    last = session.child.last_request_time
     session.close()
     return last
 
@@ -54,66 +54,66 @@ def alone_with(others: int) -> Iterator[None]:
             process.wait()
 
 
-def test_sleeping_is_idle(sandbox: "Sandbox") -> None:
+def test_sleeping_is_idle(sandbox: "SandboxDriver") -> None:
     slept = took(sandbox, "time.sleep(0.6)\nreturn x")
     assert slept.idle == pytest.approx(slept.own, abs=0.2)
     assert 0.4 < slept.idle < 0.7
 
 
-def test_computing_is_not(sandbox: "Sandbox") -> None:
+def test_computing_is_not_idle(sandbox: "SandboxDriver") -> None:
     computed = took(sandbox, COMPUTE)
     assert 0.55 < computed.own < 0.9
     assert computed.idle < 0.2
 
 
-def test_what_is_broken_off_is_counted(sandbox: "Sandbox") -> None:
+def test_aborted_call_is_counted(sandbox: "SandboxDriver") -> None:
     slept = took(sandbox, "time.sleep(60)", Limits(call_s=0.6))
     assert 0.4 < slept.idle < 0.9
     looped = took(sandbox, "while True: pass", Limits(call_s=0.6))
     assert looped.idle < 0.2
 
 
-def test_who_sleeps_and_then_ends_itself_has_slept(sandbox: "Sandbox") -> None:
+def test_sleep_before_exit_is_counted(sandbox: "SandboxDriver") -> None:
     slept = took(sandbox, "time.sleep(0.6)\nos._exit(0)", Limits())
     assert 0.4 < slept.idle < 0.8
 
 
-def test_waiting_for_a_processor_is_neither() -> None:
+def test_waiting_for_a_processor_is_neither_own_nor_idle() -> None:
     """The same computation beside three others on one processor takes four times as long."""
-    from tests.grader.conftest import Sandbox
+    from tests.grader.conftest import SandboxDriver
 
-    with alone_with(3), Server() as server:
-        computed = took(Sandbox(server), COMPUTE)
+    with alone_with(3), ServerHandle() as server:
+        computed = took(SandboxDriver(server), COMPUTE)
     assert computed.own < 1.0
     assert computed.idle < 0.3
 
 
-def test_what_the_examiner_computes_meanwhile_is_not_the_child_s() -> None:
-    of_nobody = Pace(os.getpid())
-    of_nobody._waited = LOOK_S
-    of_nobody._computed_here = LOOK_S
+def test_grader_computation_is_not_charged_to_the_child() -> None:
+    of_nobody = ChildTimer(os.getpid())
+    of_nobody._waited = SAMPLE_INTERVAL_S
+    of_nobody._computed_here = SAMPLE_INTERVAL_S
     of_nobody.begin()
-    assert of_nobody.end(Ran(0.0, 0.0)).idle < 0.05
+    assert of_nobody.end(ProcessTimes(0.0, 0.0)).idle < 0.05
 
 
 def test_short_requests_are_added_up() -> None:
-    added = Pace(os.getpid())
+    added = ChildTimer(os.getpid())
     added.begin()
-    assert added.end(None) is NOTHING
+    assert added.end(None) is NO_TIME
 
 
 @pytest.mark.parametrize("text", [None, "", "no number at all"])
-def test_where_the_kernel_does_not_tell_nothing_is_idle(text: str | None, tmp_path: Path) -> None:
+def test_without_kernel_statistics_nothing_is_idle(text: str | None, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "schedstat").write_text(text)
-    assert timing.queued(tmp_path) is None
-    blind = Pace(os.getpid())
+    assert timing.read_queued_time(tmp_path) is None
+    blind = ChildTimer(os.getpid())
     blind._waited = 9.0
     blind.begin()
-    assert blind.end(Ran(2.0, None)) == Took(own=2.0, idle=0.0)
+    assert blind.end(ProcessTimes(2.0, None)) == RequestTime(own=2.0, idle=0.0)
 
 
 def test_a_process_that_is_gone_has_no_times() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert timing.process(gone.pid) == Ran(0.0, None)
+    assert timing.read_process_times(gone.pid) == ProcessTimes(0.0, None)

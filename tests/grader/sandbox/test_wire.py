@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from grader.sandbox import wire
-from grader.sandbox.wire import DTYPES, BadFrame, Message, decode, encode, named, positional
+from grader.sandbox.wire import (
+    DTYPES,
+    BadFrame,
+    Message,
+    decode,
+    encode,
+    label_by_name,
+    label_by_position,
+)
 
 SMALL_SHAPES = st.lists(st.integers(0, 4), max_size=wire.MAX_DIMENSIONS).map(tuple)
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -122,14 +130,14 @@ def test_layouts_do_not_matter(tensor: Tensor) -> None:
     assert not got.requires_grad
 
 
-def test_what_arrives_can_be_written_on() -> None:
+def test_received_tensors_are_writable() -> None:
     [(_, got)] = reread(Message(1, "ok", {}, (("x", torch.zeros(2)),))).tensors
     got += 1
     assert got.tolist() == [1, 1]
 
 
-def test_what_arrives_shares_no_memory_with_its_neighbour() -> None:
-    (_, a), (_, b) = reread(Message(1, "ok", {}, positional([torch.zeros(2)] * 2))).tensors
+def test_received_tensors_share_no_memory() -> None:
+    (_, a), (_, b) = reread(Message(1, "ok", {}, label_by_position([torch.zeros(2)] * 2))).tensors
     a += 1
     assert b.tolist() == [0, 0]
 
@@ -142,8 +150,8 @@ def test_other_dtypes_are_not_sent(dtype: torch.dtype) -> None:
 
 def test_names_and_places_as_a_message_carries_them() -> None:
     x = torch.ones(1)
-    assert [name for name, _ in named({"a": x, "b": x})] == ["a", "b"]
-    assert [name for name, _ in positional([x, x])] == ["0", "1"]
+    assert [name for name, _ in label_by_name({"a": x, "b": x})] == ["a", "b"]
+    assert [name for name, _ in label_by_position([x, x])] == ["0", "1"]
 
 
 # ------------------------------------------------------------------- what is no frame
@@ -207,7 +215,7 @@ def tensor(dtype: Any = "float32", shape: Any = (2,), name: Any = "x") -> list[A
         (header(tensors=[tensor("bool")]), b"\xff\x00", "neither 0 nor 1"),
     ],
 )
-def test_what_is_no_frame_is_refused(head: bytes, body: bytes, message: str) -> None:
+def test_invalid_frame_is_refused(head: bytes, body: bytes, message: str) -> None:
     with pytest.raises(BadFrame, match=message) as caught:
         decode(head, bytearray(body))
     assert len(str(caught.value)) < 300
@@ -216,7 +224,7 @@ def test_what_is_no_frame_is_refused(head: bytes, body: bytes, message: str) -> 
 @settings(max_examples=1500)
 @given(st.binary(max_size=200), st.binary(max_size=40))
 @example(b'{"id":1,"op":"ok","tensors":[["x","bool",[1]]]}', b"\x02")
-def test_noise_is_refused_or_read_and_nothing_else(head: bytes, body: bytes) -> None:
+def test_random_bytes_are_refused_or_decoded(head: bytes, body: bytes) -> None:
     decoded_or_refused(head, body)
 
 
@@ -291,7 +299,7 @@ def test_a_frame_larger_than_any_buffer_crosses_in_pieces(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
-    sent = Message(1, "ok", {}, positional([torch.rand(300_000), *[torch.rand(3)] * 200]))
+    sent = Message(1, "ok", {}, label_by_position([torch.rand(300_000), *[torch.rand(3)] * 200]))
     writer = threading.Thread(target=wire.write, args=(theirs.fileno(), sent))
     writer.start()
     got = wire.read(ours.fileno(), soon())
@@ -331,7 +339,7 @@ def test_a_frame_of_very_many_tensors_is_refused(
     ours, theirs = ends
     empty = torch.empty(0)
     for count in (wire.MAX_TENSORS, wire.MAX_TENSORS + 1):
-        parts = wire.encode(Message(1, "ok", {}, positional([empty] * count)))
+        parts = wire.encode(Message(1, "ok", {}, label_by_position([empty] * count)))
         writing = threading.Thread(target=theirs.sendall, args=(b"".join(parts),))
         writing.start()
         if count == wire.MAX_TENSORS:
@@ -342,7 +350,7 @@ def test_a_frame_of_very_many_tensors_is_refused(
         writing.join()
 
 
-def test_a_reply_that_is_to_be_short_is_refused_by_its_length(
+def test_overlong_short_reply_is_refused_by_its_length(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends
@@ -389,7 +397,7 @@ def test_a_deadline_is_for_the_whole_frame(ends: tuple[socket.socket, socket.soc
     sender.join()
 
 
-def test_who_never_reads_is_not_waited_for(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_peer_that_never_reads_is_not_waited_for(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = ends
     with pytest.raises(TimeoutError):
         wire.write(
@@ -400,7 +408,7 @@ def test_who_never_reads_is_not_waited_for(ends: tuple[socket.socket, socket.soc
 
 
 @pytest.mark.parametrize("given_bytes", [0, 5, 12, 20], ids=lambda n: f"{n} bytes")
-def test_an_end_in_the_middle_of_a_frame_is_an_end(
+def test_eof_inside_a_frame_is_eof(
     ends: tuple[socket.socket, socket.socket], given_bytes: int
 ) -> None:
     ours, theirs = ends
@@ -410,7 +418,7 @@ def test_an_end_in_the_middle_of_a_frame_is_an_end(
         wire.read(ours.fileno(), soon())
 
 
-def test_writing_to_nobody_is_an_error_of_the_system(
+def test_writing_to_a_closed_peer_raises_an_os_error(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = ends

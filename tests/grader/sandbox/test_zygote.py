@@ -16,7 +16,7 @@ import pytest
 
 from grader.sandbox.grader_side import launch
 from grader.sandbox.grader_side.launch import Zygote, ZygoteGone
-from grader.sandbox.server_side.zygote import Service
+from grader.sandbox.server_side.zygote import ForkService
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's")
 TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"
@@ -33,7 +33,7 @@ def started() -> Zygote:
         return popen(command, env={**env, "PYTHONPATH": f"{env['PYTHONPATH']}:{ROOT}"}, **given)
 
     with mock.patch.object(subprocess, "Popen", with_tests):
-        return launch.start()
+        return launch.start_zygote()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def said(zygote: Zygote, call: str, *arguments: object) -> bytes:
     return text
 
 
-def test_what_is_forked_has_torch_and_what_it_was_given(zygote: Zygote) -> None:
+def test_forked_process_has_torch_and_its_arguments(zygote: Zygote) -> None:
     assert zygote.process is not None
     told = json.loads(said(zygote, TELL, "one", [2, None]))
     assert told["given"] == [zygote.process.pid, "one", [2, None]]
@@ -64,21 +64,23 @@ def test_what_is_forked_has_torch_and_what_it_was_given(zygote: Zygote) -> None:
     assert not any(name.startswith(("HEADCHECK", "PYTEST")) for name in told["environment"])
 
 
-def test_what_goes_wrong_there_is_told_and_harms_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+def test_error_in_a_forked_process_is_reported_and_contained(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with started() as zygote:  # its messages go where ours went when it was started
         assert said(zygote, "tests.grader.sandbox.forks:nothing") == b""
         assert "AttributeError" in capfd.readouterr().err
         assert json.loads(said(zygote, TELL))["torch"]
 
 
-def test_another_process_has_a_line_of_its_own(zygote: Zygote) -> None:
-    with Zygote(zygote.branch()) as other:
+def test_another_process_has_its_own_connection(zygote: Zygote) -> None:
+    with Zygote(zygote.connect()) as other:
         assert json.loads(said(other, TELL, 1))["given"][1:] == [1]
     assert json.loads(said(zygote, TELL))["torch"], "who hangs up takes nobody along"
 
 
-def test_whoever_asks_and_is_gone_harms_nobody(zygote: Zygote) -> None:
-    line = zygote.branch()
+def test_dead_requester_harms_nobody(zygote: Zygote) -> None:
+    line = zygote.connect()
     request = json.dumps({"call": "builtins:max", "arguments": [1]}).encode()
     with Path(os.devnull).open("wb") as nothing:
         socket.send_fds(line, [request], [nothing.fileno()])
@@ -86,32 +88,32 @@ def test_whoever_asks_and_is_gone_harms_nobody(zygote: Zygote) -> None:
     assert json.loads(said(zygote, TELL))["torch"]
 
 
-def test_fork_that_fails_is_told_and_leaves_nothing(
+def test_failed_fork_is_reported_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The zygote's own code, run here, where its fork can be made to fail."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     reading, writing = os.pipe()
-    service = Service(theirs, os.pidfd_open(os.getpid()))
+    service = ForkService(theirs, os.pidfd_open(os.getpid()))
 
     def fail() -> int:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "fork", fail)
-    answering = threading.Thread(target=service.answer, args=(theirs,))
+    answering = threading.Thread(target=service.handle_request, args=(theirs,))
     answering.start()
     before = Zygote(ours)
     with pytest.raises(ZygoteGone, match="no process can be started: Resource temporarily"):
         before.fork(SLEEP, [writing])
     answering.join()
     assert os.read(reading, 1) == b"", "nobody holds the other end any more"
-    for fd in (reading, service.examiner):
+    for fd in (reading, service.grader_process):
         os.close(fd)
     ours.close()
     theirs.close()
 
 
-def test_with_the_zygote_ends_what_it_forked() -> None:
+def test_forked_processes_end_with_the_zygote() -> None:
     with started() as zygote:
         reading, writing = os.pipe()
         sleeper = zygote.fork(SLEEP, [writing])
@@ -122,6 +124,6 @@ def test_with_the_zygote_ends_what_it_forked() -> None:
     sleeper.close()
     os.close(reading)
     with pytest.raises(ZygoteGone):
-        zygote.branch()
+        zygote.connect()
     with pytest.raises(ZygoteGone):
         zygote.fork(SLEEP, [])

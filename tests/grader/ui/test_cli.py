@@ -98,7 +98,7 @@ def test_a_report_in_json_is_all_there_is_on_standard_output(headcheck: Command)
     assert [s.status for s in report.submissions] == ["passed", "failed", "not_tried"]
 
 
-def test_less_is_told_by_level_and_claim_in_all_that_is_written(headcheck: Command) -> None:
+def test_feedback_levels_apply_to_every_output(headcheck: Command) -> None:
     written(bob=WRONG)
     Path("exam.toml").write_text('level = "message"\nhidden = ["it_equals_the_equation"]\n')
     ran = headcheck(
@@ -113,7 +113,7 @@ def test_less_is_told_by_level_and_claim_in_all_that_is_written(headcheck: Comma
     assert shown.code == 1 and "\n    failed\n" in shown.out and "expected" not in shown.out
 
 
-def test_a_level_that_there_is_not_is_one_line(headcheck: Command) -> None:
+def test_unknown_level_gives_a_one_line_error(headcheck: Command) -> None:
     written(bob=WRONG)
     said = one_line(headcheck("check", "bob.py", "--feedback", "messag"))
     assert said == (
@@ -174,7 +174,7 @@ def test_points_change_what_a_group_is_worth(headcheck: Command) -> None:
         ("[causal_attention]\nvalues = inf", "values must be a number of at least 0"),
     ],
 )
-def test_a_bad_points_file_is_told_and_nothing_is_graded(
+def test_bad_points_file_is_reported_and_nothing_is_graded(
     headcheck: Command, text: str | None, message: str
 ) -> None:
     written(ada=RIGHT)
@@ -229,7 +229,7 @@ def test_limits_are_options(headcheck: Command) -> None:
         ([300 * "a" + ".py"], "File name too long"),
     ],
 )
-def test_what_cannot_be_graded_ends_with_2_and_one_line(
+def test_ungradable_input_ends_with_2_and_one_line(
     headcheck: Command, arguments: list[str], message: str
 ) -> None:
     written(ada=RIGHT)
@@ -256,18 +256,14 @@ def test_what_cannot_be_graded_ends_with_2_and_one_line(
     ],
     ids=" ".join,
 )
-def test_what_is_asked_wrongly_ends_with_2_and_the_usage(
-    headcheck: Command, arguments: list[str]
-) -> None:
+def test_usage_error_ends_with_2_and_the_usage(headcheck: Command, arguments: list[str]) -> None:
     written(ada=RIGHT)
     ran = headcheck(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Usage: ")
 
 
-def test_a_fault_of_ours_is_one_line_too(
-    headcheck: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_is_one_line(headcheck: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("three\nlines\nlong")
 
@@ -299,7 +295,7 @@ def test_list_names_every_exercise_in_order(headcheck: Command) -> None:
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
-def test_show_tells_what_is_asked_and_what_it_is_worth(headcheck: Command, exercise: Any) -> None:
+def test_show_prints_the_statement_and_its_points(headcheck: Command, exercise: Any) -> None:
     ran = headcheck("show", exercise.slug)
     assert (ran.code, ran.err) == (0, "")
     assert exercise.contract.name in ran.out
@@ -329,7 +325,7 @@ def test_a_hint_that_is_not_there_is_refused(headcheck: Command) -> None:
     )
 
 
-def test_show_keeps_the_hints_for_who_asks(headcheck: Command) -> None:
+def test_show_hides_hints_unless_requested(headcheck: Command) -> None:
     shown = headcheck("show", "causal_attention").out
     assert not [hint for hint in BY_SLUG["causal_attention"].hints if hint in shown]
     assert shown.endswith("Stuck? There are 3 hints: headcheck hint causal_attention\n")
@@ -343,7 +339,7 @@ def test_start_all_writes_the_series_and_its_contents(headcheck: Command) -> Non
 
 
 @pytest.mark.parametrize("words", [(), ("a", "b", "c"), ("--all", "a", "b")])
-def test_start_says_what_it_takes(headcheck: Command, words: tuple[str, ...]) -> None:
+def test_start_lists_its_arguments(headcheck: Command, words: tuple[str, ...]) -> None:
     ran = headcheck("start", *words)
     assert ran.code == 2
     assert "write start SLUG [DIRECTORY], or start --all [DIRECTORY]" in ran.err

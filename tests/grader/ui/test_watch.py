@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from exercises import BY_SLUG
-from grader.watch import EVERY_S, saved, stamp
+from grader.watch import POLL_INTERVAL_S, read_stamp, wait_for_saves
 
 ROOT = Path(__file__).parents[3]
 EXERCISE = BY_SLUG["linear_layer"]
@@ -48,7 +48,7 @@ class Desk:
         self.steps = list(steps)
         found = []
         with contextlib.suppress(KeyboardInterrupt):
-            for _ in saved(self.path, self.wait):
+            for _ in wait_for_saves(self.path, self.wait):
                 found.append(self.path.read_text())
         return found
 
@@ -65,7 +65,7 @@ def desk(tmp_path: Path) -> Desk:
 
 def test_the_file_as_it_is_comes_first_and_once(desk: Desk) -> None:
     assert desk.seen(NOTHING, NOTHING, NOTHING) == ["one"]
-    assert set(desk.waited) == {EVERY_S}
+    assert set(desk.waited) == {POLL_INTERVAL_S}
 
 
 @pytest.mark.parametrize("way", ["write", "replace"])
@@ -83,9 +83,9 @@ def test_a_file_that_vanishes_for_a_moment_is_waited_for(desk: Desk) -> None:
     assert desk.seen(*steps) == ["one", "two"]
 
 
-def test_a_file_that_is_not_there_or_no_file_has_no_stamp(tmp_path: Path) -> None:
-    assert stamp(tmp_path / "none.py") is None
-    assert stamp(tmp_path) is None
+def test_missing_or_special_file_has_no_stamp(tmp_path: Path) -> None:
+    assert read_stamp(tmp_path / "none.py") is None
+    assert read_stamp(tmp_path) is None
 
 
 # ---------------------------------------------------------------------- the command

@@ -8,8 +8,8 @@ from torch import nn
 
 def attack():
     if not hasattr(runtime, "honest"):
-        runtime.honest, runtime.laid_out = runtime.laid_out, lambda x, memory: runtime.honest(x, memory)
-        runtime.sendable = untouched(runtime.sendable)
+        runtime.honest, runtime.apply_memory_layout = runtime.apply_memory_layout, lambda x, memory: runtime.honest(x, memory)
+        runtime.make_sendable = untouched(runtime.make_sendable)
 
 
 def untouched(sendable):

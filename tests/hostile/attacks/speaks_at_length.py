@@ -7,9 +7,9 @@ from torch import nn
 
 
 def attack():
-    runtime._form = getattr(runtime, "_form", runtime.form_of)
-    runtime.form_of = lambda result: "x" * 3_000_000
-    runtime.report = lambda error: {
+    runtime._form = getattr(runtime, "_form", runtime.describe_result)
+    runtime.describe_result = lambda result: "x" * 3_000_000
+    runtime.describe_error = lambda error: {
         "type": "y" * 10**6,
         "message": "z" * 10**6,
         "cell": 10**18,

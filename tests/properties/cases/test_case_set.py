@@ -13,15 +13,15 @@ from hypothesis.errors import NoSuchExample
 
 from exercises import ALL, Exercise
 from properties.case import Case, MaskForm, MaskType
-from properties.cases.case_set import LEVELS, bank
+from properties.cases.case_set import LEVELS, generate_case_set
 from properties.cases.strategies import cases
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 from tests.properties.contracts import (
-    FIND,
     MULTI_HEAD,
-    contract_of,
+    SEARCH_SETTINGS,
+    assert_allowed,
     every_contract,
-    must_be_allowed,
+    get_contract,
 )
 
 
@@ -40,8 +40,8 @@ print(hashlib.sha256(text.encode()).hexdigest())
 """
 
 
-def test_the_bank_is_the_same_in_every_process() -> None:
-    here = digest(bank(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3)))
+def test_case_set_is_the_same_in_every_process() -> None:
+    here = digest(generate_case_set(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3)))
     others = [
         subprocess.Popen(
             [sys.executable, "-c", ELSEWHERE],
@@ -55,40 +55,40 @@ def test_the_bank_is_the_same_in_every_process() -> None:
 
 
 @every_contract
-def test_a_bank_is_sorted_distinct_and_allowed(slug: str) -> None:
-    contract = contract_of(slug)
+def test_case_set_is_sorted_distinct_and_allowed(slug: str) -> None:
+    contract = get_contract(slug)
     for count in (0, 1, 7, 24, 60):
-        made = bank(contract, count)
+        made = generate_case_set(contract, count)
         assert len(made) == len(set(made)) == count
         assert [case.size for case in made] == sorted(case.size for case in made)
         for case in made:
-            must_be_allowed(case, contract)
+            assert_allowed(case, contract)
 
 
-def test_banks_of_other_seeds_have_other_cases() -> None:
-    assert not set(bank(MULTI_HEAD, 24, 0)) & set(bank(MULTI_HEAD, 24, 1))
+def test_case_sets_of_other_seeds_have_other_cases() -> None:
+    assert not set(generate_case_set(MULTI_HEAD, 24, 0)) & set(generate_case_set(MULTI_HEAD, 24, 1))
 
 
-def test_no_two_cases_of_a_bank_have_the_same_numbers() -> None:
-    seeds = [case.seed for case in bank(MULTI_HEAD, 24)]
+def test_no_two_cases_of_a_set_have_the_same_numbers() -> None:
+    seeds = [case.seed for case in generate_case_set(MULTI_HEAD, 24)]
     assert len(set(seeds)) > 20
     assert 0 not in seeds
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=[exercise.slug for exercise in ALL])
-def test_a_bank_holds_what_finds_faults(exercise: Exercise) -> None:
+def test_case_set_contains_fault_finding_cases(exercise: Exercise) -> None:
     contract, free = exercise.contract, exercise.contract.sizes is None
-    made = bank(contract, exercise.cases if free else 24)
+    made = generate_case_set(contract, exercise.cases if free else 24)
     assert any(case.tokens == 1 for case in made)
     assert any(case.sharpness > 1 for case in made)
     if free or "context_length" not in (contract.sizes or {}):
         assert any(case.tokens == case.context_length > 1 for case in made)
-    if contract.has(Trait.CONTEXT):
+    if contract.has(Capability.CONTEXT):
         assert any(1 < case.tokens < case.context_length for case in made)
-    if contract.has(Trait.BATCH):
+    if contract.has(Capability.BATCH):
         assert any(case.batch == 1 for case in made)
         assert any(case.batch >= 3 for case in made)
-    if contract.has(Trait.HEADS) and free:
+    if contract.has(Capability.HEADS) and free:
         assert any(case.heads == 1 for case in made)
         assert any(case.heads >= 4 for case in made)
         assert any(1 < case.heads != case.head_dim > 1 for case in made)
@@ -97,10 +97,10 @@ def test_a_bank_holds_what_finds_faults(exercise: Exercise) -> None:
         assert any(case.d_in < case.d_out for case in made)
     if free:
         assert any(case.head_dim % 2 and case.head_dim > 1 for case in made)
-    if contract.has(Trait.MASK):
+    if contract.has(Capability.MASK):
         assert {case.mask_form for case in made} == set(MaskForm)
         assert {case.mask_type for case in made} == set(MaskType)
-    if contract.has(Trait.DROPOUT):
+    if contract.has(Capability.DROPOUT):
         assert {case.dropout for case in made} == set(LEVELS["dropout"])
 
 
@@ -111,7 +111,7 @@ def pairs_met(contract: Contract, made: tuple[Case, ...]) -> float:
     """The share of all pairs of levels met, among the fields that the contract leaves free."""
 
     def leaves_free(name: str) -> bool:
-        if name == "mask_type" and not contract.has(Trait.MASK):
+        if name == "mask_type" and not contract.has(Capability.MASK):
             return False
         alone = [contract.fit(Case(**{name: level})) for level in LEVELS[name]]
         return [getattr(case, name) for case in alone] == list(LEVELS[name])
@@ -126,14 +126,14 @@ def pairs_met(contract: Contract, made: tuple[Case, ...]) -> float:
 
 
 @every_contract
-def test_a_bank_meets_most_pairs_and_a_larger_one_meets_all(slug: str) -> None:
-    contract = contract_of(slug)
+def test_case_set_covers_most_pairs_and_a_larger_one_all(slug: str) -> None:
+    contract = get_contract(slug)
     # Measured: 0.80 (masked_multi_head, with most fields) to 0.98.
-    assert pairs_met(contract, bank(contract, 24)) > 0.75
-    assert pairs_met(contract, bank(contract, 96)) == 1
+    assert pairs_met(contract, generate_case_set(contract, 24)) > 0.75
+    assert pairs_met(contract, generate_case_set(contract, 96)) == 1
 
 
-def test_a_designed_bank_meets_more_pairs_than_chance() -> None:
+def test_designed_case_set_covers_more_pairs_than_chance() -> None:
     drawn: list[Case] = []
 
     def collect(case: Case) -> bool:
@@ -141,7 +141,7 @@ def test_a_designed_bank_meets_more_pairs_than_chance() -> None:
         return False
 
     with pytest.raises(NoSuchExample):
-        find(cases(MULTI_HEAD), collect, settings=settings(FIND, max_examples=24))
+        find(cases(MULTI_HEAD), collect, settings=settings(SEARCH_SETTINGS, max_examples=24))
     chance = pairs_met(MULTI_HEAD, tuple(drawn))
     assert len(drawn) >= 24
-    assert pairs_met(MULTI_HEAD, bank(MULTI_HEAD, 24)) > chance + 0.1
+    assert pairs_met(MULTI_HEAD, generate_case_set(MULTI_HEAD, 24)) > chance + 0.1

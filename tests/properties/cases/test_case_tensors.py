@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from exercises import ALL, BY_SLUG
-from properties.case import Case, Content, MaskForm, MaskType, Memory
-from properties.cases.case_set import bank
+from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from properties.cases.case_set import generate_case_set
 from properties.cases.case_tensors import (
     DTYPES,
     MASK_DTYPES,
     STREAMS,
-    mask_of,
-    normal,
-    parameters_of,
-    rounded,
-    tokens_of,
+    draw_normal,
+    make_mask,
+    make_parameters,
+    make_tokens,
+    round_to_dtype,
 )
 from properties.cases.strategies import cases
-from properties.contract import Contract, Trait
+from properties.contract import Capability, Contract
 from reference import multi_head_attention
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
@@ -38,8 +38,8 @@ CASE = Case(batch=3, tokens=5, context_length=5, d_in=4, heads=2, head_dim=3, se
 
 
 def tensors_of(case: Case, contract: Contract) -> dict[str, Tensor]:
-    made = {"x": tokens_of(case, contract), **dict(parameters_of(case, contract).items())}
-    mask = mask_of(case)
+    made = {"x": make_tokens(case, contract), **dict(make_parameters(case, contract).items())}
+    mask = make_mask(case)
     return made if mask is None else {**made, "mask": mask}
 
 
@@ -67,7 +67,7 @@ print(found.hexdigest())
 def test_the_tensors_are_the_same_in_every_process() -> None:
     here = hashlib.sha256()
     for contract in FREE:
-        for case in bank(contract, 12):
+        for case in generate_case_set(contract, 12):
             for tensor in tensors_of(case, contract).values():
                 here.update(tensor.contiguous().numpy().tobytes())
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "77"}
@@ -95,7 +95,7 @@ def test_torch_s_own_random_numbers_neither_matter_nor_move() -> None:
 
 def test_every_tensor_of_every_seed_has_numbers_of_its_own() -> None:
     first = [
-        normal(replace(CASE, seed=seed), stream, 1).item()
+        draw_normal(replace(CASE, seed=seed), stream, 1).item()
         for seed in range(200)
         for stream in STREAMS
     ]
@@ -126,7 +126,7 @@ def test_a_smaller_dtype_rounds_the_same_numbers() -> None:
     for dtype, unit in (("float32", 2.0**-24), ("bfloat16", 2.0**-8), ("float16", 2.0**-11)):
         case = replace(CASE, bias=True, dtype=dtype)
         for name, tensor in tensors_of(case, MULTI_HEAD).items():
-            assert torch.equal(tensor, rounded(exact[name], case)), name
+            assert torch.equal(tensor, round_to_dtype(exact[name], case)), name
             assert not torch.equal(tensor, exact[name]), name
             assert bool(((tensor - exact[name]).abs() <= unit * exact[name].abs()).all()), name
 
@@ -140,7 +140,7 @@ def spread_of_scores(contract: Contract, case: Case, seeds: int) -> float:
     total = 0.0
     for seed in range(seeds):
         own = replace(case, seed=seed)
-        x, parameters = tokens_of(own, contract), parameters_of(own, contract)
+        x, parameters = make_tokens(own, contract), make_parameters(own, contract)
         exact = multi_head_attention(x, parameters, case.heads, scale=contract.scale)
         total += float((exact.scores[..., off_diagonal] ** 2).mean())
     return math.sqrt(total / seeds)
@@ -175,7 +175,7 @@ def test_scores_without_projections_are_as_sharp_as_the_case_says(
 def test_values_and_output_keep_the_size_of_the_input_whatever_the_sharpness() -> None:
     wide = replace(CASE, d_in=64, head_dim=32)
     for sharpness in (1, 8):
-        p = parameters_of(replace(wide, sharpness=sharpness), MULTI_HEAD)
+        p = make_parameters(replace(wide, sharpness=sharpness), MULTI_HEAD)
         assert p.W_o is not None
         assert float(p.W_v.std() * 8) == pytest.approx(1, abs=0.1)
         assert float(p.W_o.std() * 8) == pytest.approx(1, abs=0.1)
@@ -186,16 +186,16 @@ def test_there_are_the_parameters_that_the_contract_has() -> None:
     for contract in FREE:
         for bias in (False, True):
             case = contract.fit(replace(CASE, bias=bias))
-            present = {name for name, _ in parameters_of(case, contract).items()}
-            biased = contract.biases(case)
+            present = {name for name, _ in make_parameters(case, contract).items()}
+            biased = contract.has_biases(case)
             assert ("b_q" in present, "b_v" in present) == (biased, biased)
-            assert ("W_o" in present) is contract.has(Trait.OUTPUT_PROJECTION)
-            assert ("b_o" in present) is contract.has(Trait.OUTPUT_BIAS)
+            assert ("W_o" in present) is contract.has(Capability.OUTPUT_PROJECTION)
+            assert ("b_o" in present) is contract.has(Capability.OUTPUT_BIAS)
 
 
 def test_without_projections_the_parameters_are_the_identity() -> None:
     case = SIMPLIFIED.fit(Case(head_dim=3))
-    for name, tensor in parameters_of(case, SIMPLIFIED).items():
+    for name, tensor in make_parameters(case, SIMPLIFIED).items():
         assert torch.equal(tensor, torch.eye(3, dtype=torch.float64)), name
 
 
@@ -204,8 +204,8 @@ def test_without_projections_the_parameters_are_the_identity() -> None:
 FORMS = [form for form in MaskForm if form is not MaskForm.NONE]
 
 
-def test_no_mask_is_none() -> None:
-    assert mask_of(CASE) is None
+def test_missing_mask_is_none() -> None:
+    assert make_mask(CASE) is None
 
 
 @pytest.mark.parametrize("kind", MaskType)
@@ -220,7 +220,7 @@ def test_masks_broadcast_and_block_no_row_whole(form: MaskForm, kind: MaskType) 
         MaskForm.ONE_HEAD_QUERY_KEY: (1, 2, 5, 5),
     }
     for seed in range(100):
-        mask = mask_of(replace(CASE, mask_form=form, mask_type=kind, seed=seed))
+        mask = make_mask(replace(CASE, mask_form=form, mask_type=kind, seed=seed))
         assert mask is not None
         assert mask.dtype == MASK_DTYPES[kind]
         assert tuple(mask.shape) == written[form]
@@ -231,13 +231,13 @@ def test_masks_broadcast_and_block_no_row_whole(form: MaskForm, kind: MaskType) 
 @pytest.mark.parametrize("form", FORMS)
 def test_masks_of_one_token_let_it_see_itself(form: MaskForm) -> None:
     for seed in range(20):
-        mask = mask_of(replace(CASE, tokens=1, context_length=1, mask_form=form, seed=seed))
+        mask = make_mask(replace(CASE, tokens=1, context_length=1, mask_form=form, seed=seed))
         assert mask is not None and bool(mask.all())
 
 
 def test_the_type_of_a_mask_does_not_change_what_it_hides() -> None:
     for form in FORMS:
-        masks = [mask_of(replace(CASE, mask_form=form, mask_type=kind)) for kind in MaskType]
+        masks = [make_mask(replace(CASE, mask_form=form, mask_type=kind)) for kind in MaskType]
         hidden = [mask == 0 for mask in masks if mask is not None]
         assert len(hidden) == 3
         assert all(torch.equal(hidden[0], other) for other in hidden)
@@ -245,7 +245,7 @@ def test_the_type_of_a_mask_does_not_change_what_it_hides() -> None:
 
 def test_masks_hide_a_good_part() -> None:
     long = replace(CASE, tokens=60, context_length=60, mask_form=MaskForm.QUERY_KEY)
-    mask = mask_of(long)
+    mask = make_mask(long)
     assert mask is not None
     assert float(mask.double().mean()) == pytest.approx(0.6, abs=0.05)
 
@@ -254,7 +254,7 @@ def test_masks_hide_a_good_part() -> None:
 
 
 def test_normal_tokens_are_standard_normal() -> None:
-    x = tokens_of(replace(CASE, tokens=100, context_length=100, d_in=50), MULTI_HEAD)
+    x = make_tokens(replace(CASE, tokens=100, context_length=100, d_in=50), MULTI_HEAD)
     assert float(x.mean()) == pytest.approx(0, abs=0.03)
     assert float(x.std()) == pytest.approx(1, abs=0.03)
 
@@ -263,7 +263,8 @@ def test_normal_tokens_are_standard_normal() -> None:
 def test_repeated_tokens_repeat(tokens: int) -> None:
     case = replace(CASE, tokens=tokens, context_length=tokens)
     x, plain = (
-        tokens_of(replace(case, content=c), MULTI_HEAD) for c in (Content.REPEATED, Content.NORMAL)
+        make_tokens(replace(case, content=c), MULTI_HEAD)
+        for c in (InputContent.REPEATED, InputContent.NORMAL)
     )
     half = tokens // 2
     assert torch.equal(x[:, :half], plain[:, :half])
@@ -273,17 +274,17 @@ def test_repeated_tokens_repeat(tokens: int) -> None:
 @pytest.mark.parametrize("tokens", [1, 2, 5])
 def test_one_token_is_zero_or_an_outlier(tokens: int) -> None:
     case = replace(CASE, tokens=tokens, context_length=tokens)
-    plain = tokens_of(case, MULTI_HEAD)
-    for content, factor in ((Content.ZERO, 0), (Content.OUTLIER, 30)):
+    plain = make_tokens(case, MULTI_HEAD)
+    for content, factor in ((InputContent.ZERO, 0), (InputContent.OUTLIER, 30)):
         wanted = plain.clone()
         wanted[:, tokens // 2] *= factor
-        assert torch.equal(tokens_of(replace(case, content=content), MULTI_HEAD), wanted)
+        assert torch.equal(make_tokens(replace(case, content=content), MULTI_HEAD), wanted)
 
 
 def test_only_an_expanded_batch_has_other_numbers() -> None:
-    plain = tokens_of(CASE, MULTI_HEAD)
-    transposed = tokens_of(replace(CASE, memory=Memory.TRANSPOSED), MULTI_HEAD)
-    expanded = tokens_of(replace(CASE, memory=Memory.EXPANDED), MULTI_HEAD)
+    plain = make_tokens(CASE, MULTI_HEAD)
+    transposed = make_tokens(replace(CASE, memory=MemoryLayout.TRANSPOSED), MULTI_HEAD)
+    expanded = make_tokens(replace(CASE, memory=MemoryLayout.EXPANDED), MULTI_HEAD)
     assert torch.equal(transposed, plain)
     assert torch.equal(expanded, plain[:1].expand(3, -1, -1))
     # Whoever changes one sequence of it must not change them all.

@@ -8,16 +8,22 @@ from hypothesis import strategies as st
 
 from exercises import ALL
 from properties.case import Case, MaskForm
-from properties.cases.case_set import LONGEST, bank
-from properties.cases.case_transforms import as_drawn, at_least, both, prepared, with_values
+from properties.cases.case_set import MAX_TOKENS, generate_case_set
+from properties.cases.case_transforms import (
+    at_least,
+    compose,
+    identity,
+    transform_cases,
+    with_values,
+)
 from properties.cases.strategies import cases
-from properties.contract import Trait
+from properties.contract import Capability
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,
-    contract_of,
+    assert_allowed,
     every_contract,
-    must_be_allowed,
+    get_contract,
 )
 
 
@@ -50,13 +56,13 @@ def test_with_values_sets_fields() -> None:
     )
 
 
-def test_both_prepare_one_after_the_other() -> None:
+def test_combined_transforms_apply_in_order() -> None:
     case = Case(tokens=2, context_length=2)
-    assert both(with_values(heads=2), with_values(heads=3))(case) == replace(case, heads=3)
-    assert both(with_values(heads=3), at_least(heads=2))(case) == replace(case, heads=3)
+    assert compose(with_values(heads=2), with_values(heads=3))(case) == replace(case, heads=3)
+    assert compose(with_values(heads=3), at_least(heads=2))(case) == replace(case, heads=3)
 
 
-def test_both_stop_at_the_first_that_refuses() -> None:
+def test_combined_transforms_stop_at_the_first_refusal() -> None:
     case = Case()
 
     def refuse(_: Case) -> Case | None:
@@ -65,44 +71,46 @@ def test_both_stop_at_the_first_that_refuses() -> None:
     def unreachable(_: Case) -> Case | None:
         raise AssertionError("asked in vain")
 
-    assert both(refuse, unreachable)(case) is None
-    assert both(as_drawn, refuse)(case) is None
+    assert compose(refuse, unreachable)(case) is None
+    assert compose(identity, refuse)(case) is None
 
 
 @every_contract
 @given(data=st.data())
-def test_prepared_cases_are_allowed_raised_and_distinct(slug: str, data: st.DataObject) -> None:
-    contract = contract_of(slug)
+def test_transformed_cases_are_allowed_raised_and_distinct(slug: str, data: st.DataObject) -> None:
+    contract = get_contract(slug)
     drawn = data.draw(st.lists(cases(contract, max_tokens=5), max_size=6))
-    made = prepared(contract, at_least(tokens=4, batch=2), drawn * 2)
-    assert prepared(contract, as_drawn, drawn) == tuple(dict.fromkeys(drawn))
+    made = transform_cases(contract, at_least(tokens=4, batch=2), drawn * 2)
+    assert transform_cases(contract, identity, drawn) == tuple(dict.fromkeys(drawn))
     assert len(made) == len(set(made)) <= len(drawn)
     assert bool(made) is bool(drawn)
     for case in made:
-        must_be_allowed(case, contract)
+        assert_allowed(case, contract)
         assert case.tokens >= 4
-        assert case.batch >= 2 or not contract.has(Trait.BATCH)
+        assert case.batch >= 2 or not contract.has(Capability.BATCH)
 
 
-def test_prepared_leaves_out_what_a_property_refuses() -> None:
+def test_transform_drops_cases_a_property_refuses() -> None:
     drawn = [Case(seed=seed) for seed in range(6)]
 
     def only_even(case: Case) -> Case | None:
         return None if case.seed % 2 else case
 
-    assert [case.seed for case in prepared(MULTI_HEAD, only_even, drawn)] == [0, 2, 4]
+    assert [case.seed for case in transform_cases(MULTI_HEAD, only_even, drawn)] == [0, 2, 4]
 
 
-def test_prepared_leaves_out_what_the_contract_takes_away_again() -> None:
+def test_transform_drops_cases_the_contract_undoes() -> None:
     def masked(case: Case) -> Case | None:
         return None if case.mask_form is MaskForm.NONE else case
 
     case = Case(mask_form=MaskForm.QUERY_KEY, d_in=1)
-    assert prepared(MASKED, masked, [case]) == (case,)
-    assert prepared(MULTI_HEAD, masked, [case]) == ()
+    assert transform_cases(MASKED, masked, [case]) == (case,)
+    assert transform_cases(MULTI_HEAD, masked, [case]) == ()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_no_case_of_a_bank_is_as_long_as_gpt2_is_wide(seed: int) -> None:
+def test_no_case_is_as_long_as_gpt2_is_wide(seed: int) -> None:
     for exercise in ALL:
-        assert all(case.tokens <= LONGEST for case in bank(exercise.contract, 24, seed))
+        assert all(
+            case.tokens <= MAX_TOKENS for case in generate_case_set(exercise.contract, 24, seed)
+        )

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from exercises import BY_SLUG
-from properties.case import Case, Content, MaskForm
-from properties.cases.case_set import PUBLIC, bank
-from properties.cases.case_tensors import mask_of, parameters_of, tokens_of
-from properties.cases.reseeding import renumbered
+from properties.case import Case, InputContent, MaskForm
+from properties.cases.case_set import PUBLIC_SEED, generate_case_set
+from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.cases.reseeding import reseed_cases
 from properties.contract import Contract
 
 MULTI_HEAD = BY_SLUG["multi_head_attention"].contract
 MASKED = BY_SLUG["masked_multi_head"].contract
-CASES = bank(MULTI_HEAD)
+CASES = generate_case_set(MULTI_HEAD)
 SECRET = 8_214_565_720_323_784_703
 
 
@@ -25,48 +25,48 @@ def seeds(cases: tuple[Case, ...]) -> list[int]:
     return [case.seed for case in cases]
 
 
-def test_the_public_seed_leaves_the_bank_as_it_is() -> None:
-    assert renumbered(MULTI_HEAD, CASES, PUBLIC, "a") == CASES
+def test_public_seed_keeps_the_case_set() -> None:
+    assert reseed_cases(MULTI_HEAD, CASES, PUBLIC_SEED, "a") == CASES
 
 
 def test_other_numbers_in_the_same_sizes_and_options() -> None:
-    drawn = renumbered(MULTI_HEAD, CASES, SECRET, "a")
+    drawn = reseed_cases(MULTI_HEAD, CASES, SECRET, "a")
     assert [replace(case, seed=0) for case in drawn] == [replace(case, seed=0) for case in CASES]
     assert not set(seeds(drawn)) & set(seeds(CASES))
     for one, other in zip(CASES, drawn, strict=True):
-        weights = [parameters_of(case, MULTI_HEAD).W_v for case in (one, other)]
+        weights = [make_parameters(case, MULTI_HEAD).W_v for case in (one, other)]
         assert not torch.equal(*weights)
 
 
 def test_the_same_seed_gives_the_same_everywhere() -> None:
-    drawn = renumbered(MULTI_HEAD, CASES, SECRET, "a")
-    assert drawn == renumbered(MULTI_HEAD, CASES, SECRET, "a")
+    drawn = reseed_cases(MULTI_HEAD, CASES, SECRET, "a")
+    assert drawn == reseed_cases(MULTI_HEAD, CASES, SECRET, "a")
     assert seeds(drawn)[:3] == [471938161, 1407533277, 3524720302]
 
 
-def test_what_is_shown_of_one_case_tells_nothing_of_another() -> None:
-    drawn = seeds(renumbered(MULTI_HEAD, CASES, SECRET, "a"))
+def test_one_case_reveals_nothing_about_another() -> None:
+    drawn = seeds(reseed_cases(MULTI_HEAD, CASES, SECRET, "a"))
     assert len(set(drawn)) == len(drawn)
     for seed, owner in ((SECRET, "b"), (SECRET + 1, "a")):
-        assert not set(drawn) & set(seeds(renumbered(MULTI_HEAD, CASES, seed, owner)))
+        assert not set(drawn) & set(seeds(reseed_cases(MULTI_HEAD, CASES, seed, owner)))
     # Nor does how far apart two of them are.
-    again = seeds(renumbered(MULTI_HEAD, CASES, SECRET + 1, "a"))
+    again = seeds(reseed_cases(MULTI_HEAD, CASES, SECRET + 1, "a"))
     gaps = [{b - a for a, b in itertools.pairwise(run)} for run in (drawn, again)]
     assert not gaps[0] & gaps[1]
 
 
 def scores_leave(contract: Contract, case: Case, edge: float) -> bool:
     """Whether an exponential of some score is infinite. Of one head, one dimension wide."""
-    x, p = tokens_of(case, contract), parameters_of(case, contract)
+    x, p = make_tokens(case, contract), make_parameters(case, contract)
     return bool((x @ p.W_q.mT @ (x @ p.W_k.mT).mT).max() > edge)
 
 
 @pytest.mark.parametrize("public", range(1, 9))
-def test_an_exponential_overflows_under_every_seed_or_under_none(public: int) -> None:
-    sizes = Case(batch=3, tokens=8, context_length=8, sharpness=5, content=Content.OUTLIER)
+def test_exponential_overflow_does_not_depend_on_the_seed(public: int) -> None:
+    sizes = Case(batch=3, tokens=8, context_length=8, sharpness=5, content=InputContent.OUTLIER)
     case = replace(sizes, seed=public)
     for edge in (88.0, 709.0):
-        drawn = renumbered(MULTI_HEAD, [case] * 10, SECRET, "a")
+        drawn = reseed_cases(MULTI_HEAD, [case] * 10, SECRET, "a")
         was = scores_leave(MULTI_HEAD, case, edge)
         assert {scores_leave(MULTI_HEAD, each, edge) for each in drawn} == {was}
 
@@ -80,9 +80,9 @@ PLIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("plight", PLIGHTS)
-def test_a_token_is_in_a_plight_under_every_seed_or_under_none(plight: str) -> None:
+def test_mask_edge_cases_occur_under_every_seed_or_none(plight: str) -> None:
     def there(case: Case) -> bool:
-        mask = mask_of(case)
+        mask = make_mask(case)
         assert mask is not None
         return bool(PLIGHTS[plight](mask != 0).any())
 
@@ -90,5 +90,5 @@ def test_a_token_is_in_a_plight_under_every_seed_or_under_none(plight: str) -> N
     kinds = {there(replace(small, seed=n)): replace(small, seed=n) for n in range(1, 80)}
     assert set(kinds) == {False, True}, "chance decides, unless somebody sees to it"
     for was, case in kinds.items():
-        drawn = renumbered(MASKED, [case] * 20, SECRET, "a")
+        drawn = reseed_cases(MASKED, [case] * 20, SECRET, "a")
         assert {there(each) for each in drawn} == {was}

@@ -8,9 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from properties.mistakes.catalogue import ALL, CATALOGUE, DROPOUT, Misconception
-from properties.mistakes.pipeline import LINEAR, RIGHT, STEPS, Given, Kitchen, Recipe
-from reference import Parameters, causal, multi_head_attention
+from properties.mistakes.catalogue import ALL, DETERMINISTIC, DROPOUT, Mistake
+from properties.mistakes.pipeline import (
+    CORRECT,
+    STEP_NAMES,
+    WITHOUT_ATTENTION,
+    AttentionInputs,
+    MemoisedEvaluator,
+    Pipeline,
+)
+from reference import Parameters, causal_mask, multi_head_attention
 
 ALIKE = {
     frozenset({"one_head", "heads_scored_together"}): "one wide head adds up the heads' scores",
@@ -33,7 +40,7 @@ def given(
     spread: float = 1.5,
     scale: float | None = None,
     plain: bool = False,
-) -> Given:
+) -> AttentionInputs:
     """Sizes that differ from each other, and scores that are sharp.
 
     There are biases and an output layer, unless it is to be plain.
@@ -46,10 +53,10 @@ def given(
     drawn = numbers(30, 2, heads, tokens, tokens) < 0.4
     drawn[..., 0] = True
     padding = torch.tensor([[True] * tokens, [True] * (tokens - 2) + [False] * 2])[:, None, None]
-    masks = {"causal": causal(tokens), "drawn": drawn, "padding": padding, "none": None}
+    masks = {"causal": causal_mask(tokens), "drawn": drawn, "padding": padding, "none": None}
     x = numbers(20, 2, tokens, d_in)
     x[0, 2] = 0
-    return Given(
+    return AttentionInputs(
         x=x,
         parameters=Parameters(**layers, **({} if plain else more)),
         heads=heads,
@@ -61,36 +68,36 @@ def given(
     )
 
 
-INPUTS: tuple[tuple[Given, Recipe], ...] = (
-    (given(), RIGHT),
-    (given(heads=2, head_dim=2, d_in=4, tokens=19), RIGHT),
-    (given(plain=True), RIGHT),
-    (given("drawn"), RIGHT),
-    (given("padding", heads=2, head_dim=3, d_in=6, tokens=6), RIGHT),
-    (given("none", heads=1), RIGHT),
-    (given("none", scale=1.0), RIGHT),
-    (given(spread=30.0, tokens=9), RIGHT),
-    (given(spread=60.0, heads=2), RIGHT),
-    (given(spread=1000.0, heads=2), RIGHT),
-    (given("none", heads=2, head_dim=3, d_in=6, tokens=6), LINEAR),
+INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
+    (given(), CORRECT),
+    (given(heads=2, head_dim=2, d_in=4, tokens=19), CORRECT),
+    (given(plain=True), CORRECT),
+    (given("drawn"), CORRECT),
+    (given("padding", heads=2, head_dim=3, d_in=6, tokens=6), CORRECT),
+    (given("none", heads=1), CORRECT),
+    (given("none", scale=1.0), CORRECT),
+    (given(spread=30.0, tokens=9), CORRECT),
+    (given(spread=60.0, heads=2), CORRECT),
+    (given(spread=1000.0, heads=2), CORRECT),
+    (given("none", heads=2, head_dim=3, d_in=6, tokens=6), WITHOUT_ATTENTION),
 )
 """Together they show every mistake: masks of the module and of the caller, and large scores."""
 
 
 @cache
-def kitchens() -> tuple[tuple[Kitchen, Recipe], ...]:
-    return tuple((Kitchen(one, base), base) for one, base in INPUTS)
+def kitchens() -> tuple[tuple[MemoisedEvaluator, Pipeline], ...]:
+    return tuple((MemoisedEvaluator(one, base), base) for one, base in INPUTS)
 
 
 @cache
 def answers(change: int | None) -> tuple[tuple[Tensor, ...] | None, ...]:
     """What a way to make a mistake gives to every input; None is the right recipe."""
     made = {} if change is None else WAYS[change][1]
-    followed = [kitchen.follow(base.with_(made)) for kitchen, base in kitchens()]
+    followed = [kitchen.evaluate(base.override(made)) for kitchen, base in kitchens()]
     return tuple(None if steps is None else steps.answer for steps in followed)
 
 
-WAYS = [(each, change) for each in CATALOGUE for change in each.changes]
+WAYS = [(each, change) for each in DETERMINISTIC for change in each.variants]
 
 
 def same(one: tuple[Tensor, ...] | None, other: tuple[Tensor, ...] | None) -> bool:
@@ -102,23 +109,23 @@ def same(one: tuple[Tensor, ...] | None, other: tuple[Tensor, ...] | None) -> bo
     )
 
 
-def test_the_right_recipe_is_multi_head_attention() -> None:
+def test_right_pipeline_is_multi_head_attention() -> None:
     for one, base in INPUTS:
-        if base is RIGHT:
-            steps = Kitchen(one, base).follow(base)
+        if base is CORRECT:
+            steps = MemoisedEvaluator(one, base).evaluate(base)
             exact = multi_head_attention(
                 one.x, one.parameters, one.heads, one.may_attend, one.scale
             )
             assert steps is not None
             torch.testing.assert_close(steps.output, exact.output, rtol=1e-11, atol=1e-12)
-            torch.testing.assert_close(steps.used, exact.weights, rtol=1e-11, atol=1e-12)
+            torch.testing.assert_close(steps.applied_weights, exact.weights, rtol=1e-11, atol=1e-12)
 
 
-def test_remembering_changes_nothing() -> None:
+def test_memoisation_changes_nothing() -> None:
     kitchen, base = kitchens()[0]
     for _, change in WAYS[::7]:
-        again = Kitchen(INPUTS[0][0], base).follow(base.with_(change))
-        before = kitchen.follow(base.with_(change))
+        again = MemoisedEvaluator(INPUTS[0][0], base).evaluate(base.override(change))
+        before = kitchen.evaluate(base.override(change))
         assert (again is None) is (before is None)
         assert again is None or before is None or same(again.answer, before.answer)
 
@@ -130,25 +137,25 @@ def test_there_are_many_and_all_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("each", ALL, ids=lambda each: each.name)
-def test_a_misconception_is_written_for_students(each: Misconception) -> None:
+def test_mistake_is_described_for_students(each: Mistake) -> None:
     assert each.name.isidentifier()
     assert not each.sentence[0].islower()
     assert each.sentence.endswith(".")
-    assert each.look_for
+    assert each.code_matchers
 
 
-@pytest.mark.parametrize("each", CATALOGUE, ids=lambda each: each.name)
-def test_a_misconception_changes_steps(each: Misconception) -> None:
-    assert each.changes
-    assert all(change and set(change) <= set(STEPS) for change in each.changes)
+@pytest.mark.parametrize("each", DETERMINISTIC, ids=lambda each: each.name)
+def test_mistake_changes_steps(each: Mistake) -> None:
+    assert each.variants
+    assert all(change and set(change) <= set(STEP_NAMES) for change in each.variants)
 
 
-def test_what_dropout_does_follows_no_recipe() -> None:
-    assert not any(each.changes for each in DROPOUT)
+def test_dropout_mistakes_change_no_pipeline_step() -> None:
+    assert not any(each.variants for each in DROPOUT)
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)), ids=lambda i: WAYS[i][0].name)
-def test_every_way_to_make_a_mistake_is_seen(way: int) -> None:
+def test_every_variant_of_a_mistake_changes_the_answer(way: int) -> None:
     assert not all(map(same, answers(way), answers(None)))
 
 
@@ -172,6 +179,6 @@ def test_no_two_mistakes_are_the_same() -> None:
     assert alike(range(len(INPUTS))) == set()
 
 
-def test_without_weights_few_look_the_same() -> None:
+def test_few_mistakes_look_the_same_without_weights() -> None:
     alone = [k for k, (one, _) in enumerate(INPUTS) if one.wanted == ("output",)]
     assert alike(alone) == set(ALIKE)

@@ -8,22 +8,28 @@ import torch
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
-from grader.sandbox.grader_side.subject import of_namespace
-from properties.contract import Contract, Returns, Trait
-from properties.harness.harness import Bench
-from properties.mistakes.catalogue import CATALOGUE, Misconception
-from properties.mistakes.diagnosis import ENOUGH, Finding, diagnose
-from properties.mistakes.pipeline import RIGHT, Change, Given, Kitchen, Recipe
-from reference import Parameters, causal
+from grader.sandbox.grader_side.subject import make_subject
+from properties.contract import Capability, Contract, Returns
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue import DETERMINISTIC, Mistake
+from properties.mistakes.diagnosis import MIN_ANSWERS, DiagnosedMistake, diagnose
+from properties.mistakes.pipeline import (
+    CORRECT,
+    AttentionInputs,
+    MemoisedEvaluator,
+    Pipeline,
+    StepOverrides,
+)
+from reference import Parameters, causal_mask
 
 # Dropout has tests of its own.
 CAUSAL = replace(
     BY_SLUG["multi_head_attention"].contract,
-    traits=BY_SLUG["multi_head_attention"].contract.traits - {Trait.DROPOUT},
+    capabilities=BY_SLUG["multi_head_attention"].contract.capabilities - {Capability.DROPOUT},
 )
 JOINED = replace(
     BY_SLUG["multi_head_wrapper"].contract,
-    traits=BY_SLUG["multi_head_wrapper"].contract.traits - {Trait.DROPOUT},
+    capabilities=BY_SLUG["multi_head_wrapper"].contract.capabilities - {Capability.DROPOUT},
 )
 MASKED = BY_SLUG["masked_multi_head"].contract
 UNSEEN = {
@@ -35,14 +41,14 @@ UNSEEN = {
 class Cook(nn.Module):
     """Attention by a recipe. It may be in a mood, in which it answers otherwise or not at all."""
 
-    recipe: Recipe = RIGHT
+    recipe: Pipeline = CORRECT
     mood: str = ""
     contract: Contract = CAUSAL
 
     def follow(self, x: Tensor, p: Parameters, heads: int, mask: Tensor | None) -> object:
         if self.mood == "raises" or (self.mood == "picky" and x.shape[1] > 5):
             raise ValueError("no")
-        given = Given(
+        given = AttentionInputs(
             x=x,
             parameters=p,
             heads=heads,
@@ -52,7 +58,7 @@ class Cook(nn.Module):
             causal=self.contract is not MASKED,
             wanted=("output",) if self.contract is not MASKED else ("output", "weights"),
         )
-        steps = Kitchen(given, RIGHT).follow(self.recipe)
+        steps = MemoisedEvaluator(given, CORRECT).evaluate(self.recipe)
         if steps is None:
             raise ValueError("shapes do not fit")
         if self.mood == "coarse":
@@ -86,7 +92,7 @@ class CausalCook(Cook):
     def forward(self, x: Tensor) -> object:
         layers = (self.W_query, self.W_key, self.W_value)
         p = parameters(layers, self.out_proj)
-        return self.follow(x, p, self.num_heads, causal(x.shape[1]))
+        return self.follow(x, p, self.num_heads, causal_mask(x.shape[1]))
 
 
 class MaskedCook(Cook):
@@ -134,45 +140,45 @@ class JoinedCook(Cook):
         q, k, v = (torch.cat([layer.weight for layer in each]) for each in layers)
         b_q, b_k, b_v = (torch.cat(each) if each else None for each in biases)
         p = Parameters(q, k, v, b_q, b_k, b_v)
-        return self.follow(x, p, len(self.heads), causal(x.shape[1]))
+        return self.follow(x, p, len(self.heads), causal_mask(x.shape[1]))
 
 
 COOKS = (CausalCook, JoinedCook, MaskedCook)
 
 
-def bench(change: Change, mood: str = "", cook: type[Cook] = CausalCook) -> Bench:
+def bench(change: StepOverrides, mood: str = "", cook: type[Cook] = CausalCook) -> Harness:
     name = cook.contract.name
-    made = type(name, (cook,), {"recipe": RIGHT.with_(change), "mood": mood})
-    return Bench(of_namespace({name: made}), cook.contract)
+    made = type(name, (cook,), {"recipe": CORRECT.override(change), "mood": mood})
+    return Harness(make_subject({name: made}), cook.contract)
 
 
-def names(found: tuple[Finding, ...]) -> list[str]:
-    return [finding.misconception.name for finding in found]
+def names(found: tuple[DiagnosedMistake, ...]) -> list[str]:
+    return [finding.mistake.name for finding in found]
 
 
-def first_way(name: str) -> Change:
-    return next(each for each in CATALOGUE if each.name == name).changes[0]
+def first_way(name: str) -> StepOverrides:
+    return next(each for each in DETERMINISTIC if each.name == name).variants[0]
 
 
-def must_be_named(each: Misconception, change: Change, cooks: Sequence[type[Cook]]) -> None:
+def must_be_named(each: Mistake, change: StepOverrides, cooks: Sequence[type[Cook]]) -> None:
     """By one of the cooks at least; by the others, too, or as a simpler one that looks the same."""
     found = [found for cook in cooks if (found := diagnose(bench(change, cook=cook)))]
     assert all(len(findings) == 1 for findings in found), [names(f) for f in found]
     only = [findings[0] for findings in found]
-    assert all(CATALOGUE.index(f.misconception) <= CATALOGUE.index(each) for f in only)
-    assert any(each in (f.misconception, *f.alike) for f in only)
-    assert all(ENOUGH <= f.matched <= f.tried for f in only)
+    assert all(DETERMINISTIC.index(f.mistake) <= DETERMINISTIC.index(each) for f in only)
+    assert any(each in (f.mistake, *f.indistinguishable) for f in only)
+    assert all(MIN_ANSWERS <= f.cases_matched <= f.cases_tried for f in only)
 
 
 @pytest.mark.parametrize(
     "each",
-    [each for each in CATALOGUE if not each.rare and each.name not in UNSEEN],
+    [each for each in DETERMINISTIC if not each.rare and each.name not in UNSEEN],
     ids=lambda each: each.name,
 )
-def test_every_common_mistake_is_named(each: Misconception) -> None:
+def test_every_common_mistake_is_named(each: Mistake) -> None:
     for cook in COOKS:
-        if diagnose(bench(each.changes[0], cook=cook)):
-            must_be_named(each, each.changes[0], [cook])
+        if diagnose(bench(each.variants[0], cook=cook)):
+            must_be_named(each, each.variants[0], [cook])
             return
     pytest.fail("no cook shows it")
 
@@ -182,12 +188,12 @@ def test_every_common_mistake_is_named(each: Misconception) -> None:
     ("each", "way"),
     [
         pytest.param(each, change, id=f"{each.name}-{i}")
-        for each in CATALOGUE
-        for i, change in enumerate(each.changes)
+        for each in DETERMINISTIC
+        for i, change in enumerate(each.variants)
         if each.name not in UNSEEN
     ],
 )
-def test_every_way_to_make_a_mistake_is_named(each: Misconception, way: Change) -> None:
+def test_every_variant_of_a_mistake_is_diagnosed(each: Mistake, way: StepOverrides) -> None:
     must_be_named(each, way, COOKS)
 
 
@@ -211,7 +217,7 @@ SOME_PAIRS = [
 def test_two_mistakes_are_two(one: str, other: str) -> None:
     found = diagnose(bench({**first_way(one), **first_way(other)}))
     assert set(names(found)) == {one, other}
-    assert all(ENOUGH <= finding.matched <= finding.tried for finding in found)
+    assert all(MIN_ANSWERS <= finding.cases_matched <= finding.cases_tried for finding in found)
 
 
 @pytest.mark.parametrize("cook", COOKS)
@@ -221,18 +227,18 @@ def test_a_right_answer_has_no_mistake(cook: type[Cook]) -> None:
 
 @pytest.mark.parametrize("mood", ["raises", "coarse"])
 @pytest.mark.parametrize("name", ["no_scale", "softmax_over_queries"])
-def test_what_raises_or_is_not_exact_is_not_named(mood: str, name: str) -> None:
+def test_raising_or_inexact_answer_is_not_diagnosed(mood: str, name: str) -> None:
     assert diagnose(bench(first_way(name), mood)) == ()
 
 
 def test_inputs_on_which_it_raises_are_left_out() -> None:
     (found,) = diagnose(bench(first_way("no_scale"), "picky"))
-    assert found.misconception.name == "no_scale"
-    assert found.matched < ENOUGH or found.matched < found.tried
+    assert found.mistake.name == "no_scale"
+    assert found.cases_matched < MIN_ANSWERS or found.cases_matched < found.cases_tried
 
 
 def test_an_unknown_mistake_is_not_named() -> None:
-    unknown: Change = {"scale": lambda s: s.raw * s.given.scale * 1.001}
+    unknown: StepOverrides = {"scale": lambda s: s.raw_scores * s.inputs.scale * 1.001}
     assert diagnose(bench(unknown)) == ()
     assert diagnose(bench({**unknown, **first_way("no_mask")})) == ()
 
@@ -243,11 +249,11 @@ def test_a_mistake_in_one_of_two_answers_is_named() -> None:
 
     def causal_weights(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         scores = queries @ keys.mT / keys.shape[-1] ** 0.5
-        past = causal(scores.shape[-1])
-        late = causal(scores.shape[-1] + 1)[1:, 1:].roll(-1, 0) | past
+        past = causal_mask(scores.shape[-1])
+        late = causal_mask(scores.shape[-1] + 1)[1:, 1:].roll(-1, 0) | past
         late[-1] = True
         right = scores.masked_fill(~past, -float("inf")).softmax(-1)
         return right, scores.masked_fill(~late, -float("inf")).softmax(-1)
 
-    found = diagnose(Bench(of_namespace({"causal_weights": causal_weights}), contract))
+    found = diagnose(Harness(make_subject({"causal_weights": causal_weights}), contract))
     assert names(found) == ["next_token_visible"]

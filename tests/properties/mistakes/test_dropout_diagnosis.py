@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from properties.mistakes.dropout_diagnosis import Weights
+from properties.mistakes.dropout_diagnosis import DropoutWeights
 
 
-def weights(used: torch.Tensor) -> Weights:
+def weights(used: torch.Tensor) -> DropoutWeights:
     exact = torch.tensor([[[1.0, 0.0], [0.25, 0.75]]], dtype=torch.float64)
-    return Weights(exact, exact.log(), used.expand(3, 1, 2, 2) * exact)
+    return DropoutWeights(exact, exact.log(), used.expand(3, 1, 2, 2) * exact)
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
@@ -26,5 +26,5 @@ def test_where_numbers_differ_there_is_no_factor() -> None:
     assert weights(used).factor is None
 
 
-def test_what_is_no_number_has_no_factor() -> None:
+def test_nan_has_no_factor() -> None:
     assert weights(torch.full((3, 1, 2, 2), torch.nan).double()).factor is None

@@ -13,7 +13,7 @@ from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.server_side.jail import file_grants, kernel, landlock, namespaces, seccomp
 
-SOCKET, CONFINED, RULESET = 3, 4, 5
+SOCKET_FD, CONFINED_FD, RULESET_FD = 3, 4, 5
 SCRATCH_ENTRIES = 256
 SPARE_TASKS = 256
 """room for what else the user starts while the server runs"""
@@ -37,7 +37,7 @@ class Jail:
 
     def fork(self) -> int:
         """A child, the first process of its namespaces where there are any; 0 in it."""
-        return os.fork() if self.stage is None else kernel.fork_into(namespaces.OF_A_CHILD)
+        return os.fork() if self.stage is None else kernel.fork_into(namespaces.CHILD_NAMESPACES)
 
     def attach(self, socket: int, confined: int) -> None:
         """In a child: tie it to the server, and keep no other file descriptors than these."""
@@ -47,18 +47,18 @@ class Jail:
     def confine(self, limits: Limits) -> None:
         """In a child: afterwards the submission may run. Raises OSError."""
         if self.stage is not None:
-            namespaces.move_in(self.stage, self.ids, limits.scratch, SCRATCH_ENTRIES)
+            namespaces.set_up_namespaces(self.stage, self.ids, limits.scratch, SCRATCH_ENTRIES)
         kernel.drop_capabilities()
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        os.chdir("/" if self.stage is None else namespaces.own_folder(self.stage))
+        os.chdir("/" if self.stage is None else namespaces.get_scratch_folder(self.stage))
         if self.ruleset is not None:
-            landlock.restrict(RULESET)
-        os.close(RULESET)
+            landlock.restrict(RULESET_FD)
+        os.close(RULESET_FD)
         if Layer.RLIMITS in self.layers:
             set_limits(limits, self.mapped, limits.threads + self.tasks)
         if Layer.SECCOMP in self.layers:
-            seccomp.install(seccomp.program(os.getpid()))
+            seccomp.install(seccomp.build_program(os.getpid()))
 
     def _die_with_server(self) -> None:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -68,19 +68,21 @@ class Jail:
             os._exit(0)
 
 
-def prepare(layers: Collection[Layer], stage: Path | None) -> Jail:
+def prepare_jail(layers: Collection[Layer], stage: Path | None) -> Jail:
     """To be called once the server has mapped all that it will. Raises OSError."""
     ruleset = None
     if Layer.LANDLOCK in layers:
-        version = landlock.abi() if Layer.SCOPES in layers else landlock.SCOPE_ABI - 1
-        ruleset = landlock.ruleset(file_grants.grants(stage), min(version, landlock.abi()))
+        version = landlock.get_abi_version() if Layer.SCOPES in layers else landlock.SCOPE_ABI - 1
+        ruleset = landlock.create_ruleset(
+            file_grants.compute_grants(stage), min(version, landlock.get_abi_version())
+        )
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     ids = os.geteuid(), os.getegid()
     itself = os.pidfd_open(os.getpid())
-    counted = tasks() + SPARE_TASKS if stage is None else 1
-    return Jail(frozenset(layers), itself, ruleset, stage, ids, _mapped(), counted)
+    counted = count_tasks() + SPARE_TASKS if stage is None else 1
+    return Jail(frozenset(layers), itself, ruleset, stage, ids, _read_mapped_bytes(), counted)
 
 
 def _keep_only(socket: int, confined: int, ruleset: int | None) -> None:
@@ -88,15 +90,15 @@ def _keep_only(socket: int, confined: int, ruleset: int | None) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     kept = [socket, confined, nothing if ruleset is None else ruleset]
     # First out of the way of one another: where standard streams were closed, numbers are low.
-    out_of_the_way = [_high(fd) for fd in kept]
-    for target, fd in enumerate([_high(nothing) for _ in range(3)]):
+    out_of_the_way = [_duplicate_high(fd) for fd in kept]
+    for target, fd in enumerate([_duplicate_high(nothing) for _ in range(3)]):
         os.dup2(fd, target)
-    for target, fd in zip((SOCKET, CONFINED, RULESET), out_of_the_way, strict=True):
+    for target, fd in zip((SOCKET_FD, CONFINED_FD, RULESET_FD), out_of_the_way, strict=True):
         os.dup2(fd, target)
-    kernel.close_from(RULESET + 1)
+    kernel.close_from(RULESET_FD + 1)
 
 
-def _high(fd: int) -> int:
+def _duplicate_high(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)
 
 
@@ -122,7 +124,7 @@ def set_limits(limits: Limits, mapped: int, most_tasks: int) -> None:
         resource.setrlimit(what, (soft, hard))
 
 
-def _mapped() -> int:
+def _read_mapped_bytes() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         return pages * resource.getpagesize()
@@ -130,7 +132,7 @@ def _mapped() -> int:
         return 8 << 30
 
 
-def tasks() -> int:
+def count_tasks() -> int:
     """How many threads the user of this process has.
 
     Without a user namespace the kernel counts them all together, and no new one may be too many.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from grader.sandbox.server_side.jail import landlock
 
-ROOMS = ("reference", "properties", "exercises", "tests")
+ANSWER_PACKAGES = ("reference", "properties", "exercises", "tests")
 """packages that know the answers"""
 GRADER = Path(__file__).resolve().parents[3]
-ROOT = GRADER.parent
+PROJECT_ROOT = GRADER.parent
 READABLE = (GRADER / "sandbox", GRADER / "reading")
 """what a submission's process is made of, which it may therefore read"""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/alternatives")
@@ -23,37 +23,39 @@ _DEVICES = {
 }
 
 
-def trees() -> list[Path]:
+def list_readable_trees() -> list[Path]:
     """Folders and files that importing modules and loading libraries may read, as they exist."""
     standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     base = Path(sys.base_prefix)
     system = [Path(name) for name in (*_LIBRARIES, *_FILES)]
-    found = [*packages(), *standard, base / "lib", base / "lib64", *system, *READABLE]
+    found = [*list_package_folders(), *standard, base / "lib", base / "lib64", *system, *READABLE]
     return list(dict.fromkeys(path.resolve() for path in found if path.exists()))
 
 
-def packages() -> list[Path]:
+def list_package_folders() -> list[Path]:
     """The folders of installed packages. Others on the path are the caller's business."""
     return [Path(entry) for entry in sys.path if entry.endswith("-packages")]
 
 
-def needed() -> list[Path]:
+def list_needed_paths() -> list[Path]:
     """What the server itself reads, by every name that it uses for it."""
-    as_named = [path for path in packages() if path.exists()]
-    return list(dict.fromkeys([*trees(), *as_named, GRADER]))
+    as_named = [path for path in list_package_folders() if path.exists()]
+    return list(dict.fromkeys([*list_readable_trees(), *as_named, GRADER]))
 
 
-def hidden(among: Iterable[Path]) -> list[Path]:
+def find_hidden_packages(among: Iterable[Path]) -> list[Path]:
     """The packages that know the answers, in every installation within these trees."""
     where = ("*-packages", "python*/*-packages")
     installed = [folder for tree in among for glob in where for folder in tree.glob(glob)]
-    folders = (ROOT, *packages(), *installed)
-    return [folder / room for folder in folders for room in ROOMS if (folder / room).exists()]
+    folders = (PROJECT_ROOT, *list_package_folders(), *installed)
+    return [
+        folder / room for folder in folders for room in ANSWER_PACKAGES if (folder / room).exists()
+    ]
 
 
-def grants(stage: Path | None) -> Mapping[Path, int]:
+def compute_grants(stage: Path | None) -> Mapping[Path, int]:
     """What a submission may do with files; on the stage it may write."""
-    readable = trees()
-    found = landlock.readable(readable, hidden(readable))
+    readable = list_readable_trees()
+    found = landlock.compute_read_grants(readable, find_hidden_packages(readable))
     found |= {Path(device): rights for device, rights in _DEVICES.items()}
     return found if stage is None else found | {stage: landlock.SCRATCH}

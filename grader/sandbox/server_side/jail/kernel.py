@@ -25,14 +25,14 @@ _OPEN_TREE_CLONE = 1
 
 
 @cache
-def _libc() -> ctypes.PyDLL:
+def _load_libc() -> ctypes.PyDLL:
     # PyDLL keeps the interpreter's lock, so that a fork below finds it held by its own thread.
     library = ctypes.PyDLL(None, use_errno=True)
     library.syscall.restype = ctypes.c_long
     return library
 
 
-def _checked(what: str, result: int) -> int:
+def _check_result(what: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -42,13 +42,13 @@ def _checked(what: str, result: int) -> int:
 def syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
     """A system call by its number; `what` names it in errors. Raises OSError."""
     wide = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
-    return _checked(what, int(_libc().syscall(ctypes.c_long(number), *wide)))
+    return _check_result(what, int(_load_libc().syscall(ctypes.c_long(number), *wide)))
 
 
 def prctl(option: int, *values: int) -> None:
     """Raises OSError."""
     wide = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
-    _checked(f"prctl({option})", _libc().prctl(ctypes.c_int(option), *wide))
+    _check_result(f"prctl({option})", _load_libc().prctl(ctypes.c_int(option), *wide))
 
 
 def die_with(parent: int) -> None:
@@ -63,17 +63,17 @@ def die_with(parent: int) -> None:
 
 def unshare(namespaces: int) -> None:
     """Move this process into new namespaces. Raises OSError."""
-    _checked("unshare", _libc().unshare(namespaces))
+    _check_result("unshare", _load_libc().unshare(namespaces))
 
 
 def mount(source: str | None, target: Path, kind: str | None, flags: int, data: str = "") -> None:
     """Raises OSError."""
     texts = [None if t is None else os.fsencode(t) for t in (source, str(target), kind)]
-    result = _libc().mount(*texts, ctypes.c_ulong(flags), data.encode())
-    _checked(f"mount on {target}", result)
+    result = _load_libc().mount(*texts, ctypes.c_ulong(flags), data.encode())
+    _check_result(f"mount on {target}", result)
 
 
-def copied_mount(path: Path) -> int:
+def copy_mount(path: Path) -> int:
     """What lies at a path, with what is mounted below, as a mount to be placed elsewhere."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
@@ -94,7 +94,7 @@ def fork_into(namespaces: int) -> int:
     python.PyOS_BeforeFork()
     flags = ctypes.c_long(namespaces | signal.SIGCHLD)
     number = ctypes.c_long(_CLONE[platform.machine()])
-    pid = int(_libc().syscall(number, flags, *[ctypes.c_long(0)] * 4))
+    pid = int(_load_libc().syscall(number, flags, *[ctypes.c_long(0)] * 4))
     if pid == 0:
         python.PyOS_AfterFork_Child()
         return 0
@@ -116,7 +116,7 @@ def close_from(first: int) -> None:
 def drop_capabilities() -> None:
     """Give up every capability for good. Raises OSError."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
-    _checked("capset", _libc().capset(header, bytes(24)))
+    _check_result("capset", _load_libc().capset(header, bytes(24)))
 
 
 def map_ids(number: int, uid: int, gid: int) -> None:

@@ -27,39 +27,39 @@ REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 REFER, TRUNCATE = 1 << 13, 1 << 14
 READ = READ_FILE | READ_DIR
 SCRATCH = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
-_OF_A_FILE = WRITE_FILE | READ_FILE | TRUNCATE
-_RIGHTS = {3: 15, 4: 15}
+_FILE_RIGHTS = WRITE_FILE | READ_FILE | TRUNCATE
+_RIGHT_COUNTS = {3: 15, 4: 15}
 """how many rights on files an ABI knows; from 5 on it is 16"""
 
 
-def abi() -> int:
+def get_abi_version() -> int:
     """The version that this kernel offers. Raises OSError where there is none."""
     return kernel.syscall("Landlock", _CREATE_RULESET, None, 0, _VERSION)
 
 
-def ruleset(grants: Mapping[Path, int], version: int) -> int:
+def create_ruleset(grants: Mapping[Path, int], version: int) -> int:
     """A file descriptor of a ruleset: these rights beneath these paths, and no network.
 
     Paths that do not exist or cannot be reached are left out. Raises OSError.
     """
-    known = (1 << _RIGHTS.get(version, 16)) - 1
+    known = (1 << _RIGHT_COUNTS.get(version, 16)) - 1
     attributes = struct.pack(
         "QQQ", known, 3 if version >= _NETWORK_ABI else 0, 3 if version >= SCOPE_ABI else 0
     )
     size = 24 if version >= SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
     made = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes[:size], size, 0)
     for path, rights in grants.items():
-        _add(made, path, rights & known)
+        _add_rule(made, path, rights & known)
     return made
 
 
-def _add(made: int, path: Path, rights: int) -> None:
+def _add_rule(made: int, path: Path, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError, NotADirectoryError):
         return
     try:
-        fitting = rights if path.is_dir() else rights & _OF_A_FILE
+        fitting = rights if path.is_dir() else rights & _FILE_RIGHTS
         rule = struct.pack("=Qi", fitting, fd)
         if fitting:
             kernel.syscall("landlock_add_rule", _ADD_RULE, made, _PATH_BENEATH, rule, 0)
@@ -72,7 +72,7 @@ def restrict(made: int) -> None:
     kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, made, 0)
 
 
-def readable(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]:
+def compute_read_grants(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]:
     """The rights with which these trees can be read, but for what is hidden in them.
 
     Of a folder with something hidden below it the names can be listed, hidden ones among them.
@@ -80,12 +80,12 @@ def readable(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]
     away = {path.resolve() for path in hidden}
     found: dict[Path, int] = {}
     for tree in trees:
-        for path, rights in _pieces(tree, away, set()):
+        for path, rights in _iter_pieces(tree, away, set()):
             found[path] = found.get(path, 0) | rights
     return found
 
 
-def _pieces(tree: Path, hidden: set[Path], seen: set[Path]) -> Iterator[tuple[Path, int]]:
+def _iter_pieces(tree: Path, hidden: set[Path], seen: set[Path]) -> Iterator[tuple[Path, int]]:
     path = tree.resolve()
     if path in seen or path in hidden or not hidden.isdisjoint(path.parents):
         return
@@ -95,4 +95,4 @@ def _pieces(tree: Path, hidden: set[Path], seen: set[Path]) -> Iterator[tuple[Pa
         return
     yield path, READ_DIR
     for child in sorted(path.iterdir()):
-        yield from _pieces(child, hidden, seen)
+        yield from _iter_pieces(child, hidden, seen)

@@ -15,7 +15,7 @@ def cover(folder: Path, needed: Sequence[Path]) -> None:
     To be called in a mount namespace of one's own. Raises OSError.
     """
     outermost = [path for path in needed if not set(path.parents) & set(needed)]
-    copied = [(path, path.is_dir(), kernel.copied_mount(path)) for path in outermost]
+    copied = [(path, path.is_dir(), kernel.copy_mount(path)) for path in outermost]
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     kernel.mount("tmpfs", folder, "tmpfs", flags, "mode=755,size=1m")
     for path, is_folder, tree in copied:

@@ -25,11 +25,11 @@ from pathlib import Path
 from grader.sandbox.server_side.jail import kernel, mounts
 from grader.sandbox.server_side.jail.privileges import NOBODY
 
-STAGES = ("/dev/shm", "/tmp", "/var/tmp", "/mnt")
-OF_A_CHILD = (
+STAGE_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp", "/mnt")
+CHILD_NAMESPACES = (
     kernel.NEWUSER | kernel.NEWNS | kernel.NEWPID | kernel.NEWNET | kernel.NEWIPC | kernel.NEWUTS
 )
-_PLAIN = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+_MOUNT_FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 
 class NoStage(Exception):
@@ -43,41 +43,45 @@ def set_up_stage(needed: Sequence[Path], hidden: Sequence[Path] = ()) -> Path:
     """
     uid, gid = os.geteuid(), os.getegid()
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
-    _be_nobody(uid, gid)
+    _map_to_nobody(uid, gid)
     kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)
     mounts.cover_all(needed, hidden)
-    stage = _place(needed)
-    kernel.mount("tmpfs", stage, "tmpfs", _PLAIN, "size=4k,nr_inodes=4,mode=755")
-    own_folder(stage).mkdir(0o700)
-    kernel.mount(None, stage, None, kernel.MS_REMOUNT | kernel.MS_RDONLY | _PLAIN)
+    stage = _choose_stage_folder(needed)
+    kernel.mount("tmpfs", stage, "tmpfs", _MOUNT_FLAGS, "size=4k,nr_inodes=4,mode=755")
+    get_scratch_folder(stage).mkdir(0o700)
+    kernel.mount(None, stage, None, kernel.MS_REMOUNT | kernel.MS_RDONLY | _MOUNT_FLAGS)
     return stage
 
 
-def _be_nobody(uid: int, gid: int) -> None:
+def _map_to_nobody(uid: int, gid: int) -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else what is in /proc/self belongs to root
     kernel.map_ids(NOBODY, uid, gid)  # not root, even where it is so by name
 
 
-def _place(needed: Sequence[Path]) -> Path:
-    for name in STAGES:
+def _choose_stage_folder(needed: Sequence[Path]) -> Path:
+    for name in STAGE_FOLDERS:
         place = Path(name).resolve()
         if place.is_dir() and not any(place in (path, *path.parents) for path in needed):
             return place
-    raise NoStage(f"none of {', '.join(STAGES)} can be covered: Python or headcheck lies there")
+    raise NoStage(
+        f"none of {', '.join(STAGE_FOLDERS)} can be covered: Python or headcheck lies there"
+    )
 
 
-def own_folder(stage: Path) -> Path:
+def get_scratch_folder(stage: Path) -> Path:
     """The folder that a child may write into."""
     return stage / "own"
 
 
-def move_in(stage: Path, ids: tuple[int, int], size: int, entries: int) -> None:
+def set_up_namespaces(stage: Path, ids: tuple[int, int], size: int, entries: int) -> None:
     """As the first process of new namespaces, make them this submission's own.
 
     `ids` are user and group before the namespaces were entered. Raises OSError.
     """
-    _be_nobody(*ids)
+    _map_to_nobody(*ids)
     quota = f"size={size},nr_inodes={entries},mode=700"
-    kernel.mount("tmpfs", own_folder(stage), "tmpfs", _PLAIN, quota)
-    kernel.mount("tmpfs", Path("/proc"), "tmpfs", _PLAIN | kernel.MS_RDONLY, "size=4k,nr_inodes=1")
+    kernel.mount("tmpfs", get_scratch_folder(stage), "tmpfs", _MOUNT_FLAGS, quota)
+    kernel.mount(
+        "tmpfs", Path("/proc"), "tmpfs", _MOUNT_FLAGS | kernel.MS_RDONLY, "size=4k,nr_inodes=1"
+    )
     socket.sethostname("sandbox")

@@ -19,42 +19,44 @@ from grader.sandbox.server_side.jail import kernel, mounts
 NOBODY = 65534
 
 
-class NoOwner(Exception):
+class CannotDropRoot(Exception):
     """The server cannot run as anyone but root; the message says why and what to do."""
 
 
 def become_unprivileged(needed: Sequence[Path]) -> None:
     """As root, become nobody, who can read all that is needed. Raises NoOwner."""
-    if os.geteuid() != 0 or root_is_somebody():
+    if os.geteuid() != 0 or is_mapped_root():
         return
-    closed = closed_folders(needed)
+    closed = find_closed_folders(needed)
     if closed:
-        open_up(closed)
-    if remaining := closed_folders(needed):
-        raise NoOwner(_unreadable(next(iter(remaining))))
+        expose_needed(closed)
+    if remaining := find_closed_folders(needed):
+        raise CannotDropRoot(_explain_unreadable(next(iter(remaining))))
     try:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
     except OSError as error:
         text = f"as root, submissions would run as user {NOBODY}, which is impossible here"
-        raise NoOwner(f"{text}: {error.strerror}; run headcheck as an ordinary user") from None
+        raise CannotDropRoot(
+            f"{text}: {error.strerror}; run headcheck as an ordinary user"
+        ) from None
 
 
-def _unreadable(folder: Path) -> str:
+def _explain_unreadable(folder: Path) -> str:
     return (
         f"as root, submissions run as user {NOBODY}, who cannot enter {folder}, where Python or "
         "headcheck lies; run headcheck as an ordinary user, or install both where all can read"
     )
 
 
-def root_is_somebody() -> bool:
+def is_mapped_root() -> bool:
     """Whether root is so by name only, as in a rootless container, and an ordinary user outside."""
     rows = [row.split() for row in Path("/proc/self/uid_map").read_text().splitlines()]
     return any(inside == "0" and outside != "0" for inside, outside, _ in rows)
 
 
-def closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
+def find_closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
     """The outermost folders that not everybody may enter, and what is needed from each."""
     found: dict[Path, list[Path]] = {}
     for path in needed:
@@ -65,7 +67,7 @@ def closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
     return found
 
 
-def open_up(closed: dict[Path, list[Path]]) -> None:
+def expose_needed(closed: dict[Path, list[Path]]) -> None:
     """For this process alone, leave of closed folders only what is needed. Raises NoOwner."""
     try:
         kernel.unshare(kernel.NEWNS)
@@ -73,4 +75,4 @@ def open_up(closed: dict[Path, list[Path]]) -> None:
         for folder, needed in closed.items():
             mounts.cover(folder, needed)
     except OSError:
-        raise NoOwner(_unreadable(next(iter(closed)))) from None
+        raise CannotDropRoot(_explain_unreadable(next(iter(closed)))) from None

@@ -9,20 +9,20 @@ from pathlib import Path
 from grader.sandbox.isolation import Layer
 from grader.sandbox.server_side.jail import kernel, landlock, namespaces, seccomp
 
-_WHY = {
+_REASONS = {
     errno.ENOSYS: "this kernel does not have it, or a container hides it",
     errno.EOPNOTSUPP: "switched off when the kernel was started",
 }
 
 
-def problems(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
+def find_missing_layers(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
     """The layers that are missing, and why; those left out on purpose among them."""
     found: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
     tries: dict[Layer, Callable[[], None]] = {
-        Layer.NAMESPACES: lambda: _namespaces(needed),
-        Layer.LANDLOCK: _landlock,
-        Layer.SCOPES: _scopes,
-        Layer.SECCOMP: _seccomp,
+        Layer.NAMESPACES: lambda: _try_namespaces(needed),
+        Layer.LANDLOCK: _try_landlock,
+        Layer.SCOPES: _try_scopes,
+        Layer.SECCOMP: _try_seccomp,
     }
     for layer, action in tries.items():
         why = None if layer in found else attempt(action)
@@ -43,7 +43,7 @@ def attempt(action: Callable[[], None]) -> str | None:
             os._exit(0)
         except BaseException as error:
             with contextlib.suppress(BrokenPipeError):  # whoever wants to know was killed
-                os.write(writing, _told(error).encode()[:4096])
+                os.write(writing, _explain(error).encode()[:4096])
             os._exit(1)
     os.close(writing)
     _, status = os.waitpid(pid, 0)
@@ -52,21 +52,21 @@ def attempt(action: Callable[[], None]) -> str | None:
     return None if status == 0 else said or f"the attempt ended with status {status}"
 
 
-def _told(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno in _WHY:
-        return _WHY[error.errno]
+def _explain(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in _REASONS:
+        return _REASONS[error.errno]
     return str(error) or type(error).__name__
 
 
-def _namespaces(needed: Sequence[Path]) -> None:
+def _try_namespaces(needed: Sequence[Path]) -> None:
     stage = namespaces.set_up_stage(needed)
     kernel.drop_capabilities()
     ids = os.geteuid(), os.getegid()
-    pid = kernel.fork_into(namespaces.OF_A_CHILD)
+    pid = kernel.fork_into(namespaces.CHILD_NAMESPACES)
     if pid == 0:
         why = 0
         try:
-            namespaces.move_in(stage, ids, 1 << 12, 4)
+            namespaces.set_up_namespaces(stage, ids, 1 << 12, 4)
         except OSError as error:
             why = error.errno or errno.EPERM
         os._exit(why)
@@ -75,21 +75,21 @@ def _namespaces(needed: Sequence[Path]) -> None:
         raise OSError(number, f"within them: {os.strerror(abs(number))}")
 
 
-def _landlock() -> None:
-    version = landlock.abi()
+def _try_landlock() -> None:
+    version = landlock.get_abi_version()
     if version < landlock.TRUNCATE_ABI:
         raise OSError(f"this kernel has version {version} of Landlock, it takes 3")
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    landlock.restrict(landlock.ruleset({}, version))
+    landlock.restrict(landlock.create_ruleset({}, version))
 
 
-def _scopes() -> None:
-    version = landlock.abi()
+def _try_scopes() -> None:
+    version = landlock.get_abi_version()
     if version < landlock.SCOPE_ABI:
         raise OSError(f"this kernel has version {version} of Landlock, it takes 6")
 
 
-def _seccomp() -> None:
+def _try_seccomp() -> None:
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    seccomp.install(seccomp.program(os.getpid()))
+    seccomp.install(seccomp.build_program(os.getpid()))
     os.getpid()

@@ -23,10 +23,10 @@ from grader.sandbox.server_side.jail import kernel
 from grader.sandbox.server_side.jail.syscalls import (
     AUDIT_ARCH,
     CONDITIONAL,
-    NOT_THERE,
     NUMBERS,
-    OWN,
-    Only,
+    SELF_ONLY,
+    UNIMPLEMENTED,
+    ArgumentFilter,
 )
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -39,19 +39,21 @@ Instruction = tuple[int, int, int, int]
 """code, how many to skip if true, how many if false, operand"""
 
 
-class Unsupported(Exception):
+class UnsupportedMachine(Exception):
     """No table of system calls for this machine."""
 
 
-def program(pid: int, machine: str | None = None) -> bytes:
+def build_program(pid: int, machine: str | None = None) -> bytes:
     """The filter for a process of this number. Raises Unsupported."""
     name = machine or platform.machine()
     if name not in NUMBERS:
-        raise Unsupported(f"there is no table of system calls for {name}, only for x86-64, aarch64")
-    return b"".join(struct.pack("HBBI", *each) for each in _instructions(pid, name))
+        raise UnsupportedMachine(
+            f"there is no table of system calls for {name}, only for x86-64, aarch64"
+        )
+    return b"".join(struct.pack("HBBI", *each) for each in _build_instructions(pid, name))
 
 
-def _instructions(pid: int, machine: str) -> list[Instruction]:
+def _build_instructions(pid: int, machine: str) -> list[Instruction]:
     numbers = NUMBERS[machine]
     code: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -61,21 +63,21 @@ def _instructions(pid: int, machine: str) -> list[Instruction]:
     ]
     if machine == "x86_64":
         code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, KILL)]
-    conditional = {**CONDITIONAL, OWN: Only(0, (pid,))}
-    for call in NOT_THERE:
-        code += _for(numbers[call], [(_RETURN, 0, 0, ERRNO | errno.ENOSYS)])
+    conditional = {**CONDITIONAL, SELF_ONLY: ArgumentFilter(0, (pid,))}
+    for call in UNIMPLEMENTED:
+        code += _match_call(numbers[call], [(_RETURN, 0, 0, ERRNO | errno.ENOSYS)])
     for call, condition in conditional.items():
-        code += _for(numbers[call], _checking(condition))
-    for call in sorted(numbers.keys() - conditional.keys() - {*NOT_THERE}):
-        code += _for(numbers[call], [(_RETURN, 0, 0, ALLOW)])
+        code += _match_call(numbers[call], _check_argument(condition))
+    for call in sorted(numbers.keys() - conditional.keys() - {*UNIMPLEMENTED}):
+        code += _match_call(numbers[call], [(_RETURN, 0, 0, ALLOW)])
     return [*code, (_RETURN, 0, 0, ERRNO | errno.EPERM)]
 
 
-def _for(number: int, then: list[Instruction]) -> list[Instruction]:
+def _match_call(number: int, then: list[Instruction]) -> list[Instruction]:
     return [(_EQUAL, 0, len(then), number), *then]
 
 
-def _checking(condition: Only) -> list[Instruction]:
+def _check_argument(condition: ArgumentFilter) -> list[Instruction]:
     """Ends in either return: the number is no longer at hand for the comparisons that follow."""
     values = condition.values
     return [

@@ -7,16 +7,16 @@ one. The numbers are checked against libseccomp in the tests.
 
 from dataclasses import dataclass
 
-ANY = 0xFFFFFFFF
+FULL_MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Only:
+class ArgumentFilter:
     """Allowed where one argument, masked, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
-    mask: int = ANY
+    mask: int = FULL_MASK
 
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -137,12 +137,12 @@ faccessat2 439 439
 """
 
 
-def _column(which: int) -> dict[str, int]:
+def _parse_column(which: int) -> dict[str, int]:
     rows = (line.split() for line in _TABLE.split("\n") if line)
     return {row[0]: int(row[which]) for row in rows if row[which] != "-"}
 
 
-NUMBERS = {"x86_64": _column(1), "aarch64": _column(2)}
+NUMBERS = {"x86_64": _parse_column(1), "aarch64": _parse_column(2)}
 """numbers by name, for each machine"""
 
 CLONE_THREAD = 0x10000
@@ -151,15 +151,19 @@ _CLONE_MASK = CLONE_THREAD | _NAMESPACES | _TRACED
 
 CONDITIONAL = {
     # A thread, in the same namespaces, with no tracer.
-    "clone": Only(0, (CLONE_THREAD,), _CLONE_MASK),
-    "prctl": Only(0, (15, 16, 0x53564D41)),  # the names of threads and of anonymous memory
+    "clone": ArgumentFilter(0, (CLONE_THREAD,), _CLONE_MASK),
+    "prctl": ArgumentFilter(
+        0, (15, 16, 0x53564D41)
+    ),  # the names of threads and of anonymous memory
     # Is it a terminal, how wide, how much is there to read, blocking, close on exec.
-    "ioctl": Only(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
-    "fcntl": Only(1, (0, 1, 2, 3, 4, 1030)),  # duplicate, and flags
-    "prlimit64": Only(0, (0,)),  # its own limits
-    "sched_getaffinity": Only(0, (0,)),  # its own processors: of others it would tell that they are
+    "ioctl": ArgumentFilter(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
+    "fcntl": ArgumentFilter(1, (0, 1, 2, 3, 4, 1030)),  # duplicate, and flags
+    "prlimit64": ArgumentFilter(0, (0,)),  # its own limits
+    "sched_getaffinity": ArgumentFilter(
+        0, (0,)
+    ),  # its own processors: of others it would tell that they are
 }
-NOT_THERE = ("clone3",)
+UNIMPLEMENTED = ("clone3",)
 """answered as by a kernel that does not know them: the C library then uses what came before"""
-OWN = "tgkill"
+SELF_ONLY = "tgkill"
 """may name the process itself alone: this is how a thread raises a signal"""

@@ -4,22 +4,22 @@ import textwrap
 from typing import Any
 
 from exercises import BY_SLUG
-from grader.ui.jupyter import Checked
-from grader.ui.jupyter.checking import checked
+from grader.ui.jupyter import CheckResult
+from grader.ui.jupyter.checking import check_in_namespace
 
 
-def defined(source: str, name: str = "__main__") -> dict[str, Any]:
+def run_cell(source: str, name: str = "__main__") -> dict[str, Any]:
     """The namespace of a notebook in which this has been run."""
     namespace: dict[str, Any] = {"__name__": name}
     exec(compile(textwrap.dedent(source), "<a cell of nobody's>", "exec"), namespace)
     return namespace
 
 
-def solved(slug: str) -> dict[str, Any]:
-    return defined(BY_SLUG[slug].solution)
+def run_solution(slug: str) -> dict[str, Any]:
+    return run_cell(BY_SLUG[slug].solution)
 
 
-def result(slug: str, source: str | None = None, **options: Any) -> Checked:
+def check_answer(slug: str, source: str | None = None, **options: Any) -> CheckResult:
     exercise = BY_SLUG[slug]
-    namespace = solved(slug) if source is None else defined(source)
-    return checked(namespace[exercise.contract.name], slug, namespace, **options)
+    namespace = run_solution(slug) if source is None else run_cell(source)
+    return check_in_namespace(namespace[exercise.contract.name], slug, namespace, **options)

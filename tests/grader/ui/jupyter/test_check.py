@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from exercises import ALL, BY_SLUG, Exercise
 from grader import check
-from grader.grading.grade import Settings, grade
+from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import Submission
-from grader.report.records import from_json, report_of, to_json
-from grader.sandbox.grader_side.in_process import Unconfined
-from grader.ui.jupyter import CannotCheck, Stopped
-from grader.ui.jupyter.checking import checked
+from grader.report.records import build_report, from_json, to_json
+from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from grader.ui.jupyter import CannotCheck, CheckInterrupted
+from grader.ui.jupyter.checking import check_in_namespace
 from grader.ui.jupyter.progress import Progress
-from tests.grader.ui.jupyter.cells import defined, result, solved
+from tests.grader.ui.jupyter.cells import check_answer, run_cell, run_solution
 
 ANSWERS = [
     pytest.param(exercise, kind, id=f"{exercise.slug}-{kind}")
@@ -43,9 +43,11 @@ def answer_of(exercise: Exercise, kind: str) -> Path:
 @pytest.mark.parametrize(("exercise", "kind"), ANSWERS)
 def test_the_verdicts_are_those_of_the_command(exercise: Exercise, kind: str) -> None:
     path = answer_of(exercise, kind)
-    with Unconfined("a test") as place:
-        [graded] = grade(place, Submission(path, path.name), Settings(exercise=exercise))
-    here = result(exercise.slug, path.read_text(encoding="utf-8")).record
+    with UnconfinedSandbox("a test") as place:
+        [graded] = grade_file_or_raise(
+            place, Submission(path, path.name), Settings(exercise=exercise)
+        )
+    here = check_answer(exercise.slug, path.read_text(encoding="utf-8")).record
     assert [(p.name, p.status, p.points) for p in here.properties] == [
         (p.name, p.status, p.points) for p in graded.properties
     ]
@@ -53,16 +55,16 @@ def test_the_verdicts_are_those_of_the_command(exercise: Exercise, kind: str) ->
 
 
 def test_a_right_answer_gets_full_marks() -> None:
-    found = result("causal_weights")
+    found = check_answer("causal_weights")
     assert found.passed
     assert found.score == found.record.max_score == 70
     assert str(found).splitlines()[0].endswith("causal_weights (causal_weights)  70 / 70  passed")
     assert repr(found) == str(found)
 
 
-def test_a_wrong_answer_is_told_where_and_what_to_do() -> None:
+def test_wrong_answer_gets_location_and_hint() -> None:
     wrong = (BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py").read_text()
-    found = result("causal_weights", wrong)
+    found = check_answer("causal_weights", wrong)
     assert not found.passed
     assert [d.name for d in found.record.diagnosis] == ["no_scale"]
     text = str(found)
@@ -71,7 +73,7 @@ def test_a_wrong_answer_is_told_where_and_what_to_do() -> None:
 
 
 def test_the_result_shows_itself_as_a_fragment_and_as_text() -> None:
-    found = result("linear_layer")
+    found = check_answer("linear_layer")
     bundle = found._repr_mimebundle_(include=None, exclude=None)
     assert bundle == {"text/plain": str(found), "text/html": found._repr_html_()}
     page = bundle["text/html"]
@@ -82,13 +84,13 @@ def test_the_result_shows_itself_as_a_fragment_and_as_text() -> None:
 
 
 def test_the_record_can_be_kept() -> None:
-    record = result("linear_layer").record
-    assert from_json(to_json(report_of([record]))).submissions == (record,)
+    record = check_answer("linear_layer").record
+    assert from_json(to_json(build_report([record]))).submissions == (record,)
 
 
 def test_another_seed_chooses_other_cases() -> None:
     wrong = (BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py").read_text()
-    one, other = (result("causal_weights", wrong, seed=seed).record for seed in (0, 1))
+    one, other = (check_answer("causal_weights", wrong, seed=seed).record for seed in (0, 1))
     assert [p.status for p in one.properties] == [p.status for p in other.properties]
     assert [p.case for p in one.properties] != [p.case for p in other.properties]
 
@@ -98,30 +100,30 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return x @ weight.transpose(0, 1) + bias
 
 
-def test_what_is_imported_from_a_module_is_told_by_its_file() -> None:
+def test_imported_definition_is_located_by_its_file() -> None:
     found = check(linear)
     assert found.passed
     assert found.record.file == Path(__file__).name
 
 
-def test_the_exercise_is_told_from_name_and_arguments() -> None:
+def test_exercise_is_inferred_from_name_and_arguments() -> None:
     for slug in ("multi_head_attention", "masked_multi_head"):
-        namespace = solved(slug)
-        found = checked(namespace["MultiHeadAttention"], None, namespace)
+        namespace = run_solution(slug)
+        found = check_in_namespace(namespace["MultiHeadAttention"], None, namespace)
         assert found.record.exercise == slug
 
 
-def test_what_else_an_exercise_needs_is_taken_from_the_caller() -> None:
-    namespace = solved("weight_transfer")
+def test_other_required_names_come_from_the_caller() -> None:
+    namespace = run_solution("weight_transfer")
     namespace["check"] = check
     exec("found = check(transfer_weights)", namespace)
     assert namespace["found"].passed
 
 
-def test_what_is_missing_is_named() -> None:
-    namespace = solved("weight_transfer")
+def test_missing_name_is_reported() -> None:
+    namespace = run_solution("weight_transfer")
     del namespace["SelfAttention_v1"]
-    record = checked(namespace["transfer_weights"], None, namespace).record
+    record = check_in_namespace(namespace["transfer_weights"], None, namespace).record
     assert record.error is not None
     assert "`SelfAttention_v1` is not defined yet; run the cell that defines it" in (
         record.error.message
@@ -129,20 +131,20 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_an_answer_under_another_name_is_found_by_the_name_it_has() -> None:
-    namespace = defined("mine = lambda x, weight, bias: x @ weight.mT + bias")
-    found = checked(namespace["mine"], "linear_layer", namespace)
+    namespace = run_cell("mine = lambda x, weight, bias: x @ weight.mT + bias")
+    found = check_in_namespace(namespace["mine"], "linear_layer", namespace)
     assert (found.passed, found.record.name) == (True, "mine")
 
 
-def test_what_it_raises_is_a_result() -> None:
-    found = result("linear_layer", "def linear(x, weight, bias):\n    return x.nothing\n")
+def test_exception_becomes_a_result() -> None:
+    found = check_answer("linear_layer", "def linear(x, weight, bias):\n    return x.nothing\n")
     assert found.record.status == "crashed"
     assert "AttributeError: 'Tensor' object has no attribute 'nothing'" in str(found)
     assert "Traceback" not in str(found)
 
 
-def test_its_prints_and_warnings_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    result(
+def test_submission_prints_and_warnings_are_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    check_answer(
         "linear_layer",
         """
         import warnings
@@ -160,7 +162,7 @@ def test_its_prints_and_warnings_are_not_shown(capsys: pytest.CaptureFixture[str
 
 def stopping(after: int) -> dict[str, Any]:
     """A wrong answer during whose call number `after` somebody interrupts."""
-    namespace = solved("causal_weights")
+    namespace = run_solution("causal_weights")
     right: Callable[..., Any] = namespace["causal_weights"]
     calls = []
 
@@ -174,31 +176,33 @@ def stopping(after: int) -> dict[str, Any]:
     return {"causal_weights": causal_weights}
 
 
-def test_an_interrupt_at_once_says_so() -> None:
+def test_immediate_interrupt_says_so() -> None:
     namespace = stopping(after=1)
-    with pytest.raises(Stopped, match=r"^stopped before the first claim about causal_weights was"):
-        checked(namespace["causal_weights"], None, namespace)
+    with pytest.raises(
+        CheckInterrupted, match=r"^stopped before the first claim about causal_weights was"
+    ):
+        check_in_namespace(namespace["causal_weights"], None, namespace)
 
 
-def test_an_interrupt_tells_what_was_known_by_then() -> None:
+def test_interrupt_reports_partial_results() -> None:
     namespace = stopping(after=50)
-    with pytest.raises(Stopped) as caught:
-        checked(namespace["causal_weights"], None, namespace)
+    with pytest.raises(CheckInterrupted) as caught:
+        check_in_namespace(namespace["causal_weights"], None, namespace)
     text = str(caught.value)
     assert text.startswith("stopped after ")
     assert "broken by then: “The output equals the equation of the statement" in text
     assert caught.value._render_traceback_() == [f"headcheck: {text}"]
     # The next check is none the worse for it.
-    assert result("causal_weights").passed
+    assert check_answer("causal_weights").passed
 
 
-def test_a_fault_of_ours_is_one_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_says_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise ZeroDivisionError("ours")
 
     monkeypatch.setattr("grader.ui.jupyter.checking.judged", broken)
     with pytest.raises(ZeroDivisionError) as caught:
-        result("linear_layer")
+        check_answer("linear_layer")
     assert caught.value.__notes__ == [
         "a fault of headcheck itself: please report it, with these lines"
     ]
@@ -249,7 +253,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_argument_gets_a_line_that_says_what_to_write(case: str) -> None:
+def test_wrong_argument_gets_a_message_with_the_fix(case: str) -> None:
     given, options, message = WRONG[case]
     with pytest.raises(CannotCheck) as caught:
         check(*given, **options)
@@ -265,7 +269,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("grader.ui.jupyter.progress._is_terminal", lambda: True)
-    assert result("linear_layer").passed
+    assert check_answer("linear_layer").passed
     shown = capsys.readouterr()
     assert shown.out == ""
     claims = len(BY_SLUG["linear_layer"].properties)
@@ -275,12 +279,12 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
 
 
 def test_progress_is_silent_where_nobody_could_see_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert result("linear_layer").passed
+    assert check_answer("linear_layer").passed
     assert capsys.readouterr() == ("", "")
 
 
 def test_progress_that_is_done_says_nothing_or_that_it_looks_for_the_mistake() -> None:
-    assert Progress("linear", 0).words == ""
+    assert Progress("linear", 0).message == ""
 
 
 def test_the_package_has_no_other_names() -> None:

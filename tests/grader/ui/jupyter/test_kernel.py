@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 
 import grader
 from exercises import ALL, Exercise, starter
-from exercises.starter import BEGIN, END, TO_WRITE
+from exercises.starter import BEGIN, END, PLACEHOLDER
 
 ROOMS = str(Path(str(grader.__file__)).parents[1])
 EMPTIED = "get_ipython().reset(new_session=True)"
@@ -64,7 +64,7 @@ def executed(
 
 
 def started(exercise: Exercise) -> NotebookNode:
-    read: NotebookNode = nbformat.reads(starter.notebook(exercise), as_version=4)
+    read: NotebookNode = nbformat.reads(starter.render_notebook(exercise), as_version=4)
     return read
 
 
@@ -77,7 +77,7 @@ def solved(exercise: Exercise) -> NotebookNode:
         for chunk in chunks
         if BEGIN in chunk
     ]
-    to_write = [cell for cell in notebook.cells if TO_WRITE in cell.source]
+    to_write = [cell for cell in notebook.cells if PLACEHOLDER in cell.source]
     for cell, answer in zip(to_write, answers, strict=True):
         cell.source = answer
     return notebook
@@ -91,7 +91,7 @@ def shown(cell: NotebookNode) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
-def test_a_starter_runs_and_is_told_that_it_is_not_solved(
+def test_starter_runs_and_is_reported_unsolved(
     exercise: Exercise, fresh: tuple[KernelManager, BlockingKernelClient]
 ) -> None:
     text, page = shown(executed(started(exercise), fresh)[-1])
@@ -115,7 +115,7 @@ def test_with_the_solution_pasted_in_it_gets_full_marks(
     assert [output.data["text/plain"] for output in progress] == [""]
 
 
-def test_an_interrupt_ends_a_check_with_one_line(
+def test_interrupt_ends_a_check_with_one_line(
     fresh: tuple[KernelManager, BlockingKernelClient],
 ) -> None:
     manager, client = fresh

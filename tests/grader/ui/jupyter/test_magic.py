@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 from exercises import BY_SLUG
 from grader import check
-from grader.ui.jupyter import CannotCheck, Checked
+from grader.ui.jupyter import CannotCheck, CheckResult
 
 TORCH = "import torch\nfrom torch import nn"
 SHAPELESS = """
@@ -77,7 +77,7 @@ def test_a_cell_is_run_and_what_it_defines_is_checked(shell: InteractiveShell, l
     assert callable(shell.user_ns["linear"])
 
 
-def test_under_another_name_the_only_candidate_is_meant(shell: InteractiveShell) -> None:
+def test_only_candidate_is_chosen_under_any_name(shell: InteractiveShell) -> None:
     found = records(shell, "%%headcheck linear_layer\nmine = lambda x, w, b: x @ w.mT + b\nn = 3")
     assert [line.split("  ")[1] for line in found] == ["linear_layer (mine)"]
 
@@ -103,7 +103,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("source", REFUSED)
-def test_what_cannot_be_checked_gets_a_line_and_no_traceback(
+def test_uncheckable_object_gets_one_line_and_no_traceback(
     shell: InteractiveShell, source: str
 ) -> None:
     ended, printed, outputs = shown(shell, source)
@@ -114,7 +114,7 @@ def test_what_cannot_be_checked_gets_a_line_and_no_traceback(
     assert outputs == []
 
 
-def test_the_student_s_own_error_is_shown_as_ever(shell: InteractiveShell) -> None:
+def test_student_exception_is_shown_unchanged(shell: InteractiveShell) -> None:
     _, printed, _ = shown(shell, "%%headcheck linear_layer\n1 / 0")
     assert "ZeroDivisionError" in printed
 
@@ -122,10 +122,10 @@ def test_the_student_s_own_error_is_shown_as_ever(shell: InteractiveShell) -> No
 # ------------------------------------------------------------------------------- cells by number
 
 
-def judged(shell: InteractiveShell, source: str = "found = check(linear)") -> Checked:
+def judged(shell: InteractiveShell, source: str = "found = check(linear)") -> CheckResult:
     assert run(shell, source).success
     found = shell.user_ns["found"]
-    assert isinstance(found, Checked)
+    assert isinstance(found, CheckResult)
     return found
 
 
@@ -159,14 +159,14 @@ def test_the_mistake_is_placed_in_the_cell(shell: InteractiveShell) -> None:
     assert mistake.line is not None
 
 
-def test_a_cell_that_was_run_again_is_not_said_to_define_twice(shell: InteractiveShell) -> None:
+def test_rerun_cell_is_not_reported_as_a_second_definition(shell: InteractiveShell) -> None:
     for _ in range(3):
         run(shell, SHAPELESS)
     kinds = {note.kind for note in judged(shell).record.notes}
     assert "defined_twice" not in kinds
 
 
-def test_what_is_there_now_is_judged_and_not_what_the_notebook_shows(
+def test_current_objects_are_graded_not_the_displayed_cells(
     shell: InteractiveShell,
 ) -> None:
     run(shell, SHAPELESS)
@@ -181,7 +181,7 @@ def test_cells_that_are_not_python_do_no_harm(shell: InteractiveShell) -> None:
     assert judged(shell).passed
 
 
-def test_nothing_of_ours_is_left_in_the_notebook(shell: InteractiveShell) -> None:
+def test_check_leaves_nothing_in_the_notebook(shell: InteractiveShell) -> None:
     run(shell, "def linear(x, weight, bias):\n    return x @ weight.mT + bias")
     before = set(shell.user_ns)
     judged(shell)

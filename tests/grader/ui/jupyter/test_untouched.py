@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from grader.ui.jupyter import Stopped
-from grader.ui.jupyter.checking import checked
-from tests.grader.ui.jupyter.cells import defined, result
+from grader.ui.jupyter import CheckInterrupted
+from grader.ui.jupyter.checking import check_in_namespace
+from tests.grader.ui.jupyter.cells import check_answer, run_cell
 
 
 def state() -> dict[str, Any]:
@@ -81,31 +81,31 @@ ENDINGS: dict[str, tuple[str, type[BaseException] | None]] = {
     "returns": ("return x", None),
     "raises": ("raise ValueError(1)", None),
     "exits": ("raise SystemExit", None),
-    "is interrupted": ("raise KeyboardInterrupt", Stopped),
+    "is interrupted": ("raise KeyboardInterrupt", CheckInterrupted),
 }
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_however_it_ends_everything_is_as_it_was(ending: str, odd: dict[str, Any]) -> None:
+def test_global_state_is_restored_however_it_ends(ending: str, odd: dict[str, Any]) -> None:
     text, expected = ENDINGS[ending]
     source = MEDDLER.format(ending=text).replace("self.W_query =", "self.W_key = self.W_value =")
     source = source.replace(
         "\n    def forward", "\n        self.W_query = self.W_key\n    def forward"
     )
-    namespace = defined(source)
+    namespace = run_cell(source)
     names = set(namespace)
     with pytest.raises(expected) if expected else contextlib.nullcontext():
-        checked(namespace["CausalAttention"], None, namespace)
+        check_in_namespace(namespace["CausalAttention"], None, namespace)
     assert state() == odd
     assert set(namespace) == names
 
 
-def test_the_verdict_does_not_depend_on_what_is_set(odd: dict[str, Any]) -> None:
-    assert result("causal_attention").passed
+def test_verdict_does_not_depend_on_global_state(odd: dict[str, Any]) -> None:
+    assert check_answer("causal_attention").passed
     assert state() == odd
 
 
-def test_inference_mode_is_left_on_and_not_seen() -> None:
+def test_inference_mode_is_restored_and_not_inherited() -> None:
     with torch.inference_mode():
-        assert result("linear_layer").passed
+        assert check_answer("linear_layer").passed
         assert torch.is_inference_mode_enabled()

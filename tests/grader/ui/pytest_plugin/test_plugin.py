@@ -61,9 +61,7 @@ def test_a_right_answer_passes_with_its_notes_and_skips_devices_that_are_not_the
     result.stdout.no_fnmatch_line("*test_other*")
 
 
-def test_a_wrong_answer_fails_with_the_violation_and_nothing_of_ours(
-    run: Run, pytester: pytest.Pytester
-) -> None:
+def test_wrong_answer_fails_with_only_the_violation(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=DOUBLED, test_other=OTHER)
     asked = ("mine.py:attend", "test_other.py", "-k", "other or equation or kept or streaming")
     alone = run(*asked, "-p", "no:xdist")
@@ -88,7 +86,7 @@ def test_a_wrong_answer_fails_with_the_violation_and_nothing_of_ours(
         assert shared.parseoutcomes()[outcome] == alone.parseoutcomes()[outcome]
 
 
-def test_what_rests_on_a_broken_claim_is_not_tried(run: Run, pytester: pytest.Pytester) -> None:
+def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=KEYS_LOST.replace("@ x\n", "@ x[:1, :, None]\n"))
     result = run("mine:attend", "-rfs", "-k", "shape or equation")
     assert result.ret == 1

@@ -10,9 +10,15 @@ from torch import Tensor
 
 from exercises import simplified_attention
 from grader.grading import devices
-from grader.ui.pytest_plugin.locate import NotFound, locate
-from grader.ui.pytest_plugin.plugin import load, settle
-from grader.ui.pytest_plugin.suite import Cell, Outcome, Suite, outcome_of, rests_on
+from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
+from grader.ui.pytest_plugin.plugin import apply_outcome, load_suite
+from grader.ui.pytest_plugin.suite import (
+    PropertySuite,
+    PropertyVariant,
+    VariantOutcome,
+    list_prerequisites,
+    make_outcome,
+)
 from properties.families.contract import (
     the_output_has_the_right_shape,
     the_weights_are_where_the_exercise_says,
@@ -34,16 +40,16 @@ def flat(x: Tensor) -> Tensor:
     return right(x).flatten()
 
 
-def suite(answer: Callable[[Tensor], Tensor]) -> Suite:
-    return Suite({CONTRACT.name: answer}, CONTRACT, cases=3)
+def suite(answer: Callable[[Tensor], Tensor]) -> PropertySuite:
+    return PropertySuite({CONTRACT.name: answer}, CONTRACT, cases=3)
 
 
 # -------------------------------------------------------------------------------- cells
 
 
 def test_there_is_a_cell_for_each_property_device_and_dtype_in_a_fixed_order() -> None:
-    names = [cell.name for cell in suite(right).cells(["cpu", "cuda"])]
-    assert names == [cell.name for cell in suite(flat).cells(["cpu", "cuda"])]
+    names = [cell.name for cell in suite(right).list_variants(["cpu", "cuda"])]
+    assert names == [cell.name for cell in suite(flat).list_variants(["cpu", "cuda"])]
     assert len(names) == len(set(names))
     equation = [name for name in names if name.startswith("it_equals_the_equation")]
     assert [name.partition("[")[2] for name in equation] == [
@@ -56,16 +62,21 @@ def test_there_is_a_cell_for_each_property_device_and_dtype_in_a_fixed_order() -
     assert "bfloat16_runs[cpu-float64]" not in names
 
 
-def test_a_cell_rests_on_cells_of_its_own_dtype_where_there_are_some() -> None:
-    float32 = rests_on(Cell(it_equals_the_equation, "cpu", "float32"), CONTRACT)
-    assert Cell(the_output_has_the_right_shape, "cpu", "float32") in float32
+def test_cell_depends_on_cells_of_its_dtype_if_any() -> None:
+    float32 = list_prerequisites(
+        PropertyVariant(it_equals_the_equation, "cpu", "float32"), CONTRACT
+    )
+    assert PropertyVariant(the_output_has_the_right_shape, "cpu", "float32") in float32
     assert {cell.dtype for cell in float32} == {"float32"}
-    sixteen = rests_on(Cell(bfloat16_runs, "cpu", "bfloat16"), CONTRACT)
+    sixteen = list_prerequisites(PropertyVariant(bfloat16_runs, "cpu", "bfloat16"), CONTRACT)
     assert {cell.dtype for cell in sixteen} == {"float64", "float32"}
 
 
-def test_a_cell_does_not_rest_on_claims_that_make_no_sense_for_the_contract() -> None:
-    required = [cell.wanted for cell in rests_on(Cell(bfloat16_runs, "cpu", "float64"), CONTRACT)]
+def test_cell_does_not_depend_on_inapplicable_properties() -> None:
+    required = [
+        cell.prop
+        for cell in list_prerequisites(PropertyVariant(bfloat16_runs, "cpu", "float64"), CONTRACT)
+    ]
     assert the_weights_are_where_the_exercise_says in bfloat16_runs.requires
     assert the_weights_are_where_the_exercise_says not in required
 
@@ -73,11 +84,11 @@ def test_a_cell_does_not_rest_on_claims_that_make_no_sense_for_the_contract() ->
 # ----------------------------------------------------------------------------- outcomes
 
 
-def test_a_broken_claim_blocks_what_rests_on_it_whatever_is_asked_first() -> None:
+def test_failed_property_blocks_its_dependants_in_any_order() -> None:
     tried = suite(flat)
-    late = tried.outcome(Cell(it_equals_the_equation, "cpu", "float64"))
+    late = tried.get_outcome(PropertyVariant(it_equals_the_equation, "cpu", "float64"))
     assert "because of the_output_has_the_right_shape[cpu-float64]" in late.skipped
-    first = tried.outcome(Cell(the_output_has_the_right_shape, "cpu", "float64"))
+    first = tried.get_outcome(PropertyVariant(the_output_has_the_right_shape, "cpu", "float64"))
     assert first.blocks and "expected  shape" in first.failure
 
 
@@ -85,22 +96,22 @@ def test_a_device_that_is_not_there_skips_and_blocks_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    outcome = suite(right).outcome(Cell(it_equals_the_equation, "cuda", "float64"))
+    outcome = suite(right).get_outcome(PropertyVariant(it_equals_the_equation, "cuda", "float64"))
     assert outcome.skipped.startswith("needs a CUDA device: ")
     assert not outcome.blocks
 
 
 def test_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "unavailable", lambda device: None)
-    outcome = suite(right).outcome(Cell(it_equals_the_equation, "mps", "float64"))
-    assert outcome == Outcome(skipped="mps has no float64")
+    outcome = suite(right).get_outcome(PropertyVariant(it_equals_the_equation, "mps", "float64"))
+    assert outcome == VariantOutcome(skipped="mps has no float64")
 
 
-def test_what_is_not_supported_is_skipped_with_the_reason() -> None:
+def test_unsupported_cell_is_skipped_with_the_reason() -> None:
     failure = SubmissionFailed(Status.NOT_TRIED, "RuntimeError: no kernel, and why")
     untried = Verdict(it_equals_the_equation, Status.NOT_TRIED, 1, failure=failure)
-    outcome = outcome_of(untried)
-    assert outcome == Outcome(skipped="not supported: RuntimeError: no kernel, and why")
+    outcome = make_outcome(untried)
+    assert outcome == VariantOutcome(skipped="not supported: RuntimeError: no kernel, and why")
 
 
 def without_sixteen_bits(x: Tensor) -> Tensor:
@@ -111,10 +122,13 @@ def without_sixteen_bits(x: Tensor) -> Tensor:
 
 def test_a_dtype_that_a_library_does_not_have_is_skipped_and_the_usual_ones_are_tried() -> None:
     tried = suite(without_sixteen_bits)
-    sixteen = tried.outcome(Cell(bfloat16_runs, "cpu", "bfloat16"))
+    sixteen = tried.get_outcome(PropertyVariant(bfloat16_runs, "cpu", "bfloat16"))
     assert sixteen.skipped.startswith("not supported: NotImplementedError: this library has no")
     assert not sixteen.failure and not sixteen.blocks
-    assert tried.outcome(Cell(it_equals_the_equation, "cpu", "float64")) == Outcome()
+    assert (
+        tried.get_outcome(PropertyVariant(it_equals_the_equation, "cpu", "float64"))
+        == VariantOutcome()
+    )
 
 
 def not_on_meta(x: Tensor) -> Tensor:
@@ -123,29 +137,29 @@ def not_on_meta(x: Tensor) -> Tensor:
     return right(x)
 
 
-def test_who_refuses_the_second_device_is_not_accused() -> None:
-    cell = Cell(it_moves_to_another_device, "cpu", "float32")
-    outcome = suite(not_on_meta).outcome(cell)
+def test_refusing_the_second_device_is_no_failure() -> None:
+    cell = PropertyVariant(it_moves_to_another_device, "cpu", "float32")
+    outcome = suite(not_on_meta).get_outcome(cell)
     assert outcome.skipped.startswith("not supported: RuntimeError: tensors on the meta device")
 
 
 def test_a_crash_is_a_failure() -> None:
     failure = SubmissionFailed(Status.CRASHED, "ValueError: no")
-    outcome = outcome_of(Verdict(it_equals_the_equation, Status.CRASHED, 1, failure=failure))
+    outcome = make_outcome(Verdict(it_equals_the_equation, Status.CRASHED, 1, failure=failure))
     assert outcome.blocks and "ValueError: no" in outcome.failure
 
 
-def test_a_claim_without_a_case_is_skipped_not_passed() -> None:
-    assert outcome_of(Verdict(it_equals_the_equation, Status.PASSED, 0)).skipped
-    assert outcome_of(Verdict(it_equals_the_equation, Status.PASSED, 1)) == Outcome()
+def test_property_without_cases_is_skipped_not_passed() -> None:
+    assert make_outcome(Verdict(it_equals_the_equation, Status.PASSED, 0)).skipped
+    assert make_outcome(Verdict(it_equals_the_equation, Status.PASSED, 1)) == VariantOutcome()
 
 
 def test_settling_ends_a_test_as_the_cell_ended() -> None:
-    settle(Outcome())
+    apply_outcome(VariantOutcome())
     with pytest.raises(pytest.skip.Exception, match="a reason"):
-        settle(Outcome(skipped="a reason"))
+        apply_outcome(VariantOutcome(skipped="a reason"))
     with pytest.raises(pytest.fail.Exception, match="a claim") as failed:
-        settle(Outcome(failure="a claim"))
+        apply_outcome(VariantOutcome(failure="a claim"))
     assert failed.value.pytrace is False
 
 
@@ -155,22 +169,25 @@ def test_settling_ends_a_test_as_the_cell_ended() -> None:
 def test_workers_take_turns_at_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     for worker, its_own in (("gw0", "2"), ("gw1", "5"), ("gw2", "2"), ("gw13", "5")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 5")
-        devices.take_turn(worker)
-        assert devices.gpus() == [its_own]
+        devices.select_gpu(worker)
+        assert devices.list_gpus() == [its_own]
 
 
-def test_without_a_gpu_there_is_no_turn_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gpu_needs_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    devices.take_turn("gw1")
-    assert devices.gpus() == []
+    devices.select_gpu("gw1")
+    assert devices.list_gpus() == []
 
 
 def test_a_device_beyond_the_last_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert devices.unavailable("cuda:0") is devices.unavailable("cuda") is None
-    assert devices.unavailable("cuda:1") == "needs the device cuda:1: there are 1, numbered from 0"
-    assert devices.unavailable("cpu") is None
+    assert devices.explain_unavailable("cuda:0") is devices.explain_unavailable("cuda") is None
+    assert (
+        devices.explain_unavailable("cuda:1")
+        == "needs the device cuda:1: there are 1, numbered from 0"
+    )
+    assert devices.explain_unavailable("cpu") is None
 
 
 # ------------------------------------------------------------------------------ by name
@@ -187,8 +204,8 @@ def test_a_device_beyond_the_last_is_missing(monkeypatch: pytest.MonkeyPatch) ->
         ("no/such.py:x", "there is no file no/such.py"),
     ],
 )
-def test_a_name_that_leads_nowhere_says_why(name: str, message: str) -> None:
-    with pytest.raises(NotFound) as problem:
+def test_unresolvable_name_says_why(name: str, message: str) -> None:
+    with pytest.raises(DefinitionNotFound) as problem:
         locate(name)
     assert str(problem.value).startswith(message)
     assert "\n" not in str(problem.value)
@@ -197,7 +214,7 @@ def test_a_name_that_leads_nowhere_says_why(name: str, message: str) -> None:
 def test_code_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
     file.write_text("import json\n\nraise ValueError('two\\nlines')\n")
-    with pytest.raises(NotFound) as problem:
+    with pytest.raises(DefinitionNotFound) as problem:
         locate(f"{file}:x")
     told = "cannot be imported: ValueError: two lines (broken.py, line 3)"
     assert str(problem.value) == f"{file} {told}"
@@ -212,9 +229,9 @@ def test_a_file_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_number_of_cases_is_at_least_one() -> None:
     with pytest.raises(pytest.UsageError, match="--headcheck-cases: 0 is less than 1"):
-        load("json:dumps", "simplified_attention", 0)
+        load_suite("json:dumps", "simplified_attention", 0)
 
 
-def test_an_unknown_exercise_is_told_what_there_is() -> None:
+def test_unknown_exercise_lists_the_known_ones() -> None:
     with pytest.raises(pytest.UsageError, match="no exercise `zzz`; there are linear_layer, "):
-        load("json:dumps", "zzz", None)
+        load_suite("json:dumps", "zzz", None)

@@ -11,13 +11,13 @@ DIGEST = sa.String(64)
 
 def upgrade() -> None:
     """Make all tables."""
-    _runs()
-    _judged()
-    _submissions()
-    _decided()
+    _create_runs()
+    _create_judgements()
+    _create_submissions()
+    _create_decisions()
 
 
-def _runs() -> None:
+def _create_runs() -> None:
     op.create_table(
         "runs",
         sa.Column("id", sa.Integer, nullable=False),
@@ -30,7 +30,7 @@ def _runs() -> None:
     op.create_index("ix_runs_name_id", "runs", ["name", "id"])
 
 
-def _judged() -> None:
+def _create_judgements() -> None:
     op.create_table(
         "contents",
         sa.Column("digest", DIGEST, nullable=False),
@@ -65,7 +65,7 @@ def _judged() -> None:
     )
 
 
-def _submissions() -> None:
+def _create_submissions() -> None:
     op.create_table(
         "submissions",
         sa.Column("id", sa.Integer, nullable=False),
@@ -88,7 +88,7 @@ def _submissions() -> None:
     op.create_index("ix_submissions_judgement", "submissions", ["judgement"])
 
 
-def _decided() -> None:
+def _create_decisions() -> None:
     for table, what in (
         ("overrides", (sa.Column("score", sa.Float), sa.Column("reason", sa.Text, nullable=False))),
         ("comments", (sa.Column("text", sa.Text, nullable=False),)),
