@@ -41,15 +41,17 @@ def main() -> None:
         few, many = (
             write_class(Path(scratch, name), n) for name, n in (("few", 8), ("many", count))
         )
-        places = [stack.enter_context(start_cluster(Path(scratch), workers)) for workers in (1, 2)]
-        for place in places:
-            grade_class(place, few)
+        clusters = [
+            stack.enter_context(start_cluster(Path(scratch), workers)) for workers in (1, 2)
+        ]
+        for cluster in clusters:
+            grade_class(cluster, few)
         took: list[list[float]] = [[], []]
         said = []
         for _ in range(rounds):
-            for place, seconds in zip(places, took, strict=True):
+            for cluster, seconds in zip(clusters, took, strict=True):
                 began = time.monotonic()
-                said.append(grade_class(place, many))
+                said.append(grade_class(cluster, many))
                 seconds.append(time.monotonic() - began)
     one, two = map(statistics.median, took)
     print(
@@ -67,23 +69,23 @@ def write_class(folder: Path, count: int) -> list[Submission]:
     return find_submissions([str(folder)])
 
 
-def grade_class(place: Cluster, found: Sequence[Submission]) -> list[list[SubmissionRecord]]:
+def grade_class(cluster: Cluster, found: Sequence[Submission]) -> list[list[SubmissionRecord]]:
     """What is said of everybody, without the seconds."""
-    run = grade_all(place, found, Settings(exercise=EXERCISE))
+    run = grade_all(cluster, found, Settings(exercise=EXERCISE))
     return [[replace(record, seconds=0.0) for record in records] for _, records in run]
 
 
 @contextmanager
 def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     """A scheduler with so many workers."""
-    told = folder / f"scheduler{workers}.json"
+    scheduler_file = folder / f"scheduler{workers}.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
     def started(role: str, *options: str) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--no-dashboard", *options]
         with (folder / f"{role}{workers}.log").open("wb") as log:
             return subprocess.Popen(
-                [*words, "--scheduler-file", str(told)],
+                [*words, "--scheduler-file", str(scheduler_file)],
                 env=environment,
                 cwd=folder,
                 stdout=log,
@@ -94,22 +96,22 @@ def start_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-show")
     those = started("worker", "--nworkers", str(workers), "--nthreads", "1")
     try:
-        with Cluster(wait_for_address(told, workers), trusted=False) as place:
-            yield place
+        with Cluster(wait_for_address(scheduler_file, workers), trusted=False) as cluster:
+            yield cluster
     finally:
         for process in (those, scheduler):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(30)
 
 
-def wait_for_address(told: Path, workers: int) -> str:
+def wait_for_address(scheduler_file: Path, workers: int) -> str:
     """Of a scheduler, once its workers are there."""
     from distributed import Client
 
     limit = time.monotonic() + START_S
-    while not told.exists() and time.monotonic() < limit:
+    while not scheduler_file.exists() and time.monotonic() < limit:
         time.sleep(0.1)
-    with Client(scheduler_file=str(told), set_as_default=False) as client:
+    with Client(scheduler_file=str(scheduler_file), set_as_default=False) as client:
         client.wait_for_workers(workers, timeout=START_S)
         found: str = client.scheduler.address
         return found

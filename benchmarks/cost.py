@@ -96,7 +96,7 @@ def measure_by_submissions(quick: bool) -> None:
 def _grade_class(path: Path, jobs: int, home: Path) -> Usage:
     options = ("--exercise", EXERCISE.slug, "--format", "json", "--jobs", str(jobs))
     command = Command((sys.executable, "-m", "grader", "grade", str(path), *options), ROOT)
-    return spending.run(command, home, every=SAMPLING_S, well=(0, 1))
+    return spending.run(command, home, every=SAMPLING_S, ok_statuses=(0, 1))
 
 
 def _show_class(count: int, jobs: int, spent: Usage) -> None:

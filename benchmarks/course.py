@@ -41,8 +41,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         archive = write_download(Path(scratch), source, count)
         record = grade_one(Path(scratch), source, settings)
-        place = sys.argv[2] if len(sys.argv) > 2 else str(Path(scratch, "course.db"))
-        with open_store(place, create=True) as store:
+        location = sys.argv[2] if len(sys.argv) > 2 else str(Path(scratch, "course.db"))
+        with open_store(location, create=True) as store:
             measure_time(
                 "taken in, each stored", lambda: store_all(store, archive, settings, record)
             )

@@ -69,10 +69,12 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else ANSWERS
     students = make_class(2 * count)
     with tempfile.TemporaryDirectory() as scratch, ServerHandle() as server:
-        place = WatchedServer(server)
-        taken = {student: _measure(place, student, Path(scratch)) for student in students[:1]}
+        watched_server = WatchedServer(server)
+        taken = {
+            student: _measure(watched_server, student, Path(scratch)) for student in students[:1]
+        }
         # Once more, the first included: now everything is compiled.
-        taken = {student: _measure(place, student, Path(scratch)) for student in students}
+        taken = {student: _measure(watched_server, student, Path(scratch)) for student in students}
     print(HEADER)
     for what, is_right in (("right", True), ("wrong", False)):
         print(
@@ -146,17 +148,19 @@ class TimedSandbox:
         return InProcessRunner(TimedRuntime(self.clock))
 
 
-def _measure(place: WatchedServer, student: SimulatedStudent, folder: Path) -> ProcessorTime:
+def _measure(
+    watched_server: WatchedServer, student: SimulatedStudent, folder: Path
+) -> ProcessorTime:
     path = folder / f"{student.name}.py"
     path.write_text(student.make_module(), encoding="utf-8")
     handed_in = Submission(path, str(path))
-    began = time.process_time() + place.get_used_time()
-    confined = grade_file_or_raise(place, handed_in, SETTINGS)
-    whole = time.process_time() + place.get_used_time() - began
-    before = place.get_used_time()
-    with closing(Session(place, path.read_bytes(), handed_in.kind, Limits())) as session:
+    began = time.process_time() + watched_server.get_used_time()
+    confined = grade_file_or_raise(watched_server, handed_in, SETTINGS)
+    whole = time.process_time() + watched_server.get_used_time() - began
+    before = watched_server.get_used_time()
+    with closing(Session(watched_server, path.read_bytes(), handed_in.kind, Limits())) as session:
         session.load(EXERCISE.contract.name)
-    born = place.get_used_time() - before
+    born = watched_server.get_used_time() - before
     timed = TimedSandbox()
     with mock.patch.object(learning, "gradients", timed.clock.wrap(calling.compute_gradients)):
         beside = grade_file_or_raise(timed, handed_in, SETTINGS)

@@ -66,7 +66,7 @@ def measure_delay(names: Sequence[str], jobs: Sequence[str]) -> int:
 def grade_folder(folder: Path, home: Path, jobs: Sequence[str]) -> Usage:
     """Grade a folder. No exercise is named, so that every definition of a file is judged."""
     words = (sys.executable, "-m", "grader", "grade", str(folder), "--format", "json", *jobs)
-    return spending.run(Command(words, ROOT), home, well=(0, 1))
+    return spending.run(Command(words, ROOT), home, ok_statuses=(0, 1))
 
 
 def print_row(name: str, spent: Usage, most: float | None) -> Usage:

@@ -42,14 +42,14 @@ def main(fd: int, every: float, command: list[str]) -> None:
     wall = time.monotonic() - began
     status = reap_children(pid)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = {
+    usage = {
         "status": status,
         "wall": wall,
         "cpu": used.ru_utime + used.ru_stime,
         "largest": used.ru_maxrss * 1024,
         "together": together,
     }
-    os.write(fd, json.dumps(told).encode())
+    os.write(fd, json.dumps(usage).encode())
 
 
 def wait_sampling_memory(pid: int, every: float) -> int:

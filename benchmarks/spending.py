@@ -41,10 +41,12 @@ class Usage:
     """standard output"""
 
 
-def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int] = (0,)) -> Usage:
+def run(
+    command: Command, home: Path, *, every: float = 0.0, ok_statuses: Sequence[int] = (0,)
+) -> Usage:
     """Run a command with one thread and a home folder of its own; memory is looked at `every` s.
 
-    Raises Broken when it ends with another status than those of `well`.
+    Raises Broken when it ends with another status than `ok_statuses`.
     """
     ours, theirs = os.pipe()
     words = [sys.executable, "-I", str(REAPER), str(theirs), str(every), *command.words]
@@ -61,7 +63,7 @@ def run(command: Command, home: Path, *, every: float = 0.0, well: Sequence[int]
         os.close(theirs)
         said, complained = (_read_text(file) for file in (out, err))
         known = json.loads(told.read() or "{}")
-        if ended.returncode or known["status"] not in well:
+        if ended.returncode or known["status"] not in ok_statuses:
             status = known.get("status", "no status")
             shown = f"{said[-2000:]}\n{complained[-2000:]}"
             raise CommandFailed(f"{' '.join(command.words)} ended with {status}:\n{shown}")

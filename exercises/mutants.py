@@ -70,12 +70,14 @@ def generate_mutants(exercise: Exercise) -> list[Mutant]:
     original = ast.unparse(tree)
     seen: Counter[str] = Counter()
     found: dict[str, Mutant] = {}
-    for place, says, change in _iterate_mutations(tree, _find_student_lines(exercise.solution)):
-        source = _apply_mutation(tree, place, change)
+    for node_path, description, change in _iterate_mutations(
+        tree, _find_student_lines(exercise.solution)
+    ):
+        source = _apply_mutation(tree, node_path, change)
         if source == original or source in found:
             continue
-        seen[says] += 1
-        name = says if seen[says] == 1 else f"{says} ({seen[says]})"
+        seen[description] += 1
+        name = description if seen[description] == 1 else f"{description} ({seen[description]})"
         found[source] = Mutant(name, source)
     return list(found.values())
 
@@ -155,16 +157,16 @@ def _iterate_mutations(
     tree: ast.Module, lines: Container[int]
 ) -> Iterator[tuple[NodePath, str, ast.AST | None]]:
     """Every change at every place inside a function that begins on one of these lines."""
-    for place, node, inside in _walk(tree, (), None):
+    for node_path, node, inside in _walk(tree, (), None):
         if inside is not None and getattr(node, "lineno", None) in lines:
             for change in _mutate_node(node):
-                yield place, f"{inside}: {change.description}", change.node
+                yield node_path, f"{inside}: {change.description}", change.node
 
 
 def _walk(
-    node: ast.AST, place: NodePath, inside: str | None
+    node: ast.AST, node_path: NodePath, inside: str | None
 ) -> Iterator[tuple[NodePath, ast.AST, str | None]]:
-    yield place, node, inside
+    yield node_path, node, inside
     if isinstance(node, ast.FunctionDef):
         inside = node.name
     for field, value in ast.iter_fields(node):
@@ -173,17 +175,17 @@ def _walk(
         ):
             continue  # types and signatures are not what is computed
         if isinstance(value, ast.AST):
-            yield from _walk(value, (*place, (field, None)), inside)
+            yield from _walk(value, (*node_path, (field, None)), inside)
         elif isinstance(value, list):
             for index, item in enumerate(value):
                 if isinstance(item, ast.AST):
-                    yield from _walk(item, (*place, (field, index)), inside)
+                    yield from _walk(item, (*node_path, (field, index)), inside)
 
 
-def _apply_mutation(tree: ast.Module, place: NodePath, change: ast.AST | None) -> str:
+def _apply_mutation(tree: ast.Module, node_path: NodePath, change: ast.AST | None) -> str:
     """The source with what stands at a place replaced."""
     made = copy.deepcopy(tree)
-    *before, (field, index) = place
+    *before, (field, index) = node_path
     parent: ast.AST = made
     for name, at in before:
         value = getattr(parent, name)

@@ -57,9 +57,9 @@ def ensure_writable(folder: Path) -> None:
     """Make a folder, and see that something can be written into it. Raises NotWritten."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as trial:
-            _write_all(trial.fileno(), bytes(PROBE_SIZE))
-            os.fsync(trial.fileno())  # some systems find out no earlier that there is no room
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+            _write_all(probe.fileno(), bytes(PROBE_SIZE))
+            os.fsync(probe.fileno())  # some systems find out no earlier that there is no room
     except OSError as error:
         raise make_write_error(folder, error) from None
 

@@ -96,7 +96,7 @@ def make_settings(
 
 def grade_paths(
     paths: Sequence[str],
-    chosen: Settings,
+    settings: Settings,
     *,
     trusted: bool = False,
     ahead: Zygote | None = None,
@@ -108,27 +108,27 @@ def grade_paths(
     """
     found, missing = _collect_submissions(paths)
     records = [_record_missing(path, problem) for path, problem in missing]
-    place = create_sandbox(trusted=trusted, device=chosen.device, ahead=ahead)
-    with precompile_plans(found, chosen), place as server:
-        for _, graded in grade_with_progress(server, found, chosen):
+    sandbox = create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
+    with precompile_plans(found, settings), sandbox as server:
+        for _, graded in grade_with_progress(server, found, settings):
             records.extend(graded)
-    return build_report(records, server.isolation_level, chosen.seed)
+    return build_report(records, server.isolation_level, settings.seed)
 
 
 def grade_with_progress(
-    place: Sandbox | RemoteGrader, found: Sequence[Submission], chosen: Settings
+    sandbox: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
 ) -> Iterator[GradedSubmission]:
     """Every file with its records, in order, as soon as it is judged."""
     with _make_progress() as progress:
         task = progress.add_task("grading", total=len(found))
-        for handed_in, records in worker_pool.grade_all(place, found, chosen):
+        for handed_in, records in worker_pool.grade_all(sandbox, found, settings):
             progress.update(task, description=handed_in.display_path[-40:], advance=1)
             yield handed_in, records
 
 
 def watch_file(
     path: str,
-    chosen: Settings,
+    settings: Settings,
     form: str,
     telling: Feedback | None,
     *,
@@ -147,17 +147,17 @@ def watch_file(
     [handed_in] = submission.find_submissions([path])
     code = None
     try:
-        with create_sandbox(trusted=trusted, device=chosen.device, ahead=ahead) as server:
+        with create_sandbox(trusted=trusted, device=settings.device, ahead=ahead) as server:
             for _ in wait_for_saves(handed_in.path):
                 records = [
                     r
-                    for _, found in grade_with_progress(server, [handed_in], chosen)
+                    for _, found in grade_with_progress(server, [handed_in], settings)
                     for r in found
                 ]
                 if read_stamp(handed_in.path) is None:
                     continue  # it was taken away in the middle, and will be back
                 report = redact_report(
-                    build_report(records, server.isolation_level, chosen.seed), telling
+                    build_report(records, server.isolation_level, settings.seed), telling
                 )
                 _show_next(report, form, first=code is None)
                 code = compute_exit_code(report)
@@ -293,23 +293,23 @@ def save_report(report: Report, out: Path) -> str:
 
 def examine_machine() -> tuple[str, bool]:
     """What this machine offers to confine submissions, and whether it suffices; tried out."""
-    with create_sandbox(trusted=True) as place:
-        child = place.start_child(Limits())
+    with create_sandbox(trusted=True) as sandbox:
+        child = sandbox.start_child(Limits())
         child.request("drop", {"handles": []})
         child.close()
-        return describe_isolation(place.isolation_level), place.isolation_level.is_confining
+        return describe_isolation(sandbox.isolation_level), sandbox.isolation_level.is_confining
 
 
-def describe_isolation(rung: IsolationLevel) -> str:
+def describe_isolation(level: IsolationLevel) -> str:
     """A rung for people: what holds, what is missing, and how to get it."""
-    layers = ", ".join(rung.layers) or "nothing"
-    lines = [f"rung {rung.name}: {layers}", "", "A submission"]
-    lines += [f"  - {each}" for each in rung.guarantees] or ["  - is not confined in any way"]
-    if not rung.is_confining:
+    layers = ", ".join(level.layers) or "nothing"
+    lines = [f"rung {level.name}: {layers}", "", "A submission"]
+    lines += [f"  - {each}" for each in level.guarantees] or ["  - is not confined in any way"]
+    if not level.is_confining:
         lines += ["", "This is not enough for code of strangers: only --trusted runs it here."]
-    if rung.missing:
+    if level.missing:
         lines += ["", "Missing"]
-        for each in rung.missing:
+        for each in level.missing:
             lines += [f"  - {each.layer}: {each.why}", f"    {each.how}"]
     return "\n".join(lines) + "\n"
 

@@ -19,33 +19,33 @@ SEARCH_BUDGET = 800
 Error = TypeVar("Error", bound=Exception)
 
 
-def check_property(wanted: Property, bench: Harness, cases: Sequence[Case]) -> Verdict:
+def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
     """Judge one property on cases that it chose; a failing case is made as small as possible.
 
     Raises only what is our own fault. A dead process is the caller's to replace.
     """
-    verdict = find_first_failure(wanted, bench, cases)
+    verdict = find_first_failure(prop, harness, cases)
     if verdict.violation is None or verdict.case is None:
         return verdict
     smallest, found = _reuse_counterexample(
-        wanted, bench, verdict.case, verdict.violation
-    ) or find_smallest_failure(wanted, bench, verdict.case, verdict.violation)
-    on = bench.contract.describe(smallest)
-    told = found.with_details(wanted.claim, on, wanted.hint)
+        prop, harness, verdict.case, verdict.violation
+    ) or find_smallest_failure(prop, harness, verdict.case, verdict.violation)
+    on = harness.contract.describe(smallest)
+    told = found.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=told, case_description=on)
 
 
-def find_first_failure(wanted: Property, bench: Harness, cases: Sequence[Case]) -> Verdict:
+def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
     """Judge one property on cases, small ones first, up to the first on which it does not hold."""
     for tried, drawn in enumerate(cases, 1):
-        trial = bench.get_context_for(wanted.needs, drawn)
-        case = trial.case
+        context = harness.get_context_for(prop.needs, drawn)
+        case = context.case
         try:
-            wanted.check(trial)
+            prop.check(context)
         except Violation as violation:
-            on = bench.contract.describe(case)
+            on = harness.contract.describe(case)
             return Verdict(
-                wanted,
+                prop,
                 Status.FAILED,
                 tried,
                 case,
@@ -53,39 +53,39 @@ def find_first_failure(wanted: Property, bench: Harness, cases: Sequence[Case]) 
                 case_description=on,
             )
         except SubmissionFailed as failed:
-            on, failure = bench.contract.describe(case), support.classify_failure(failed, case)
+            on, failure = harness.contract.describe(case), support.classify_failure(failed, case)
             return Verdict(
-                wanted,
+                prop,
                 failure.status,
                 tried,
                 case,
                 failure=_strip_traceback(failure),
                 case_description=on,
             )
-    return Verdict(wanted, Status.PASSED, len(cases))
+    return Verdict(prop, Status.PASSED, len(cases))
 
 
 def _reuse_counterexample(
-    wanted: Property, bench: Harness, case: Case, violation: Violation
+    prop: Property, harness: Harness, case: Case, violation: Violation
 ) -> tuple[Case, Violation] | None:
     """A small case on which another claim failed, if this one fails there in the same way.
 
     One example for several claims is easier to follow than several, and nothing is searched for.
     """
-    search = CounterexampleSearch(wanted, bench, violation.kind)
-    shown = search.find_first(bench.counterexamples, case)
+    search = CounterexampleSearch(prop, harness, violation.kind)
+    shown = search.find_first(harness.counterexamples, case)
     return None if shown is None else search.get_violation(shown)
 
 
 def find_smallest_failure(
-    wanted: Property, bench: Harness, case: Case, violation: Violation
+    prop: Property, harness: Harness, case: Case, violation: Violation
 ) -> tuple[Case, Violation]:
     """Look for the smallest case on which the property fails in the same way.
 
     The search begins at the first rung of a ladder of examples on which that is so. If there are
     few cases below, all of them are tried; if there are many, Hypothesis chooses.
     """
-    search = CounterexampleSearch(wanted, bench, violation.kind, {case: violation})
+    search = CounterexampleSearch(prop, harness, violation.kind, {case: violation})
     start = search.find_first(list_starting_cases(case), case) or case
     few = enumerate_smaller(start, EXHAUSTIVE_LIMIT)
     if few:
@@ -93,7 +93,7 @@ def find_smallest_failure(
     else:
         search.shrink(start)
     smallest = min(search.failing_cases, key=lambda c: (c.size, str(c)))
-    bench.counterexamples.append(smallest)
+    harness.counterexamples.append(smallest)
     return search.get_violation(smallest)
 
 
@@ -158,10 +158,10 @@ class CounterexampleSearch:
         return found is not None and found.kind is self.kind
 
 
-def _find_violation(wanted: Property, trial: CaseContext) -> Violation | None:
+def _find_violation(prop: Property, context: CaseContext) -> Violation | None:
     """How a property fails on a trial, if it does."""
     try:
-        wanted.check(trial)
+        prop.check(context)
     except Violation as found:
         return _strip_traceback(found)
     except SubmissionFailed:

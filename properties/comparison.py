@@ -37,7 +37,7 @@ def assert_finite(got: Tensor, what: str = "output") -> None:
         )
 
 
-def check_close(got: Tensor, expected: Tensor, allowed: Tolerance, what: str = "output") -> bool:
+def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str = "output") -> bool:
     """Whether `got` is as exact as its dtype allows; False if only as exact as float32 allows.
 
     Raises Violation when it is neither.
@@ -45,18 +45,18 @@ def check_close(got: Tensor, expected: Tensor, allowed: Tolerance, what: str = "
     assert_shape(got, tuple(expected.shape), what)
     assert_finite(got, what)
     error = (got.to(torch.float64) - expected).abs()
-    off = error > allowed.float32
+    off = error > tolerance.float32
     if bool(off.any()):
-        excess = torch.where(off, error / allowed.float32.clamp_min(1e-300), 0.0)
+        excess = torch.where(off, error / tolerance.float32.clamp_min(1e-300), 0.0)
         where = _unravel_index(int(excess.argmax()), error)
         wanted, came = format_distinct(float(expected[where]), float(got[where]))
         raise Violation(
             ViolationKind.VALUE,
-            f"{wanted} ± {_get_limit(allowed, where):.1g}",
+            f"{wanted} ± {_get_limit(tolerance, where):.1g}",
             f"{came}; {_describe_count(off)} are off",
             _format_location(what, where),
         )
-    return not bool((error > allowed.exact).any())
+    return not bool((error > tolerance.exact).any())
 
 
 def format_distinct(one: float, other: float) -> tuple[str, str]:
@@ -69,10 +69,10 @@ def format_distinct(one: float, other: float) -> tuple[str, str]:
 
 
 def assert_differs(
-    changed: Tensor, allowed: Tolerance, expected: str, what: str = "output"
+    changed: Tensor, tolerance: Tolerance, expected: str, what: str = "output"
 ) -> None:
     """Raises Violation where a difference that must be there is lost in the rounding."""
-    if not bool((changed.abs() > allowed.float32).any()):
+    if not bool((changed.abs() > tolerance.float32).any()):
         largest = float(changed.abs().max()) if changed.numel() else 0.0
         raise Violation(ViolationKind.VALUE, expected, _describe_change(largest), what)
 
@@ -83,8 +83,8 @@ def _describe_change(largest: float) -> str:
     return f"it changed by at most {largest:.3g}" if largest else "nothing changed"
 
 
-def _get_limit(allowed: Tolerance, where: tuple[int, ...]) -> float:
-    return float(allowed.float32[where])
+def _get_limit(tolerance: Tolerance, where: tuple[int, ...]) -> float:
+    return float(tolerance.float32[where])
 
 
 def _format_shape(shape: tuple[int, ...]) -> str:

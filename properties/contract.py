@@ -141,8 +141,8 @@ class Contract:
     sizes: Mapping[str, int] | None = None
     scale: float | None = None
 
-    def has(self, *traits: Capability) -> bool:
-        return self.capabilities.issuperset(traits)
+    def has(self, *capabilities: Capability) -> bool:
+        return self.capabilities.issuperset(capabilities)
 
     @property
     def callee(self) -> Contract:
@@ -170,7 +170,7 @@ class Contract:
 
         None where the two are not layers of their own: in a fused layer the order is demanded.
         """
-        fused = any(len(slot.holds) > 1 for slot in self.mappings)
+        fused = any(len(mapping.holds) > 1 for mapping in self.mappings)
         if (
             fused
             or self.entry is Entry.TRANSFER
@@ -212,8 +212,11 @@ class Contract:
     def describe(self, case: Case) -> str:
         """A case in one line, without sizes that the exercise does not have."""
         shown = str(case)
-        for size, trait in (("batch", Capability.BATCH), ("context_length", Capability.CONTEXT)):
-            if not self.has(trait):
+        for size, capability in (
+            ("batch", Capability.BATCH),
+            ("context_length", Capability.CONTEXT),
+        ):
+            if not self.has(capability):
                 shown = shown.replace(f"{size}={getattr(case, size)} ", "")
         if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
             shown = shown.replace(f" heads={case.heads}", "")
@@ -221,7 +224,9 @@ class Contract:
 
     def describe_parameter(self, name: str) -> str:
         """A canonical parameter and where the exercise keeps it: "W_q (in `W_query.weight`)"."""
-        paths = [slot.path.format(head="<i>") for slot in self.mappings if name in slot.holds]
+        paths = [
+            mapping.path.format(head="<i>") for mapping in self.mappings if name in mapping.holds
+        ]
         return f"{name} (in `{paths[0]}`)" if paths else name
 
     def build_arguments(self, case: Case) -> dict[str, Value]:
@@ -232,22 +237,24 @@ class Contract:
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
         """The attribute paths of all parameters this case has, with their shapes."""
         return {
-            slot.path.format(head=head): _compute_shape(slot, case, of_one_head=head is not None)
-            for slot, head in self._iter_mappings(case)
+            mapping.path.format(head=head): _compute_shape(
+                mapping, case, of_one_head=head is not None
+            )
+            for mapping, head in self._iter_mappings(case)
         }
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
         """The slots that this case fills; those of each head by its number."""
-        for slot in self.mappings:
-            if self.has_biases(case) or not slot.is_bias:
-                for head in range(case.heads) if "{head}" in slot.path else (None,):
-                    yield slot, head
+        for mapping in self.mappings:
+            if self.has_biases(case) or not mapping.is_bias:
+                for head in range(case.heads) if "{head}" in mapping.path else (None,):
+                    yield mapping, head
 
     def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
         """Canonical parameters as the implementation stores them, by attribute path."""
         return [
-            (slot.path.format(head=head), _stack_parameters(slot, parameters, case, head))
-            for slot, head in self._iter_mappings(case)
+            (mapping.path.format(head=head), _stack_parameters(mapping, parameters, case, head))
+            for mapping, head in self._iter_mappings(case)
         ]
 
     def to_canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
@@ -262,14 +269,14 @@ class Contract:
             if got != f"shape {shape}":
                 raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
         found: dict[str, list[Tensor]] = {}
-        for slot in self.mappings:
-            if slot.is_bias and not self.has_biases(case):
+        for mapping in self.mappings:
+            if mapping.is_bias and not self.has_biases(case):
                 continue
-            heads = range(case.heads) if "{head}" in slot.path else (None,)
+            heads = range(case.heads) if "{head}" in mapping.path else (None,)
             for head in heads:
-                tensor = stored[slot.path.format(head=head)]
-                pieces = (tensor.T if slot.transposed else tensor).chunk(len(slot.holds))
-                for name, piece in zip(slot.holds, pieces, strict=True):
+                tensor = stored[mapping.path.format(head=head)]
+                pieces = (tensor.T if mapping.transposed else tensor).chunk(len(mapping.holds))
+                for name, piece in zip(mapping.holds, pieces, strict=True):
                     found.setdefault(name, []).append(piece)
         return {name: torch.cat(pieces) for name, pieces in found.items()}
 
@@ -285,23 +292,23 @@ def _drop_outlier(content: InputContent) -> InputContent:
 
 
 def _stack_parameters(
-    slot: ParameterMapping, parameters: Parameters, case: Case, head: int | None
+    mapping: ParameterMapping, parameters: Parameters, case: Case, head: int | None
 ) -> Tensor:
     import torch
 
-    tensors = [getattr(parameters, name) for name in slot.holds]
+    tensors = [getattr(parameters, name) for name in mapping.holds]
     if head is not None:
         rows = slice(head * case.head_dim, (head + 1) * case.head_dim)
         tensors = [tensor[rows] for tensor in tensors]
     stacked: Tensor = torch.cat(tensors)
-    return stacked.T if slot.transposed else stacked
+    return stacked.T if mapping.transposed else stacked
 
 
-def _compute_shape(slot: ParameterMapping, case: Case, *, of_one_head: bool) -> tuple[int, ...]:
+def _compute_shape(mapping: ParameterMapping, case: Case, *, of_one_head: bool) -> tuple[int, ...]:
     """The shape of what lies at a slot's path."""
-    rows = (case.head_dim if of_one_head else case.d_out) * len(slot.holds)
-    kind, projection = slot.holds[0].split("_")
+    rows = (case.head_dim if of_one_head else case.d_out) * len(mapping.holds)
+    kind, projection = mapping.holds[0].split("_")
     if kind == "b":
         return (rows,)
     columns = case.d_out if projection == "o" else case.d_in
-    return (columns, rows) if slot.transposed else (rows, columns)
+    return (columns, rows) if mapping.transposed else (rows, columns)

@@ -44,13 +44,13 @@ class Property:
         """Whether the claim makes sense for this contract."""
         return self.needs <= contract.capabilities
 
-    def select_cases(self, contract: Contract, bank: Iterable[Case]) -> tuple[Case, ...]:
+    def select_cases(self, contract: Contract, case_set: Iterable[Case]) -> tuple[Case, ...]:
         """The cases of the bank that this property wants, or can be made of it; unlike ones first.
 
         Cases as they are go before others, so that claims share them: constructing costs most.
         """
-        there = set(bank := tuple(bank))
-        fitting = transform_cases(contract, self.transform, bank)
+        there = set(case_set := tuple(case_set))
+        fitting = transform_cases(contract, self.transform, case_set)
         natural = [case for case in fitting if case in there]
         enough = len(natural) >= min(self.limit, MIN_NATURAL_CASES)
         return (
@@ -78,22 +78,22 @@ class PropertyFamily:
         limit: int = 24,
         hint: str = "",
         dtypes: tuple[str, ...] = ("float64", "float32"),
-        echo: str = "",
+        redundant_because: str = "",
     ) -> Callable[[CheckFunction], Property]:
-        def make(judge: CheckFunction) -> Property:
-            claim = (judge.__doc__ or "").strip().partition("\n")[0]
+        def make(check: CheckFunction) -> Property:
+            claim = (check.__doc__ or "").strip().partition("\n")[0]
             return Property(
-                name=judge.__name__,
+                name=check.__name__,
                 claim=claim,
                 group=self.group,
-                check=judge,
+                check=check,
                 needs=frozenset(needs),
                 transform=on,
                 requires=self.requires + after,
                 limit=limit,
                 hint=hint,
                 dtypes=dtypes,
-                redundant_because=echo,
+                redundant_because=redundant_because,
             )
 
         return make
@@ -158,19 +158,19 @@ class Verdict:
 
 
 def check_in_order(
-    properties: Iterable[Property], judge: Callable[[Property], Verdict]
+    properties: Iterable[Property], check: Callable[[Property], Verdict]
 ) -> Iterator[Verdict]:
     """Judge each; what requires a property that does not hold is not tried.
 
     One that could not be tried itself may hold: what requires it is tried.
     """
     broken: set[Property] = set()
-    for wanted in properties:
-        because = next((required for required in wanted.requires if required in broken), None)
-        if because is None:
-            verdict = judge(wanted)
+    for prop in properties:
+        blocked_by = next((required for required in prop.requires if required in broken), None)
+        if blocked_by is None:
+            verdict = check(prop)
         else:
-            verdict = Verdict(wanted, Status.NOT_TRIED, blocked_by=because)
+            verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
-            broken.add(wanted)
+            broken.add(prop)
         yield verdict

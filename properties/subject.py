@@ -101,7 +101,7 @@ class Module(Protocol):
         In evaluation mode. Each of `parameters()` moves by `rate` times its gradient.
         """
 
-    def forward(self, inputs: Sequence[Tensor | None], how: CallOptions) -> CallResult:
+    def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         """Call it once."""
 
     def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:

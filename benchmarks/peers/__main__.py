@@ -115,7 +115,7 @@ def _grade(measured: ToolMeasurement, students: Sequence[SimulatedStudent], scra
     home.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         commands = tool.lay_out(students, Path(name), home)
-        ran = [spending.run(command, home, well=tool.ok_statuses) for command in commands]
+        ran = [spending.run(command, home, ok_statuses=tool.ok_statuses) for command in commands]
         passed = tool.find_passed(students, Path(name), ran)
     accused = [s.answer.name for s in students if s.is_right and s.name not in passed]
     if accused:

@@ -84,9 +84,9 @@ def _split_cells(source: str) -> Iterator[str]:
 def write_modules(students: Sequence[SimulatedStudent], folder: Path) -> None:
     """A folder for each, with what was handed in as `submission.py`."""
     for student in students:
-        place = folder / student.name
-        place.mkdir(parents=True)
-        (place / "submission.py").write_text(student.make_module(), encoding="utf-8")
+        student_folder = folder / student.name
+        student_folder.mkdir(parents=True)
+        (student_folder / "submission.py").write_text(student.make_module(), encoding="utf-8")
 
 
 def write_solutions(folder: Path, count: int) -> None:

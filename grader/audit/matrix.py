@@ -202,28 +202,28 @@ def check_answer(answer: BankAnswer, seed: int = PUBLIC_SEED) -> AnswerResult:
     """Judge one answer on the cases of a seed, in this process."""
     gc.collect()  # what was judged before hangs together in circles, with all of its tensors
     exercise = BY_SLUG[answer.exercise]
-    bench = Harness(make_subject(_load_namespace(answer)), exercise.contract)
+    harness = Harness(make_subject(_load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
 
     def check_timed(wanted: Property, cases: Sequence[Case]) -> Verdict:
         began = time.process_time()
-        verdict = find_first_failure(wanted, bench, cases)
+        verdict = find_first_failure(wanted, harness, cases)
         seconds[wanted.name] = time.process_time() - began
         return verdict
 
     def restart() -> None:
-        bench.subject = make_subject(_load_namespace(answer))
-        bench.forget()
+        harness.subject = make_subject(_load_namespace(answer))
+        harness.forget()
 
     began = time.process_time()
-    verdicts = check_all(bench, exercise, check_timed, restart, seed)
+    verdicts = check_all(harness, exercise, check_timed, restart, seed)
     seconds[BATCH_LABEL] = time.process_time() - began - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
     return AnswerResult(
         answer,
         broken=tuple(v.property.name for v in tried if v.status is not Status.PASSED),
         not_tried=tuple(v.property.name for v in verdicts if v.status is Status.NOT_TRIED),
-        notes=tuple(sorted({kind for kind, _ in bench.notes})),
+        notes=tuple(sorted({kind for kind, _ in harness.notes})),
         seconds=seconds,
     )
 

@@ -51,15 +51,15 @@ def load_or_make(key: str, claims: Iterable[Property], make: Callable[[], BatchP
     Of several processes that want the same one at once, one makes it and the others wait.
     """
     claims = tuple(claims)
-    script = load(key, claims)
-    if script is not None:
-        return script
+    plan = load(key, claims)
+    if plan is not None:
+        return plan
     with _lock_key(key):
-        script = load(key, claims)
-        if script is None:
-            script = make()
-            store(key, script)
-    return script
+        plan = load(key, claims)
+        if plan is None:
+            plan = make()
+            store(key, plan)
+    return plan
 
 
 @contextlib.contextmanager
@@ -69,8 +69,8 @@ def _lock_key(key: str) -> Iterator[None]:
     A process that dies gives up its lock; of one that was stopped nobody waits for the end.
     """
     try:
-        place = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        cache_folder = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
+        descriptor = os.open(cache_folder, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (OSError, RuntimeError):
         yield
         return
@@ -80,7 +80,7 @@ def _lock_key(key: str) -> Iterator[None]:
             time.sleep(POLL_INTERVAL_S)
         yield
     finally:
-        place.unlink(missing_ok=True)
+        cache_folder.unlink(missing_ok=True)
         os.close(descriptor)
 
 
@@ -103,28 +103,28 @@ def load(key: str, claims: Iterable[Property]) -> BatchPlan | None:
     """The script of this key, if it is there; `claims` are those that it may speak of."""
     try:
         path = get_folder() / f"{key}.script"
-        script = _decode_plan(path.read_bytes(), {claim.name: claim for claim in claims})
+        plan = _decode_plan(path.read_bytes(), {claim.name: claim for claim in claims})
         path.touch()
     except (OSError, RuntimeError, BadFrame, struct.error, LookupError, TypeError, ValueError):
         return None
-    return script
+    return plan
 
 
-def store(key: str, script: BatchPlan) -> None:
+def store(key: str, plan: BatchPlan) -> None:
     """Keep a script, and drop those that nobody has used for longest."""
     with contextlib.suppress(OSError, RuntimeError):
-        place = _ensure_folder()
-        descriptor, made = tempfile.mkstemp(dir=place, suffix=NEW_SUFFIX)
+        cache_folder = _ensure_folder()
+        descriptor, made = tempfile.mkstemp(dir=cache_folder, suffix=NEW_SUFFIX)
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines(_encode_plan(script))
-        Path(made).replace(place / f"{key}.script")
-        for old in _iter_evictable(place):
+            file.writelines(_encode_plan(plan))
+        Path(made).replace(cache_folder / f"{key}.script")
+        for old in _iter_evictable(cache_folder):
             old.unlink(missing_ok=True)
 
 
-def _iter_evictable(place: Path) -> Iterator[Path]:
+def _iter_evictable(cache_folder: Path) -> Iterator[Path]:
     """Scripts for which there is no room, and what processes left that were killed."""
-    there = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(place)]
+    there = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(cache_folder)]
     scripts = sorted((row for row in there if row[2].suffix == ".script"), reverse=True)
     taken = 0
     for number, (_, size, path) in enumerate(scripts):
@@ -136,17 +136,17 @@ def _iter_evictable(place: Path) -> Iterator[Path]:
             yield path
 
 
-def _iter_files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    for path in place.iterdir():
+def _iter_files(cache_folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for path in cache_folder.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process drops some, too
             yield path, path.lstat()
 
 
 def _ensure_folder() -> Path:
     """The folder, which nobody else may read. Raises OSError, RuntimeError."""
-    place = get_folder()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
+    cache_folder = get_folder()
+    cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return cache_folder
 
 
 def compute_key(*parts: object) -> str:
@@ -177,15 +177,15 @@ ROW_FIELDS = ("exact", "allowed", "allowed_float32", "owners")
 """what an exchange holds besides what it sends"""
 
 
-def _encode_plan(script: BatchPlan) -> list[bytes | memoryview]:
+def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:
     meta = {
-        "exchanges": [_encode_batch(exchange) for exchange in script.batches],
-        "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in script.query_keys],
+        "exchanges": [_encode_batch(batch) for batch in plan.batches],
+        "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in plan.query_keys],
         "asked": {
-            claim.name: sorted(numbers) for claim, numbers in script.queries_by_property.items()
+            claim.name: sorted(numbers) for claim, numbers in plan.queries_by_property.items()
         },
     }
-    tensors = [tensor for exchange in script.batches for tensor in _list_tensors(exchange)]
+    tensors = [tensor for batch in plan.batches for tensor in _list_tensors(batch)]
     return wire.encode(Message(0, "script", meta, label_by_position(tensors)))
 
 
@@ -194,18 +194,18 @@ def _encode_key(key: QueryId) -> tuple[str, int | None]:
     return content.hex(), seed
 
 
-def _encode_batch(exchange: BatchRequest) -> dict[str, Any]:
+def _encode_batch(batch: BatchRequest) -> dict[str, Any]:
     return {
-        "constructions": [(list(c.requests), c.shapes) for c in exchange.object_batches],
-        "dtype": exchange.dtype,
-        "device": exchange.device,
-        "twins": exchange.repeated_queries,
-        "sent": len(exchange.tensors),
+        "constructions": [(list(c.requests), c.shapes) for c in batch.object_batches],
+        "dtype": batch.dtype,
+        "device": batch.device,
+        "twins": batch.repeated_queries,
+        "sent": len(batch.tensors),
     }
 
 
-def _list_tensors(exchange: BatchRequest) -> list[Tensor]:
-    return [*(t for _, t in exchange.tensors), *(getattr(exchange, name) for name in ROW_FIELDS)]
+def _list_tensors(batch: BatchRequest) -> list[Tensor]:
+    return [*(t for _, t in batch.tensors), *(getattr(batch, name) for name in ROW_FIELDS)]
 
 
 def _decode_plan(data: bytes, claims: Mapping[str, Property]) -> BatchPlan:

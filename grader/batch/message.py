@@ -150,12 +150,12 @@ class _BatchReply:
 
 
 @functools.lru_cache(maxsize=64)
-def _build_meta(exchange: BatchRequest, name: str) -> dict[str, Any]:
+def _build_meta(batch: BatchRequest, name: str) -> dict[str, Any]:
     """What is asked of a definition with this name."""
     return {
         "constructions": [
-            [_fill_in_name(request, name) for request in construction.requests]
-            for construction in exchange.object_batches
+            [_fill_in_name(request, name) for request in object_batch.requests]
+            for object_batch in batch.object_batches
         ]
     }
 
@@ -194,24 +194,26 @@ class BatchPlan:
         inexact: frozenset[int] = frozenset()
         float32 = False
         rows: list[Tensor | None] = []
-        for exchange in self.batches:
+        for batch in self.batches:
             try:
-                found = exchange.run_on(subject, name)
+                comparison = batch.run_on(subject, name)
             except SubmissionFailed:
-                found = Comparison(exchange.queries, answer_rows=(None,))
-            inexact |= found.inexact
-            float32 |= found.float32
-            rows.extend(found.answer_rows)
+                comparison = Comparison(batch.queries, answer_rows=(None,))
+            inexact |= comparison.inexact
+            float32 |= comparison.float32
+            rows.extend(comparison.answer_rows)
         return Comparison(inexact, float32, tuple(rows))
 
     @functools.cached_property
     def unstacked(self) -> frozenset[int]:
         """Questions that are not stacked."""
-        return frozenset(number for number, known in enumerate(self.query_keys) if known.unstacked)
+        return frozenset(
+            number for number, query_key in enumerate(self.query_keys) if query_key.unstacked
+        )
 
-    def find_proven(self, found: Comparison) -> frozenset[Property]:
+    def find_proven(self, comparison: Comparison) -> frozenset[Property]:
         """The claims that follow from the answers."""
-        inexact = found.inexact
+        inexact = comparison.inexact
         if inexact & self.unstacked:
             # Stacking rests on answers like these.
             inexact |= frozenset().union(*self.queries_by_property.values()) - self.unstacked
@@ -219,7 +221,9 @@ class BatchPlan:
             claim for claim, asked in self.queries_by_property.items() if not asked & inexact
         )
 
-    def recall(self, found: Comparison, key: QueryId, *, alone: bool) -> tuple[Tensor, ...] | None:
+    def recall(
+        self, comparison: Comparison, key: QueryId, *, alone: bool
+    ) -> tuple[Tensor, ...] | None:
         """The outputs that answered a question; None if nothing usable did.
 
         With `alone`, what shared its batch with other questions is left out.
@@ -227,13 +231,13 @@ class BatchPlan:
         number = self._number_by_key.get(key)
         if number is None or (alone and not self.query_keys[number].unstacked):
             return None
-        exchange, row = (
+        batch, row = (
             self._batch_by_query[number],
-            found.answer_rows[self._batch_by_query[number]],
+            comparison.answer_rows[self._batch_by_query[number]],
         )
         if row is None:
             return None
-        answer = self.batches[exchange].get_answer(row, number)
+        answer = self.batches[batch].get_answer(row, number)
         if bool(answer.isnan().any()):  # perhaps it never came
             return None
         shapes = self.query_keys[number].shapes
@@ -242,7 +246,7 @@ class BatchPlan:
 
     @functools.cached_property
     def _number_by_key(self) -> dict[QueryId, int]:
-        return {known.key: number for number, known in enumerate(self.query_keys)}
+        return {query_key.key: number for number, query_key in enumerate(self.query_keys)}
 
     @functools.cached_property
     def _batch_by_query(self) -> dict[int, int]:

@@ -50,13 +50,13 @@ def ignore_verdict(verdict: Verdict) -> None:
 
 
 def check_all(
-    bench: Harness,
+    harness: Harness,
     exercise: Exercise,
     one: Callable[[Property, Sequence[Case]], Verdict],
     afresh: Callable[[], None],
     seed: int = 0,
     device: str = "cpu",
-    watch: VerdictCallback = ignore_verdict,
+    on_verdict: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
     """A verdict on every claim; `one` judges those that do not follow from exact answers.
 
@@ -66,7 +66,7 @@ def check_all(
     comes.
     """
     plan = exercise.plan_cases(seed, device)
-    answers = run_batch_plan(bench, exercise, seed, device)
+    answers = run_batch_plan(harness, exercise, seed, device)
 
     def check_one(claim: Property) -> Verdict:
         if answers.establishes(claim):
@@ -74,20 +74,20 @@ def check_all(
         return one(claim, plan[claim])
 
     def check_apart(claim: Property) -> Verdict:
-        bench.forget()
+        harness.forget()
         return one(claim, plan[claim])
 
-    verdicts = _report_each(check_in_order(plan, check_one), watch)
+    verdicts = _report_each(check_in_order(plan, check_one), on_verdict)
     if any(has_side_effects(verdict) for verdict in verdicts):
         afresh()
-        verdicts = _report_each(check_in_order(plan, check_apart), watch)
+        verdicts = _report_each(check_in_order(plan, check_apart), on_verdict)
     return verdicts
 
 
-def _report_each(verdicts: Iterable[Verdict], watch: VerdictCallback) -> list[Verdict]:
+def _report_each(verdicts: Iterable[Verdict], on_verdict: VerdictCallback) -> list[Verdict]:
     seen = []
     for verdict in verdicts:
-        watch(verdict)
+        on_verdict(verdict)
         seen.append(verdict)
     return seen
 
@@ -131,16 +131,16 @@ class BatchResult:
 
 
 def run_batch_plan(
-    bench: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
+    harness: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
 ) -> BatchResult:
     """Put the script of an exercise to a submission."""
-    contract = bench.contract
-    script = get_batch_plan(exercise, contract.mappings, seed, device)
-    assert isinstance(bench.subject, ChannelSubject)
-    found = script.run_on(bench.subject, contract.name)
+    contract = harness.contract
+    batch_plan = get_batch_plan(exercise, contract.mappings, seed, device)
+    assert isinstance(harness.subject, ChannelSubject)
+    found = batch_plan.run_on(harness.subject, contract.name)
     if found.float32:
-        bench.add_note(FLOAT32_NOTE)
-    return BatchResult(bench, script, exercise.plan_cases(seed, device), found)
+        harness.add_note(FLOAT32_NOTE)
+    return BatchResult(harness, batch_plan, exercise.plan_cases(seed, device), found)
 
 
 def get_batch_plan(
@@ -194,27 +194,27 @@ NumberedQuery = tuple[int, Query]
 def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
     """In groups of the same key, in the order of first appearance."""
     groups: dict[Any, list[NumberedQuery]] = {}
-    for number, question in numbered:
-        groups.setdefault(key(question), []).append((number, question))
+    for number, query in numbered:
+        groups.setdefault(key(query), []).append((number, query))
     return list(groups.values())
 
 
-def _compute_object_key(contract: Contract, question: Query) -> tuple[object, ...]:
+def _compute_object_key(contract: Contract, query: Query) -> tuple[object, ...]:
     """What tells one construction from another."""
-    case = question.case
+    case = query.case
     arguments = repr(contract.build_arguments(case))
     sizes = case.d_in, case.heads, case.head_dim, contract.has_biases(case)
     return arguments, *sizes, case.dtype, case.device
 
 
-def _compute_stack_key(question: Query) -> object:
+def _compute_stack_key(query: Query) -> object:
     """Questions of the same value share a batch."""
-    mask = question.mask
+    mask = query.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
-    if question.needs_own_batch or own or question.memory != "contiguous":
-        return question
+    if query.needs_own_batch or own or query.memory != "contiguous":
+        return query
     shown = None if mask is None else (str(mask.dtype), hash_tensors(mask))
-    return tuple(question.x.shape[1:]), shown
+    return tuple(query.x.shape[1:]), shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,23 +235,23 @@ class _ObjectPlan:
 
 
 def _plan_object(contract: Contract, about: list[NumberedQuery]) -> _ObjectPlan:
-    noted = RecordingChannel()
+    recorder = RecordingChannel()
     case = about[0][1].case
-    instance = construct(ChannelSubject(noted), contract, case, seed=case.seed)
+    adapter = construct(ChannelSubject(recorder), contract, case, seed=case.seed)
     calls: list[list[NumberedQuery]] = []
     for alike in _group_by(about, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
-        instance.set(alike[0][1].parameters)
+        adapter.set(alike[0][1].parameters)
         can_stack = contract.has(Capability.BATCH)
         for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:
-            noted.record_call(instance, [question for _, question in call])
+            recorder.record_call(adapter, [query for _, query in call])
             calls.append(call)
     blocks = [block for call in calls for block in _iter_expected(call)]
     return _ObjectPlan(
         ObjectBatch(
-            noted.requests,
+            recorder.requests,
             tuple(_compute_stacked_shape([a.exact for a in block]) for block in blocks),
         ),
-        noted.tensors,
+        recorder.tensors,
         case.dtype,
         case.device.split(":")[0],
         [answer for block in blocks for answer in block],
@@ -301,8 +301,8 @@ def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
     """For each output of a call: whose part is what, exactly, and how far it may be off."""
     for k in range(len(call[0][1].exact)):
         block = []
-        for number, question in call:
-            exact, allowed = question.exact[k], question.tolerances[k]
+        for number, query in call:
+            exact, allowed = query.exact[k], query.tolerances[k]
             wide = (allowed.exact.expand_as(exact), allowed.float32.expand_as(exact))
             block.append(ExpectedOutput(number, exact.detach(), *wide))
         yield block
@@ -316,7 +316,7 @@ def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
 
 
 def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int, int]]:
-    for alike in _group_by(numbered, lambda question: question.content):
+    for alike in _group_by(numbered, lambda query: query.content):
         for one, other in itertools.pairwise(alike):
             yield one[0], other[0]
 
@@ -339,12 +339,12 @@ class RecordingChannel:
         self.object_count += 1
         return Message(0, "ok", {"handle": self.object_count - 1})
 
-    def record_call(self, instance: ModuleAdapter, questions: Sequence[Query]) -> None:
+    def record_call(self, adapter: ModuleAdapter, questions: Sequence[Query]) -> None:
         """Note one call that answers these questions side by side."""
         first = questions[0]
         if first.cotangent is not None:
-            instance.vjp(first.x, first.cotangent, first.mask)
+            adapter.vjp(first.x, first.cotangent, first.mask)
             return
-        x = torch.cat([question.x for question in questions]) if len(questions) > 1 else first.x
-        assert isinstance(instance.module, ChannelModule)
-        instance.module.evaluate(instance.build_inputs(x, first.mask), first.memory)
+        x = torch.cat([query.x for query in questions]) if len(questions) > 1 else first.x
+        assert isinstance(adapter.module, ChannelModule)
+        adapter.module.evaluate(adapter.build_inputs(x, first.mask), first.memory)

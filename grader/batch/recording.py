@@ -101,15 +101,15 @@ def record_queries(contract: Contract, plan: Mapping[Property, Sequence[Case]]) 
 
     Raises Violation where the equation itself does not keep a claim: a fault of ours.
     """
-    stage = Recorder(contract)
-    asked = {claim: stage.record_property(claim, cases) for claim, cases in plan.items()}
-    questions: QueriesById = {}
-    for key, question in (each for those in asked.values() if those for each in those.items()):
-        if key not in questions or question.needs_own_batch:  # once alone, always alone
-            questions[key] = question
-    numbers = {key: number for number, key in enumerate(questions)}
+    recorder = Recorder(contract)
+    asked = {prop: recorder.record_property(prop, cases) for prop, cases in plan.items()}
+    queries: QueriesById = {}
+    for key, query in (each for those in asked.values() if those for each in those.items()):
+        if key not in queries or query.needs_own_batch:  # once alone, always alone
+            queries[key] = query
+    numbers = {key: number for number, key in enumerate(queries)}
     return Recording(
-        tuple(questions.values()),
+        tuple(queries.values()),
         {
             c: frozenset(numbers[k] for k in those)
             for c, those in asked.items()
@@ -127,13 +127,13 @@ class Recorder(Harness):
         self.needs_own_batch = False
         self.queries: QueriesById = {}
 
-    def record_property(self, claim: Property, cases: Sequence[Case]) -> "QueriesById | None":
+    def record_property(self, prop: Property, cases: Sequence[Case]) -> "QueriesById | None":
         """What its judge asks on all cases; None if it cannot be rehearsed."""
-        self.needs_own_batch = claim.group is PropertyGroup.BATCH
+        self.needs_own_batch = prop.group is PropertyGroup.BATCH
         self.queries = {}
         try:
             for case in cases:
-                claim.check(self.get_context(case))
+                prop.check(self.get_context(case))
         except NotRecordable:
             return None
         return self.queries
@@ -158,27 +158,34 @@ class PredictedContext(CaseContext, ABC):
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
-        how: CallOptions | None = None,
-        instance: ModuleAdapter | None = None,
+        options: CallOptions | None = None,
+        adapter: ModuleAdapter | None = None,
     ) -> "PredictedResult":
         x = self.x if x is None else x
-        how = how or CallOptions(memory=self.get_memory_layout(x))
-        strange = instance is not None or how.training or how.watched or how.grad != "no_grad"
+        options = options or CallOptions(memory=self.get_memory_layout(x))
+        strange = (
+            adapter is not None or options.training or options.watched or options.grad != "no_grad"
+        )
         if strange or self._is_large(x) or self.case.dtype not in EXACT_DTYPES:
             raise NotRecordable
         mask = self.mask if isinstance(mask, EllipsisType) else mask
         content = _hash_parts(
-            self._hash_content(x, parameters, mask), repr((self.case, how.memory))
+            self._hash_content(x, parameters, mask), repr((self.case, options.memory))
         )
         outputs = self.answer_query(
-            (content, how.seed), x, parameters or self.parameters, mask, how
+            (content, options.seed), x, parameters or self.parameters, mask, options
         )
         dtypes, devices = (self.case.dtype,) * len(outputs), (self.case.device,) * len(outputs)
         return PredictedResult(outputs, "foretold", dtypes, devices)
 
     @abstractmethod
     def answer_query(
-        self, key: QueryId, x: Tensor, parameters: Parameters, mask: Tensor | None, how: CallOptions
+        self,
+        key: QueryId,
+        x: Tensor,
+        parameters: Parameters,
+        mask: Tensor | None,
+        options: CallOptions,
     ) -> tuple[Tensor, ...]:
         """The outputs, with a batch axis, in the dtype of the case. May raise Unforeseen."""
 
@@ -216,7 +223,12 @@ class RecordingContext(PredictedContext):
         return compute(self)
 
     def answer_query(
-        self, key: QueryId, x: Tensor, parameters: Parameters, mask: Tensor | None, how: CallOptions
+        self,
+        key: QueryId,
+        x: Tensor,
+        parameters: Parameters,
+        mask: Tensor | None,
+        options: CallOptions,
     ) -> tuple[Tensor, ...]:
         expected = self.compute_expected(x, parameters, mask)
         self.harness.queries[key] = Query(
@@ -224,7 +236,7 @@ class RecordingContext(PredictedContext):
             x,
             parameters,
             mask,
-            how.memory,
+            options.memory,
             self.harness.needs_own_batch or x is self.x,
             None,
             tuple(self._drop_batch_axis(output) for output in expected.outputs),

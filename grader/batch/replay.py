@@ -36,10 +36,10 @@ AnswerLookup = Callable[[QueryId], tuple[Tensor, ...] | None]
 class ReplayHarness(Harness):
     """A submission as it is remembered from its answers."""
 
-    def __init__(self, bench: Harness, recall: AnswerLookup) -> None:
-        super().__init__(NoSubject(), bench.requested_contract)
-        self.original = bench
-        self.look_up_answer = recall
+    def __init__(self, harness: Harness, look_up_answer: AnswerLookup) -> None:
+        super().__init__(NoSubject(), harness.requested_contract)
+        self.original = harness
+        self.look_up_answer = look_up_answer
 
     @cached_property
     def contract(self) -> Contract:
@@ -51,13 +51,13 @@ class ReplayHarness(Harness):
     def add_note(self, note: Note) -> None:
         self.original.add_note(note)
 
-    def confirms(self, claim: Property, cases: Sequence[Case]) -> bool:
+    def confirms(self, prop: Property, cases: Sequence[Case]) -> bool:
         """Whether it is seen, from the answers alone, that the claim holds on all cases."""
-        if not claim.applies_to(self.contract):
+        if not prop.applies_to(self.contract):
             return False
         try:
             for case in cases:
-                claim.check(self.get_context(case))
+                prop.check(self.get_context(case))
         except (Violation, NotRecordable):
             return False
         return True
@@ -69,7 +69,12 @@ class ReplayedContext(PredictedContext):
     harness: ReplayHarness
 
     def answer_query(
-        self, key: QueryId, x: Tensor, parameters: Parameters, mask: Tensor | None, how: CallOptions
+        self,
+        key: QueryId,
+        x: Tensor,
+        parameters: Parameters,
+        mask: Tensor | None,
+        options: CallOptions,
     ) -> tuple[Tensor, ...]:
         outputs = self.harness.look_up_answer(key)
         if outputs is None:

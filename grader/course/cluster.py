@@ -203,9 +203,9 @@ class WorkerState:
         if self.sandbox is None or self.sandbox_options != wanted:
             self.close()
             torch.set_num_threads(1)
-            place = worker_pool.create_sandbox(trusted=task.trusted, device=task.settings.device)
-            self.stack.enter_context(place)
-            self.sandbox, self.sandbox_options = place, wanted
+            sandbox = worker_pool.create_sandbox(trusted=task.trusted, device=task.settings.device)
+            self.stack.enter_context(sandbox)
+            self.sandbox, self.sandbox_options = sandbox, wanted
         return self.sandbox
 
     def close(self) -> None:
@@ -230,12 +230,12 @@ def grade_submission(task: ClusterTask, handed_in: Submission, data: bytes) -> b
     """Judge a submission in a worker; its records as JSON. Raises SandboxError."""
     exercise = None if task.slug is None else BY_SLUG[task.slug]
     with get_worker_state().lock, tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
-        place = get_worker_state().ensure_sandbox(task)
+        sandbox = get_worker_state().ensure_sandbox(task)
         path = Path(folder, f"submission.{handed_in.kind}")
         path.write_bytes(data)
         here = replace(handed_in, path=path, submitted_by=handed_in.student)
         try:
-            records = grade_file(place, here, replace(task.settings, exercise=exercise))
+            records = grade_file(sandbox, here, replace(task.settings, exercise=exercise))
         except SandboxError:
             get_worker_state().close()  # the next one starts another fork server
             raise

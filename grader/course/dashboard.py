@@ -147,10 +147,10 @@ def anonymise(book: Gradebook, salt: str) -> Gradebook:
     return Gradebook(book.run, tuple(hidden))
 
 
-def compute_histogram(standings: Sequence[ExerciseResult]) -> list[HistogramBin]:
+def compute_histogram(results: Sequence[ExerciseResult]) -> list[HistogramBin]:
     """The distribution of scores, as shares of the points that there are; full ones apart."""
     counts = Counter(
-        min(int(each.score / each.max_score * BINS), BINS) for each in standings if each.max_score
+        min(int(each.score / each.max_score * BINS), BINS) for each in results if each.max_score
     )
     most = max(counts.values(), default=1)
     labels = [f"{100 * i // BINS}–{100 * (i + 1) // BINS} %" for i in range(BINS)]
@@ -161,23 +161,23 @@ def compute_histogram(standings: Sequence[ExerciseResult]) -> list[HistogramBin]
 
 
 def cluster_mistakes(
-    standings: Sequence[ExerciseResult], rows: Sequence[DashboardRow]
+    results: Sequence[ExerciseResult], rows: Sequence[DashboardRow]
 ) -> list[MistakeCluster]:
     """Who made the same mistake, the most frequent first."""
     found: dict[tuple[bool, str], list[int]] = {}
-    for i, each in enumerate(standings):
+    for i, each in enumerate(results):
         if key := _describe_mistake(each):
             found.setdefault(key, []).append(i)
     order = sorted(found, key=lambda key: (-len(found[key]), key))
-    return [_make_cluster(key, found[key], standings, rows) for key in order]
+    return [_make_cluster(key, found[key], results, rows) for key in order]
 
 
-def _describe_mistake(standing: ExerciseResult) -> tuple[bool, str] | None:
+def _describe_mistake(result: ExerciseResult) -> tuple[bool, str] | None:
     """Whether a mistake has a name, and its sentence; None where nothing is wrong or judged."""
-    named = standing.record.diagnosis
+    named = result.record.diagnosis
     if named:
         return True, " ".join(sanitise(each.sentence) for each in named)
-    failed = (p.claim for p in standing.record.properties if p.status == "failed")
+    failed = (p.claim for p in result.record.properties if p.status == "failed")
     first = next(failed, None)
     return None if first is None else (False, sanitise_line(first))
 
@@ -185,10 +185,10 @@ def _describe_mistake(standing: ExerciseResult) -> tuple[bool, str] | None:
 def _make_cluster(
     key: tuple[bool, str],
     members: Sequence[int],
-    standings: Sequence[ExerciseResult],
+    results: Sequence[ExerciseResult],
     rows: Sequence[DashboardRow],
 ) -> MistakeCluster:
-    examples = [p for i in members for p in standings[i].record.properties if p.status == "failed"]
+    examples = [p for i in members for p in results[i].record.properties if p.status == "failed"]
     # The shortest code is the smallest case; without code the shortest message has to do.
     best = min(
         examples,
@@ -209,11 +209,11 @@ def _make_cluster(
     )
 
 
-def rank_properties(standings: Sequence[ExerciseResult]) -> list[HardProperty]:
+def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
     """The claims that somebody does not keep, those first that most who were tried do not."""
     broken: Counter[tuple[str, str, str]] = Counter()
     tried: Counter[tuple[str, str, str]] = Counter()
-    for each in standings:
+    for each in results:
         for claim in each.record.properties:
             key = (each.exercise, claim.name, sanitise_line(claim.claim))
             tried[key] += claim.status != "not_tried"
@@ -222,11 +222,11 @@ def rank_properties(standings: Sequence[ExerciseResult]) -> list[HardProperty]:
     return [HardProperty(key[2], sanitise_line(key[0]), broken[key], tried[key]) for key in order]
 
 
-def _list_properties(standings: Sequence[ExerciseResult]) -> list[tuple[str, str, str]]:
+def _list_properties(results: Sequence[ExerciseResult]) -> list[tuple[str, str, str]]:
     """Every claim of every exercise, in the order of judging."""
     found = {
         (each.exercise, claim.name, sanitise_line(claim.claim)): None
-        for each in sorted(standings, key=lambda s: s.exercise)
+        for each in sorted(results, key=lambda s: s.exercise)
         for claim in each.record.properties
     }
     return list(found)

@@ -82,23 +82,23 @@ def grade(
         begun = store.update_manifest(begun, replace(begun.manifest, feedback=feedback))
     key = begun.manifest.key
     known = store.load_judgement_ids(key)
-    batches = group_by_content(intake.submitted_files, chosen)
+    groups = group_by_content(intake.submitted_files, chosen)
     old = [
         (h, known[_get_content_key(b)])
-        for b in batches
+        for b in groups
         if _get_content_key(b) in known
         for h in b.submitted_files
     ]
     store.link_judgements(begun, old)
     faults: list[SubmissionRecord] = []
-    for batch, records, sandbox in _grade_groups(
-        [b for b in batches if _get_content_key(b) not in known], chosen, trusted, cluster
+    for group, records, sandbox in _grade_groups(
+        [b for b in groups if _get_content_key(b) not in known], chosen, trusted, cluster
     ):
         if sandbox is not None and sandbox != begun.manifest.sandbox:
             begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox))
         faults += [record for record in records if _is_internal_fault(record)]
         if not any(map(_is_internal_fault, records)):
-            store.save_judgement(begun, key, batch.content, batch.submitted_files, records)
+            store.save_judgement(begun, key, group.content, group.submitted_files, records)
     store.remove_superseded(begun, intake.submitted_files)
     students = {each.student.id for each in intake.submitted_files}
     told = build_report(
@@ -121,34 +121,37 @@ def build_report(begun: Run, stored: Iterable[GradedFile]) -> Report:
     )
 
 
-def group_by_content(hand_ins: Iterable[SubmittedFile], chosen: Settings) -> list[ContentGroup]:
+def group_by_content(
+    submitted_files: Iterable[SubmittedFile], chosen: Settings
+) -> list[ContentGroup]:
     """What was handed in, the same bytes together, in the order of the first."""
     limit = chosen.get_limits(chosen.exercise).source
     found: dict[tuple[str, str], tuple[FileContent, list[SubmittedFile]]] = {}
-    for each in hand_ins:
+    for each in submitted_files:
         content = _read_content(each, limit)
         entry = found.setdefault((content.digest, content.kind), (replace(content, data=None), []))
         entry[1].append(each)
     return [ContentGroup(content, tuple(listed)) for content, listed in found.values()]
 
 
-def _read_content(hand_in: SubmittedFile, limit: int) -> FileContent:
-    if hand_in.submission is None:
-        return make_missing_content(hand_in.problem)
+def _read_content(submitted_file: SubmittedFile, limit: int) -> FileContent:
+    if submitted_file.submission is None:
+        return make_missing_content(submitted_file.problem)
     try:
         return hash_content(
-            submission.read_submission(hand_in.submission, limit), hand_in.submission.kind
+            submission.read_submission(submitted_file.submission, limit),
+            submitted_file.submission.kind,
         )
     except UnreadableSubmission as unopened:
         return make_missing_content(str(unopened))
 
 
-def _get_content_key(batch: ContentGroup) -> tuple[str, str]:
-    return batch.content.digest, batch.content.kind
+def _get_content_key(group: ContentGroup) -> tuple[str, str]:
+    return group.content.digest, group.content.kind
 
 
 def _grade_groups(
-    batches: Sequence[ContentGroup], chosen: Settings, trusted: bool, cluster: str | None = None
+    groups: Sequence[ContentGroup], chosen: Settings, trusted: bool, cluster: str | None = None
 ) -> Iterator[tuple[ContentGroup, Sequence[SubmissionRecord], SandboxRecord | None]]:
     """Each batch with its bytes and its records, as soon as it is judged.
 
@@ -157,11 +160,11 @@ def _grade_groups(
     """
     limit = chosen.get_limits(chosen.exercise).source
     there: dict[Submission, ContentGroup] = {}
-    for batch in batches:
-        if batch.submission is None or batch.content.kind == "none":
-            yield batch, [_make_unreadable_record(batch.submitted_files[0], limit, chosen)], None
+    for group in groups:
+        if group.submission is None or group.content.kind == "none":
+            yield group, [_make_unreadable_record(group.submitted_files[0], limit, chosen)], None
         else:
-            there[batch.submission] = batch
+            there[group.submission] = group
     if not there:
         return
     ahead = precompile_plans(list(there), chosen) if cluster is None else nullcontext()
@@ -172,10 +175,10 @@ def _grade_groups(
             server.isolation_level.summary,
         )
         for handed_in, records in run.grade_with_progress(server, list(there), chosen):
-            batch = there[handed_in]
-            content = _read_content(batch.submitted_files[0], limit)
-            if content.digest == batch.content.digest:
-                yield replace(batch, content=content), records, sandbox
+            group = there[handed_in]
+            content = _read_content(group.submitted_files[0], limit)
+            if content.digest == group.content.digest:
+                yield replace(group, content=content), records, sandbox
 
 
 def _open_sandbox(chosen: Settings, trusted: bool, cluster: str | None) -> Sandbox | RemoteGrader:
@@ -188,20 +191,20 @@ def _open_sandbox(chosen: Settings, trusted: bool, cluster: str | None) -> Sandb
 
 
 def _make_unreadable_record(
-    hand_in: SubmittedFile, limit: int, chosen: Settings
+    submitted_file: SubmittedFile, limit: int, chosen: Settings
 ) -> SubmissionRecord:
     """The record of a file that could not be had."""
-    problem = hand_in.problem
-    if hand_in.submission is not None:
+    problem = submitted_file.problem
+    if submitted_file.submission is not None:
         try:
-            submission.read_submission(hand_in.submission, limit)
+            submission.read_submission(submitted_file.submission, limit)
         except UnreadableSubmission as unopened:
             problem = str(unopened)
     exercise = chosen.exercise
     most = sum(points.distribute_points(exercise, chosen.points).values()) if exercise else 0.0
     return SubmissionRecord(
-        file=hand_in.file,
-        student=hand_in.student.id,
+        file=submitted_file.file,
+        student=submitted_file.student.id,
         exercise=exercise.slug if exercise else None,
         name=None,
         score=0.0,
@@ -239,15 +242,17 @@ def regrade(store: Store, name: str, chosen: Settings, *, trusted: bool) -> Regr
     last = store.load_newest_run(name).manifest
     wanted = manifest.build_manifest(chosen, last.attempts, last.feedback)
     standing = store.load_graded_files(name)
-    with _restore_files(store, standing) as hand_ins:
+    with _restore_files(store, standing) as submitted_files:
         known = store.load_judgement_ids(wanted.key)
-        todo = [b for b in group_by_content(hand_ins, chosen) if _get_content_key(b) not in known]
-        for batch, records, sandbox in _grade_groups(todo, chosen, trusted):
+        todo = [
+            b for b in group_by_content(submitted_files, chosen) if _get_content_key(b) not in known
+        ]
+        for group, records, sandbox in _grade_groups(todo, chosen, trusted):
             if sandbox is not None:
                 wanted = replace(wanted, sandbox=sandbox)
             for record in filter(_is_internal_fault, records):
                 raise CourseError(f"{record.file}: {record.error and record.error.message}")
-            store.save_judgement(None, wanted.key, batch.content, (), records)
+            store.save_judgement(None, wanted.key, group.content, (), records)
     judged = store.load_verdicts(wanted.key)
     again = [_replace_records(each, judged) for each in standing]
     overrides = store.load_overrides(name)
@@ -340,11 +345,11 @@ def replay(store: Store, name: str, student: str, *, trusted: bool) -> ReplayRes
     then = next(each for each in store.list_runs() if each.id == stored[0].run).manifest
     chosen = then.settings
     now = manifest.build_manifest(chosen)
-    with _restore_files(store, stored) as hand_ins:
+    with _restore_files(store, stored) as submitted_files:
         judged = {
-            _get_content_key(batch): records
-            for batch, records, _ in _grade_groups(
-                group_by_content(hand_ins, chosen), chosen, trusted
+            _get_content_key(group): records
+            for group, records, _ in _grade_groups(
+                group_by_content(submitted_files, chosen), chosen, trusted
             )
         }
     again = [record for each in stored for record in _replace_records(each, judged).records]

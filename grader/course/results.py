@@ -124,10 +124,10 @@ def _make_result(
     )
 
 
-def apply_feedback(standing: ExerciseResult, feedback: Feedback) -> ExerciseResult:
+def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
     """What a student may be told of a result."""
-    record = redact_submission(standing.record, feedback)
-    return replace(standing, record=record, status=record.status)
+    record = redact_submission(result.record, feedback)
+    return replace(result, record=record, status=record.status)
 
 
 def compare_results(

@@ -13,46 +13,46 @@ from properties.harness.harness import CaseContext
 MAX_ELEMENTS = 64  # numbers in one tensor that are still worth writing out
 
 
-def build_counterexample(trial: CaseContext) -> Counterexample:
+def build_counterexample(context: CaseContext) -> Counterexample:
     """The smallest failing case, and code that shows what it gives."""
-    return Counterexample(case=_list_fields(trial.case), code=render_code(trial))
+    return Counterexample(case=_list_fields(context.case), code=render_code(context))
 
 
 def _list_fields(case: Case) -> dict[str, str | int | float | bool]:
     return {field.name: getattr(case, field.name) for field in fields(case)}
 
 
-def render_code(trial: CaseContext) -> str | None:
+def render_code(context: CaseContext) -> str | None:
     """Lines that build the module with the case's weights and call it; None if they were long."""
-    contract, case = trial.contract, trial.case
-    stored = contract.to_stored(trial.parameters, case)
-    tensors = [trial.x, *(tensor for _, tensor in stored)]
+    contract, case = context.contract, context.case
+    stored = contract.to_stored(context.parameters, case)
+    tensors = [context.x, *(tensor for _, tensor in stored)]
     exotic = contract.entry is Entry.TRANSFER or case.dtype != "float64"
     if exotic or any(t.numel() > MAX_ELEMENTS for t in tensors):
         return None
     lines = ["import torch", ""]
     if contract.entry is Entry.FUNCTION:
-        lines += _render_call(trial)
+        lines += _render_call(context)
     else:
         lines += _render_construction(contract, case)
         lines += [_render_assignment(path, tensor) for path, tensor in stored]
         lines.append(
-            f"x = {_render_tensor(trial.x if trial.adapter.has_batch_axis else trial.x[0])}"
+            f"x = {_render_tensor(context.x if context.adapter.has_batch_axis else context.x[0])}"
         )
-        mask = trial.mask
+        mask = context.mask
         if mask is None:
             lines.append("print(module(x))")
         else:
             lines += [f"mask = {_render_tensor(mask)}", "print(module(x, mask))"]
-    lines += [f"# expected {name}: {_render_rounded(t)}" for name, t in _list_expected(trial)]
+    lines += [f"# expected {name}: {_render_rounded(t)}" for name, t in _list_expected(context)]
     return "\n".join(lines)
 
 
-def _list_expected(trial: CaseContext) -> list[tuple[str, Tensor]]:
-    outputs = trial.expected.outputs
-    if not trial.adapter.has_batch_axis:
+def _list_expected(context: CaseContext) -> list[tuple[str, Tensor]]:
+    outputs = context.expected.outputs
+    if not context.adapter.has_batch_axis:
         outputs = tuple(output[0] for output in outputs)
-    return list(zip(trial.output_names, outputs, strict=True))
+    return list(zip(context.output_names, outputs, strict=True))
 
 
 def _render_construction(contract: Contract, case: Case) -> list[str]:
@@ -72,11 +72,11 @@ def _render_assignment(path: str, tensor: Tensor) -> str:
     return f"module{steps}.data = {_render_tensor(tensor)}"
 
 
-def _render_call(trial: CaseContext) -> list[str]:
-    trial.adapter.set(trial.parameters)
-    given = zip(trial.contract.call, trial.adapter.build_inputs(trial.x, None), strict=True)
+def _render_call(context: CaseContext) -> list[str]:
+    context.adapter.set(context.parameters)
+    given = zip(context.contract.call, context.adapter.build_inputs(context.x, None), strict=True)
     lines = [f"{name} = {_render_tensor(tensor)}" for name, tensor in given]
-    return [*lines, f"print({trial.contract.name}({', '.join(trial.contract.call)}))"]
+    return [*lines, f"print({context.contract.name}({', '.join(context.contract.call)}))"]
 
 
 def _render_tensor(tensor: Tensor) -> str:

@@ -70,7 +70,7 @@ EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
 def attach_evidence(
     records: Sequence[PropertyRecord],
     verdicts: Sequence[Verdict],
-    bench: Harness,
+    harness: Harness,
     found: Sequence[DiagnosedMistake],
 ) -> list[PropertyRecord]:
     """The same records, some with evidence. `bench` needs a process that still answers.
@@ -80,8 +80,8 @@ def attach_evidence(
     if any(verdict.status in UNDIAGNOSABLE for verdict in verdicts):
         return list(records)
     evidence: dict[int, EvidenceRecord] = {}
-    with bench.suppress_notes(), torch.no_grad():
-        for at, taken in _collect_evidence(verdicts, bench, found):
+    with harness.suppress_notes(), torch.no_grad():
+        for at, taken in _collect_evidence(verdicts, harness, found):
             evidence[at] = _merge_evidence(evidence.get(at, EvidenceRecord()), taken)
     return [
         replace(record, evidence=evidence[i]) if i in evidence else record
@@ -98,21 +98,21 @@ def _merge_evidence(one: EvidenceRecord, other: EvidenceRecord) -> EvidenceRecor
 
 
 def _collect_evidence(
-    verdicts: Sequence[Verdict], bench: Harness, found: Sequence[DiagnosedMistake]
+    verdicts: Sequence[Verdict], harness: Harness, found: Sequence[DiagnosedMistake]
 ) -> Iterator[tuple[int, EvidenceRecord]]:
     """Evidence, each with the number of the verdict that it belongs to."""
-    recipe = next((finding.pipeline for finding in found if finding.pipeline is not None), None)
+    pipeline = next((finding.pipeline for finding in found if finding.pipeline is not None), None)
     about_values = _find_first_failure(verdicts, VALUE_GROUPS)
     if about_values is not None:
         at, case = about_values
-        ways = trace_layouts(recipe) if recipe is not None else ()
-        seen = _measure_first(lambda trial: measure_weights(trial, recipe), bench, case)
+        ways = trace_layouts(pipeline) if pipeline is not None else ()
+        seen = _measure_first(lambda context: measure_weights(context, pipeline), harness, case)
         if ways or seen is not None:
             yield at, EvidenceRecord(weights=seen, layouts=ways)
     about_the_mask = _find_first_failure(verdicts, (PropertyGroup.MASK,))
     if about_the_mask is not None:
         at, case = about_the_mask
-        moved = _measure_first(measure_influence, bench, case)
+        moved = _measure_first(measure_influence, harness, case)
         if moved is not None:
             yield at, EvidenceRecord(influence=moved)
 
@@ -130,11 +130,13 @@ def _find_first_failure(
     return None
 
 
-def _measure_first(take: Callable[[CaseContext], T | None], bench: Harness, case: Case) -> T | None:
+def _measure_first(
+    take: Callable[[CaseContext], T | None], harness: Harness, case: Case
+) -> T | None:
     """What the first case shows on which there is something to see."""
-    for shown in choose_cases(bench.contract, case):
+    for shown in choose_cases(harness.contract, case):
         with suppress(*EVIDENCE_ERRORS):
-            taken = take(bench.create_context(shown))
+            taken = take(harness.create_context(shown))
             if taken is not None:
                 return taken
     return None
@@ -155,7 +157,7 @@ def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
 # ------------------------------------------------------------------------------------- weights
 
 
-def measure_weights(trial: CaseContext, recipe: Pipeline | None = None) -> Weights | None:
+def measure_weights(context: CaseContext, pipeline: Pipeline | None = None) -> Weights | None:
     """The attention weights where they are most wrong; None if they are right or out of reach.
 
     Those that were returned. If these are right: where the mistake is known, those that follow
@@ -163,52 +165,52 @@ def measure_weights(trial: CaseContext, recipe: Pipeline | None = None) -> Weigh
     """
     ways = (
         (_compare_returned_weights, _compare_recovered_weights)
-        if recipe is None
-        else (_compare_returned_weights, _make_followed_comparison(recipe))
+        if pipeline is None
+        else (_compare_returned_weights, _make_followed_comparison(pipeline))
     )
     for way in ways:
-        found = way(trial)
+        found = way(context)
         if found is not None:
             return found
     return None
 
 
-def _compare_returned_weights(trial: CaseContext) -> Weights | None:
-    visible = trial.may_attend(trial.case.tokens, trial.mask)
-    rows = zip(trial.output_names, trial.expected.outputs, strict=True)
+def _compare_returned_weights(context: CaseContext) -> Weights | None:
+    visible = context.may_attend(context.case.tokens, context.mask)
+    rows = zip(context.output_names, context.expected.outputs, strict=True)
     for i, (name, expected) in enumerate(rows):
-        if name != "output" and trial.contract.returns is not Returns.OUTPUT:
-            pair = (expected, trial.answer[i])
+        if name != "output" and context.contract.returns is not Returns.OUTPUT:
+            pair = (expected, context.answer[i])
             four = [t.unsqueeze(1) if t.dim() == 3 else t for t in pair]
-            shown = _find_worst(trial.case, four[0], four[1], visible)
+            shown = _find_worst(context.case, four[0], four[1], visible)
             if shown is not None:
                 return replace(shown, of=name, made="returned")
     return None
 
 
-def _compare_recovered_weights(trial: CaseContext) -> Weights | None:
-    if not trial.contract.has(*tomography.REQUIRED_CAPABILITIES):
+def _compare_recovered_weights(context: CaseContext) -> Weights | None:
+    if not context.contract.has(*tomography.REQUIRED_CAPABILITIES):
         return None
-    for case in transform_cases(trial.contract, tomography.fit_for_recovery, [trial.case]):
-        fresh = trial.harness.create_context(case)
+    for case in transform_cases(context.contract, tomography.fit_for_recovery, [context.case]):
+        fresh = context.harness.create_context(case)
         seen = tomography.recover_weights(fresh)
         visible = fresh.may_attend(case.tokens, None)
         return _find_worst(case, seen.expected[None], seen.weights[None], visible)
     return None
 
 
-def _make_followed_comparison(recipe: Pipeline) -> Callable[[CaseContext], Weights | None]:
-    def compare_followed_weights(trial: CaseContext) -> Weights | None:
-        if not trial.contract.has(Capability.ATTENTION):
+def _make_followed_comparison(pipeline: Pipeline) -> Callable[[CaseContext], Weights | None]:
+    def compare_followed_weights(context: CaseContext) -> Weights | None:
+        if not context.contract.has(Capability.ATTENTION):
             return None
-        kitchen = MemoisedEvaluator(
-            make_attention_inputs(trial, trial.x, trial.parameters), CORRECT
+        evaluator = MemoisedEvaluator(
+            make_attention_inputs(context, context.x, context.parameters), CORRECT
         )
-        right, wrong = kitchen.evaluate(CORRECT), kitchen.evaluate(recipe)
+        right, wrong = evaluator.evaluate(CORRECT), evaluator.evaluate(pipeline)
         if right is None or wrong is None or _has_other_shape(right, wrong):
             return None
-        visible = trial.may_attend(trial.case.tokens, trial.mask)
-        shown = _find_worst(trial.case, right.applied_weights, wrong.applied_weights, visible)
+        visible = context.may_attend(context.case.tokens, context.mask)
+        shown = _find_worst(context.case, right.applied_weights, wrong.applied_weights, visible)
         return None if shown is None else replace(shown, made="followed")
 
     return compare_followed_weights
@@ -257,24 +259,24 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------------- influence
 
 
-def measure_influence(trial: CaseContext) -> InfluenceEvidence | None:
+def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
     """Which outputs moved as each token changed; None where just those moved that should.
 
     None, too, if the answer to one input changes by itself: then nothing can be told. One call for
     each token, since stacked in a batch one sequence might move another. Raises SubmissionFailed,
     Violation.
     """
-    case = trial.case
-    if not trial.contract.has(Capability.TOKENS) or case.tokens < 2:
+    case = context.case
+    if not context.contract.has(Capability.TOKENS) or case.tokens < 2:
         return None
     tokens = range(min(case.tokens, MAX_TOKENS))
-    base, again = trial.run(how=CallOptions())[0], trial.run(how=CallOptions())[0]
+    base, again = context.run(options=CallOptions())[0], context.run(options=CallOptions())[0]
     if not torch.equal(base, again):
         return None
-    moved = [_measure_movement(trial, token, base) for token in tokens]
+    moved = [_measure_movement(context, token, base) for token in tokens]
     got = torch.stack([m[0] for m in moved], -1)[:, : len(tokens)]
     expected = torch.stack([m[1] for m in moved], -1)[:, : len(tokens)]
-    may = _compute_allowed_influence(trial)[:, : len(tokens), : len(tokens)]
+    may = _compute_allowed_influence(context)[:, : len(tokens), : len(tokens)]
     wrong = (got & ~may) | (expected & ~got)
     if not bool(wrong.any()):
         return None
@@ -290,22 +292,22 @@ def measure_influence(trial: CaseContext) -> InfluenceEvidence | None:
     )
 
 
-def _measure_movement(trial: CaseContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_movement(context: CaseContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
     """Which outputs move when a token changes: those of the submission, and those of the oracle."""
-    x = trial.x.clone()
+    x = context.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
-    right, exact = trial.expected, trial.compute_expected(x)
-    rounding = 512 * PRECISIONS[trial.case.dtype].u * base.abs().nan_to_num().max()
+    right, exact = context.expected, context.compute_expected(x)
+    rounding = 512 * PRECISIONS[context.case.dtype].u * base.abs().nan_to_num().max()
     slack = 2 * (right.tolerances[0].float32 + exact.tolerances[0].float32) + rounding
-    got = (trial.run(x, how=CallOptions())[0] - base).abs() > slack
+    got = (context.run(x, options=CallOptions())[0] - base).abs() > slack
     expected = (exact.outputs[0] - right.outputs[0]).abs() > slack
     return got.any(-1), expected.any(-1)
 
 
-def _compute_allowed_influence(trial: CaseContext) -> Tensor:
+def _compute_allowed_influence(context: CaseContext) -> Tensor:
     """For every output of every sequence, the tokens that it may depend on: its own, always."""
-    b, h, t = trial.case.batch, trial.case.heads, trial.case.tokens
-    visible = trial.may_attend(t, trial.mask)
+    b, h, t = context.case.batch, context.case.heads, context.case.tokens
+    visible = context.may_attend(t, context.mask)
     may = torch.ones(t, t, dtype=torch.bool) if visible is None else visible
     return may.expand(b, h, t, t).any(1) | torch.eye(t, dtype=torch.bool)
 

@@ -20,9 +20,11 @@ SourceLocation = tuple[int | None, int | None]
 """a cell, None in a module, and a line of it, None where that is not known"""
 
 
-def collect_excerpts(session: Session, places: Iterable[SourceLocation]) -> tuple[Excerpt, ...]:
+def collect_excerpts(session: Session, locations: Iterable[SourceLocation]) -> tuple[Excerpt, ...]:
     """The lines around these places; none if the process that has the source is gone."""
-    known = sorted({(cell or 0, line) for cell, line in places if line is not None})[:MAX_EXCERPTS]
+    known = sorted({(cell or 0, line) for cell, line in locations if line is not None})[
+        :MAX_EXCERPTS
+    ]
     asked = [(cell or None, line) for cell, line in known]
     if not asked or not session.is_alive:
         return ()

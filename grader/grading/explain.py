@@ -17,7 +17,7 @@ UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 
 
 def diagnose_failures(
-    session: Session, bench: Harness, verdicts: Sequence[Verdict], device: str
+    session: Session, harness: Harness, verdicts: Sequence[Verdict], device: str
 ) -> tuple[DiagnosedMistake, ...]:
     """What is wrong with a submission that broke a claim, if that is known."""
     ended = {verdict.status for verdict in verdicts}
@@ -25,8 +25,8 @@ def diagnose_failures(
         return ()
     try:
         if session.revive():
-            bench.forget()
-        return diagnose(bench, device)
+            harness.forget()
+        return diagnose(harness, device)
     except SubmissionFailed:
         return ()
 

@@ -138,7 +138,7 @@ def grade_definition(
     handed_in: Submission,
     target: Target,
     settings: Settings,
-    watch: VerdictCallback = ignore_verdict,
+    on_verdict: VerdictCallback = ignore_verdict,
 ) -> SubmissionRecord:
     """The record of one definition; `watch` is told every verdict as soon as it is known.
 
@@ -151,12 +151,12 @@ def grade_definition(
     contract = rename_contract(target.exercise.contract, target.name)
     with contextlib.closing(session):
         try:
-            remarks = session.load(target.name, *(other.name for other in contract.transfer or ()))
-            bench = Harness(ChannelSubject(session), contract)
-            verdicts = check_properties(session, bench, target.exercise, settings, watch)
-            named = attach_hint(verdicts, remarks)
+            warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
+            harness = Harness(ChannelSubject(session), contract)
+            verdicts = check_properties(session, harness, target.exercise, settings, on_verdict)
+            named = attach_hint(verdicts, warnings)
             told = session.repeat_if_killed(
-                lambda: explain_failures(session, bench, target, settings, named)
+                lambda: explain_failures(session, harness, target, settings, named)
             )
         except SubmissionFailed as failed:
             error = _explain_load_error(failed, target.name)
@@ -164,7 +164,7 @@ def grade_definition(
             return replace(
                 _record_ungraded(handed_in, settings, began, error, target), source=shown
             )
-    said = [*([target.note] if target.note else []), *select_certain_notes(bench, verdicts)]
+    said = [*([target.note] if target.note else []), *select_certain_notes(harness, verdicts)]
     return SubmissionRecord(
         file=handed_in.display_path,
         student=handed_in.student,
@@ -175,7 +175,7 @@ def grade_definition(
         status=summarise_status(verdicts).value,
         seconds=time.monotonic() - began,
         properties=told.properties,
-        notes=tuple(dict.fromkeys([*map(_record_warning, remarks), *map(record_note, said)])),
+        notes=tuple(dict.fromkeys([*map(_record_warning, warnings), *map(record_note, said)])),
         diagnosis=told.diagnosis,
         source=told.source,
     )
@@ -192,7 +192,7 @@ class _Explanation:
 
 def explain_failures(
     session: Session,
-    bench: Harness,
+    harness: Harness,
     target: Target,
     settings: Settings,
     verdicts: Sequence[Verdict],
@@ -200,23 +200,23 @@ def explain_failures(
     """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
     with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are told
         if session.revive():
-            bench.forget()
-    properties = _record_properties(target.exercise, verdicts, settings.points, bench)
-    found = explain.diagnose_failures(session, bench, verdicts, settings.device)
+            harness.forget()
+    properties = _record_properties(target.exercise, verdicts, settings.points, harness)
+    found = explain.diagnose_failures(session, harness, verdicts, settings.device)
     named = explain.record_diagnoses(session, found)
     if session.is_alive:
-        properties = evidence.attach_evidence(properties, verdicts, bench, found)
+        properties = evidence.attach_evidence(properties, verdicts, harness, found)
     shown = collect_excerpts(session, list_locations(verdicts, named))
     return _Explanation(tuple(properties), tuple(named), tuple(shown))
 
 
-def select_certain_notes(bench: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
+def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
     """The notes of a bench that hold whatever else is wrong.
 
     Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
     """
     right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
-    return [note for note in bench.notes.values() if right or note != FLOAT32_NOTE]
+    return [note for note in harness.notes.values() if right or note != FLOAT32_NOTE]
 
 
 def list_locations(
@@ -234,43 +234,45 @@ def rename_contract(contract: Contract, name: str) -> Contract:
 
 def check_properties(
     session: Session,
-    bench: Harness,
+    harness: Harness,
     exercise: Exercise,
     settings: Settings,
-    watch: VerdictCallback = ignore_verdict,
+    on_verdict: VerdictCallback = ignore_verdict,
 ) -> list[Verdict]:
     """Judge every claim in order."""
 
     def check_one(wanted: Property, cases: Sequence[Case]) -> Verdict:
-        return session.repeat_if_killed(lambda: _check_revived(wanted, session, bench, cases))
+        return session.repeat_if_killed(lambda: _check_revived(wanted, session, harness, cases))
 
     def restart() -> None:
         session.close()
-        bench.forget()
+        harness.forget()
 
     return check_all(
-        bench, exercise, check_one, restart, settings.seed.value, settings.device, watch
+        harness, exercise, check_one, restart, settings.seed.value, settings.device, on_verdict
     )
 
 
 def _check_revived(
-    wanted: Property, session: Session, bench: Harness, cases: Sequence[Case]
+    wanted: Property, session: Session, harness: Harness, cases: Sequence[Case]
 ) -> Verdict:
     """Judge one claim, in a fresh process if the last one is gone."""
     try:
         if session.revive():
-            bench.forget()
+            harness.forget()
     except SubmissionFailed as failure:  # no time is left, or loading it again did not work
         return Verdict(wanted, failure.status, failure=failure)
-    return check_property(wanted, bench, cases)
+    return check_property(wanted, harness, cases)
 
 
-def attach_hint(verdicts: Sequence[Verdict], remarks: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+def attach_hint(
+    verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
+) -> list[Verdict]:
     """Verdicts whose first trouble carries the likeliest reason that reading the code found.
 
     A class that reads a notebook variable fails in many guises, and this is what they share.
     """
-    reasons = [str(r["message"]) for r in remarks if r.get("kind") == "notebook_variable"]
+    reasons = [str(r["message"]) for r in warnings if r.get("kind") == "notebook_variable"]
     troubles = [
         i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
     ]
@@ -292,7 +294,7 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
 
 
 def _record_properties(
-    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, bench: Harness
+    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, harness: Harness
 ) -> list[PropertyRecord]:
     worth = points.distribute_points(exercise, given)
     earned = points.award_points(exercise, verdicts, given)
@@ -306,7 +308,7 @@ def _record_properties(
             max_points=worth[verdict.property],
             message=shorten(verdict.message),
             case=verdict.case_description or None,
-            counterexample=_build_counterexample(verdict, bench),
+            counterexample=_build_counterexample(verdict, harness),
             words=shorten(verdict.redacted_message),
             cell=verdict.failure.cell if verdict.failure else None,
             line=verdict.failure.line if verdict.failure else None,
@@ -315,20 +317,20 @@ def _record_properties(
     ]
 
 
-def _build_counterexample(verdict: Verdict, bench: Harness) -> Counterexample | None:
+def _build_counterexample(verdict: Verdict, harness: Harness) -> Counterexample | None:
     if verdict.case is None or verdict.violation is None:
         return None
     try:
-        return counterexample.build_counterexample(bench.create_context(verdict.case))
+        return counterexample.build_counterexample(harness.create_context(verdict.case))
     except SubmissionFailed:
         return None
 
 
-def _record_warning(remark: Mapping[str, Any]) -> NoteRecord:
-    cell, line = remark.get("cell"), remark.get("line")
+def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
+    cell, line = warning.get("cell"), warning.get("line")
     return NoteRecord(
-        kind=str(remark.get("kind"))[:40],
-        message=shorten(str(remark.get("message"))),
+        kind=str(warning.get("kind"))[:40],
+        message=shorten(str(warning.get("message"))),
         cell=cell if isinstance(cell, int) else None,
         line=line if isinstance(line, int) else None,
     )

@@ -31,23 +31,23 @@ MAX_NUMEL = 64
 PARTS = ("queries", "keys", "values")
 
 
-def trace_layouts(recipe: Pipeline) -> tuple[LayoutEvidence, ...]:
+def trace_layouts(pipeline: Pipeline) -> tuple[LayoutEvidence, ...]:
     """What becomes of the numbers where a recipe splits or merges the heads wrongly."""
-    return tuple(_iter_layouts(recipe))
+    return tuple(_iter_layouts(pipeline))
 
 
-def _iter_layouts(recipe: Pipeline) -> Iterator[LayoutEvidence]:
-    if recipe.split is not CORRECT.split:
+def _iter_layouts(pipeline: Pipeline) -> Iterator[LayoutEvidence]:
+    if pipeline.split is not CORRECT.split:
         for part, name in enumerate(PARTS):
             found = _compare_layouts(
-                "split", name, _trace_split(CORRECT, part), _trace_split(recipe, part)
+                "split", name, _trace_split(CORRECT, part), _trace_split(pipeline, part)
             )
             if found is not None:
                 yield found
                 break
-    if recipe.merge is not CORRECT.merge:
+    if pipeline.merge is not CORRECT.merge:
         # After its own split: a merge may undo what the split did.
-        found = _compare_layouts("merge", "heads", _trace_merge(CORRECT), _trace_merge(recipe))
+        found = _compare_layouts("merge", "heads", _trace_merge(CORRECT), _trace_merge(pipeline))
         if found is not None:
             yield found
 
@@ -62,18 +62,18 @@ def _compare_layouts(
     )
 
 
-def _trace_split(recipe: Pipeline, part: int) -> Tensor | None:
+def _trace_split(pipeline: Pipeline, part: int) -> Tensor | None:
     """The numbers of the elements that queries, keys or values of each head are made of."""
-    return _trace_positions(lambda s: recipe.split(s)[part])
+    return _trace_positions(lambda s: pipeline.split(s)[part])
 
 
-def _trace_merge(recipe: Pipeline) -> Tensor | None:
+def _trace_merge(pipeline: Pipeline) -> Tensor | None:
     """The numbers of the elements that the rows of the context are made of."""
 
     def merge_split(s: PipelineState) -> Tensor:
-        s.split = recipe.split(s)
+        s.split = pipeline.split(s)
         s.head_contexts = s.split[2]  # where every token attends to itself alone
-        return recipe.merge(s).unsqueeze(0)
+        return pipeline.merge(s).unsqueeze(0)
 
     return _trace_positions(merge_split)
 

@@ -81,11 +81,11 @@ def create_sandbox(
         why = f"{sys.platform} has nothing to confine a process with"
     else:
         return ServerHandle(trusted=trusted, ahead=ahead)
-    place = UnconfinedSandbox(why)
+    sandbox = UnconfinedSandbox(why)
     if not trusted:
-        raise SandboxError(place.isolation_level.refusal)
+        raise SandboxError(sandbox.isolation_level.refusal)
     devices.make_deterministic(device)
-    return place
+    return sandbox
 
 
 def list_processors() -> list[int]:
@@ -119,31 +119,31 @@ def pin_to_processor(processor: int) -> None:
 
 
 def grade_all(
-    place: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
+    sandbox: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
 ) -> Generator[GradedSubmission, None, None]:
     """Every submission with its records, in order, each as soon as those before it are judged.
 
     With one job it is done here, in this place; with more, in as many workers beside this process;
     or elsewhere. Raises SandboxError, and whatever else is our own fault.
     """
-    if isinstance(place, RemoteGrader):
-        yield from place.grade_all(found, settings)
+    if isinstance(sandbox, RemoteGrader):
+        yield from sandbox.grade_all(found, settings)
         return
     jobs = settings.jobs or choose_worker_count(len(found))
     if jobs == 1:
         gc.freeze()
         for handed_in in found:
-            yield handed_in, grade_file(place, handed_in, settings)
+            yield handed_in, grade_file(sandbox, handed_in, settings)
         return
-    trusted = isinstance(place, UnconfinedSandbox) or place.trusted
-    zygote = None if isinstance(place, UnconfinedSandbox) else place.zygote
-    crew = WorkerPool([Worker(settings, trusted, own, zygote) for own in assign_processors(jobs)])
-    with contextlib.closing(crew), ThreadPoolExecutor(jobs) as threads:
+    trusted = isinstance(sandbox, UnconfinedSandbox) or sandbox.trusted
+    zygote = None if isinstance(sandbox, UnconfinedSandbox) else sandbox.zygote
+    pool = WorkerPool([Worker(settings, trusted, own, zygote) for own in assign_processors(jobs)])
+    with contextlib.closing(pool), ThreadPoolExecutor(jobs) as threads:
         try:
-            yield from zip(found, threads.map(crew.grade, found), strict=True)
+            yield from zip(found, threads.map(pool.grade, found), strict=True)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-            crew.dismiss("the run was broken off")
+            pool.dismiss("the run was broken off")
 
 
 @dataclass(frozen=True)
@@ -321,9 +321,9 @@ def work(line: Connection, zygote: Zygote | None = None) -> None:
         try:
             with create_sandbox(
                 trusted=task.trusted, device=settings.device, ahead=zygote
-            ) as place:
+            ) as sandbox:
                 gc.freeze()
-                _answer(line, place, settings)
+                _answer(line, sandbox, settings)
         except SandboxError as error:  # there is no place to judge in: whoever asks is told why
             line.recv()
             line.send(error)
@@ -341,7 +341,7 @@ def _apply_task(task: WorkerTask) -> None:
     torch.set_num_threads(1)
 
 
-def _answer(line: Connection, place: Sandbox, settings: Settings) -> None:
+def _answer(line: Connection, sandbox: Sandbox, settings: Settings) -> None:
     """Judge what comes in, until something is broken here: that is the last answer.
 
     Raises EOFError, ConnectionError when nobody wants to know any more.
@@ -349,7 +349,7 @@ def _answer(line: Connection, place: Sandbox, settings: Settings) -> None:
     while True:
         handed_in = line.recv()
         try:
-            records = grade_file(place, handed_in, settings)
+            records = grade_file(sandbox, handed_in, settings)
         except Exception as error:
             line.send(error)
             return

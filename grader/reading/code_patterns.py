@@ -90,22 +90,24 @@ class CodePattern:
 
 def find_code_patterns(source: SubmissionSource, name: str) -> tuple[CodePattern, ...]:
     """The landmarks in a definition and all of the submission that it uses, in order."""
-    book = build_symbol_table(source)
+    symbols = build_symbol_table(source)
     found = {
-        mark for place in book.collect_reachable_definitions(name) for mark in _iter_patterns(place)
+        mark
+        for site in symbols.collect_reachable_definitions(name)
+        for mark in _iter_patterns(site)
     }
     ordered = sorted(found, key=lambda m: (m.cell or 0, m.line, m.kind, m.detail))
     return tuple(ordered[:MAX_PATTERNS])
 
 
-def _iter_patterns(place: DefinitionSite) -> Iterator[CodePattern]:
-    node = place.node
+def _iter_patterns(site: DefinitionSite) -> Iterator[CodePattern]:
+    node = site.node
     for function in list_methods(node) if isinstance(node, ast.ClassDef) else [node]:
         for inner in ast.walk(function):
             for kind, detail in _classify_node(inner):
                 if kind != "return" or function.name in ("forward", "__call__", node.name):
                     line = getattr(inner, "lineno", function.lineno)
-                    yield CodePattern(kind, detail[:MAX_DETAIL_LENGTH], place.cell, line)
+                    yield CodePattern(kind, detail[:MAX_DETAIL_LENGTH], site.cell, line)
 
 
 def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:

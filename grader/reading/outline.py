@@ -82,10 +82,12 @@ class CodeWarning:
 
 def build_outline(source: SubmissionSource) -> Outline:
     """What the cells that are Python define at their top level."""
-    book = build_symbol_table(source)
-    definitions = tuple(_describe_definition(book, places) for places in book.definitions.values())
-    assigned = (AssignedName(name, v.cell, v.line) for name, v in book.assigned.items())
-    return Outline((*definitions, *_iter_aliases(book)), tuple(assigned))
+    symbols = build_symbol_table(source)
+    definitions = tuple(
+        _describe_definition(symbols, sites) for sites in symbols.definitions.values()
+    )
+    assigned = (AssignedName(name, v.cell, v.line) for name, v in symbols.assigned.items())
+    return Outline((*definitions, *_iter_aliases(symbols)), tuple(assigned))
 
 
 def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...]:
@@ -93,53 +95,53 @@ def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...
 
     Empty if the submission does not define the name.
     """
-    book = build_symbol_table(source)
-    used = book.collect_reachable_definitions(name)
-    found = {remark for place in used for remark in _iter_warnings(book, place)}
-    found.update(_find_prints(book, used))
+    symbols = build_symbol_table(source)
+    used = symbols.collect_reachable_definitions(name)
+    found = {remark for site in used for remark in _iter_warnings(symbols, site)}
+    found.update(_find_prints(symbols, used))
     return tuple(sorted(found, key=lambda r: (r.cell or 0, r.line, r.kind, r.message)))
 
 
 # ----------------------------------------------------------------------------- outlines
 
 
-def _describe_definition(book: SymbolTable, places: list[DefinitionSite]) -> Definition:
-    last = places[-1]
+def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> Definition:
+    last = sites[-1]
     return Definition(
         name=last.node.name,
         kind="class" if isinstance(last.node, ast.ClassDef) else "function",
         cell=last.cell,
         line=last.node.lineno,
-        parameters=_read_signature(book, last, "__init__"),
-        forward=_read_signature(book, last, "forward")
+        parameters=_read_signature(symbols, last, "__init__"),
+        forward=_read_signature(symbols, last, "forward")
         if isinstance(last.node, ast.ClassDef)
         else None,
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
-        times_defined=len(places),
-        redefined_in=tuple(place.cell for place in places[1:]),
+        times_defined=len(sites),
+        redefined_in=tuple(site.cell for site in sites[1:]),
     )
 
 
-def _iter_aliases(book: SymbolTable) -> Iterator[Definition]:
+def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
     """Lambdas, and other names for what the submission defines."""
-    for name, variable in book.assigned.items():
-        if name in book.definitions:
+    for name, variable in symbols.assigned.items():
+        if name in symbols.definitions:
             continue
         if isinstance(variable.value, ast.Lambda):
             parameters = tuple(_iter_parameters(variable.value.args))
             at = variable.cell, variable.line
             yield Definition(name, "function", *at, parameters, None, (), 1, ())
-        elif isinstance(variable.value, ast.Name) and variable.value.id in book.definitions:
-            meant = _describe_definition(book, book.definitions[variable.value.id])
+        elif isinstance(variable.value, ast.Name) and variable.value.id in symbols.definitions:
+            meant = _describe_definition(symbols, symbols.definitions[variable.value.id])
             yield replace(meant, name=name, alias_of=meant.name)
 
 
 def _read_signature(
-    book: SymbolTable, place: DefinitionSite, method: str
+    symbols: SymbolTable, site: DefinitionSite, method: str
 ) -> tuple[Parameter, ...] | None:
-    if not isinstance(place.node, ast.ClassDef):
-        return tuple(_iter_parameters(place.node.args))
-    found = book.find_method(place, method)
+    if not isinstance(site.node, ast.ClassDef):
+        return tuple(_iter_parameters(site.node.args))
+    found = symbols.find_method(site, method)
     return None if found is None else tuple(_iter_parameters(found[1].args))[_is_bound(*found) :]
 
 
@@ -156,69 +158,69 @@ def _iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(args.kwarg.arg, "**", False)
 
 
-def _is_bound(place: DefinitionSite, function: FunctionNode) -> bool:
+def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
     """It is a method whose first positional parameter is `self`, whatever its name."""
     static = any(
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
     positional = [*function.args.posonlyargs, *function.args.args]
-    return isinstance(place.node, ast.ClassDef) and not static and bool(positional)
+    return isinstance(site.node, ast.ClassDef) and not static and bool(positional)
 
 
 # ------------------------------------------------------------------------------ remarks
 
 
-def _iter_warnings(book: SymbolTable, place: DefinitionSite) -> Iterator[CodeWarning]:
-    yield from _find_redefinitions(book, place)
-    if isinstance(place.node, ast.ClassDef):
-        own = {function.name: function for function in list_methods(place.node)}
+def _iter_warnings(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeWarning]:
+    yield from _find_redefinitions(symbols, site)
+    if isinstance(site.node, ast.ClassDef):
+        own = {function.name: function for function in list_methods(site.node)}
         called = [own[name] for name in ("__init__", "forward") if name in own]
-        yield from _find_unregistered(book, place, place.node)
+        yield from _find_unregistered(symbols, site, site.node)
     else:
-        own = {place.node.name: place.node}
-        called = [place.node]
+        own = {site.node.name: site.node}
+        called = [site.node]
     for function in own.values():
-        yield from _find_notebook_variables(book, place, function)
+        yield from _find_notebook_variables(symbols, site, function)
     for function in called:
-        yield from _find_unused_arguments(place, function)
+        yield from _find_unused_arguments(site, function)
 
 
-def _find_redefinitions(book: SymbolTable, place: DefinitionSite) -> Iterator[CodeWarning]:
-    name, places = place.node.name, book.definitions[place.node.name]
-    if len(places) < 2:
+def _find_redefinitions(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeWarning]:
+    name, sites = site.node.name, symbols.definitions[site.node.name]
+    if len(sites) < 2:
         return
-    if place.cell is None:
-        where = "on lines " + _join_items(str(p.node.lineno) for p in places)
-    elif len({p.cell for p in places}) == len(places):
-        where = "in cells " + _join_items(str(p.cell) for p in places)
+    if site.cell is None:
+        where = "on lines " + _join_items(str(p.node.lineno) for p in sites)
+    elif len({p.cell for p in sites}) == len(sites):
+        where = "in cells " + _join_items(str(p.cell) for p in sites)
     else:
-        where = "in " + _join_items(f"cell {p.cell} line {p.node.lineno}" for p in places)
+        where = "in " + _join_items(f"cell {p.cell} line {p.node.lineno}" for p in sites)
     message = f"`{name}` is defined {where}; the last one counts"
-    yield CodeWarning("defined_twice", message, place.cell, place.node.lineno)
+    yield CodeWarning("defined_twice", message, site.cell, site.node.lineno)
 
 
 def _find_notebook_variables(
-    book: SymbolTable, place: DefinitionSite, function: FunctionNode
+    symbols: SymbolTable, site: DefinitionSite, function: FunctionNode
 ) -> Iterator[CodeWarning]:
     effects = analyse_effects(function, annotations_run=False)
-    is_method = isinstance(place.node, ast.ClassDef)
+    is_method = isinstance(site.node, ast.ClassDef)
     # Defaults are evaluated in the class body and see its names.
-    hidden = collect_bound_names(iter_scope_nodes(place.node.body)) if is_method else set[str]()
+    hidden = collect_bound_names(iter_scope_nodes(site.node.body)) if is_method else set[str]()
     eager = {name: line for name, line in effects.eager.items() if name not in hidden}
     for name, line in {**eager, **effects.lazy}.items():
-        variable = book.find_variable(name)
+        variable = symbols.find_variable(name)
         if variable is None:
             continue
         at = f"on line {variable.line}" if variable.cell is None else f"in cell {variable.cell}"
         noun = "module" if variable.cell is None else "notebook"
-        message = f"{_label(place, function)} reads the {noun} variable `{name}` (set {at})"
-        if not book.is_constant(name):
+        message = f"{_label(site, function)} reads the {noun} variable `{name}` (set {at})"
+        if not symbols.is_constant(name):
             advice = "a class should use its own arguments and attributes"
             message += f"; {advice if is_method else 'a function should use its own arguments'}"
-        yield CodeWarning("notebook_variable", message, place.cell, line)
+        yield CodeWarning("notebook_variable", message, site.cell, line)
 
 
-def _find_unused_arguments(place: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
+def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
     inside = [node for statement in function.body for node in ast.walk(statement)]
     names = [node for node in inside if isinstance(node, ast.Name)]
     read = {node.id for node in names if not isinstance(node.ctx, ast.Store)}
@@ -230,10 +232,10 @@ def _find_unused_arguments(place: DefinitionSite, function: FunctionNode) -> Ite
     if _is_stub(function) or read & {"eval", "exec", "locals", "vars"}:
         return
     positional = [*function.args.posonlyargs, *function.args.args]
-    for arg in [*positional[_is_bound(place, function) :], *function.args.kwonlyargs]:
+    for arg in [*positional[_is_bound(site, function) :], *function.args.kwonlyargs]:
         if arg.arg not in read and not arg.arg.startswith("_"):
-            message = f"{_label(place, function)} never uses its argument `{arg.arg}`"
-            yield CodeWarning("unused_argument", message, place.cell, arg.lineno)
+            message = f"{_label(site, function)} never uses its argument `{arg.arg}`"
+            yield CodeWarning("unused_argument", message, site.cell, arg.lineno)
 
 
 def _is_stub(function: FunctionNode) -> bool:
@@ -246,40 +248,40 @@ def _is_stub(function: FunctionNode) -> bool:
 
 
 def _find_unregistered(
-    book: SymbolTable, place: DefinitionSite, node: ast.ClassDef
+    symbols: SymbolTable, site: DefinitionSite, node: ast.ClassDef
 ) -> Iterator[CodeWarning]:
     found = [method for method in list_methods(node) if method.name == "__init__"]
     if not found or not node.bases:
         return
-    statements = (statement.node for statement in book.program.statements)
+    statements = (statement.node for statement in symbols.program.statements)
     for attribute, line in find_plain_tensors(found[-1], statements).items():
         message = (
             f"`self.{attribute}` of `{node.name}` is a plain tensor: "
             "optimizers, state_dict and .to(device) do not see it"
         )
-        yield CodeWarning("unregistered", message, place.cell, line)
+        yield CodeWarning("unregistered", message, site.cell, line)
 
 
-def _find_prints(book: SymbolTable, used: list[DefinitionSite]) -> Iterator[CodeWarning]:
+def _find_prints(symbols: SymbolTable, used: list[DefinitionSite]) -> Iterator[CodeWarning]:
     """Remarks on `print` where it runs with every call: in `forward` and in what that calls."""
     # Where calls begin: in what was asked for and in the modules it builds. Its bases and other
     # functions count when they are called.
-    bases = {base.node for place in used for base in book.iter_bases(place)}
-    built = [place for i, place in enumerate(used) if i == 0 or place.node not in bases]
-    starts = [(place, name) for place in built for name in ("forward", "__call__")]
-    todo = [(place, found) for place, name in starts if (found := book.find_method(place, name))]
+    bases = {base.node for site in used for base in symbols.iter_bases(site)}
+    built = [site for i, site in enumerate(used) if i == 0 or site.node not in bases]
+    starts = [(site, name) for site in built for name in ("forward", "__call__")]
+    todo = [(site, found) for site, name in starts if (found := symbols.find_method(site, name))]
     if used and not isinstance(used[0].node, ast.ClassDef):
         todo.append((used[0], (used[0], used[0].node)))
     seen: set[tuple[ast.AST, ast.AST]] = set()
-    while todo and book.find_definition("print") is None:
-        receiver, (place, function) = todo.pop()
+    while todo and symbols.find_definition("print") is None:
+        receiver, (site, function) = todo.pop()
         if (receiver.node, function) not in seen:
             seen.add((receiver.node, function))
-            yield from _make_print_warning(place, function)
-            todo += _iter_callees(book, receiver, place, function)
+            yield from _make_print_warning(site, function)
+            todo += _iter_callees(symbols, receiver, site, function)
 
 
-def _make_print_warning(place: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
+def _make_print_warning(site: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
     printed = [
         node
         for node in ast.walk(function)
@@ -289,34 +291,38 @@ def _make_print_warning(place: DefinitionSite, function: FunctionNode) -> Iterat
     ]
     if printed and "print" in analyse_effects(function).lazy:
         calls = "once" if len(printed) == 1 else f"{len(printed)} times"
-        message = f"{_label(place, function)} calls print {calls}; its answer is what it returns"
-        yield CodeWarning("prints", message, place.cell, min(node.lineno for node in printed))
+        message = f"{_label(site, function)} calls print {calls}; its answer is what it returns"
+        yield CodeWarning("prints", message, site.cell, min(node.lineno for node in printed))
 
 
 def _iter_callees(
-    book: SymbolTable, receiver: DefinitionSite, place: DefinitionSite, function: FunctionNode
+    symbols: SymbolTable, receiver: DefinitionSite, site: DefinitionSite, function: FunctionNode
 ) -> Iterator[tuple[DefinitionSite, tuple[DefinitionSite, FunctionNode]]]:
     """The methods of `self` and `super()` and the functions that a function mentions."""
     positional = [*function.args.posonlyargs, *function.args.args]
-    own_name = positional[0].arg if _is_bound(place, function) else None
+    own_name = positional[0].arg if _is_bound(site, function) else None
     for node in ast.walk(function):
         match node:
             case ast.Attribute(value=ast.Name(id=receiver_name), attr=attribute):
-                found = book.find_method(receiver, attribute) if receiver_name == own_name else None
+                found = (
+                    symbols.find_method(receiver, attribute) if receiver_name == own_name else None
+                )
                 if found:
                     yield receiver, found
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=attribute):
-                inherited = (book.find_method(base, attribute) for base in book.iter_bases(place))
+                inherited = (
+                    symbols.find_method(base, attribute) for base in symbols.iter_bases(site)
+                )
                 yield from ((receiver, found) for found in inherited if found)
     for name in analyse_effects(function).lazy:
-        other = book.find_definition(name)
+        other = symbols.find_definition(name)
         if other is not None and not isinstance(other.node, ast.ClassDef):
             yield other, (other, other.node)
 
 
-def _label(place: DefinitionSite, function: FunctionNode) -> str:
-    if isinstance(place.node, ast.ClassDef):
-        return f"`{function.name}` of `{place.node.name}`"
+def _label(site: DefinitionSite, function: FunctionNode) -> str:
+    if isinstance(site.node, ast.ClassDef):
+        return f"`{function.name}` of `{site.node.name}`"
     return f"`{function.name}`"
 
 

@@ -71,12 +71,12 @@ def find_plain_tensors(
     signature = constructor.args
     selves = [*signature.posonlyargs, *signature.args][:1]
     found: dict[str, int] = {}
-    sight = _build_inference(imports)
+    inference = _build_inference(imports)
     for target, value in _iter_assignments(constructor):
-        is_tensor = sight.is_tensor(value)
+        is_tensor = inference.is_tensor(value)
         match target:
             case ast.Name(id=name):
-                (sight.locals.add if is_tensor else sight.locals.discard)(name)
+                (inference.locals.add if is_tensor else inference.locals.discard)(name)
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in {
                 argument.arg for argument in selves
             }:
@@ -137,15 +137,15 @@ class _TensorInference:
 
 
 def _build_inference(imports: Iterable[ast.AST]) -> _TensorInference:
-    sight = _TensorInference()
+    inference = _TensorInference()
     for node in imports:
         match node:
             case ast.Import(names=names):
-                sight.torch |= {alias.asname or "torch" for alias in names if _is_torch(alias)}
+                inference.torch |= {alias.asname or "torch" for alias in names if _is_torch(alias)}
             case ast.ImportFrom(module="torch", names=names):
                 found = {alias.asname or alias.name for alias in names if alias.name in _FACTORIES}
-                sight.factories |= found
-    return sight
+                inference.factories |= found
+    return inference
 
 
 def _is_torch(alias: ast.alias) -> bool:

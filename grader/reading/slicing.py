@@ -127,19 +127,21 @@ def compute_union_slice(source: SubmissionSource, names: list[str]) -> list[Slic
 
 def locate_error(
     problem: BaseException | TracebackType | None,
-    place_of: Callable[[str | None, int | None], Position | None] = _parse_position,
+    locate_line: Callable[[str | None, int | None], Position | None] = _parse_position,
 ) -> Position | None:
     """The cell and line of the innermost frame in the submission; None if there is none.
 
     `place_of` knows the submission's files; by default, those that steps were compiled under.
     A syntax error found while compiling a step has no frame there, but says its place.
     """
-    if isinstance(problem, SyntaxError) and (place := place_of(problem.filename, problem.lineno)):
+    if isinstance(problem, SyntaxError) and (
+        place := locate_line(problem.filename, problem.lineno)
+    ):
         return place
     trace = problem.__traceback__ if isinstance(problem, BaseException) else problem
     found = None
     while trace is not None:
-        found = place_of(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or found
+        found = locate_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or found
         trace = trace.tb_next
     return found
 

@@ -106,22 +106,22 @@ class SymbolTable:
         return self.definitions[name][-1] if name in self.definitions else None
 
     def find_method(
-        self, place: DefinitionSite, name: str
+        self, site: DefinitionSite, name: str
     ) -> tuple[DefinitionSite, FunctionNode] | None:
         """The method that instances of a class get, after the class it is written in."""
-        own = [method for method in list_methods(place.node) if method.name == name]
+        own = [method for method in list_methods(site.node) if method.name == name]
         if own:
-            return place, own[-1]
-        for base in self.iter_bases(place):
+            return site, own[-1]
+        for base in self.iter_bases(site):
             if found := self.find_method(base, name):
                 return found
         return None
 
-    def iter_bases(self, place: DefinitionSite) -> Iterator[DefinitionSite]:
+    def iter_bases(self, site: DefinitionSite) -> Iterator[DefinitionSite]:
         """The bases that are classes of the submission, as they were when it was defined."""
-        for base in place.node.bases if isinstance(place.node, ast.ClassDef) else ():
+        for base in site.node.bases if isinstance(site.node, ast.ClassDef) else ():
             known = self.definitions.get(base.id, []) if isinstance(base, ast.Name) else []
-            yield from [p for p in known if p.statement.index < place.statement.index][-1:]
+            yield from [p for p in known if p.statement.index < site.statement.index][-1:]
 
     def collect_reachable_definitions(self, name: str) -> list[DefinitionSite]:
         """The definition of `name` and all definitions that it reads, and those read."""
@@ -131,11 +131,11 @@ class SymbolTable:
             todo = [read for effects in bound[-1:] for read in effects.eager]
         while todo:
             read = todo.pop()
-            place = None if read in seen else self.find_definition(read)
+            site = None if read in seen else self.find_definition(read)
             seen.add(read)
-            if place is not None:
-                found.append(place)
-                effects = analyse_effects(place.node)
+            if site is not None:
+                found.append(site)
+                effects = analyse_effects(site.node)
                 todo += [*effects.eager, *effects.lazy]
         return found
 

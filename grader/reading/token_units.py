@@ -75,11 +75,11 @@ def _iter_parts(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, li
 def _build_unit(
     cell: SourceCell, name: str, nodes: Sequence[ast.stmt], names: "_Names", most: int
 ) -> Unit:
-    speller = _Tokeniser(names)
+    tokeniser = _Tokeniser(names)
     for node in nodes:
-        speller.emit_node(node)
-    words = [word[:MAX_WORD_LENGTH] for word, _ in speller.tokens[:most]]
-    lines = [line for _, line in speller.tokens[:most]]
+        tokeniser.emit_node(node)
+    words = [word[:MAX_WORD_LENGTH] for word, _ in tokeniser.tokens[:most]]
+    lines = [line for _, line in tokeniser.tokens[:most]]
     return Unit(name[: 2 * MAX_WORD_LENGTH], cell.number, tuple(words), tuple(lines))
 
 

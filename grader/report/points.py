@@ -46,12 +46,12 @@ def distribute_points(exercise: Exercise, points: Points | None) -> dict[Propert
     """What each claim of an exercise is worth."""
     changed = (points or {}).get(exercise.slug, {})
     groups: dict[PropertyGroup, list[Property]] = {}
-    for wanted in exercise.properties:
-        groups.setdefault(wanted.group, []).append(wanted)
+    for prop in exercise.properties:
+        groups.setdefault(prop.group, []).append(prop)
     return {
-        wanted: changed.get(group.value, exercise.get_points(group)) / len(members)
+        prop: changed.get(group.value, exercise.get_points(group)) / len(members)
         for group, members in groups.items()
-        for wanted in members
+        for prop in members
     }
 
 

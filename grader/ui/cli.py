@@ -142,7 +142,7 @@ def grade(
         from grader.seed import choose_grading_seed
 
         drawn = choose_grading_seed(seed)
-        chosen = run.make_settings(
+        settings = run.make_settings(
             exercise, points, seed=drawn, limits=_pop_limits(options), **options
         )
         tell = parse_feedback(feedback)
@@ -150,10 +150,12 @@ def grade(
             files.ensure_writable(out)  # rather than find out after an hour
         if course is None:
             report = redact_report(
-                run.grade_paths(paths, chosen, trusted=trusted, ahead=server), tell
+                run.grade_paths(paths, settings, trusted=trusted, ahead=server), tell
             )
         else:
-            report = course_commands.grade_into_store(paths, chosen, tell, course, trusted=trusted)
+            report = course_commands.grade_into_store(
+                paths, settings, tell, course, trusted=trusted
+            )
     problem = "" if out is None else run.save_report(report, out)
     run.show_report(report, form)
     if problem:
@@ -194,14 +196,14 @@ def check(
         from grader.seed import make_seed
 
         named = make_seed(seed)
-        chosen = run.make_settings(
+        settings = run.make_settings(
             exercise, None, seed=named, limits=_pop_limits(options), **options
         )
         tell = parse_feedback(feedback)
         if watch:
-            sys.exit(run.watch_file(path, chosen, form, tell, trusted=trusted, ahead=server))
+            sys.exit(run.watch_file(path, settings, form, tell, trusted=trusted, ahead=server))
         report = redact_report(
-            run.grade_paths((path,), chosen, trusted=trusted, ahead=server), tell
+            run.grade_paths((path,), settings, trusted=trusted, ahead=server), tell
         )
     run.show_report(report, form)
     sys.exit(run.compute_exit_code(report))
@@ -350,12 +352,12 @@ def gradescope(
     from grader.seed import choose_grading_seed
 
     drawn = choose_grading_seed(seed)
-    chosen = run.make_settings(slug, points, seed=drawn, limits=_pop_limits(options), **options)
+    settings = run.make_settings(slug, points, seed=drawn, limits=_pop_limits(options), **options)
     tell = parse_feedback(feedback) or FULL_FEEDBACK
-    plan = autograder.AutograderPlan(manifest.build_manifest(chosen, feedback=tell), trusted)
+    plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=tell), trusted)
     made = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
     files.write(out, pack.build_archive(plan, made, minutes))
-    most = sum(distribute_points(infer.find_exercise(slug), chosen.points).values())
+    most = sum(distribute_points(infer.find_exercise(slug), settings.points).values())
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 

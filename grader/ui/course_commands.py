@@ -71,10 +71,10 @@ def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
     Raises click.UsageError where something is said about a course and there is no store.
     """
     names = ("place", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
-    told = {name: options.pop(name) for name in names}
-    if told["place"] is not None:
-        return told
-    if said := [name for name in names if told[name] is not None]:
+    course_settings = {name: options.pop(name) for name in names}
+    if course_settings["place"] is not None:
+        return course_settings
+    if said := [name for name in names if course_settings[name] is not None]:
         raise click.UsageError(f"--{said[0]} is about a course, which needs --store")
     return None
 
@@ -83,7 +83,7 @@ def grade_into_store(
     paths: tuple[str, ...],
     chosen: "Settings",
     feedback: "Feedback | None",
-    told: dict[str, Any],
+    course_settings: dict[str, Any],
     *,
     trusted: bool,
 ) -> "Report":
@@ -91,20 +91,20 @@ def grade_into_store(
 
     The report says what may be told; the store holds everything.
     """
-    name = told["run"] or (chosen.exercise.slug if chosen.exercise else None)
+    name = course_settings["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
-    with open_store(told["place"], create=True) as store:
+    with open_store(course_settings["place"], create=True) as store:
         from grader.course import grading
         from grader.course.intake.gather import IntakeOptions, gather_submissions
         from grader.report.feedback import redact_report as told_at
 
-        attempts = told["attempts"] or "latest"
-        due = told["due"]
+        attempts = course_settings["attempts"] or "latest"
+        due = course_settings["due"]
         wanted = IntakeOptions(
-            roster=load_roster(told["roster"]),
-            layout=told["layout"] or "auto",
-            assignment=told["assignment"] or "",
+            roster=load_roster(course_settings["roster"]),
+            layout=course_settings["layout"] or "auto",
+            assignment=course_settings["assignment"] or "",
             attempts=attempts,
             due=None if due is None else due.replace(tzinfo=UTC),
         )
@@ -121,7 +121,7 @@ def grade_into_store(
                     attempts=attempts,
                     trusted=trusted,
                     feedback=feedback,
-                    cluster=told["cluster"],
+                    cluster=course_settings["cluster"],
                 )
             except ImportError as error:
                 raise explain_missing_package(error) from None
@@ -140,9 +140,9 @@ def _parse_student(text: str) -> tuple[str, str]:
 
 @click.command()
 @store_option(required=True)
-def runs(place: str) -> None:
+def runs(location: str) -> None:
     """List the runs of a store, the oldest first."""
-    with open_store(place) as store:
+    with open_store(location) as store:
         for each in store.list_runs():
             about = each.manifest
             exercise = about.exercise or "any exercise"
@@ -157,14 +157,14 @@ def runs(place: str) -> None:
 @click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
 def regrade(
-    run: str, place: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
+    run: str, location: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
 ) -> None:
     """Grade again what a run holds, with this version: what did not change is not judged.
 
     Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
     decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
     """
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course import grading
         from grader.course.change_table import format_changes
         from grader.report import points as points_
@@ -190,25 +190,23 @@ def regrade(
 @click.option("--reason", default="", help="Why; kept with it.")
 @click.option("--clear", is_flag=True, help="Take an earlier one back.")
 def override(
-    who: str, score: float | None, place: str, exercise: str | None, reason: str, clear: bool
+    who: str, score: float | None, location: str, exercise: str | None, reason: str, clear: bool
 ) -> None:
     """Decide what somebody's answer is worth, whatever is judged now or later."""
     if clear == (score is not None):
         raise click.UsageError("give a score, or --clear to take an earlier one back")
     run, student = _parse_student(who)
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Override
 
-        standing = find_result(store, run, student, exercise)
-        if score is not None and score > standing.max_score:
-            raise CourseError(
-                f"{who}: {score:g} is over the {standing.max_score:g} points there are"
-            )
-        decided = Override(run, student, standing.exercise, score, reason, _get_author())
+        result = find_result(store, run, student, exercise)
+        if score is not None and score > result.max_score:
+            raise CourseError(f"{who}: {score:g} is over the {result.max_score:g} points there are")
+        decided = Override(run, student, result.exercise, score, reason, _get_author())
         store.add_override(decided)
-        counts = standing.judged if score is None else score
-        click.echo(f"{who} {standing.exercise}: {standing.score:g} before, {counts:g} now")
+        counts = result.judged if score is None else score
+        click.echo(f"{who} {result.exercise}: {result.score:g} before, {counts:g} now")
 
 
 @click.command()
@@ -216,10 +214,10 @@ def override(
 @click.argument("text")
 @store_option(required=True)
 @click.option("--exercise", metavar="SLUG", help="About this exercise only.")
-def comment(who: str, text: str, place: str, exercise: str | None) -> None:
+def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     """Write a comment that gradebooks take along as feedback."""
     run, student = _parse_student(who)
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Comment
 
@@ -233,14 +231,14 @@ def comment(who: str, text: str, place: str, exercise: str | None) -> None:
 @click.option("--student", required=True, metavar="ID", help="Whose files.")
 @store_option(required=True)
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
-def replay(run: str, student: str, place: str, trusted: bool) -> None:
+def replay(run: str, student: str, location: str, trusted: bool) -> None:
     """Judge a student's files again with the settings of then, and compare. Writes nothing.
 
     Exit code: 0 the same verdicts, 1 others.
     """
     from grader import run as runner
 
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course import grading
 
         again = grading.replay(store, run, student, trusted=trusted)
@@ -266,7 +264,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 @feedback_option
 def export(
     run: str,
-    place: str,
+    location: str,
     form: str,
     roster: Path | None,
     into: Path | None,
@@ -279,13 +277,13 @@ def export(
     It tells what the run was graded to tell, unless --feedback says otherwise.
     Exit code: 0 everybody is in it, 1 some are not, as standard error says.
     """
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course.result_lookup import load_released_results
 
-        standings = load_released_results(store, run, parse_feedback(feedback))
+        results = load_released_results(store, run, parse_feedback(feedback))
     from grader.course.export import Gradebook, export, sheet
 
-    book = Gradebook(run, tuple(standings), load_roster(roster), column=column)
+    book = Gradebook(run, tuple(results), load_roster(roster), column=column)
     if into is not None and form in DATABASES:
         book = replace(book, database=into.read_bytes())
     elif into is not None:
@@ -309,22 +307,22 @@ def export(
 )
 @feedback_option
 def dashboard(
-    run: str, place: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
+    run: str, location: str, roster: Path | None, anonymous: bool, out: Path, feedback: str | None
 ) -> None:
     """Write a page on a whole run: scores, the same mistakes, hard claims, everybody.
 
     It tells what the run was graded to tell, unless --feedback says otherwise.
     """
     files.ensure_writable(out)
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course.result_lookup import load_released_results
 
-        standings = load_released_results(store, run, parse_feedback(feedback))
+        results = load_released_results(store, run, parse_feedback(feedback))
         version = store.load_newest_run(run).manifest.headcheck
     from grader.course import dashboard as shown
     from grader.course.export import Gradebook
 
-    book = Gradebook(run, tuple(standings), load_roster(roster))
+    book = Gradebook(run, tuple(results), load_roster(roster))
     pages = {}
     if anonymous:
         book = shown.anonymise(book, secrets.token_hex())

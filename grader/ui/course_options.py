@@ -36,13 +36,13 @@ def roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--roster", type=click.Path(path_type=Path), help=text)(command)
 
 
-def open_store(place: str, *, create: bool = False) -> AbstractContextManager["Store"]:
+def open_store(location: str, *, create: bool = False) -> AbstractContextManager["Store"]:
     """The store. Raises CohortError where the packages are missing."""
     try:
         from grader.course.store import store
     except ImportError as error:
         raise explain_missing_package(error) from None
-    return store.open_store(place, create=create)
+    return store.open_store(location, create=create)
 
 
 def explain_missing_package(error: ImportError) -> Exception:

@@ -22,7 +22,9 @@ from grader.ui.course_options import open_store, store_option
     "--out", type=click.Path(path_type=Path), help="Folder for a page, similar.html, side by side."
 )
 @click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
-def similar(run: str, place: str, known: tuple[Path, ...], out: Path | None, trusted: bool) -> None:
+def similar(
+    run: str, location: str, known: tuple[Path, ...], out: Path | None, trusted: bool
+) -> None:
     """Find submissions of different students that are alike, whatever their names and layout.
 
     Likeness is no proof of anything: read both. Nothing of a submission is run.
@@ -30,7 +32,7 @@ def similar(run: str, place: str, known: tuple[Path, ...], out: Path | None, tru
     """
     if out is not None:
         files.ensure_writable(out)
-    with open_store(place) as store:
+    with open_store(location) as store:
         from grader.course.similar import rendering
         from grader.course.similar.documents import compare_run
 

@@ -18,13 +18,13 @@ def identity(case: Case) -> Case | None:
 def at_least(**sizes: int) -> CaseTransform:
     """Cases raised to these sizes, where the contract lets them be."""
 
-    def prepare(case: Case) -> Case | None:
+    def transform(case: Case) -> Case | None:
         raised = {name: max(getattr(case, name), least) for name, least in sizes.items()}
         if "tokens" in raised:
             raised["context_length"] = max(case.context_length, raised["tokens"])
         return replace(case, **raised)
 
-    return prepare
+    return transform
 
 
 def with_values(**values: Any) -> CaseTransform:
@@ -35,23 +35,23 @@ def with_values(**values: Any) -> CaseTransform:
 def compose(first: CaseTransform, second: CaseTransform) -> CaseTransform:
     """One preparation after another."""
 
-    def prepare(case: Case) -> Case | None:
+    def transform(case: Case) -> Case | None:
         prepared = first(case)
         return None if prepared is None else second(prepared)
 
-    return prepare
+    return transform
 
 
 def transform_cases(
-    contract: Contract, prepare: CaseTransform, drawn: Iterable[Case]
+    contract: Contract, transform: CaseTransform, drawn: Iterable[Case]
 ) -> tuple[Case, ...]:
     """The cases as a property wants them and the contract allows them, each once."""
     wanted: dict[Case, None] = {}
     for case in drawn:
-        asked = prepare(case)
+        asked = transform(case)
         if asked is not None:
             fitted = contract.fit(asked)
-            again = prepare(fitted)
+            again = transform(fitted)
             if again is not None and contract.fit(again) == fitted:
                 wanted.setdefault(fitted)
     return tuple(wanted)

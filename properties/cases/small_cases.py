@@ -60,4 +60,4 @@ def list_starting_cases(case: Case) -> tuple[Case, ...]:
     smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZE_FIELDS}
     bare = replace(case, **smallest)
     there = [replace(start, **sizes) for start in (plain, bare) for sizes in STARTING_SIZES]
-    return tuple(dict.fromkeys(rung for rung in there if rung.size < case.size))
+    return tuple(dict.fromkeys(start_case for start_case in there if start_case.size < case.size))

@@ -41,6 +41,6 @@ ALL: tuple[Property, ...] = (
 )
 
 
-def select_for_contract(asked: Contract) -> tuple[Property, ...]:
+def select_for_contract(target_contract: Contract) -> tuple[Property, ...]:
     """The invariants that make sense for a contract."""
-    return tuple(invariant for invariant in ALL if invariant.applies_to(asked))
+    return tuple(invariant for invariant in ALL if invariant.applies_to(target_contract))

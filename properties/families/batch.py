@@ -19,28 +19,28 @@ C = Capability
     limit=12,
     hint="does a reshape, a softmax or a mean run over the batch axis?",
 )
-def each_sequence_is_attended_alone(trial: CaseContext) -> None:
+def each_sequence_is_attended_alone(context: CaseContext) -> None:
     """A sequence gives the same output alone as in a batch with others."""
     # One of them: now the first, now the last, now one between.
-    b = trial.case.seed % trial.case.batch
-    mask = trial.mask
+    b = context.case.seed % context.case.batch
+    mask = context.mask
     if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
         mask = mask[b : b + 1]
-    alone = trial.run(trial.x[b : b + 1], mask=mask, how=CallOptions())[0]
-    trial.assert_unchanged(alone, trial.output[b : b + 1], trial.tolerance[b : b + 1])
+    alone = context.run(context.x[b : b + 1], mask=mask, options=CallOptions())[0]
+    context.assert_unchanged(alone, context.output[b : b + 1], context.tolerance[b : b + 1])
 
 
 @family_property(
     C.BATCH, on=at_least(batch=2), limit=3, hint="is one sequence of the batch special?"
 )
-def permuting_the_batch_permutes_the_output(trial: CaseContext) -> None:
+def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     """Sequences in another order give their outputs in that order."""
-    order = torch.arange(trial.case.batch).roll(1)
-    mask = trial.mask
+    order = torch.arange(context.case.batch).roll(1)
+    mask = context.mask
     if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
         mask = mask[order]
-    permuted = trial.run(trial.x[order], mask=mask, how=CallOptions())[0]
-    trial.assert_unchanged(permuted, trial.output[order], trial.tolerance[order])
+    permuted = context.run(context.x[order], mask=mask, options=CallOptions())[0]
+    context.assert_unchanged(permuted, context.output[order], context.tolerance[order])
 
 
 @family_property(
@@ -49,16 +49,18 @@ def permuting_the_batch_permutes_the_output(trial: CaseContext) -> None:
     on=at_least(tokens=3),
     hint="view() needs contiguous memory; reshape() does not",
 )
-def the_memory_layout_does_not_matter(trial: CaseContext) -> None:
+def the_memory_layout_does_not_matter(context: CaseContext) -> None:
     """The same numbers, laid out differently in memory, give the same output."""
-    x = trial.x[:1].repeat(trial.case.batch, *(1,) * (trial.x.dim() - 1))
-    plain = trial.run(x, how=CallOptions())
-    rows = list(zip(plain, trial.compute_expected(x).tolerances, trial.output_names, strict=True))
+    x = context.x[:1].repeat(context.case.batch, *(1,) * (context.x.dim() - 1))
+    plain = context.run(x, options=CallOptions())
+    rows = list(
+        zip(plain, context.compute_expected(x).tolerances, context.output_names, strict=True)
+    )
     for memory in ("transposed", "expanded"):
         for got, (wanted, allowed, name) in zip(
-            trial.run(x, how=CallOptions(memory=memory)), rows, strict=True
+            context.run(x, options=CallOptions(memory=memory)), rows, strict=True
         ):
-            trial.assert_unchanged(got, wanted, allowed, name)
+            context.assert_unchanged(got, wanted, allowed, name)
 
 
 ALL = (

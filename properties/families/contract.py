@@ -23,9 +23,9 @@ C = Capability
     on=at_least(tokens=3),
     hint="compare the names and the order of the arguments with the statement, and what it returns",
 )
-def it_can_be_constructed(trial: CaseContext) -> None:
+def it_can_be_constructed(context: CaseContext) -> None:
     """It can be constructed with the arguments that the exercise names."""
-    assert trial.adapter is not None
+    assert context.adapter is not None
 
 
 @family_property(
@@ -36,14 +36,16 @@ def it_can_be_constructed(trial: CaseContext) -> None:
     on=at_least(tokens=3),
     hint="the statement lists every weight with its name and shape",
 )
-def the_weights_are_where_the_exercise_says(trial: CaseContext) -> None:
+def the_weights_are_where_the_exercise_says(context: CaseContext) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
-    wanted = trial.contract.get_parameter_shapes(trial.case)
-    plain = trial.contract.get_parameter_shapes(replace(trial.case, bias=False))
-    found = trial.adapter.holder.read(list(wanted))
+    wanted = context.contract.get_parameter_shapes(context.case)
+    plain = context.contract.get_parameter_shapes(replace(context.case, bias=False))
+    found = context.adapter.holder.read(list(wanted))
     for path, shape in wanted.items():
         if path not in found:
-            has = ", ".join(f"{n} {i.shape}" for n, i in _list_parameters(trial).items()) or "none"
+            has = (
+                ", ".join(f"{n} {i.shape}" for n, i in _list_parameters(context).items()) or "none"
+            )
             asked = "" if path in plain else " with qkv_bias=True"
             expected = f"a weight `{path}` of shape {shape}{asked}"
             raise Violation(
@@ -58,9 +60,9 @@ BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
 @family_property(
     after=BUILT, hint="print the shape after every step and compare it with the statement"
 )
-def the_output_has_the_right_shape(trial: CaseContext) -> None:
+def the_output_has_the_right_shape(context: CaseContext) -> None:
     """The output has the shape that the statement draws."""
-    trial.call_module()
+    context.call_module()
 
 
 FORM = (*BUILT, the_output_has_the_right_shape)
@@ -74,10 +76,10 @@ FORM = (*BUILT, the_output_has_the_right_shape)
     on=at_least(tokens=3),
     hint="wrap it in nn.Parameter, or let an nn.Linear or nn.ModuleList in `self` hold it",
 )
-def the_weights_are_registered_and_trainable(trial: CaseContext) -> None:
+def the_weights_are_registered_and_trainable(context: CaseContext) -> None:
     """Every weight is a registered parameter, so that an optimizer trains it."""
-    registered = _list_parameters(trial)
-    for path in trial.contract.get_parameter_shapes(trial.case):
+    registered = _list_parameters(context)
+    for path in context.contract.get_parameter_shapes(context.case):
         if path not in registered:
             expected = f"`{path}` among the module's parameters"
             raise Violation(
@@ -98,11 +100,11 @@ def the_weights_are_registered_and_trainable(trial: CaseContext) -> None:
     on=at_least(tokens=3),
     hint="a mask or a table is a buffer",
 )
-def there_are_no_other_parameters(trial: CaseContext) -> None:
+def there_are_no_other_parameters(context: CaseContext) -> None:
     """It has no trainable parameters besides those asked for."""
-    asked = trial.contract.get_parameter_shapes(trial.case)
-    extra = [name for name in _list_parameters(trial, module=True) if name not in asked]
-    if extra and trial.contract.transfer is None:
+    asked = context.contract.get_parameter_shapes(context.case)
+    extra = [name for name in _list_parameters(context, module=True) if name not in asked]
+    if extra and context.contract.transfer is None:
         listed = ", ".join(f"`{name}`" for name in extra)
         raise Violation(ViolationKind.CONSTRUCTION, f"the {len(asked)} asked for", f"also {listed}")
 
@@ -110,12 +112,12 @@ def there_are_no_other_parameters(trial: CaseContext) -> None:
 @family_property(
     C.BIAS_OPTION, C.MODULE, after=BUILT, limit=1, hint="pass bias=qkv_bias to all three layers"
 )
-def the_biases_follow_the_option(trial: CaseContext) -> None:
+def the_biases_follow_the_option(context: CaseContext) -> None:
     """Queries, keys and values have a bias exactly when qkv_bias asks for it; by default not."""
     for asked in (False, True):
-        case = replace(trial.case, bias=asked)
-        module = construct(trial.harness.subject, trial.contract, case).holder
-        for slot in trial.contract.mappings:
+        case = replace(context.case, bias=asked)
+        module = construct(context.harness.subject, context.contract, case).holder
+        for slot in context.contract.mappings:
             if slot.is_bias:
                 path = slot.path.format(head=0)
                 _assert_bias_presence(path in module.describe_tensors(), asked, path)
@@ -135,14 +137,14 @@ def _assert_bias_presence(present: bool, asked: bool, path: str) -> None:
     on=with_values(heads=3),
     hint="assert d_out % num_heads == 0",
 )
-def heads_that_do_not_divide_the_width_are_refused(trial: CaseContext) -> None:
+def heads_that_do_not_divide_the_width_are_refused(context: CaseContext) -> None:
     """A width that the heads do not divide is refused at construction."""
-    arguments = trial.contract.build_arguments(trial.case)
+    arguments = context.contract.build_arguments(context.case)
     for name in ("d_out", "n_embd"):
         if name in arguments:
-            arguments[name] = trial.case.d_out + 1
+            arguments[name] = context.case.d_out + 1
     try:
-        trial.harness.subject.construct(trial.contract.name, arguments, None)
+        context.harness.subject.construct(context.contract.name, arguments, None)
     except SubmissionFailed as refusal:
         if refusal.status is Status.CRASHED and refusal.message.startswith(
             ("AssertionError", "ValueError")
@@ -150,7 +152,7 @@ def heads_that_do_not_divide_the_width_are_refused(trial: CaseContext) -> None:
             return
         expected = "an AssertionError or a ValueError from the constructor"
         raise Violation(ViolationKind.CONSTRUCTION, expected, str(refusal)) from None
-    width, heads = trial.case.d_out + 1, trial.case.heads
+    width, heads = context.case.d_out + 1, context.case.heads
     expected = f"a refusal: {width} is not divisible by {heads} heads"
     raise Violation(ViolationKind.CONSTRUCTION, expected, "a module was built")
 
@@ -161,34 +163,34 @@ def heads_that_do_not_divide_the_width_are_refused(trial: CaseContext) -> None:
     limit=2,
     hint="the config has n_embd, n_head and block_size, and nothing else",
 )
-def the_config_holds_all_it_needs(trial: CaseContext) -> None:
+def the_config_holds_all_it_needs(context: CaseContext) -> None:
     """It can be built from a config that has only what the exercise names."""
-    arguments = {a.name: make_config(trial.case) for a in trial.contract.arguments}
-    trial.harness.subject.construct(trial.contract.name, arguments, None)
+    arguments = {a.name: make_config(context.case) for a in context.contract.arguments}
+    context.harness.subject.construct(context.contract.name, arguments, None)
 
 
 @family_property(after=FORM, dtypes=("float64", "float32"), hint="build new tensors with x.dtype")
-def the_dtype_is_kept(trial: CaseContext) -> None:
+def the_dtype_is_kept(context: CaseContext) -> None:
     """The output has the dtype of the input."""
-    for name, dtype in zip(trial.output_names, trial.call_module().dtypes, strict=True):
-        if dtype != trial.case.dtype:
-            raise Violation(ViolationKind.DTYPE, trial.case.dtype, dtype, name)
+    for name, dtype in zip(context.output_names, context.call_module().dtypes, strict=True):
+        if dtype != context.case.dtype:
+            raise Violation(ViolationKind.DTYPE, context.case.dtype, dtype, name)
 
 
 @family_property(after=FORM, hint="build new tensors with device=x.device")
-def the_device_is_kept(trial: CaseContext) -> None:
+def the_device_is_kept(context: CaseContext) -> None:
     """The output is on the device of the input."""
-    for name, device in zip(trial.output_names, trial.call_module().devices, strict=True):
-        if device.split(":")[0] != trial.case.device.split(":")[0]:
-            raise Violation(ViolationKind.DEVICE, trial.case.device, device, name)
+    for name, device in zip(context.output_names, context.call_module().devices, strict=True):
+        if device.split(":")[0] != context.case.device.split(":")[0]:
+            raise Violation(ViolationKind.DEVICE, context.case.device, device, name)
 
 
 @family_property(
     after=FORM, hint="does an exponential overflow, or has a row of scores nothing but -inf?"
 )
-def the_output_is_finite(trial: CaseContext) -> None:
+def the_output_is_finite(context: CaseContext) -> None:
     """Every number of the output is finite."""
-    for output, name in zip(trial.answer, trial.output_names, strict=True):
+    for output, name in zip(context.answer, context.output_names, strict=True):
         comparison.assert_finite(output, name)
 
 
@@ -199,14 +201,14 @@ def the_output_is_finite(trial: CaseContext) -> None:
     on=at_least(tokens=6),
     hint="cut the mask to the number of tokens: mask[:num_tokens, :num_tokens]",
 )
-def every_length_up_to_the_context_works(trial: CaseContext) -> None:
+def every_length_up_to_the_context_works(context: CaseContext) -> None:
     """One module takes any number of tokens from 1 to context_length."""
-    longest = trial.case.context_length
+    longest = context.case.context_length
     lengths = {1, 2, longest // 2, longest - 1, longest} if longest <= 16 else {1, longest}
     # The longest first: a mask that is kept from a single token would fit all others.
     for tokens in (longest, *sorted(lengths - {0, longest})):
-        x = trial.x.repeat(1, 1 + longest // trial.case.tokens, 1)[:1, :tokens]
-        comparison.assert_finite(trial.run(x, how=CallOptions())[0])
+        x = context.x.repeat(1, 1 + longest // context.case.tokens, 1)[:1, :tokens]
+        comparison.assert_finite(context.run(x, options=CallOptions())[0])
 
 
 @family_property(
@@ -215,9 +217,9 @@ def every_length_up_to_the_context_works(trial: CaseContext) -> None:
     limit=1,
     hint="call torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
 )
-def it_goes_through_the_fused_attention(trial: CaseContext) -> None:
+def it_goes_through_the_fused_attention(context: CaseContext) -> None:
     """It computes attention with F.scaled_dot_product_attention."""
-    called = trial.call_module(how=CallOptions(watched=True)).called
+    called = context.call_module(options=CallOptions(watched=True)).called
     if "scaled_dot_product_attention" not in called:
         raise Violation(
             ViolationKind.TYPE,
@@ -232,13 +234,13 @@ def it_goes_through_the_fused_attention(trial: CaseContext) -> None:
     limit=2,
     hint="copy the numbers into v1's own parameters, e.g. with torch.no_grad() and copy_()",
 )
-def afterwards_the_two_modules_are_independent(trial: CaseContext) -> None:
+def afterwards_the_two_modules_are_independent(context: CaseContext) -> None:
     """The target keeps trainable parameters of its own; the source is as it was."""
-    made = construct(trial.harness.subject, trial.contract, trial.case)
-    before = made.holder.describe_tensors()
-    trial.run(instance=made)
-    _assert_target_parameters(made, trial)
-    after = made.holder.describe_tensors()
+    adapter = construct(context.harness.subject, context.contract, context.case)
+    before = adapter.holder.describe_tensors()
+    context.run(adapter=adapter)
+    _assert_target_parameters(adapter, context)
+    after = adapter.holder.describe_tensors()
     for path, info in before.items():
         if after.get(path) != info:
             raise Violation(
@@ -246,18 +248,18 @@ def afterwards_the_two_modules_are_independent(trial: CaseContext) -> None:
                 f"v2's `{path}` as it was",
                 _describe_difference(info, after.get(path)),
             )
-    numbers = made.holder.read(list(before))
-    for path, tensor in trial.contract.to_stored(trial.parameters, trial.case):
+    numbers = adapter.holder.read(list(before))
+    for path, tensor in context.contract.to_stored(context.parameters, context.case):
         if path not in numbers or not torch.equal(numbers[path].double(), tensor.double()):
             raise Violation(ViolationKind.VALUE, f"v2's `{path}` as it was", "its numbers changed")
-    made.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
-    answer = made.forward(trial.x, None, CallOptions()).outputs
-    trial.assert_matches_oracle(tuple(t.double() for t in answer), trial.expected)
+    adapter.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
+    answer = adapter.forward(context.x, None, CallOptions()).outputs
+    context.assert_matches_oracle(tuple(t.double() for t in answer), context.expected)
 
 
-def _assert_target_parameters(made: ModuleAdapter, trial: CaseContext) -> None:
-    registered = made.module.describe_tensors()
-    for path, shape in made.contract.callee.get_parameter_shapes(trial.case).items():
+def _assert_target_parameters(adapter: ModuleAdapter, context: CaseContext) -> None:
+    registered = adapter.module.describe_tensors()
+    for path, shape in adapter.contract.callee.get_parameter_shapes(context.case).items():
         if path not in registered or not registered[path].trainable:
             got = "it is not" if path not in registered else "requires_grad=False"
             raise Violation(ViolationKind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)
@@ -279,20 +281,22 @@ def _describe_difference(before: TensorInfo, after: TensorInfo | None) -> str:
     limit=2,
     on=with_values(mask_form=MaskForm.NONE),
     hint="mask=None",
-    echo="other claims leave the mask out too; this one says so to whoever demands it",
+    redundant_because="other claims leave the mask out too; this one says so to whoever demands it",
 )
-def the_mask_may_be_left_out(trial: CaseContext) -> None:
+def the_mask_may_be_left_out(context: CaseContext) -> None:
     """forward(x) works without a mask."""
-    trial.run(how=CallOptions())
+    context.run(options=CallOptions())
 
 
-def _construct_untouched(trial: CaseContext) -> ModuleAdapter:
+def _construct_untouched(context: CaseContext) -> ModuleAdapter:
     """An instance as its constructor left it: what calls do to one has claims of its own."""
-    return construct(trial.harness.subject, trial.contract, trial.case, seed=trial.case.seed)
+    return construct(
+        context.harness.subject, context.contract, context.case, seed=context.case.seed
+    )
 
 
-def _list_parameters(trial: CaseContext, module: bool = False) -> dict[str, TensorInfo]:
-    built = trial.compute_once(_construct_untouched)
+def _list_parameters(context: CaseContext, module: bool = False) -> dict[str, TensorInfo]:
+    built = context.compute_once(_construct_untouched)
     found = (built.module if module else built.holder).describe_tensors()
     return {name: info for name, info in found.items() if info.kind == "parameter"}
 

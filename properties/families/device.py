@@ -28,28 +28,28 @@ SECOND_DEVICE = "meta"
     limit=1,
     hint="tensors that are parameters or buffers move along; make others from x",
 )
-def it_moves_to_another_dtype(trial: CaseContext) -> None:
+def it_moves_to_another_dtype(context: CaseContext) -> None:
     """module.to(torch.float64) moves everything that forward needs."""
     for called in (False, True):
-        instance = construct(trial.harness.subject, trial.contract, trial.case)
-        instance.set(trial.parameters)
+        adapter = construct(context.harness.subject, context.contract, context.case)
+        adapter.set(context.parameters)
         if called:  # what the first call makes and keeps must move along, too
-            instance.forward(trial.x, trial.mask, CallOptions())
-        _assert_moves_to_float64(trial, instance)
+            adapter.forward(context.x, context.mask, CallOptions())
+        _assert_moves_to_float64(context, adapter)
 
 
-def _assert_moves_to_float64(trial: CaseContext, instance: ModuleAdapter) -> None:
-    _move(instance, "float64", None)
-    wide = trial.harness.create_context(replace(trial.case, dtype="float64"))
-    moved = replace(instance, case=wide.case)
-    returned = moved.forward(trial.x, trial.mask, CallOptions())
-    trial.check_form(returned, trial.x)
+def _assert_moves_to_float64(context: CaseContext, adapter: ModuleAdapter) -> None:
+    _move(adapter, "float64", None)
+    wide = context.harness.create_context(replace(context.case, dtype="float64"))
+    moved = replace(adapter, case=wide.case)
+    returned = moved.forward(context.x, context.mask, CallOptions())
+    context.check_form(returned, context.x)
     output = returned.outputs[0]
     if output.dtype is not torch.float64:
         raise Violation(
             ViolationKind.DTYPE, "float64 after .to(torch.float64)", str(output.dtype), "output"
         )
-    trial.assert_unchanged(output.double(), trial.output, trial.tolerance)
+    context.assert_unchanged(output.double(), context.output, context.tolerance)
     for sentence in returned.unmoved:
         raise Violation(
             ViolationKind.DTYPE, "everything in float64 after .to(torch.float64)", sentence
@@ -63,30 +63,34 @@ def _assert_moves_to_float64(trial: CaseContext, instance: ModuleAdapter) -> Non
     on=with_values(dtype="float32"),
     hint="register masks as buffers, or make them in forward with device=x.device",
 )
-def it_moves_to_another_device(trial: CaseContext) -> None:
+def it_moves_to_another_device(context: CaseContext) -> None:
     """On another device it has all it needs there (tried by .to() on torch's meta device)."""
-    instance = construct(trial.harness.subject, trial.contract, replace(trial.case, device="cpu"))
-    before = trial.run(
-        how=CallOptions(), instance=instance
+    adapter = construct(
+        context.harness.subject, context.contract, replace(context.case, device="cpu")
+    )
+    before = context.run(
+        options=CallOptions(), adapter=adapter
     )  # what it keeps of a call must move, too
     try:
-        _move(instance, None, SECOND_DEVICE)
-        returned = instance.forward(trial.x, trial.mask, CallOptions())
+        _move(adapter, None, SECOND_DEVICE)
+        returned = adapter.forward(context.x, context.mask, CallOptions())
     except SubmissionFailed as failure:
         raise support.classify_second_device_failure(failure) from None
-    trial.check_form(returned, trial.x)
-    for device, name in zip(returned.devices, trial.output_names, strict=True):
+    context.check_form(returned, context.x)
+    for device, name in zip(returned.devices, context.output_names, strict=True):
         if device != SECOND_DEVICE:
             raise Violation(ViolationKind.DEVICE, "the device of the module", device, name)
-    rows = zip(returned.outputs, before, trial.expected.tolerances, trial.output_names, strict=True)
+    rows = zip(
+        returned.outputs, before, context.expected.tolerances, context.output_names, strict=True
+    )
     for output, here, allowed, name in rows:
-        trial.assert_unchanged(output.double(), here, allowed, name)
+        context.assert_unchanged(output.double(), here, allowed, name)
     for sentence in returned.unmoved:
         raise Violation(ViolationKind.DEVICE, "everything on the device of the module", sentence)
 
 
-def _move(instance: ModuleAdapter, dtype: str | None, device: str | None) -> None:
-    for module in {id(m): m for m in (instance.module, instance.holder)}.values():
+def _move(adapter: ModuleAdapter, dtype: str | None, device: str | None) -> None:
+    for module in {id(m): m for m in (adapter.module, adapter.holder)}.values():
         module.move(dtype, device)
 
 
@@ -95,12 +99,14 @@ def _move(instance: ModuleAdapter, dtype: str | None, device: str | None) -> Non
     on=at_least(tokens=3),
     hint="forward should not depend on whether gradients are recorded",
 )
-def gradients_on_or_off_is_the_same_answer(trial: CaseContext) -> None:
+def gradients_on_or_off_is_the_same_answer(context: CaseContext) -> None:
     """With gradients recorded, without, and in inference mode the answer is the same."""
     for grad in ("grad", "inference"):
         # A fresh one: what is made and kept in inference mode can never be differentiated.
-        instance = construct(trial.harness.subject, trial.contract, trial.case)
-        trial.assert_answer_unchanged(trial.run(how=CallOptions(grad=grad), instance=instance))
+        adapter = construct(context.harness.subject, context.contract, context.case)
+        context.assert_answer_unchanged(
+            context.run(options=CallOptions(grad=grad), adapter=adapter)
+        )
 
 
 ALL = (

@@ -96,18 +96,22 @@ class DropoutObservation:
         return float((self.ratio == 0).double().mean())
 
 
-def observe_dropout(trial: CaseContext) -> DropoutObservation:
+def observe_dropout(context: CaseContext) -> DropoutObservation:
     """Run it in training mode on enough sequences to count by."""
-    case = trial.case
-    parameters = _make_revealing_parameters(trial)
+    case = context.case
+    parameters = _make_revealing_parameters(context)
     visible = torch.ones(case.tokens, case.tokens).tril().bool()
     per_sequence = int(visible.sum()) * case.heads
-    one = _make_unlike_tokens(case) * _draw_units(trial)
+    one = _make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-TOSSES // per_sequence), -1, -1).contiguous()
-    how = CallOptions(training=True, seed=DROPOUT_SEED)
-    weights = _split_by_head(trial.run(x, parameters, how=how)[0], case)[..., : case.tokens]
+    options = CallOptions(training=True, seed=DROPOUT_SEED)
+    weights = _split_by_head(context.run(x, parameters, options=options)[0], case)[
+        ..., : case.tokens
+    ]
     ratio = weights * torch.arange(1, case.tokens + 1)[:, None]
-    single = _split_by_head(trial.run(_make_single_tokens(trial), parameters, how=how)[0], case)
+    single = _split_by_head(
+        context.run(_make_single_tokens(context), parameters, options=options)[0], case
+    )
     zero = (single == 0)[:, 0, 0]
     survivors = zero[~zero.all(-1)]
     nothing = (ratio[..., 0] == 0).all(-1)
@@ -121,9 +125,9 @@ def _make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
     return x
 
 
-def _make_single_tokens(trial: CaseContext) -> Float[Tensor, "batch 1 d_in"]:
+def _make_single_tokens(context: CaseContext) -> Float[Tensor, "batch 1 d_in"]:
     """Sequences of a single token, all of whose values are one."""
-    return _draw_units(trial).expand(SINGLE_TOKEN_SEQUENCES, 1, trial.case.d_in).contiguous()
+    return _draw_units(context).expand(SINGLE_TOKEN_SEQUENCES, 1, context.case.d_in).contiguous()
 
 
 def _split_by_head(output: Tensor, case: Case) -> Float[Tensor, "batch heads tokens head_dim"]:
@@ -131,14 +135,14 @@ def _split_by_head(output: Tensor, case: Case) -> Float[Tensor, "batch heads tok
     return heads.transpose(1, 2)
 
 
-def _make_revealing_parameters(trial: CaseContext) -> Parameters:
+def _make_revealing_parameters(context: CaseContext) -> Parameters:
     """No queries, unit values, no output mixing: each output coordinate is one weight."""
-    case = trial.case
+    case = context.case
     zero = torch.zeros(case.d_out, case.d_in, dtype=torch.float64)
-    unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(trial)
+    unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(context)
     values = unit.repeat(case.heads, 1)
     nothing = torch.zeros(case.d_out, dtype=torch.float64)
-    drawn = dict(trial.parameters.items())
+    drawn = dict(context.parameters.items())
     return Parameters(
         W_q=zero,
         W_k=zero,
@@ -151,13 +155,13 @@ def _make_revealing_parameters(trial: CaseContext) -> Parameters:
     )
 
 
-def _draw_units(trial: CaseContext) -> Float[Tensor, "d_in"]:
+def _draw_units(context: CaseContext) -> Float[Tensor, "d_in"]:
     """The unit in which each input dimension is measured: a power of two of either sign.
 
     Drawn from the case's seed, so that nobody knows these inputs before the run. The values undo
     it without rounding, so that what is counted does not depend on it.
     """
-    draw, width = make_generator(trial.case, "x2"), (trial.case.d_in,)
+    draw, width = make_generator(context.case, "x2"), (context.case.d_in,)
     exponents = torch.randint(-8, 9, width, generator=draw)
     signs = 1 - 2 * torch.randint(0, 2, width, generator=draw)
     return torch.ldexp(signs.double(), exponents)
@@ -183,42 +187,46 @@ def _assert_frequency(hits: Tensor, probability: float, expected: str, what: str
         raise Violation(ViolationKind.VALUE, f"{expected}: {probability:.4f}", got, what)
 
 
-def _estimate_second_keep_rate(trial: CaseContext, seen: DropoutObservation) -> float:
+def _estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
     """The share that a second dropout, on single coordinates, keeps; 1 where none is seen.
 
     It can only be told where the weights are dropped as they should be. Then all that is kept is
     multiplied by one number, which tells the rate.
     """
-    vanished = int(seen.vanished_rows.sum())
-    kept = seen.ratio[seen.ratio != 0]
-    if not seen.has_partial_rows or not kept.numel():
+    vanished = int(observation.vanished_rows.sum())
+    kept = observation.ratio[observation.ratio != 0]
+    if not observation.has_partial_rows or not kept.numel():
         return 1.0
-    share = 1 / (float(kept.median()) * (1 - trial.case.dropout))
+    share = 1 / (float(kept.median()) * (1 - context.case.dropout))
     if not 0 < share < 1 or is_improbable(
-        vanished, seen.vanished_rows.numel(), _compute_whole_value_rate(trial, share)
+        vanished, observation.vanished_rows.numel(), _compute_whole_value_rate(context, share)
     ):
         return 1.0
     return share
 
 
-def _compute_whole_value_rate(trial: CaseContext, share: float) -> float:
+def _compute_whole_value_rate(context: CaseContext, share: float) -> float:
     """How likely a value vanishes as a whole, if so many of its coordinates are kept."""
-    rate = trial.case.dropout
-    return rate + (1 - rate) * (1 - share) ** trial.case.head_dim
+    rate = context.case.dropout
+    return rate + (1 - rate) * (1 - share) ** context.case.head_dim
 
 
-def _compute_effective_rate(trial: CaseContext, seen: DropoutObservation) -> tuple[float, float]:
+def _compute_effective_rate(
+    context: CaseContext, observation: DropoutObservation
+) -> tuple[float, float]:
     """The rate and the factor of what is seen: a second dropout adds its own."""
-    keep = (1 - trial.case.dropout) * _estimate_second_keep_rate(trial, seen)
+    keep = (1 - context.case.dropout) * _estimate_second_keep_rate(context, observation)
     return 1 - keep, 1 / keep
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
-def dropout_drops_the_stated_share(trial: CaseContext) -> None:
+def dropout_drops_the_stated_share(context: CaseContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
-    seen = trial.compute_once(observe_dropout)
-    rate, _ = _compute_effective_rate(trial, seen)
-    _assert_frequency(seen.ratio == 0, rate, "the share of dropped weights", "weights in training")
+    observation = context.compute_once(observe_dropout)
+    rate, _ = _compute_effective_rate(context, observation)
+    _assert_frequency(
+        observation.ratio == 0, rate, "the share of dropped weights", "weights in training"
+    )
 
 
 @family_property(
@@ -229,41 +237,43 @@ def dropout_drops_the_stated_share(trial: CaseContext) -> None:
     hint=RATE_HINT,
     dtypes=("float64",),
 )
-def dropout_scales_up_what_it_keeps(trial: CaseContext) -> None:
+def dropout_scales_up_what_it_keeps(context: CaseContext) -> None:
     """In training, each kept weight is multiplied by 1/(1 - dropout)."""
-    seen = trial.compute_once(observe_dropout)
-    _, factor = _compute_effective_rate(trial, seen)
-    kept = seen.ratio[seen.ratio != 0]
+    observation = context.compute_once(observe_dropout)
+    _, factor = _compute_effective_rate(context, observation)
+    kept = observation.ratio[observation.ratio != 0]
     if kept.numel() == 0:
         raise Violation(
             ViolationKind.VALUE, f"kept weights times {factor:.4f}", "none is kept", "weights"
         )
     worst = float(kept[(kept - factor).abs().argmax()])
     if abs(worst - factor) > 1e-6:
-        raise _make_factor_violation(trial, factor, f"times {worst:.4f}")
-    _assert_unlike_weights_scaled_alike(trial, factor)
+        raise _make_factor_violation(context, factor, f"times {worst:.4f}")
+    _assert_unlike_weights_scaled_alike(context, factor)
 
 
-def _make_factor_violation(trial: CaseContext, factor: float, got: str) -> Violation:
-    expected = f"kept weights times 1/(1 - {trial.case.dropout:g}) = {factor:.4f}"
+def _make_factor_violation(context: CaseContext, factor: float, got: str) -> Violation:
+    expected = f"kept weights times 1/(1 - {context.case.dropout:g}) = {factor:.4f}"
     return Violation(ViolationKind.VALUE, expected, got, "weights in training")
 
 
-def _assert_unlike_weights_scaled_alike(trial: CaseContext, factor: float) -> None:
+def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> None:
     """Raises Violation where dropping changes weights that it keeps, as by way of their scores."""
-    case = trial.case
-    revealing = dict(_make_revealing_parameters(trial).items())
-    drawn = {name: 4 * getattr(trial.parameters, name) for name in ("W_q", "W_k")}
+    case = context.case
+    revealing = dict(_make_revealing_parameters(context).items())
+    drawn = {name: 4 * getattr(context.parameters, name) for name in ("W_q", "W_k")}
     parameters = Parameters(**{**revealing, **drawn})
     x = _make_unlike_tokens(case)
-    expected = trial.compute_expected(x, parameters)
-    how = CallOptions(training=True, seed=DROPOUT_SEED)
-    shown = trial.run(x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous(), parameters, how=how)[0]
+    expected = context.compute_expected(x, parameters)
+    options = CallOptions(training=True, seed=DROPOUT_SEED)
+    shown = context.run(
+        x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous(), parameters, options=options
+    )[0]
     exact, allowed = factor * expected.outputs[0], factor * expected.tolerances[0].exact
     off = (shown != 0) & ~((shown - exact).abs() <= allowed)
     if bool(off.any()):
         got = f"{int(off.sum())} of {int((shown != 0).sum())} are other numbers"
-        raise _make_factor_violation(trial, factor, got)
+        raise _make_factor_violation(context, factor, got)
 
 
 @family_property(
@@ -273,94 +283,96 @@ def _assert_unlike_weights_scaled_alike(trial: CaseContext, factor: float) -> No
     hint="draw one mask of the shape of the weights: (batch, heads, tokens, tokens)",
     dtypes=("float64",),
 )
-def every_weight_is_dropped_for_itself(trial: CaseContext) -> None:
+def every_weight_is_dropped_for_itself(context: CaseContext) -> None:
     """Weights are dropped independently: of other sequences, heads, queries and keys."""
-    seen = trial.compute_once(observe_dropout)
-    rate, _ = _compute_effective_rate(trial, seen)
-    zero = seen.ratio == 0
+    observation = context.compute_once(observe_dropout)
+    rate, _ = _compute_effective_rate(context, observation)
+    zero = observation.ratio == 0
     together = rate**2 + (1 - rate) ** 2
     pairs = {"two sequences": (zero[:-1:2], zero[1::2])}
-    last = zero[..., -2 * trial.case.tokens + 1 :]  # the last two rows of the visible triangle
-    one, other = last.split((trial.case.tokens - 1, trial.case.tokens), dim=-1)
+    last = zero[..., -2 * context.case.tokens + 1 :]  # the last two rows of the visible triangle
+    one, other = last.split((context.case.tokens - 1, context.case.tokens), dim=-1)
     pairs["two queries"] = (one, other[..., :-1])
     pairs["two keys"] = (other[..., :-1:2], other[..., 1::2])
-    if trial.case.heads > 1:
+    if context.case.heads > 1:
         pairs["two heads"] = (zero[:, 0], zero[:, 1])
     for name, (one, other) in pairs.items():
         count = min(one.shape[0], other.shape[0])
         alike = one[:count] == other[:count]
         expected = f"pairs of weights of {name} both dropped or both kept, by chance"
         _assert_frequency(alike, together, expected, "weights in training")
-    _assert_values_lost_by_chance(trial, seen, rate)
+    _assert_values_lost_by_chance(context, observation, rate)
 
 
 def _assert_values_lost_by_chance(
-    trial: CaseContext, seen: DropoutObservation, rate: float
+    context: CaseContext, observation: DropoutObservation, rate: float
 ) -> None:
     """Raises Violation where the first token is lost to all queries at once, as a dropped value is.
 
     Unless some query gets nothing of it in evaluation, which is another fault.
     """
-    shown = trial.run(
-        _make_unlike_tokens(trial.case), _make_revealing_parameters(trial), how=CallOptions()
+    shown = context.run(
+        _make_unlike_tokens(context.case),
+        _make_revealing_parameters(context),
+        options=CallOptions(),
     )[0]
-    if not bool(_split_by_head(shown, trial.case)[..., 0].all()):
+    if not bool(_split_by_head(shown, context.case)[..., 0].all()):
         return
-    hits = int(seen.first_token_lost.sum())
-    if is_improbable(hits, seen.first_token_lost.numel(), rate**trial.case.tokens):
-        got = f"in {hits} of {seen.first_token_lost.numel()} heads no query got anything of the first token"
+    hits = int(observation.first_token_lost.sum())
+    if is_improbable(hits, observation.first_token_lost.numel(), rate**context.case.tokens):
+        got = f"in {hits} of {observation.first_token_lost.numel()} heads no query got anything of the first token"
         raise Violation(
             ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "training", hint=VALUES_HINT
         )
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
-def dropout_acts_on_the_attention_weights(trial: CaseContext) -> None:
+def dropout_acts_on_the_attention_weights(context: CaseContext) -> None:
     """Dropping a weight removes a whole value from the average, not single coordinates of it."""
-    seen = trial.compute_once(observe_dropout)
-    share = _estimate_second_keep_rate(trial, seen)
-    whole = _compute_whole_value_rate(trial, share)
+    observation = context.compute_once(observe_dropout)
+    share = _estimate_second_keep_rate(context, observation)
+    whole = _compute_whole_value_rate(context, share)
     _assert_frequency(
-        seen.vanished_rows, whole, "the share of values that vanish as a whole", "training"
+        observation.vanished_rows, whole, "the share of values that vanish as a whole", "training"
     )
     if share < 1:
-        _assert_dropout_of_output(trial)
+        _assert_dropout_of_output(context)
 
 
-def _assert_dropout_of_output(trial: CaseContext) -> None:
+def _assert_dropout_of_output(context: CaseContext) -> None:
     """Raises Violation unless what vanishes besides the weights is of the final output.
 
     Every element of the output adds up the results of all heads, and these are whole or nothing.
     """
     got = "single coordinates of what the heads return vanish, too"
     problem = Violation(ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "training")
-    if not trial.contract.has(C.OUTPUT_PROJECTION):
+    if not context.contract.has(C.OUTPUT_PROJECTION):
         raise problem
-    case = trial.case
+    case = context.case
     everything = {"W_o": torch.ones(case.d_out, case.d_out, dtype=torch.float64)}
-    parameters = Parameters(**{**dict(_make_revealing_parameters(trial).items()), **everything})
-    how = CallOptions(training=True, seed=DROPOUT_SEED)
-    output = trial.run(_make_single_tokens(trial), parameters, how=how)[0]
-    _, factor = _compute_effective_rate(trial, trial.compute_once(observe_dropout))
+    parameters = Parameters(**{**dict(_make_revealing_parameters(context).items()), **everything})
+    options = CallOptions(training=True, seed=DROPOUT_SEED)
+    output = context.run(_make_single_tokens(context), parameters, options=options)[0]
+    _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
         raise problem
-    trial.harness.add_note(EXTRA_DROPOUT)
+    context.harness.add_note(EXTRA_DROPOUT)
 
 
 @family_property(
     C.DROPOUT, on=with_values(dropout=0.5), limit=1, hint="F.dropout needs training=..."
 )
-def evaluation_ignores_dropout(trial: CaseContext) -> None:
+def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is that of attention without dropout."""
-    without = trial.harness.get_context(replace(trial.case, dropout=0.0))
-    trial.assert_answer_unchanged(without.run())
+    without = context.harness.get_context(replace(context.case, dropout=0.0))
+    context.assert_answer_unchanged(without.run())
 
 
 @family_property(C.MODULE, on=with_values(dropout=0.0), limit=1, hint=RATE_HINT)
-def no_dropout_means_no_difference(trial: CaseContext) -> None:
+def no_dropout_means_no_difference(context: CaseContext) -> None:
     """Without dropout, training gives what evaluation gives."""
-    trial.assert_answer_unchanged(trial.run(how=CallOptions(training=True, seed=1)))
+    context.assert_answer_unchanged(context.run(options=CallOptions(training=True, seed=1)))
 
 
 @family_property(
@@ -370,13 +382,13 @@ def no_dropout_means_no_difference(trial: CaseContext) -> None:
     hint="draw anew in every call",
     dtypes=("float64",),
 )
-def every_call_drops_anew(trial: CaseContext) -> None:
+def every_call_drops_anew(context: CaseContext) -> None:
     """In training two calls drop different weights; after the same seed they drop the same."""
-    x = _draw_units(trial).expand(2, trial.case.tokens, trial.case.d_in).contiguous()
-    parameters = _make_revealing_parameters(trial)
+    x = _draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
+    parameters = _make_revealing_parameters(context)
 
     def drop(seed: int) -> Tensor:
-        return trial.run(x, parameters, how=CallOptions(training=True, seed=seed))[0]
+        return context.run(x, parameters, options=CallOptions(training=True, seed=seed))[0]
 
     if bool((drop(1) == drop(2)).all()):
         raise Violation(

@@ -42,22 +42,22 @@ def share_mask_across_heads(case: Case) -> Case:
     limit=3,
     hint=HINT,
 )
-def permuting_the_heads_permutes_their_outputs(trial: CaseContext) -> None:
+def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     """Heads with each other's weights exchange their places in the output, nothing more."""
-    order = torch.arange(trial.case.heads).roll(1)
+    order = torch.arange(context.case.heads).roll(1)
     moved = {
         name: permute_heads(tensor, order)
-        for name, tensor in trial.parameters.items()
+        for name, tensor in context.parameters.items()
         if name not in ("W_o", "b_o")
     }
-    wanted, exact, float32 = trial.output, trial.tolerance.exact, trial.tolerance.float32
-    if trial.parameters.W_o is not None:
+    wanted, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
+    if context.parameters.W_o is not None:
         # Each head's columns go with it, so that the sum over the heads stays as it was.
-        moved["W_o"] = permute_heads(trial.parameters.W_o.mT, order).mT
+        moved["W_o"] = permute_heads(context.parameters.W_o.mT, order).mT
     else:
         wanted, exact, float32 = (_permute_output_heads(t, order) for t in (wanted, exact, float32))
-    output = trial.run(parameters=replace_parameters(trial, **moved))[0]
-    trial.assert_unchanged(output, wanted, Tolerance(exact, float32))
+    output = context.run(parameters=replace_parameters(context, **moved))[0]
+    context.assert_unchanged(output, wanted, Tolerance(exact, float32))
 
 
 def _permute_output_heads(output: Tensor, order: Tensor) -> Tensor:
@@ -66,50 +66,50 @@ def _permute_output_heads(output: Tensor, order: Tensor) -> Tensor:
 
 
 @family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
-def the_output_is_the_sum_of_what_the_heads_give(trial: CaseContext) -> None:
+def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     """The output is the sum of what each head alone would give."""
-    heads, d = trial.case.heads, trial.case.head_dim
-    assert trial.parameters.W_o is not None
-    total = torch.zeros_like(trial.output)
+    heads, d = context.case.heads, context.case.head_dim
+    assert context.parameters.W_o is not None
+    total = torch.zeros_like(context.output)
     for head in range(heads):
-        columns = torch.zeros_like(trial.parameters.W_o)
-        columns[:, head * d : (head + 1) * d] = trial.parameters.W_o[:, head * d : (head + 1) * d]
-        alone = replace_parameters(trial, W_o=columns, **zero_parameters(trial, "b_o"))
-        total = total + trial.run(parameters=alone)[0]
-    bias = 0 if trial.parameters.b_o is None else trial.parameters.b_o
-    allowed = trial.tolerance
+        columns = torch.zeros_like(context.parameters.W_o)
+        columns[:, head * d : (head + 1) * d] = context.parameters.W_o[:, head * d : (head + 1) * d]
+        alone = replace_parameters(context, W_o=columns, **zero_parameters(context, "b_o"))
+        total = total + context.run(parameters=alone)[0]
+    bias = 0 if context.parameters.b_o is None else context.parameters.b_o
+    allowed = context.tolerance
     for _ in range(heads):
-        allowed = allowed + trial.tolerance
-    trial.assert_unchanged(total + bias, trial.output, allowed)
+        allowed = allowed + context.tolerance
+    context.assert_unchanged(total + bias, context.output, allowed)
 
 
 @family_property(C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
-def each_head_fills_only_its_own_part(trial: CaseContext) -> None:
+def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     """Changing one head's weights changes that head's part of the merged output and no other."""
-    heads, d = trial.case.heads, trial.case.head_dim
+    heads, d = context.case.heads, context.case.head_dim
     identity = {
-        "W_o": torch.eye(trial.case.d_out, dtype=torch.float64),
-        **zero_parameters(trial, "b_o"),
+        "W_o": torch.eye(context.case.d_out, dtype=torch.float64),
+        **zero_parameters(context, "b_o"),
     }
-    base = replace_parameters(trial, **identity)
-    expected = trial.compute_expected(parameters=base)
-    before = trial.run(parameters=base)[0]
+    base = replace_parameters(context, **identity)
+    expected = context.compute_expected(parameters=base)
+    before = context.run(parameters=base)[0]
     for head in {0, heads - 1}:
         rows = slice(head * d, (head + 1) * d)
         changed = {n: getattr(base, n).clone() for n in ("W_q", "W_k", "W_v")}
         for tensor in changed.values():
             tensor[rows] *= -2
-        after = trial.run(parameters=replace_parameters(trial, **identity, **changed))[0]
-        others = [c for c in range(trial.case.d_out) if not rows.start <= c < rows.stop]
+        after = context.run(parameters=replace_parameters(context, **identity, **changed))[0]
+        others = [c for c in range(context.case.d_out) if not rows.start <= c < rows.stop]
         slack = expected.tolerances[0][..., others]
         what = f"output outside head {head}"
-        trial.assert_unchanged(after[..., others], before[..., others], slack, what)
+        context.assert_unchanged(after[..., others], before[..., others], slack, what)
 
 
 @family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
-def a_head_s_values_may_be_written_in_another_basis(trial: CaseContext) -> None:
+def a_head_s_values_may_be_written_in_another_basis(context: CaseContext) -> None:
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
-    heads, p = trial.case.heads, trial.parameters
+    heads, p = context.case.heads, context.parameters
     assert p.W_o is not None
     moved = {
         "W_v": rotate_within_heads(p.W_v, heads),
@@ -117,7 +117,7 @@ def a_head_s_values_may_be_written_in_another_basis(trial: CaseContext) -> None:
     }
     if p.b_v is not None:
         moved["b_v"] = rotate_within_heads(p.b_v, heads)
-    trial.assert_answer_unchanged(trial.run(parameters=replace_parameters(trial, **moved)))
+    context.assert_answer_unchanged(context.run(parameters=replace_parameters(context, **moved)))
 
 
 ALL = (

@@ -42,11 +42,11 @@ MIXED_STEPS = 14
     dtypes=("float64",),
     hint="is something kept in `self` (or outside) from one call to the next?",
 )
-def earlier_calls_do_not_matter(trial: CaseContext) -> None:
+def earlier_calls_do_not_matter(context: CaseContext) -> None:
     """What it was called with before, of any length, in training or not, changes no answer."""
-    steps = shuffle_steps(trial, make_calls(trial))
+    steps = shuffle_steps(context, make_calls(context))
     assert_no_effect(
-        trial, steps, (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE)
+        context, steps, (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE)
     )
 
 
@@ -58,13 +58,13 @@ def earlier_calls_do_not_matter(trial: CaseContext) -> None:
     dtypes=("float64",),
     hint="what is remembered of a tensor must not be found again by its id() or data_ptr()",
 )
-def new_numbers_in_the_same_tensor_are_a_new_input(trial: CaseContext) -> None:
+def new_numbers_in_the_same_tensor_are_a_new_input(context: CaseContext) -> None:
     """A tensor that is written over and given again is answered by its new numbers."""
-    instance = build_fresh_module(trial)
-    first = make_tokens(trial.case, trial.contract, "x2")
-    answer = instance.refill(first, trial.x, trial.mask)
-    trial.check_form(answer, trial.x)
-    trial.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
+    adapter = build_fresh_module(context)
+    first = make_tokens(context.case, context.contract, "x2")
+    answer = adapter.refill(first, context.x, context.mask)
+    context.check_form(answer, context.x)
+    context.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
 
 
 @family_property(
@@ -75,11 +75,11 @@ def new_numbers_in_the_same_tensor_are_a_new_input(trial: CaseContext) -> None:
     dtypes=("float64",),
     hint="keep sizes and state in `self`, not in the class or a global",
 )
-def other_instances_do_not_matter(trial: CaseContext) -> None:
+def other_instances_do_not_matter(context: CaseContext) -> None:
     """Other modules alive at the same time, of other sizes, change no answer."""
-    built = shuffle_steps(trial, make_other_modules(trial))
+    built = shuffle_steps(context, make_other_modules(context))
     steps = [step for other in built for step in (other, Rebuild())]
-    assert_no_effect(trial, steps, (CALL_PROBE, TRAINING_PROBE))
+    assert_no_effect(context, steps, (CALL_PROBE, TRAINING_PROBE))
 
 
 @family_property(
@@ -90,9 +90,9 @@ def other_instances_do_not_matter(trial: CaseContext) -> None:
     dtypes=("float64",),
     hint="leave the rate and self.training to nn.Dropout, train() and eval()",
 )
-def training_drops_again_after_an_evaluation(trial: CaseContext) -> None:
+def training_drops_again_after_an_evaluation(context: CaseContext) -> None:
     """After evaluations, and whatever else came between, training drops as it did at first."""
-    assert_no_effect(trial, shuffle_steps(trial, make_evaluations(trial)), (TRAINING_PROBE,))
+    assert_no_effect(context, shuffle_steps(context, make_evaluations(context)), (TRAINING_PROBE,))
 
 
 @family_property(
@@ -104,10 +104,10 @@ def training_drops_again_after_an_evaluation(trial: CaseContext) -> None:
     dtypes=("float64",),
     hint="is something computed from the weights kept, or shared with copies?",
 )
-def loading_moving_and_copying_leave_no_trace(trial: CaseContext) -> None:
+def loading_moving_and_copying_leave_no_trace(context: CaseContext) -> None:
     """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
     assert_no_effect(
-        trial, shuffle_steps(trial, make_transfers(trial)), (CALL_PROBE, GRADIENTS_PROBE)
+        context, shuffle_steps(context, make_transfers(context)), (CALL_PROBE, GRADIENTS_PROBE)
     )
 
 
@@ -126,16 +126,16 @@ def loading_moving_and_copying_leave_no_trace(trial: CaseContext) -> None:
     dtypes=("float64",),
     hint="is something kept that only some order of calls brings to light?",
 )
-def no_order_of_events_matters(trial: CaseContext) -> None:
+def no_order_of_events_matters(context: CaseContext) -> None:
     """Calls, other modules, training, loading and copies, in any order, change no answer."""
     steps = [
-        *make_calls(trial),
-        *make_other_modules(trial),
-        *make_evaluations(trial),
-        *make_transfers(trial),
+        *make_calls(context),
+        *make_other_modules(context),
+        *make_evaluations(context),
+        *make_transfers(context),
     ]
-    mixed = shuffle_steps(trial, steps, min(MIXED_STEPS, len(steps)))
-    assert_no_effect(trial, mixed, (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE))
+    mixed = shuffle_steps(context, steps, min(MIXED_STEPS, len(steps)))
+    assert_no_effect(context, mixed, (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE))
 
 
 ALL = (

@@ -16,28 +16,28 @@ C = Capability
 WIDE = at_least(d_in=6, heads=2, head_dim=4)
 
 
-def read_first_initial_weights(trial: CaseContext) -> dict[str, Tensor]:
+def read_first_initial_weights(context: CaseContext) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(1)."""
-    return read_initial_weights(trial, 1)
+    return read_initial_weights(context, 1)
 
 
-def read_initial_weights(trial: CaseContext, seed: int) -> dict[str, Tensor]:
+def read_initial_weights(context: CaseContext, seed: int) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(seed), by canonical name."""
-    module = construct(trial.harness.subject, trial.contract, trial.case, seed).holder
-    stored = module.read(list(trial.contract.get_parameter_shapes(trial.case)))
-    return trial.contract.to_canonical(stored, trial.case)
+    module = construct(context.harness.subject, context.contract, context.case, seed).holder
+    stored = module.read(list(context.contract.get_parameter_shapes(context.case)))
+    return context.contract.to_canonical(stored, context.case)
 
 
-def _describe_initial_weight(trial: CaseContext, name: str) -> str:
-    return f"the initial {trial.contract.describe_parameter(name)}"
+def _describe_initial_weight(context: CaseContext, name: str) -> str:
+    return f"the initial {context.contract.describe_parameter(name)}"
 
 
 @family_property(C.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
-def the_projections_start_different(trial: CaseContext) -> None:
+def the_projections_start_different(context: CaseContext) -> None:
     """Queries, keys and values start from different weights, none of them constant."""
     weights = {
         n: t
-        for n, t in trial.compute_once(read_first_initial_weights).items()
+        for n, t in context.compute_once(read_first_initial_weights).items()
         if n.startswith("W_")
     }
     for name, tensor in weights.items():
@@ -47,7 +47,7 @@ def the_projections_start_different(trial: CaseContext) -> None:
                 ViolationKind.VALUE,
                 "random numbers",
                 f"all are {value:g}",
-                _describe_initial_weight(trial, name),
+                _describe_initial_weight(context, name),
             )
     for one, other in (("W_q", "W_k"), ("W_q", "W_v"), ("W_k", "W_v")):
         if weights[one].shape == weights[other].shape and torch.equal(weights[one], weights[other]):
@@ -59,11 +59,11 @@ def the_projections_start_different(trial: CaseContext) -> None:
 @family_property(
     C.INITIALISED, C.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head"
 )
-def the_heads_start_different(trial: CaseContext) -> None:
+def the_heads_start_different(context: CaseContext) -> None:
     """Every head starts from weights of its own."""
-    for name, tensor in trial.compute_once(read_first_initial_weights).items():
+    for name, tensor in context.compute_once(read_first_initial_weights).items():
         if name in ("W_q", "W_k", "W_v"):
-            heads = tensor.unflatten(0, (trial.case.heads, -1))
+            heads = tensor.unflatten(0, (context.case.heads, -1))
             if torch.equal(heads[0], heads[1]):
                 raise Violation(
                     ViolationKind.VALUE, "different weights", "the same", f"{name}, heads 0, 1"
@@ -73,12 +73,12 @@ def the_heads_start_different(trial: CaseContext) -> None:
 @family_property(
     C.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module"
 )
-def every_module_starts_anew(trial: CaseContext) -> None:
+def every_module_starts_anew(context: CaseContext) -> None:
     """Two modules start different; after the same torch.manual_seed they start the same."""
-    one, other = trial.compute_once(read_first_initial_weights), read_initial_weights(trial, 2)
+    one, other = context.compute_once(read_first_initial_weights), read_initial_weights(context, 2)
     if torch.equal(one["W_q"], other["W_q"]):
         raise Violation(ViolationKind.VALUE, "other weights after another seed", "the same", "W_q")
-    if not torch.equal(one["W_q"], read_initial_weights(trial, 1)["W_q"]):
+    if not torch.equal(one["W_q"], read_initial_weights(context, 1)["W_q"]):
         raise Violation(
             ViolationKind.VALUE, "the same weights after the same seed", "others", "W_q"
         )
@@ -90,9 +90,9 @@ def every_module_starts_anew(trial: CaseContext) -> None:
     limit=1,
     hint="nn.Parameter(torch.rand(d_in, d_out))",
 )
-def the_weights_start_between_zero_and_one(trial: CaseContext) -> None:
+def the_weights_start_between_zero_and_one(context: CaseContext) -> None:
     """The weights start from torch.rand: evenly spread over [0, 1)."""
-    for name, tensor in read_initial_weights(trial, 1).items():
+    for name, tensor in read_initial_weights(context, 1).items():
         low, high, mean = float(tensor.min()), float(tensor.max()), float(tensor.mean())
         if low < 0 or high > 1:
             got = f"from {low:.3g} to {high:.3g}"
@@ -100,7 +100,7 @@ def the_weights_start_between_zero_and_one(trial: CaseContext) -> None:
                 ViolationKind.VALUE,
                 "numbers from 0 to 1",
                 got,
-                _describe_initial_weight(trial, name),
+                _describe_initial_weight(context, name),
             )
         # 1,600 numbers: the mean is within 0.05 of 1/2 but for one module in 10¹¹.
         if abs(mean - 0.5) > 0.05:
@@ -108,7 +108,7 @@ def the_weights_start_between_zero_and_one(trial: CaseContext) -> None:
                 ViolationKind.VALUE,
                 "a mean of 0.5",
                 f"{mean:.3g}",
-                _describe_initial_weight(trial, name),
+                _describe_initial_weight(context, name),
             )
 
 

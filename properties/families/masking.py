@@ -23,23 +23,23 @@ MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is Mask
 
 
 @family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), hint=CAUSAL_HINT)
-def the_future_is_invisible(trial: CaseContext) -> None:
+def the_future_is_invisible(context: CaseContext) -> None:
     """Changing a later token leaves every earlier output unchanged."""
-    for start in sorted({1, trial.case.tokens // 2, trial.case.tokens - 1} - {0}):
-        changed = trial.x.clone()
-        changed[:, start:] = round_to_dtype(3 - 2 * changed[:, start:].flip(1), trial.case)
-        output = trial.run_stacked(changed)[0]
-        allowed = trial.tolerance[:, :start]
+    for start in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
+        changed = context.x.clone()
+        changed[:, start:] = round_to_dtype(3 - 2 * changed[:, start:].flip(1), context.case)
+        output = context.run_stacked(changed)[0]
+        allowed = context.tolerance[:, :start]
         what = f"output after a change of token {start} and all later ones"
-        trial.assert_unchanged(output[:, :start], trial.output[:, :start], allowed, what)
+        context.assert_unchanged(output[:, :start], context.output[:, :start], allowed, what)
 
 
 @family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), limit=3, hint=CAUSAL_HINT)
-def a_prefix_gives_the_same_outputs(trial: CaseContext) -> None:
+def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
     """The first tokens alone give the same outputs as they give in the whole sequence."""
-    for length in sorted({1, trial.case.tokens // 2, trial.case.tokens - 1} - {0}):
-        prefix = trial.run(trial.x[:, :length], how=CallOptions())[0]
-        trial.assert_unchanged(prefix, trial.output[:, :length], trial.tolerance[:, :length])
+    for length in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
+        prefix = context.run(context.x[:, :length], options=CallOptions())[0]
+        context.assert_unchanged(prefix, context.output[:, :length], context.tolerance[:, :length])
 
 
 @family_property(
@@ -52,20 +52,20 @@ def a_prefix_gives_the_same_outputs(trial: CaseContext) -> None:
     limit=3,
     hint="does the mask hide too much (the diagonal, or the past)?",
 )
-def what_may_be_seen_is_seen(trial: CaseContext) -> None:
+def what_may_be_seen_is_seen(context: CaseContext) -> None:
     """Changing a token changes its own output and every output that may attend to it."""
     # Without queries every visible token has the same weight, so that none is too small to see.
-    parameters = replace_parameters(trial, **zero_parameters(trial, "W_q", "b_q"))
+    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
     base, allowed = (
-        trial.run(parameters=parameters)[0],
-        trial.compute_expected(parameters=parameters).tolerances,
+        context.run(parameters=parameters)[0],
+        context.compute_expected(parameters=parameters).tolerances,
     )
-    token = trial.case.tokens // 2
-    changed = trial.x.clone()
+    token = context.case.tokens // 2
+    changed = context.x.clone()
     changed[:, token] += 2
-    moved = trial.run(changed, parameters, how=CallOptions())[0] - base
-    limit = allowed[0] + trial.compute_expected(changed, parameters).tolerances[0]
-    for row in range(token if trial.contract.has(C.CAUSAL) else 0, trial.case.tokens):
+    moved = context.run(changed, parameters, options=CallOptions())[0] - base
+    limit = allowed[0] + context.compute_expected(changed, parameters).tolerances[0]
+    for row in range(token if context.contract.has(C.CAUSAL) else 0, context.case.tokens):
         expected = f"another token {token} changes this output"
         comparison.assert_differs(moved[:, row], limit[:, row], expected, f"output[:, {row}]")
 
@@ -78,13 +78,13 @@ def what_may_be_seen_is_seen(trial: CaseContext) -> None:
     limit=2,
     hint=CAUSAL_HINT,
 )
-def derivatives_reach_only_the_past(trial: CaseContext) -> None:
+def derivatives_reach_only_the_past(context: CaseContext) -> None:
     """The derivative of an output with respect to a later token is zero."""
-    for row in sorted({0, trial.case.tokens // 2, trial.case.tokens - 2}):
-        cotangent = torch.zeros_like(trial.output)
+    for row in sorted({0, context.case.tokens // 2, context.case.tokens - 2}):
+        cotangent = torch.zeros_like(context.output)
         cotangent[:, row] = 1
-        found = trial.compute_gradients(cotangent)["x"]
-        limit = 1e-6 * trial.compute_exact_gradients(cotangent).scales["x"].abs().max()
+        found = context.compute_gradients(cotangent)["x"]
+        limit = 1e-6 * context.compute_exact_gradients(cotangent).scales["x"].abs().max()
         future = torch.zeros(1) if found is None else found[:, row + 1 :].abs().max()
         if float(future) > float(limit):
             where = f"d output[:, {row}] / d x[:, {row + 1}:]"
@@ -92,10 +92,10 @@ def derivatives_reach_only_the_past(trial: CaseContext) -> None:
 
 
 @family_property(C.CAUSAL, C.TOKENS, hint=CAUSAL_HINT)
-def the_first_token_sees_only_itself(trial: CaseContext) -> None:
+def the_first_token_sees_only_itself(context: CaseContext) -> None:
     """The first output is the first token's own value, whatever follows."""
-    first = trial.compute_expected(trial.x[:, :1])
-    trial.assert_close(trial.output[:, :1], first.outputs[0], trial.tolerance[:, :1])
+    first = context.compute_expected(context.x[:, :1])
+    context.assert_close(context.output[:, :1], first.outputs[0], context.tolerance[:, :1])
 
 
 @family_property(
@@ -104,12 +104,12 @@ def the_first_token_sees_only_itself(trial: CaseContext) -> None:
     on=at_least(tokens=3),
     hint="without positions the past is a set: nothing may depend on its order",
 )
-def the_order_of_the_past_does_not_matter(trial: CaseContext) -> None:
+def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     """Reordering the earlier tokens leaves the last output unchanged."""
-    last = trial.case.tokens - 1
+    last = context.case.tokens - 1
     order = torch.cat([torch.arange(last).roll(1), torch.tensor([last])])
-    moved = trial.run(trial.x[:, order], how=CallOptions())[0][:, last]
-    trial.assert_unchanged(moved, trial.output[:, last], trial.tolerance[:, last])
+    moved = context.run(context.x[:, order], options=CallOptions())[0][:, last]
+    context.assert_unchanged(moved, context.output[:, last], context.tolerance[:, last])
 
 
 @family_property(
@@ -119,85 +119,85 @@ def the_order_of_the_past_does_not_matter(trial: CaseContext) -> None:
     limit=3,
     hint="without a mask and positions no token is special",
 )
-def permuting_the_tokens_permutes_the_outputs(trial: CaseContext) -> None:
+def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
     """Tokens in another order give their outputs in that order."""
-    order = torch.arange(trial.case.tokens).roll(1)
-    moved = trial.run(trial.x[:, order], how=CallOptions())[0]
-    trial.assert_unchanged(moved, trial.output[:, order], trial.tolerance[:, order])
+    order = torch.arange(context.case.tokens).roll(1)
+    moved = context.run(context.x[:, order], options=CallOptions())[0]
+    context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
 
 
 @family_property(C.MASK, on=MASKED, hint="where the mask is 0 or False, the score becomes -inf")
-def every_form_of_mask_is_understood(trial: CaseContext) -> None:
+def every_form_of_mask_is_understood(context: CaseContext) -> None:
     """Any mask that broadcasts, bool, int or float, acts like the full (b, h, t, t) one."""
-    assert trial.mask is not None
-    b, h, t = trial.case.batch, trial.case.heads, trial.case.tokens
-    full = (trial.mask != 0).expand(b, h, t, t).contiguous()
-    trial.assert_answer_unchanged(trial.run(mask=full))
+    assert context.mask is not None
+    b, h, t = context.case.batch, context.case.heads, context.case.tokens
+    full = (context.mask != 0).expand(b, h, t, t).contiguous()
+    context.assert_answer_unchanged(context.run(mask=full))
 
 
 @family_property(
     C.MASK, on=MASKED, limit=3, hint="mask == 0 blocks; is the mask applied before softmax?"
 )
-def blocked_tokens_change_nothing(trial: CaseContext) -> None:
+def blocked_tokens_change_nothing(context: CaseContext) -> None:
     """Changing a token leaves every output unchanged that may not attend to it."""
-    assert trial.mask is not None
-    b, h, t = trial.case.batch, trial.case.heads, trial.case.tokens
-    seen = (trial.mask != 0).expand(b, h, t, t).any(1)
+    assert context.mask is not None
+    b, h, t = context.case.batch, context.case.heads, context.case.tokens
+    visible = (context.mask != 0).expand(b, h, t, t).any(1)
     for token in range(t):
-        changed = trial.x.clone()
+        changed = context.x.clone()
         changed[:, token] = 3 - 2 * changed[:, token]
-        output = trial.run(changed)[0]
-        rows = ~seen[:, :, token] & (torch.arange(t) != token)
-        picked = Tolerance(trial.tolerance.exact[rows], trial.tolerance.float32[rows])
+        output = context.run(changed)[0]
+        rows = ~visible[:, :, token] & (torch.arange(t) != token)
+        picked = Tolerance(context.tolerance.exact[rows], context.tolerance.float32[rows])
         what = f"output after a change of token {token}, which is hidden from it"
-        trial.assert_unchanged(output[rows], trial.output[rows], picked, what)
+        context.assert_unchanged(output[rows], context.output[rows], picked, what)
 
 
 @family_property(C.MASK, on=with_values(mask_form=MaskForm.QUERY_KEY), limit=3)
-def a_mask_of_ones_is_no_mask(trial: CaseContext) -> None:
+def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
     """A mask that permits everything gives the same as no mask."""
-    ones = torch.ones(trial.case.tokens, trial.case.tokens)
-    with_ones, without = trial.run(mask=ones), trial.run(mask=None)
+    ones = torch.ones(context.case.tokens, context.case.tokens)
+    with_ones, without = context.run(mask=ones), context.run(mask=None)
     rows = zip(
         with_ones,
         without,
-        trial.compute_expected(mask=None).tolerances,
-        trial.output_names,
+        context.compute_expected(mask=None).tolerances,
+        context.output_names,
         strict=True,
     )
     for got, wanted, allowed, name in rows:
-        trial.assert_unchanged(got, wanted, allowed, name)
+        context.assert_unchanged(got, wanted, allowed, name)
 
 
 @family_property(C.MASK, on=MASKED, limit=3, hint="do not keep the mask in `self`")
-def the_mask_is_not_remembered(trial: CaseContext) -> None:
+def the_mask_is_not_remembered(context: CaseContext) -> None:
     """After a call with a mask, a call without one attends to everything."""
-    fresh = construct(trial.harness.subject, trial.contract, trial.case)
-    without = trial.run(mask=None, instance=fresh)
-    trial.run(instance=fresh)
-    again = trial.run(mask=None, instance=fresh)
+    fresh = construct(context.harness.subject, context.contract, context.case)
+    without = context.run(mask=None, adapter=fresh)
+    context.run(adapter=fresh)
+    again = context.run(mask=None, adapter=fresh)
     rows = zip(
         again,
         without,
-        trial.compute_expected(mask=None).tolerances,
-        trial.output_names,
+        context.compute_expected(mask=None).tolerances,
+        context.output_names,
         strict=True,
     )
     for got, wanted, allowed, name in rows:
-        trial.assert_unchanged(got, wanted, allowed, name)
+        context.assert_unchanged(got, wanted, allowed, name)
 
 
 @family_property(
     C.MASK, on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.QUERY_KEY)), limit=3
 )
-def a_causal_mask_hides_the_future(trial: CaseContext) -> None:
+def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     """Given the lower triangle as mask, a change of the last token leaves earlier outputs alone."""
-    triangle = torch.ones(trial.case.tokens, trial.case.tokens).tril()
-    changed = trial.x.clone()
+    triangle = torch.ones(context.case.tokens, context.case.tokens).tril()
+    changed = context.x.clone()
     changed[:, -1] = 3 - 2 * changed[:, -1]
-    before, after = trial.run(mask=triangle)[0], trial.run(changed, mask=triangle)[0]
-    allowed = trial.compute_expected(mask=triangle).tolerances[0][:, :-1]
-    trial.assert_unchanged(
+    before, after = context.run(mask=triangle)[0], context.run(changed, mask=triangle)[0]
+    allowed = context.compute_expected(mask=triangle).tolerances[0][:, :-1]
+    context.assert_unchanged(
         after[:, :-1], before[:, :-1], allowed, "output after a change of the last token"
     )
 

@@ -7,15 +7,15 @@ from properties.harness.harness import CaseContext
 from reference import Parameters
 
 
-def replace_parameters(trial: CaseContext, **changes: Tensor) -> Parameters:
+def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
     """The case's parameters, some of them replaced; those that do not exist stay away."""
-    present = dict(trial.parameters.items())
+    present = dict(context.parameters.items())
     return Parameters(**{**present, **{n: t for n, t in changes.items() if n in present}})
 
 
-def zero_parameters(trial: CaseContext, *names: str) -> dict[str, Tensor]:
+def zero_parameters(context: CaseContext, *names: str) -> dict[str, Tensor]:
     """Zeros in place of these parameters, where they exist."""
-    present = dict(trial.parameters.items())
+    present = dict(context.parameters.items())
     return {n: torch.zeros_like(present[n]) for n in names if n in present}
 
 

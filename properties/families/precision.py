@@ -22,12 +22,12 @@ C = Capability
     dtypes=("float32",),
     hint="do not round to a smaller dtype on the way; build constants with dtype=x.dtype",
 )
-def float32_is_exact_to_float32(trial: CaseContext) -> None:
+def float32_is_exact_to_float32(context: CaseContext) -> None:
     """Given float32, the output is as exact as float32 arithmetic allows."""
-    for dtype, name in zip(trial.call_module().dtypes, trial.output_names, strict=True):
+    for dtype, name in zip(context.call_module().dtypes, context.output_names, strict=True):
         if dtype != "float32":
             raise Violation(ViolationKind.DTYPE, "float32", dtype, name)
-    trial.assert_matches_oracle(trial.answer, trial.expected)
+    context.assert_matches_oracle(context.answer, context.expected)
 
 
 @family_property(
@@ -38,14 +38,14 @@ def float32_is_exact_to_float32(trial: CaseContext) -> None:
     dtypes=("float32",),
     hint="leave the dtype of parameters and buffers to torch.get_default_dtype()",
 )
-def it_takes_float32_as_built(trial: CaseContext) -> None:
+def it_takes_float32_as_built(context: CaseContext) -> None:
     """Before anyone converts it, it takes float32 tokens and answers in float32."""
-    arguments = trial.contract.build_arguments(trial.case)
-    built = trial.harness.subject.construct(trial.contract.name, arguments, trial.case.seed)
-    instance = ModuleAdapter(trial.contract, trial.case, built, built, trial.harness.subject)
-    returned = instance.forward(trial.x, trial.mask, CallOptions())
-    trial.check_form(returned, trial.x)
-    for dtype, name in zip(returned.dtypes, trial.output_names, strict=True):
+    arguments = context.contract.build_arguments(context.case)
+    built = context.harness.subject.construct(context.contract.name, arguments, context.case.seed)
+    adapter = ModuleAdapter(context.contract, context.case, built, built, context.harness.subject)
+    returned = adapter.forward(context.x, context.mask, CallOptions())
+    context.check_form(returned, context.x)
+    for dtype, name in zip(returned.dtypes, context.output_names, strict=True):
         if dtype != "float32":
             raise Violation(ViolationKind.DTYPE, "float32", dtype, name)
 
@@ -56,9 +56,9 @@ def it_takes_float32_as_built(trial: CaseContext) -> None:
     dtypes=("bfloat16",),
     hint="use x.dtype for constants, and the finfo of that dtype",
 )
-def bfloat16_runs(trial: CaseContext) -> None:
+def bfloat16_runs(context: CaseContext) -> None:
     """Given bfloat16, it runs and gives finite numbers of the right shape."""
-    for output, name in zip(trial.answer, trial.output_names, strict=True):
+    for output, name in zip(context.answer, context.output_names, strict=True):
         comparison.assert_finite(output, name)
 
 

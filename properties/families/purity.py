@@ -27,12 +27,12 @@ C = Capability
 @family_property(
     limit=8, hint="is there dropout or other randomness that eval() does not switch off?"
 )
-def evaluation_is_repeatable(trial: CaseContext) -> None:
+def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
     # Seeded otherwise: what draws random numbers must not be saved by drawing the same ones.
-    how = CallOptions(memory=trial.case.memory.value, seed=trial.case.seed + 1)
+    options = CallOptions(memory=context.case.memory.value, seed=context.case.seed + 1)
     for first, again, name in zip(
-        trial.answer, trial.run(how=how), trial.output_names, strict=True
+        context.answer, context.run(options=options), context.output_names, strict=True
     ):
         _assert_identical(again, first, name, "the second call gave something else")
 
@@ -43,9 +43,9 @@ def evaluation_is_repeatable(trial: CaseContext) -> None:
     on=USUAL_CASES,
     hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
 )
-def evaluation_leaves_the_random_numbers_alone(trial: CaseContext) -> None:
+def evaluation_leaves_the_random_numbers_alone(context: CaseContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
-    if trial.call_module().random_state_moved:
+    if context.call_module().random_state_moved:
         raise Violation(
             ViolationKind.VALUE,
             "torch's random numbers go on as if nothing had happened",
@@ -58,38 +58,38 @@ def evaluation_leaves_the_random_numbers_alone(trial: CaseContext) -> None:
     on=at_least(tokens=3, head_dim=3),
     hint="operations ending in _ and x[...] = ... write into their input; work on a copy",
 )
-def the_input_is_left_unchanged(trial: CaseContext) -> None:
+def the_input_is_left_unchanged(context: CaseContext) -> None:
     """The input and the mask, of whatever type, are the same after the call as before."""
-    trial.adapter.set(trial.parameters)
-    for x, mask in ((trial.x, trial.mask), (trial.x[:1], None), (trial.x[:1, :1], None)):
-        _assert_inputs_unchanged(trial, x, mask, CallOptions(memory=trial.get_memory_layout(x)))
-    if trial.contract.has(Capability.MODULE):
+    context.adapter.set(context.parameters)
+    for x, mask in ((context.x, context.mask), (context.x[:1], None), (context.x[:1, :1], None)):
+        _assert_inputs_unchanged(context, x, mask, CallOptions(memory=context.get_memory_layout(x)))
+    if context.contract.has(Capability.MODULE):
         _assert_inputs_unchanged(
-            trial, trial.x, trial.mask, CallOptions(training=True, seed=1, grad="grad")
+            context, context.x, context.mask, CallOptions(training=True, seed=1, grad="grad")
         )
-    if trial.contract.has(Capability.MASK):
-        for mask in _make_masks_of_all_kinds(trial):
-            _assert_inputs_unchanged(trial, trial.x, mask, CallOptions())
+    if context.contract.has(Capability.MASK):
+        for mask in _make_masks_of_all_kinds(context):
+            _assert_inputs_unchanged(context, context.x, mask, CallOptions())
 
 
-def _make_masks_of_all_kinds(trial: CaseContext) -> Iterator[Tensor]:
+def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
     """A mask of every form, and of every type; in each of them a row that is blocked whole."""
     forms = [form for form in MaskForm if form is not MaskForm.NONE]
     for form, dtype in itertools.zip_longest(forms, [*MASK_DTYPES.values(), torch.float64]):
-        mask = make_mask(replace(trial.case, mask_form=form))
+        mask = make_mask(replace(context.case, mask_form=form))
         assert mask is not None
         mask[..., :1, :] = 0
         yield mask.to(dtype or torch.bool)
 
 
 def _assert_inputs_unchanged(
-    trial: CaseContext, x: Tensor, mask: Tensor | None, how: CallOptions
+    context: CaseContext, x: Tensor, mask: Tensor | None, options: CallOptions
 ) -> None:
-    given = trial.adapter.build_inputs(x, mask)
-    returned = trial.call_module(x, mask=mask, how=how)
-    named = trial.contract.call if trial.contract.entry is Entry.FUNCTION else ("x", "mask")
+    given = context.adapter.build_inputs(x, mask)
+    returned = context.call_module(x, mask=mask, options=options)
+    named = context.contract.call if context.contract.entry is Entry.FUNCTION else ("x", "mask")
     for before, now, name in zip(given, returned.inputs_after, named, strict=False):
-        now = now if trial.adapter.has_batch_axis or before.dim() == now.dim() else now[0]
+        now = now if context.adapter.has_batch_axis or before.dim() == now.dim() else now[0]
         _assert_identical(now.double(), before.double(), name, "it was written over")
     if returned.altered:
         what = ", ".join(returned.altered)
@@ -97,9 +97,9 @@ def _assert_inputs_unchanged(
 
 
 @family_property(C.CONFIG, limit=2, hint="read from config; assign to self")
-def the_config_is_left_unchanged(trial: CaseContext) -> None:
+def the_config_is_left_unchanged(context: CaseContext) -> None:
     """The config object is the same after building and calling as before."""
-    if trial.call_module().config_changed:
+    if context.call_module().config_changed:
         raise Violation(
             ViolationKind.VALUE, "the config as it was given", "it was changed", "config"
         )
@@ -108,12 +108,12 @@ def the_config_is_left_unchanged(trial: CaseContext) -> None:
 @family_property(
     C.MODULE, limit=1, on=USUAL_CASES, hint="forward must not assign to parameters or buffers"
 )
-def parameters_and_buffers_are_left_unchanged(trial: CaseContext) -> None:
+def parameters_and_buffers_are_left_unchanged(context: CaseContext) -> None:
     """Calling it changes none of its parameters and buffers."""
-    trial.adapter.set(trial.parameters)
-    before = _read_state(trial.adapter.module)
-    trial.run()
-    after = _read_state(trial.adapter.module)
+    context.adapter.set(context.parameters)
+    before = _read_state(context.adapter.module)
+    context.run()
+    after = _read_state(context.adapter.module)
     for name, tensor in before.items():
         if name not in after or after[name].shape != tensor.shape:
             raise Violation(ViolationKind.SHAPE, f"shape {tuple(tensor.shape)}", "it changed", name)
@@ -123,12 +123,12 @@ def parameters_and_buffers_are_left_unchanged(trial: CaseContext) -> None:
 @family_property(
     limit=1, on=USUAL_CASES, hint="return a new tensor, not one that the module keeps and reuses"
 )
-def earlier_results_are_left_unchanged(trial: CaseContext) -> None:
+def earlier_results_are_left_unchanged(context: CaseContext) -> None:
     """A result handed out earlier is not changed by a later call."""
-    instance = construct(trial.harness.subject, trial.contract, trial.case)
-    trial.run(instance=instance)
-    other = make_tokens(trial.case, trial.contract, "x2")
-    if trial.call_module(other, how=CallOptions(), instance=instance).earlier_result_changed:
+    adapter = construct(context.harness.subject, context.contract, context.case)
+    context.run(adapter=adapter)
+    other = make_tokens(context.case, context.contract, "x2")
+    if context.call_module(other, options=CallOptions(), adapter=adapter).earlier_result_changed:
         raise Violation(
             ViolationKind.VALUE, "the first result as it was", "the second call wrote over it"
         )
@@ -137,16 +137,18 @@ def earlier_results_are_left_unchanged(trial: CaseContext) -> None:
 @family_property(
     C.MODULE, limit=1, on=USUAL_CASES, hint="leave self.training to train() and eval()"
 )
-def the_training_flag_is_left_alone(trial: CaseContext) -> None:
+def the_training_flag_is_left_alone(context: CaseContext) -> None:
     """Calling it does not switch between training and evaluation."""
-    drops = trial.contract.has(Capability.DROPOUT)
+    drops = context.contract.has(Capability.DROPOUT)
     for training in (False, True):
-        first = trial.call_module(how=CallOptions(training=training, seed=1))
+        first = context.call_module(options=CallOptions(training=training, seed=1))
         if first.training_after is not training:
             got = f"it is {first.training_after}"
             raise Violation(ViolationKind.VALUE, f"training={training} after the call", got)
         # What the flag does is seen: left in its mode, it drops the same weights, or none, again.
-        again = trial.call_module(how=CallOptions(training=None if drops else training, seed=1))
+        again = context.call_module(
+            options=CallOptions(training=None if drops else training, seed=1)
+        )
         what = f"output of a second call with training={training}"
         _assert_identical(again.outputs[0], first.outputs[0], what, "it changed its mode")
 
@@ -159,34 +161,34 @@ def the_training_flag_is_left_alone(trial: CaseContext) -> None:
     on=USUAL_CASES,
     hint="what forward needs must be a parameter or a buffer",
 )
-def its_state_dict_carries_everything(trial: CaseContext) -> None:
+def its_state_dict_carries_everything(context: CaseContext) -> None:
     """Another instance that loads its state_dict gives the same output, and is another one."""
-    _assert_copy_agrees(trial, "state_dict")
+    _assert_copy_agrees(context, "state_dict")
 
 
 @family_property(
     C.MODULE, limit=1, on=USUAL_CASES, hint="is something outside the module part of its state?"
 )
-def a_deep_copy_gives_the_same_output(trial: CaseContext) -> None:
+def a_deep_copy_gives_the_same_output(context: CaseContext) -> None:
     """A deep copy of it gives the same output, and is trained without changing the original."""
-    _assert_copy_agrees(trial, "deepcopy")
+    _assert_copy_agrees(context, "deepcopy")
 
 
-def _assert_copy_agrees(trial: CaseContext, way: str) -> None:
+def _assert_copy_agrees(context: CaseContext, way: str) -> None:
     # A fresh one: results that a module keeps for show cannot be copied with their gradients.
-    instance = construct(trial.harness.subject, trial.contract, trial.case)
-    instance.set(trial.parameters)
-    copy = instance.copy(way)
-    trial.assert_answer_unchanged(trial.run(instance=copy))
-    if not trial.contract.has(Capability.INITIALISED):
+    adapter = construct(context.harness.subject, context.contract, context.case)
+    adapter.set(context.parameters)
+    copy = adapter.copy(way)
+    context.assert_answer_unchanged(context.run(adapter=copy))
+    if not context.contract.has(Capability.INITIALISED):
         return
     # As if it were trained further: the copy keeps its weights, and another copy gets the new ones.
-    other = make_parameters(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
-    wanted = trial.run(parameters=other, instance=instance)[0]
-    trial.assert_answer_unchanged(trial.run(instance=copy))
-    second = trial.run(parameters=other, instance=instance.copy(way))[0]
-    allowed = trial.compute_expected(parameters=other).tolerances[0]
-    trial.assert_unchanged(second, wanted, allowed, "output of a copy made after training")
+    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    wanted = context.run(parameters=other, adapter=adapter)[0]
+    context.assert_answer_unchanged(context.run(adapter=copy))
+    second = context.run(parameters=other, adapter=adapter.copy(way))[0]
+    allowed = context.compute_expected(parameters=other).tolerances[0]
+    context.assert_unchanged(second, wanted, allowed, "output of a copy made after training")
 
 
 def _read_state(module: Module) -> dict[str, Tensor]:

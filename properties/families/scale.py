@@ -32,12 +32,15 @@ NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
     limit=3,
     hint="divide by the square root of the width of one head, keys.shape[-1] ** 0.5",
 )
-def the_scores_are_divided_by_the_root_of_the_head_size(trial: CaseContext) -> None:
+def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) -> None:
     """The scores are multiplied by 1/√head_dim, no other number."""
-    seen = trial.compute_once(tomography.recover_weights)
-    visible = seen.expected > 1e-6
-    usable = visible & (seen.weights > 1e-12)
-    got, wanted = seen.weights.clamp_min(1e-300).log(), seen.expected.clamp_min(1e-300).log()
+    recovered = context.compute_once(tomography.recover_weights)
+    visible = recovered.expected > 1e-6
+    usable = visible & (recovered.weights > 1e-12)
+    got, wanted = (
+        recovered.weights.clamp_min(1e-300).log(),
+        recovered.expected.clamp_min(1e-300).log(),
+    )
     # Log-weights relative to their row's mean are the scores relative to theirs.
     got, wanted = _centre_rows(got, usable), _centre_rows(wanted, usable)
     size = float((wanted * wanted).sum())
@@ -45,8 +48,8 @@ def the_scores_are_divided_by_the_root_of_the_head_size(trial: CaseContext) -> N
         return
     factor = float((got * wanted).sum()) / size
     if abs(factor - 1) > 1e-4:
-        scale = get_scale(trial.contract, trial.case)
-        usual = f"1/√{trial.case.head_dim} = " if trial.contract.scale is None else ""
+        scale = get_scale(context.contract, context.case)
+        usual = f"1/√{context.case.head_dim} = " if context.contract.scale is None else ""
         expected = f"scores scaled by {usual}{scale:.4g}"
         raise Violation(ViolationKind.VALUE, expected, f"scaled by {scale * factor:.4g}", "weights")
 
@@ -58,26 +61,26 @@ def _centre_rows(logs: Tensor, usable: Tensor) -> Tensor:
 
 
 @family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
-def larger_queries_and_smaller_keys_cancel(trial: CaseContext) -> None:
+def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     """Queries four times as large and keys a quarter as large give the same output."""
     scaled = {
         name: tensor * (4.0 if name[-1] == "q" else 0.25)
-        for name, tensor in trial.parameters.items()
+        for name, tensor in context.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
-    output = trial.run(parameters=replace_parameters(trial, **scaled))[0]
-    trial.assert_unchanged(output, trial.output, trial.tolerance)
+    output = context.run(parameters=replace_parameters(context, **scaled))[0]
+    context.assert_unchanged(output, context.output, context.tolerance)
 
 
 @family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")
-def rotating_queries_and_keys_together_changes_nothing(trial: CaseContext) -> None:
+def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> None:
     """Only the angles between queries and keys count: rotating both changes nothing."""
     turned = {
-        name: rotate_within_heads(tensor, trial.case.heads)
-        for name, tensor in trial.parameters.items()
+        name: rotate_within_heads(tensor, context.case.heads)
+        for name, tensor in context.parameters.items()
         if name in ("W_q", "b_q", "W_k", "b_k")
     }
-    trial.assert_answer_unchanged(trial.run(parameters=replace_parameters(trial, **turned)))
+    context.assert_answer_unchanged(context.run(parameters=replace_parameters(context, **turned)))
 
 
 @family_property(
@@ -89,16 +92,18 @@ def rotating_queries_and_keys_together_changes_nothing(trial: CaseContext) -> No
     dtypes=("float64",),
     hint="softmax by hand needs the row's maximum subtracted; blocked scores need -inf",
 )
-def scores_in_the_millions_are_survived(trial: CaseContext) -> None:
+def scores_in_the_millions_are_survived(context: CaseContext) -> None:
     """Scores of a few million overflow nothing and still give the right answer."""
-    largest = float(trial.expected.exact.scores.abs().max()) or 1.0
+    largest = float(context.expected.exact.scores.abs().max()) or 1.0
     factor = 3e6 / largest
     sharp = {
-        name: tensor * factor for name, tensor in trial.parameters.items() if name in ("W_q", "b_q")
+        name: tensor * factor
+        for name, tensor in context.parameters.items()
+        if name in ("W_q", "b_q")
     }
-    parameters = replace_parameters(trial, **sharp)
-    trial.assert_matches_oracle(
-        trial.run(parameters=parameters), trial.compute_expected(parameters=parameters)
+    parameters = replace_parameters(context, **sharp)
+    context.assert_matches_oracle(
+        context.run(parameters=parameters), context.compute_expected(parameters=parameters)
     )
 
 
@@ -111,16 +116,18 @@ def scores_in_the_millions_are_survived(trial: CaseContext) -> None:
     dtypes=("float64",),
     hint="all scores equal and very negative: subtract the row's own maximum, not a constant",
 )
-def a_constant_added_to_the_scores_cancels(trial: CaseContext) -> None:
+def a_constant_added_to_the_scores_cancels(context: CaseContext) -> None:
     """Only differences between scores count, however far all of them are from zero."""
-    x = trial.x.clone()
+    x = context.x.clone()
     x[..., 0] = 1
-    far = dict(zero_parameters(trial, "W_q"))
+    far = dict(zero_parameters(context, "W_q"))
     far["W_q"][:, 0] = -1e4
-    keys = trial.parameters.W_k.clone()
+    keys = context.parameters.W_k.clone()
     keys[:, 0] = 100.0
-    parameters = replace_parameters(trial, W_q=far["W_q"], W_k=keys)
-    trial.assert_matches_oracle(trial.run(x, parameters), trial.compute_expected(x, parameters))
+    parameters = replace_parameters(context, W_q=far["W_q"], W_k=keys)
+    context.assert_matches_oracle(
+        context.run(x, parameters), context.compute_expected(x, parameters)
+    )
 
 
 ALL = (

@@ -33,25 +33,27 @@ C = Capability
     limit=3,
     hint="is every one of queries, keys and values used on the way to the output?",
 )
-def the_output_depends_on_queries_keys_and_values(trial: CaseContext) -> None:
+def the_output_depends_on_queries_keys_and_values(context: CaseContext) -> None:
     """The output depends on the queries, on the keys and on the values of this input."""
-    if not trial.contract.has(C.PROJECTED):
-        _assert_tokens_attend_individually(trial)
+    if not context.contract.has(C.PROJECTED):
+        _assert_tokens_attend_individually(context)
         return
-    base = trial.run(parameters=trial.parameters)[0]
+    base = context.run(parameters=context.parameters)[0]
     for name, layer in (("W_v", "values"), ("W_q", "queries"), ("W_k", "keys")):
-        changed = _replace_parameter(trial.parameters, name, -2 * getattr(trial.parameters, name))
-        moved = trial.run(parameters=changed)[0] - base
-        allowed = trial.tolerance + trial.compute_expected(parameters=changed).tolerances[0]
+        changed = _replace_parameter(
+            context.parameters, name, -2 * getattr(context.parameters, name)
+        )
+        moved = context.run(parameters=changed)[0] - base
+        allowed = context.tolerance + context.compute_expected(parameters=changed).tolerances[0]
         comparison.assert_differs(moved, allowed, f"other {layer} give another output")
 
 
-def _assert_tokens_attend_individually(trial: CaseContext) -> None:
+def _assert_tokens_attend_individually(context: CaseContext) -> None:
     # Small tokens have nearly equal weights, so that none is too small to see.
-    before = 0.1 * trial.x
+    before = 0.1 * context.x
     output, allowed = (
-        trial.run(before, how=CallOptions())[0],
-        trial.compute_expected(before).tolerances[0],
+        context.run(before, options=CallOptions())[0],
+        context.compute_expected(before).tolerances[0],
     )
     unlike = output[:, -1] - output[:, 0]
     comparison.assert_differs(
@@ -59,8 +61,8 @@ def _assert_tokens_attend_individually(trial: CaseContext) -> None:
     )
     after = before.clone()
     after[:, 0] = -2 * after[:, 0]
-    moved = (trial.run(after, how=CallOptions())[0] - output)[:, -1]
-    limit = (allowed + trial.compute_expected(after).tolerances[0])[:, -1]
+    moved = (context.run(after, options=CallOptions())[0] - output)[:, -1]
+    limit = (allowed + context.compute_expected(after).tolerances[0])[:, -1]
     comparison.assert_differs(
         moved, limit, "another first token changes what the last one receives"
     )
@@ -71,9 +73,9 @@ def _replace_parameter(parameters: Parameters, name: str, value: Tensor) -> Para
 
 
 @family_property(hint="work through a small case by hand, step by step, beside your own code")
-def it_equals_the_equation(trial: CaseContext) -> None:
+def it_equals_the_equation(context: CaseContext) -> None:
     """The output equals the equation of the statement, computed in float64."""
-    trial.assert_matches_oracle(trial.answer, trial.expected)
+    context.assert_matches_oracle(context.answer, context.expected)
 
 
 CORRECT_VALUES = (it_equals_the_equation,)
@@ -82,42 +84,42 @@ CORRECT_VALUES = (it_equals_the_equation,)
 GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards the oracle itself"
 
 
-@family_property(C.ATTENTION, C.TOKENS, after=CORRECT_VALUES, echo=GUARDS_THE_ORACLE)
-def it_equals_the_streaming_computation(trial: CaseContext) -> None:
+@family_property(C.ATTENTION, C.TOKENS, after=CORRECT_VALUES, redundant_because=GUARDS_THE_ORACLE)
+def it_equals_the_streaming_computation(context: CaseContext) -> None:
     """The output equals attention computed one key at a time (online softmax)."""
-    visible = trial.may_attend(trial.case.tokens, trial.mask)
+    visible = context.may_attend(context.case.tokens, context.mask)
     streamed = online_multi_head_attention(
-        trial.x, _fold_scale_into_queries(trial), trial.case.heads, visible, block=1
+        context.x, _fold_scale_into_queries(context), context.case.heads, visible, block=1
     )
-    trial.assert_close(trial.output, streamed, trial.tolerance)
+    context.assert_close(context.output, streamed, context.tolerance)
 
 
-def _fold_scale_into_queries(trial: CaseContext) -> Parameters:
+def _fold_scale_into_queries(context: CaseContext) -> Parameters:
     """Parameters with which a scale of 1/√head_dim gives what the contract's own scale gives."""
-    if trial.contract.scale is None:
-        return trial.parameters
-    factor = trial.contract.scale * math.sqrt(trial.case.head_dim)
-    present = dict(trial.parameters.items())
+    if context.contract.scale is None:
+        return context.parameters
+    factor = context.contract.scale * math.sqrt(context.case.head_dim)
+    present = dict(context.parameters.items())
     return Parameters(**{**present, **{n: factor * present[n] for n in present if n[-1] == "q"}})
 
 
-@family_property(C.ATTENTION, C.TOKENS, after=CORRECT_VALUES, echo=GUARDS_THE_ORACLE)
-def it_equals_torch_s_attention(trial: CaseContext) -> None:
+@family_property(C.ATTENTION, C.TOKENS, after=CORRECT_VALUES, redundant_because=GUARDS_THE_ORACLE)
+def it_equals_torch_s_attention(context: CaseContext) -> None:
     """The output equals that of torch.nn.functional.scaled_dot_product_attention."""
-    exact = trial.expected.exact
-    visible = trial.may_attend(trial.case.tokens, trial.mask)
+    exact = context.expected.exact
+    visible = context.may_attend(context.case.tokens, context.mask)
     attended = F.scaled_dot_product_attention(
         exact.query,
         exact.key,
         exact.value,
         attn_mask=visible,
-        scale=get_scale(trial.contract, trial.case),
+        scale=get_scale(context.contract, context.case),
     )
     merged = attended.transpose(-2, -3).flatten(-2)
-    parameters = trial.parameters
+    parameters = context.parameters
     if parameters.W_o is not None:
         merged = F.linear(merged, parameters.W_o, parameters.b_o)
-    trial.assert_close(trial.output, merged, trial.tolerance)
+    context.assert_close(context.output, merged, context.tolerance)
 
 
 @family_property(
@@ -126,21 +128,21 @@ def it_equals_torch_s_attention(trial: CaseContext) -> None:
     after=CORRECT_VALUES,
     limit=4,
     on=lambda case: case if case.d_in == case.d_out else with_values(d_in=case.d_out)(case),
-    echo=GUARDS_THE_ORACLE,
+    redundant_because=GUARDS_THE_ORACLE,
 )
-def it_equals_torch_s_multi_head_attention(trial: CaseContext) -> None:
+def it_equals_torch_s_multi_head_attention(context: CaseContext) -> None:
     """With the same weights the output equals that of torch.nn.MultiheadAttention."""
     theirs = _build_torch_module(
-        _fold_scale_into_queries(trial), trial.case.d_out, trial.case.heads
+        _fold_scale_into_queries(context), context.case.d_out, context.case.heads
     )
-    visible = trial.may_attend(trial.case.tokens, trial.mask)
+    visible = context.may_attend(context.case.tokens, context.mask)
     with torch.no_grad():
         blocked = None
         if visible is not None:
-            b, h, t = trial.x.shape[0], trial.case.heads, trial.case.tokens
+            b, h, t = context.x.shape[0], context.case.heads, context.case.tokens
             blocked = ~visible.expand(b, h, t, t).flatten(0, 1)
-        output = theirs(trial.x, trial.x, trial.x, attn_mask=blocked, need_weights=False)[0]
-    trial.assert_close(trial.output, output, trial.tolerance)
+        output = theirs(context.x, context.x, context.x, attn_mask=blocked, need_weights=False)[0]
+    context.assert_close(context.output, output, context.tolerance)
 
 
 def _build_torch_module(parameters: Parameters, width: int, heads: int) -> nn.MultiheadAttention:
@@ -164,9 +166,9 @@ def _build_torch_module(parameters: Parameters, width: int, heads: int) -> nn.Mu
     limit=1,
     hint="is there a size in the code that small inputs do not reach?",
 )
-def a_long_sequence_is_right_too(trial: CaseContext) -> None:
+def a_long_sequence_is_right_too(context: CaseContext) -> None:
     """A hundred and sixty tokens are attended as rightly as seven."""
-    trial.assert_matches_oracle(trial.answer, trial.expected)
+    context.assert_matches_oracle(context.answer, context.expected)
 
 
 @family_property(
@@ -177,9 +179,9 @@ def a_long_sequence_is_right_too(trial: CaseContext) -> None:
     limit=1,
     hint="is there a number of heads or a width in the code that small modules do not reach?",
 )
-def many_heads_are_right_too(trial: CaseContext) -> None:
+def many_heads_are_right_too(context: CaseContext) -> None:
     """Twelve heads of an odd width are as right as two of an even one."""
-    trial.assert_matches_oracle(trial.answer, trial.expected)
+    context.assert_matches_oracle(context.answer, context.expected)
 
 
 @family_property(
@@ -189,9 +191,9 @@ def many_heads_are_right_too(trial: CaseContext) -> None:
     limit=1,
     hint="is there a width in the code that small modules do not reach?",
 )
-def wide_heads_are_right_too(trial: CaseContext) -> None:
+def wide_heads_are_right_too(context: CaseContext) -> None:
     """Heads of 64 dimensions are as right as heads of three."""
-    trial.assert_matches_oracle(trial.answer, trial.expected)
+    context.assert_matches_oracle(context.answer, context.expected)
 
 
 ALL = (

@@ -29,32 +29,32 @@ def resolve_aliases(
 ) -> Contract | None:
     """The contract with the paths that this module uses; None unless every weight is found."""
     shapes = contract.get_parameter_shapes(case)
-    slots: list[ParameterMapping] = []
-    for slot in contract.mappings:
-        if slot.is_bias and not contract.has_biases(case):
-            slots.append(_rename_bias_like_weight(slot, contract.mappings, slots))
+    mappings: list[ParameterMapping] = []
+    for mapping in contract.mappings:
+        if mapping.is_bias and not contract.has_biases(case):
+            mappings.append(_rename_bias_like_weight(mapping, contract.mappings, mappings))
             continue
-        wanted = slot.path.format(head=0)
-        path = wanted if wanted in tensors else _find_path(slot, shapes[wanted], tensors)
+        wanted = mapping.path.format(head=0)
+        path = wanted if wanted in tensors else _find_path(mapping, shapes[wanted], tensors)
         if path is None:
             return None
-        slots.append(replace(slot, path=_insert_head_field(path, slot)))
-    other = replace(contract, mappings=tuple(slots))
+        mappings.append(replace(mapping, path=_insert_head_field(path, mapping)))
+    other = replace(contract, mappings=tuple(mappings))
     return other if set(other.get_parameter_shapes(case)) <= set(tensors) else None
 
 
 def _find_path(
-    slot: ParameterMapping, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
+    mapping: ParameterMapping, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
 ) -> str | None:
     """The one parameter with the role and the shape of a slot; of several heads, the first's."""
-    role = tuple(name[-1] for name in slot.holds)
+    role = tuple(name[-1] for name in mapping.holds)
     fitting = [
         path
         for path, info in tensors.items()
         if info.kind == "parameter"
         and info.shape == shape
         and infer_role(path) == role
-        and ("{head}" not in slot.path or re.search(r"\.0\.", f".{path}."))
+        and ("{head}" not in mapping.path or re.search(r"\.0\.", f".{path}."))
     ]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -69,18 +69,18 @@ def infer_role(path: str) -> tuple[str, ...] | None:
     return None
 
 
-def _insert_head_field(path: str, slot: ParameterMapping) -> str:
-    if "{head}" not in slot.path or "{head}" in path:
+def _insert_head_field(path: str, mapping: ParameterMapping) -> str:
+    if "{head}" not in mapping.path or "{head}" in path:
         return path
     return re.sub(r"(^|\.)0(\.|$)", r"\g<1>{head}\g<2>", path, count=1)
 
 
 def _rename_bias_like_weight(
-    slot: ParameterMapping, asked: tuple[ParameterMapping, ...], found: list[ParameterMapping]
+    mapping: ParameterMapping, asked: tuple[ParameterMapping, ...], found: list[ParameterMapping]
 ) -> ParameterMapping:
     """A bias that this case does not have: it stands beside its weight."""
-    weight = slot.path.replace("bias", "weight")
+    weight = mapping.path.replace("bias", "weight")
     for old, new in zip(asked, found, strict=False):
         if old.path == weight:
-            return replace(slot, path=new.path.replace("weight", "bias"))
-    return slot
+            return replace(mapping, path=new.path.replace("weight", "bias"))
+    return mapping

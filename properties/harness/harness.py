@@ -49,8 +49,8 @@ class CaseContext:
     submission's own code goes wrong.
     """
 
-    def __init__(self, bench: "Harness", contract: Contract, case: Case) -> None:
-        self.harness = bench
+    def __init__(self, harness: "Harness", contract: Contract, case: Case) -> None:
+        self.harness = harness
         self.contract = contract
         self.case = case
         self._memo: dict[Callable[[CaseContext], Any], Any] = {}
@@ -122,17 +122,17 @@ class CaseContext:
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
-        how: CallOptions | None = None,
-        instance: ModuleAdapter | None = None,
+        options: CallOptions | None = None,
+        adapter: ModuleAdapter | None = None,
     ) -> CallResult:
         """Call the submission once; the form of what comes back has been checked."""
         x = self.x if x is None else x
-        instance = instance or self.adapter
-        instance.set(parameters or self.parameters)
-        returned = instance.forward(
+        adapter = adapter or self.adapter
+        adapter.set(parameters or self.parameters)
+        returned = adapter.forward(
             x,
             self.mask if mask is ... else mask,
-            how or CallOptions(memory=self.get_memory_layout(x)),
+            options or CallOptions(memory=self.get_memory_layout(x)),
         )
         self.check_form(returned, x)
         return returned
@@ -142,11 +142,11 @@ class CaseContext:
         x: Tensor | None = None,
         parameters: Parameters | None = None,
         mask: Tensor | EllipsisType | None = ...,
-        how: CallOptions | None = None,
-        instance: ModuleAdapter | None = None,
+        options: CallOptions | None = None,
+        adapter: ModuleAdapter | None = None,
     ) -> tuple[Tensor, ...]:
         """The outputs of one call, in float64."""
-        returned = self.call_module(x, parameters, mask, how, instance)
+        returned = self.call_module(x, parameters, mask, options, adapter)
         return tuple(output.to(torch.float64) for output in returned.outputs)
 
     def compute_gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
@@ -216,14 +216,14 @@ class CaseContext:
                 return ((b, t, t), (b, t, t))
 
     def assert_close(
-        self, got: Tensor, wanted: Tensor, allowed: Tolerance, what: str = "output"
+        self, got: Tensor, wanted: Tensor, tolerance: Tolerance, what: str = "output"
     ) -> None:
         """Raises Violation unless `got` is `wanted`, as far as rounding allows."""
-        if not comparison.check_close(got, wanted, allowed, what):
+        if not comparison.check_close(got, wanted, tolerance, what):
             self.harness.add_note(FLOAT32_NOTE)
 
     def assert_unchanged(
-        self, got: Tensor, before: Tensor, allowed: Tolerance, what: str = "output"
+        self, got: Tensor, before: Tensor, tolerance: Tolerance, what: str = "output"
     ) -> None:
         """Raises Violation unless `got` is the earlier answer of the same submission.
 
@@ -236,7 +236,7 @@ class CaseContext:
         finite = before[before.isfinite()].abs()
         size = float(finite.max()) if finite.numel() else 0.0
         own = 512 * PRECISIONS[self.case.dtype].u * size
-        slack = Tolerance(2 * allowed.exact + own, 2 * allowed.float32 + own)
+        slack = Tolerance(2 * tolerance.exact + own, 2 * tolerance.float32 + own)
         self.assert_close(got, before, slack, what)
 
     def assert_answer_unchanged(self, answer: tuple[Tensor, ...]) -> None:
@@ -245,14 +245,14 @@ class CaseContext:
         Claims that something does not matter are about this, not about being right.
         """
         rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
-        for got, before, allowed, name in rows:
-            self.assert_unchanged(got, before, allowed, name)
+        for got, before, tolerance, name in rows:
+            self.assert_unchanged(got, before, tolerance, name)
 
     def assert_matches_oracle(self, answer: tuple[Tensor, ...], expected: Expected) -> None:
         """Raises Violation unless every output is what the oracle says."""
         rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
-        for got, wanted, allowed, name in rows:
-            self.assert_close(got, wanted, allowed, name)
+        for got, wanted, tolerance, name in rows:
+            self.assert_close(got, wanted, tolerance, name)
 
 
 def _make_renamed_note(asked: Contract, other: Contract) -> Note:
@@ -269,10 +269,10 @@ def _make_missing_note(name: str) -> Note:
     )
 
 
-def _is_exact(trial: CaseContext) -> bool:
+def _is_exact(context: CaseContext) -> bool:
     """Whether the subject gives the exact answer."""
     try:
-        trial.assert_matches_oracle(trial.answer, trial.expected)
+        context.assert_matches_oracle(context.answer, context.expected)
     except (Violation, SubmissionFailed):
         return False
     return True

@@ -56,91 +56,93 @@ class Probe:
     observe: Callable[[CaseContext, ModuleAdapter], Mapping[str, Tensor]]
     compute_tolerances: Callable[[CaseContext], Mapping[str, Tolerance]]
 
-    def observe_baseline(self, trial: CaseContext) -> Mapping[str, Tensor]:
+    def observe_baseline(self, context: CaseContext) -> Mapping[str, Tensor]:
         """What a module answers to which nothing has happened."""
-        return self.observe(trial, build_fresh_module(trial))
+        return self.observe(context, build_fresh_module(context))
 
-    def check(self, trial: CaseContext, instance: ModuleAdapter) -> None:
+    def check(self, context: CaseContext, adapter: ModuleAdapter) -> None:
         """Raises Violation unless the answer is the same as before."""
         before, limits = (
-            trial.compute_once(self.observe_baseline),
-            trial.compute_once(self.compute_tolerances),
+            context.compute_once(self.observe_baseline),
+            context.compute_once(self.compute_tolerances),
         )
-        for name, got in self.observe(trial, instance).items():
-            trial.assert_unchanged(got, before[name], limits[name], name)
+        for name, got in self.observe(context, adapter).items():
+            context.assert_unchanged(got, before[name], limits[name], name)
 
-    def take(self, scene: HistoryState) -> None:
-        self.observe(scene.context, scene.adapter)
+    def take(self, state: HistoryState) -> None:
+        self.observe(state.context, state.adapter)
 
     def __str__(self) -> str:
         return self.description
 
 
-def _observe_outputs(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
+def _observe_outputs(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     return dict(
-        zip(trial.output_names, trial.run(how=CallOptions(), instance=instance), strict=True)
+        zip(context.output_names, context.run(options=CallOptions(), adapter=adapter), strict=True)
     )
 
 
-def _compute_output_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
-    return dict(zip(trial.output_names, trial.expected.tolerances, strict=True))
+def _compute_output_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+    return dict(zip(context.output_names, context.expected.tolerances, strict=True))
 
 
-def _observe_one_token(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
-    x, mask = _select_first_token(trial)
+def _observe_one_token(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+    x, mask = _select_first_token(context)
     return {
-        "output for one token": trial.run(x, mask=mask, how=CallOptions(), instance=instance)[0]
+        "output for one token": context.run(x, mask=mask, options=CallOptions(), adapter=adapter)[0]
     }
 
 
-def _compute_one_token_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
-    x, mask = _select_first_token(trial)
-    return {"output for one token": trial.compute_expected(x, mask=mask).tolerances[0]}
+def _compute_one_token_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+    x, mask = _select_first_token(context)
+    return {"output for one token": context.compute_expected(x, mask=mask).tolerances[0]}
 
 
-def _select_first_token(trial: CaseContext) -> tuple[Tensor, Tensor | None]:
-    mask = None if trial.mask is None else torch.ones_like(trial.mask[..., :1, :1])
-    return trial.x[:, :1], mask
+def _select_first_token(context: CaseContext) -> tuple[Tensor, Tensor | None]:
+    mask = None if context.mask is None else torch.ones_like(context.mask[..., :1, :1])
+    return context.x[:, :1], mask
 
 
-def _observe_large_tokens(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
-    x = trial.x * LARGE_FACTOR
-    return {"output for large tokens": trial.run(x, how=CallOptions(), instance=instance)[0]}
+def _observe_large_tokens(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+    x = context.x * LARGE_FACTOR
+    return {"output for large tokens": context.run(x, options=CallOptions(), adapter=adapter)[0]}
 
 
-def _compute_large_tokens_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
-    return {"output for large tokens": trial.compute_expected(trial.x * LARGE_FACTOR).tolerances[0]}
+def _compute_large_tokens_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+    return {
+        "output for large tokens": context.compute_expected(context.x * LARGE_FACTOR).tolerances[0]
+    }
 
 
-def _observe_training(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
-    how = CallOptions(training=True, seed=TRAINING_SEED)
-    return {"output in training": trial.run(how=how, instance=instance)[0]}
+def _observe_training(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+    options = CallOptions(training=True, seed=TRAINING_SEED)
+    return {"output in training": context.run(options=options, adapter=adapter)[0]}
 
 
-def _compute_training_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
+def _compute_training_tolerances(context: CaseContext) -> dict[str, Tolerance]:
     # What is kept is multiplied by 1/(1 - rate), and its errors with it.
-    factor = 1 / (1 - trial.case.dropout)
-    limit = trial.expected.tolerances[0]
+    factor = 1 / (1 - context.case.dropout)
+    limit = context.expected.tolerances[0]
     return {"output in training": Tolerance(factor * limit.exact, factor * limit.float32)}
 
 
-def _observe_gradients(trial: CaseContext, instance: ModuleAdapter) -> dict[str, Tensor]:
-    instance.set(trial.parameters)
-    found = instance.vjp(trial.x, trial.cotangent, trial.mask)
+def _observe_gradients(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+    adapter.set(context.parameters)
+    found = adapter.vjp(context.x, context.cotangent, context.mask)
     nothing = torch.zeros(())
     return {
         f"gradient of {name}": (nothing if grad is None else grad).double()
         for name, grad in found.items()
-        if name in trial.compute_once(_compute_exact_gradients).scales
+        if name in context.compute_once(_compute_exact_gradients).scales
     }
 
 
-def _compute_exact_gradients(trial: CaseContext) -> ExactGradients:
-    return trial.compute_exact_gradients(trial.cotangent)
+def _compute_exact_gradients(context: CaseContext) -> ExactGradients:
+    return context.compute_exact_gradients(context.cotangent)
 
 
-def _compute_gradient_tolerances(trial: CaseContext) -> dict[str, Tolerance]:
-    exact = trial.compute_once(_compute_exact_gradients)
+def _compute_gradient_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+    exact = context.compute_once(_compute_exact_gradients)
     return {f"gradient of {name}": exact.compute_tolerance(name) for name in exact.scales}
 
 
@@ -154,14 +156,14 @@ GRADIENTS_PROBE = Probe("a backward pass", _observe_gradients, _compute_gradient
 
 
 def shuffle_steps(
-    trial: CaseContext, steps: Sequence[HistoryStep], most: int | None = None
+    context: CaseContext, steps: Sequence[HistoryStep], most: int | None = None
 ) -> list[HistoryStep]:
     """The steps, or `most` of them, in an order that depends on the case's seed alone."""
-    return random.Random(trial.case.seed).sample(steps, len(steps) if most is None else most)
+    return random.Random(context.case.seed).sample(steps, len(steps) if most is None else most)
 
 
 def assert_no_effect(
-    trial: CaseContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
+    context: CaseContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
 ) -> None:
     """Probe a module after each of these steps, taking one probe after the other.
 
@@ -170,25 +172,25 @@ def assert_no_effect(
     """
     for probe in probes:
         (
-            trial.compute_once(probe.observe_baseline),
-            trial.compute_once(probe.compute_tolerances),
+            context.compute_once(probe.observe_baseline),
+            context.compute_once(probe.compute_tolerances),
         )  # before anything happens
-    scene = HistoryState(trial, build_fresh_module(trial))
+    state = HistoryState(context, build_fresh_module(context))
     past: list[HistoryStep] = []
     for step, probe in zip(steps, itertools.cycle(probes), strict=False):
-        attempt(step, scene)
+        attempt(step, state)
         past.append(step)
-        trouble = _find_failure(scene, probe)
+        trouble = _find_failure(state, probe)
         if trouble is not None:
-            raise _find_shortest_failure(trial, past, probe, trouble)
+            raise _find_shortest_failure(context, past, probe, trouble)
         past.append(probe)
 
 
-def _find_failure(scene: HistoryState, probe: Probe) -> ProbeFailure | None:
+def _find_failure(state: HistoryState, probe: Probe) -> ProbeFailure | None:
     """What is wrong with the answer to a probe, if anything is."""
-    scene.adapter.set(scene.context.parameters)
+    state.adapter.set(state.context.parameters)
     try:
-        probe.check(scene.context, scene.adapter)
+        probe.check(state.context, state.adapter)
     except Violation as found:
         return found
     except SubmissionFailed as failure:
@@ -199,12 +201,12 @@ def _find_failure(scene: HistoryState, probe: Probe) -> ProbeFailure | None:
 
 
 def _find_shortest_failure(
-    trial: CaseContext, past: Sequence[HistoryStep], probe: Probe, trouble: ProbeFailure
+    context: CaseContext, past: Sequence[HistoryStep], probe: Probe, trouble: ProbeFailure
 ) -> ProbeFailure:
     """The trouble with as short a history as is found to lead to it."""
-    if _run_history(trial, (), probe) is None:
+    if _run_history(context, (), probe) is None:
         for few in itertools.islice(_iter_shorter_histories(past), MAX_SHORTER_HISTORIES):
-            again = _run_history(trial, few, probe)
+            again = _run_history(context, few, probe)
             if again is not None:
                 return _attach_history(again, few)
     return _attach_history(trouble, past)
@@ -218,13 +220,13 @@ def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[Histo
 
 
 def _run_history(
-    trial: CaseContext, history: Sequence[HistoryStep], probe: Probe
+    context: CaseContext, history: Sequence[HistoryStep], probe: Probe
 ) -> ProbeFailure | None:
     """What is wrong with the answer to a probe after this history, if anything is."""
-    scene = HistoryState(trial, build_fresh_module(trial))
+    state = HistoryState(context, build_fresh_module(context))
     for step in history:
-        attempt(step, scene)
-    return _find_failure(scene, probe)
+        attempt(step, state)
+    return _find_failure(state, probe)
 
 
 def _attach_history(trouble: ProbeFailure, history: Sequence[HistoryStep]) -> ProbeFailure:

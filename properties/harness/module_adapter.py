@@ -92,9 +92,9 @@ class ModuleAdapter:
         given.update(self.contract.to_stored(self.current_parameters, self.case))
         return {name: tensor.to(dtype) for name, tensor in given.items()}
 
-    def forward(self, x: Tensor, mask: Tensor | None, how: CallOptions) -> CallResult:
+    def forward(self, x: Tensor, mask: Tensor | None, options: CallOptions) -> CallResult:
         """Call it; every output comes back with a batch axis."""
-        return self._add_batch_axis(self.module.forward(self.build_inputs(x, mask), how))
+        return self._add_batch_axis(self.module.forward(self.build_inputs(x, mask), options))
 
     def _add_batch_axis(self, returned: CallResult) -> CallResult:
         if self.has_batch_axis:
@@ -147,10 +147,10 @@ def name_gradients(
     }
     missing = {
         name: None
-        for slot in contract.mappings
+        for mapping in contract.mappings
         for head in range(case.heads)
-        if stored.get(slot.path.format(head=head), slot) is None
-        for name in slot.holds
+        if stored.get(mapping.path.format(head=head), mapping) is None
+        for name in mapping.holds
     }
     return {"x": x, **contract.to_canonical(filled, case), **missing}
 

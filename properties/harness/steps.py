@@ -61,24 +61,24 @@ class HistoryState:
 class HistoryStep(Protocol):
     """Something that is done before a module is asked."""
 
-    def take(self, scene: HistoryState) -> None:
+    def take(self, state: HistoryState) -> None:
         """Do it. Raises SubmissionFailed when the submission's code goes wrong."""
 
 
-def attempt(step: HistoryStep, scene: HistoryState) -> None:
+def attempt(step: HistoryStep, state: HistoryState) -> None:
     """Take a step. That it does not work is no matter of histories: other claims say so."""
     try:
-        step.take(scene)
+        step.take(state)
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
 
 
-def build_fresh_module(trial: CaseContext) -> ModuleAdapter:
+def build_fresh_module(context: CaseContext) -> ModuleAdapter:
     """A new module with the case's own weights."""
-    instance = construct(trial.harness.subject, trial.contract, trial.case)
-    instance.set(trial.parameters)
-    return instance
+    adapter = construct(context.harness.subject, context.contract, context.case)
+    adapter.set(context.parameters)
+    return adapter
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class Call:
     options: CallOptions = CallOptions()  # noqa: RUF009  # it is frozen
     masked: bool = True
 
-    def take(self, scene: HistoryState) -> None:
-        x, mask = _make_other_tokens(scene.context, self.tokens, self.batch)
-        scene.adapter.forward(x, mask if self.masked else None, self.options)
+    def take(self, state: HistoryState) -> None:
+        x, mask = _make_other_tokens(state.context, self.tokens, self.batch)
+        state.adapter.forward(x, mask if self.masked else None, self.options)
 
     def __str__(self) -> str:
         mode = " in training" if self.options.training else ""
@@ -112,9 +112,9 @@ class RefusedCall:
 
     options: CallOptions = CallOptions()  # noqa: RUF009  # it is frozen
 
-    def take(self, scene: HistoryState) -> None:
-        trial = scene.context
-        scene.adapter.forward(torch.cat([trial.x, trial.x], dim=-1), trial.mask, self.options)
+    def take(self, state: HistoryState) -> None:
+        context = state.context
+        state.adapter.forward(torch.cat([context.x, context.x], dim=-1), context.mask, self.options)
 
     def __str__(self) -> str:
         mode = " in training" if self.options.training else ""
@@ -128,10 +128,10 @@ class Backward:
     tokens: int
     batch: int
 
-    def take(self, scene: HistoryState) -> None:
-        x, mask = _make_other_tokens(scene.context, self.tokens, self.batch)
-        cotangent = torch.ones(scene.context.compute_output_shapes(x)[0], dtype=torch.float64)
-        scene.adapter.vjp(x, cotangent, mask)
+    def take(self, state: HistoryState) -> None:
+        x, mask = _make_other_tokens(state.context, self.tokens, self.batch)
+        cotangent = torch.ones(state.context.compute_output_shapes(x)[0], dtype=torch.float64)
+        state.adapter.vjp(x, cotangent, mask)
 
     def __str__(self) -> str:
         return f"a backward pass with {_describe_sizes(self.tokens, self.batch)}"
@@ -145,12 +145,12 @@ class Build:
     differences: str
     """its arguments that differ, in words"""
 
-    def take(self, scene: HistoryState) -> None:
-        trial = scene.context
-        other = construct(trial.harness.subject, trial.contract, self.case)
-        scene.others.append(other)
-        other.set(make_parameters(self.case, trial.contract))
-        _call_both_ways(other, make_tokens(self.case, trial.contract), make_mask(self.case))
+    def take(self, state: HistoryState) -> None:
+        context = state.context
+        other = construct(context.harness.subject, context.contract, self.case)
+        state.others.append(other)
+        other.set(make_parameters(self.case, context.contract))
+        _call_both_ways(other, make_tokens(self.case, context.contract), make_mask(self.case))
 
     def __str__(self) -> str:
         return f"another module, with {self.differences}, is built and called"
@@ -160,9 +160,9 @@ class Build:
 class Rebuild:
     """The module itself is built again, after the others."""
 
-    def take(self, scene: HistoryState) -> None:
-        scene.others.append(scene.adapter)
-        scene.adapter = build_fresh_module(scene.context)
+    def take(self, state: HistoryState) -> None:
+        state.others.append(state.adapter)
+        state.adapter = build_fresh_module(state.context)
 
     def __str__(self) -> str:
         return "this module is built after it"
@@ -172,11 +172,11 @@ class Rebuild:
 class Load:
     """Other weights are loaded into the module, and then its own again."""
 
-    def take(self, scene: HistoryState) -> None:
-        trial, instance = scene.context, scene.adapter
-        instance.load(_make_other_parameters(trial))
-        instance.forward(trial.x, trial.mask, CallOptions())
-        instance.load(trial.parameters)
+    def take(self, state: HistoryState) -> None:
+        context, adapter = state.context, state.adapter
+        adapter.load(_make_other_parameters(context))
+        adapter.forward(context.x, context.mask, CallOptions())
+        adapter.load(context.parameters)
 
     def __str__(self) -> str:
         return "load_state_dict() with other weights, a call, load_state_dict() with the old ones"
@@ -186,16 +186,16 @@ class Load:
 class Move:
     """A new module is first called in float64, and moved to its dtype then."""
 
-    def take(self, scene: HistoryState) -> None:
-        trial = scene.context
-        scene.others.append(scene.adapter)
-        scene.adapter = instance = build_fresh_module(trial)
-        instance.module.move("float64", None)
+    def take(self, state: HistoryState) -> None:
+        context = state.context
+        state.others.append(state.adapter)
+        state.adapter = adapter = build_fresh_module(context)
+        adapter.module.move("float64", None)
         try:
-            moved = replace(instance, case=replace(trial.case, dtype="float64"))
-            moved.forward(trial.x, trial.mask, CallOptions())
+            moved = replace(adapter, case=replace(context.case, dtype="float64"))
+            moved.forward(context.x, context.mask, CallOptions())
         finally:
-            instance.module.move(trial.case.dtype, None)
+            adapter.module.move(context.case.dtype, None)
 
     def __str__(self) -> str:
         return "the module is built, called in float64 first, and moved to float32 then"
@@ -207,25 +207,27 @@ class Copy:
 
     way: str
 
-    def take(self, scene: HistoryState) -> None:
-        trial = scene.context
-        copy = scene.adapter.copy(self.way)
-        scene.others.append(copy)
-        copy.set(_make_other_parameters(trial))
-        _call_both_ways(copy, trial.x, trial.mask)
+    def take(self, state: HistoryState) -> None:
+        context = state.context
+        copy = state.adapter.copy(self.way)
+        state.others.append(copy)
+        copy.set(_make_other_parameters(context))
+        _call_both_ways(copy, context.x, context.mask)
 
     def __str__(self) -> str:
         made = {"deepcopy": "a deep copy", "state_dict": "a copy by its state_dict"}[self.way]
         return f"{made} gets other weights and is called"
 
 
-def make_calls(trial: CaseContext) -> list[HistoryStep]:
+def make_calls(context: CaseContext) -> list[HistoryStep]:
     """Calls of other lengths and batches, in training and with gradients, and one that raises."""
-    t, b = trial.case.tokens, trial.case.batch
+    t, b = context.case.tokens, context.case.batch
     longest = (
-        min(trial.case.context_length, t + 2) if trial.contract.has(Capability.CONTEXT) else t + 2
+        min(context.case.context_length, t + 2)
+        if context.contract.has(Capability.CONTEXT)
+        else t + 2
     )
-    more = b + 1 if trial.contract.has(Capability.BATCH) else b
+    more = b + 1 if context.contract.has(Capability.BATCH) else b
     steps: list[HistoryStep] = [
         *(Call(tokens, b) for tokens in sorted({1, t - 1, t, longest})),
         Call(t, more),
@@ -234,16 +236,16 @@ def make_calls(trial: CaseContext) -> list[HistoryStep]:
         Backward(t - 1, b),
         Call(1, 1, CallOptions(times=MANY_CALLS)),
     ]
-    if trial.contract.has(Capability.MODULE):
+    if context.contract.has(Capability.MODULE):
         steps.append(RefusedCall())
-    if trial.contract.has(Capability.MASK):
+    if context.contract.has(Capability.MASK):
         steps.append(Call(t, b, masked=False))
     return steps
 
 
-def make_evaluations(trial: CaseContext) -> list[HistoryStep]:
+def make_evaluations(context: CaseContext) -> list[HistoryStep]:
     """What happens between two calls in training."""
-    t, b = trial.case.tokens, trial.case.batch
+    t, b = context.case.tokens, context.case.batch
     return [
         Call(t, b),
         Call(1, b),
@@ -254,9 +256,9 @@ def make_evaluations(trial: CaseContext) -> list[HistoryStep]:
     ]
 
 
-def make_other_modules(trial: CaseContext) -> list[HistoryStep]:
+def make_other_modules(context: CaseContext) -> list[HistoryStep]:
     """Other modules: the same arguments once more, and each of them changed by itself."""
-    case, contract = trial.case, trial.contract
+    case, contract = context.case, context.contract
     changes: tuple[Mapping[str, object], ...] = (
         {},
         {"heads": case.heads + 1},
@@ -273,7 +275,7 @@ def make_other_modules(trial: CaseContext) -> list[HistoryStep]:
     return [Build(other, _describe_differences(contract, case, other)) for other in there]
 
 
-def make_transfers(trial: CaseContext) -> list[HistoryStep]:
+def make_transfers(context: CaseContext) -> list[HistoryStep]:
     """Loading, moving, copying."""
     return [Load(), Move(), Copy("deepcopy"), Copy("state_dict")]
 
@@ -297,19 +299,21 @@ def _flatten_arguments(arguments: Mapping[str, object]) -> Iterator[tuple[str, o
         yield from value.items() if isinstance(value, Mapping) else [(name, value)]
 
 
-def _call_both_ways(instance: ModuleAdapter, x: Tensor, mask: Tensor | None) -> None:
-    for how in (CallOptions(), TRAINING):
-        instance.forward(x, mask, how)
+def _call_both_ways(adapter: ModuleAdapter, x: Tensor, mask: Tensor | None) -> None:
+    for options in (CallOptions(), TRAINING):
+        adapter.forward(x, mask, options)
 
 
-def _make_other_tokens(trial: CaseContext, tokens: int, batch: int) -> tuple[Tensor, Tensor | None]:
+def _make_other_tokens(
+    context: CaseContext, tokens: int, batch: int
+) -> tuple[Tensor, Tensor | None]:
     """So many other tokens, and a mask that fits them."""
-    case = replace(trial.case, tokens=tokens, batch=batch)
-    return make_tokens(case, trial.contract, "x2"), make_mask(case)
+    case = replace(context.case, tokens=tokens, batch=batch)
+    return make_tokens(case, context.contract, "x2"), make_mask(case)
 
 
-def _make_other_parameters(trial: CaseContext) -> Parameters:
-    return make_parameters(replace(trial.case, seed=trial.case.seed + 1), trial.contract)
+def _make_other_parameters(context: CaseContext) -> Parameters:
+    return make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
 
 
 def _describe_sizes(tokens: int, batch: int) -> str:

@@ -33,14 +33,14 @@ class RecoveredWeights:
     tolerance: Tolerance
 
 
-def recover_weights(trial: CaseContext) -> RecoveredWeights:
+def recover_weights(context: CaseContext) -> RecoveredWeights:
     """The weights of one sequence, as the module really used them. Needs d_in >= 2."""
-    case = trial.case
+    case = context.case
     columns = compute_payload_width(case)
-    parameters = make_routing_parameters(trial)
+    parameters = make_routing_parameters(context)
     sequences = [make_sequence(case, start, columns) for start in range(0, case.tokens, columns)]
-    outputs = trial.run_stacked(*sequences, parameters=parameters)
-    exact = [trial.compute_expected(x, parameters, mask=None) for x in sequences]
+    outputs = context.run_stacked(*sequences, parameters=parameters)
+    exact = [context.compute_expected(x, parameters, mask=None) for x in sequences]
     return RecoveredWeights(
         _extract_columns(outputs, case, columns),
         _extract_columns([e.outputs[0] for e in exact], case, columns),
@@ -56,9 +56,9 @@ def compute_payload_width(case: Case) -> int:
     return max(1, min(case.head_dim, case.d_in // 2))
 
 
-def make_routing_parameters(trial: CaseContext) -> Parameters:
+def make_routing_parameters(context: CaseContext) -> Parameters:
     """Parameters under which queries and keys read the content, and values the payload."""
-    case, drawn = trial.case, trial.parameters
+    case, drawn = context.case, context.parameters
     width = compute_payload_width(case)
     content = case.d_in - width
     # The content lost dimensions, so its weights grow to keep the scores' spread.

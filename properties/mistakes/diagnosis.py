@@ -131,7 +131,7 @@ class DiagnosedMistake:
     """what gives the answers, with this mistake and those found beside it; None if not known"""
 
 
-def diagnose(bench: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
+def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
     """The mistakes that explain what a submission computes; none if it is right, or unknown.
 
     A submission that raises on a case says nothing there, unless the mistake cannot be followed
@@ -139,30 +139,33 @@ def diagnose(bench: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...
     """
     try:
         # Modules of the size of a real model take a second to make.
-        few = bench.contract.sizes is not None
+        few = harness.contract.sizes is not None
         cases, extreme = (CASES[:MIN_ANSWERS], EXTREME_CASES[:1]) if few else (CASES, EXTREME_CASES)
-        samples = [*_collect_samples(bench, cases, device), *_collect_weight_samples(bench, device)]
+        samples = [
+            *_collect_samples(harness, cases, device),
+            *_collect_weight_samples(harness, device),
+        ]
         if not any(sample.is_wrong for sample in samples):
-            samples += _collect_samples(bench, extreme, device)
+            samples += _collect_samples(harness, extreme, device)
     except SubmissionFailed:
         return ()  # out of time or memory: nothing that could be compared
-    known = [
+    mistakes = [
         m
         for m in DETERMINISTIC
-        if not m.needs_several_heads or bench.contract.has(Capability.HEADS)
+        if not m.needs_several_heads or harness.contract.has(Capability.HEADS)
     ]
-    if bench.contract.returns is not Returns.WEIGHTS_TWICE:
-        return _explain(samples, known, pairs=not few) or _diagnose_dropout(bench, device)
+    if harness.contract.returns is not Returns.WEIGHTS_TWICE:
+        return _explain(samples, mistakes, pairs=not few) or _diagnose_dropout(harness, device)
     parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
     # What is returned besides, or instead, is no question where there is one thing to return.
-    known = [m for m in known if not any("give" in change for change in m.variants)]
-    found = [finding for each in parts for finding in _explain(each, known, pairs=False)]
+    mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
+    found = [finding for each in parts for finding in _explain(each, mistakes, pairs=False)]
     return tuple({finding.mistake: finding for finding in found}.values())
 
 
-def _diagnose_dropout(bench: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
+def _diagnose_dropout(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
     try:
-        found = dropout_diagnosis.diagnose_dropout(bench, device)
+        found = dropout_diagnosis.diagnose_dropout(harness, device)
     except (SubmissionFailed, Violation):
         return ()
     return (DiagnosedMistake(found, 2, 2),) if found else ()
@@ -172,12 +175,12 @@ class Sample:
     """One case, what the submission answered, and what every recipe gives."""
 
     def __init__(
-        self, given: AttentionInputs, answer: tuple[Tensor, ...] | None, base: Pipeline
+        self, inputs: AttentionInputs, answer: tuple[Tensor, ...] | None, base: Pipeline
     ) -> None:
-        self.inputs = given
+        self.inputs = inputs
         self.answer = answer
         self.base = base
-        self.evaluator = MemoisedEvaluator(given, base)
+        self.evaluator = MemoisedEvaluator(inputs, base)
 
     @cached_property
     def correct_state(self) -> PipelineState:
@@ -218,14 +221,14 @@ class Sample:
             )
         )
 
-    def find_candidates(self, known: Sequence[Mistake], *, pairs: bool) -> Iterator[Candidate]:
+    def find_candidates(self, mistakes: Sequence[Mistake], *, pairs: bool) -> Iterator[Candidate]:
         """The mistakes, or pairs of them, that may explain this answer."""
-        wanted = make_key(self.inputs, self.base, known, pairs=pairs)
+        wanted = make_key(self.inputs, self.base, mistakes, pairs=pairs)
         return build_table(wanted).find_candidates(self.answer or (), self._tolerances)
 
-    def is_explained_by(self, recipe: Pipeline) -> bool:
+    def is_explained_by(self, pipeline: Pipeline) -> bool:
         """Whether a recipe gives this answer, as far as there is one."""
-        steps = self.evaluator.evaluate(recipe)
+        steps = self.evaluator.evaluate(pipeline)
         if self.answer is None or not self.has_finite_answer:
             return True
         return steps is not None and self.matches_answer(steps.answer)
@@ -247,45 +250,47 @@ def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | Non
 # ------------------------------------------------------------------------------- samples
 
 
-def _collect_samples(bench: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
-    fitted = dict.fromkeys(bench.contract.fit(replace(case, device=device)) for case in cases)
-    return [_make_sample(bench.create_context(case)) for case in fitted]
+def _collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
+    fitted = dict.fromkeys(harness.contract.fit(replace(case, device=device)) for case in cases)
+    return [_make_sample(harness.create_context(case)) for case in fitted]
 
 
-def _collect_weight_samples(bench: Harness, device: str) -> list[Sample]:
+def _collect_weight_samples(harness: Harness, device: str) -> list[Sample]:
     """A case on which the outputs are attention weights."""
-    case = bench.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
-    if not bench.contract.has(*tomography.REQUIRED_CAPABILITIES) or case.d_in < 2:
+    case = harness.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
+    if not harness.contract.has(*tomography.REQUIRED_CAPABILITIES) or case.d_in < 2:
         return []
-    trial = bench.create_context(case)
+    context = harness.create_context(case)
     return [
         _make_sample(
-            trial,
+            context,
             tomography.make_sequence(case, 0, tomography.compute_payload_width(case)),
-            tomography.make_routing_parameters(trial),
+            tomography.make_routing_parameters(context),
         )
     ]
 
 
 def _make_sample(
-    trial: CaseContext, x: Tensor | None = None, parameters: Parameters | None = None
+    context: CaseContext, x: Tensor | None = None, parameters: Parameters | None = None
 ) -> Sample:
-    x = trial.x if x is None else x
-    parameters = parameters or trial.parameters
-    base = CORRECT if trial.contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+    x = context.x if x is None else x
+    parameters = parameters or context.parameters
+    base = CORRECT if context.contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
     return Sample(
-        make_attention_inputs(trial, x, parameters), _observe_answer(trial, x, parameters), base
+        make_attention_inputs(context, x, parameters), _observe_answer(context, x, parameters), base
     )
 
 
-def make_attention_inputs(trial: CaseContext, x: Tensor, parameters: Parameters) -> AttentionInputs:
+def make_attention_inputs(
+    context: CaseContext, x: Tensor, parameters: Parameters
+) -> AttentionInputs:
     """What a recipe is followed on, in a trial."""
-    contract, case = trial.contract, trial.case
+    contract, case = context.contract, context.case
     return AttentionInputs(
         x=x,
         parameters=parameters,
         heads=case.heads,
-        may_attend=trial.may_attend(case.tokens, trial.mask),
+        may_attend=context.may_attend(case.tokens, context.mask),
         scale=get_scale(contract, case),
         context_length=case.context_length,
         causal=contract.has(Capability.CAUSAL),
@@ -296,12 +301,12 @@ def make_attention_inputs(trial: CaseContext, x: Tensor, parameters: Parameters)
 
 
 def _observe_answer(
-    trial: CaseContext, x: Tensor, parameters: Parameters
+    context: CaseContext, x: Tensor, parameters: Parameters
 ) -> tuple[Tensor, ...] | None:
     """What comes back, in whatever form; None if the submission raises."""
     try:
-        _set_parameters(trial.adapter, parameters)
-        returned = trial.adapter.forward(x, trial.mask, CallOptions())
+        _set_parameters(context.adapter, parameters)
+        returned = context.adapter.forward(x, context.mask, CallOptions())
     except SubmissionFailed as failure:
         if failure.status is Status.CRASHED:
             return None
@@ -309,24 +314,24 @@ def _observe_answer(
     return tuple(output.to(torch.float64) for output in returned.outputs)
 
 
-def _set_parameters(instance: ModuleAdapter, parameters: Parameters) -> None:
+def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
     """Give it these parameters; where it lacks some, those that it has."""
     try:
-        instance.set(parameters)
+        adapter.set(parameters)
     except SubmissionFailed:
-        present = instance.holder.describe_tensors()
-        stored = dict(instance.contract.to_stored(parameters, instance.case))
+        present = adapter.holder.describe_tensors()
+        stored = dict(adapter.contract.to_stored(parameters, adapter.case))
         if stored.keys() <= present.keys():
             raise
-        instance.holder.write({path: stored[path] for path in stored if path in present})
-        instance.current_parameters = parameters
+        adapter.holder.write({path: stored[path] for path in stored if path in present})
+        adapter.current_parameters = parameters
 
 
 # --------------------------------------------------------------------------- explanations
 
 
 def _explain(
-    samples: Sequence[Sample], known: Sequence[Mistake], pairs: bool
+    samples: Sequence[Sample], mistakes: Sequence[Mistake], pairs: bool
 ) -> tuple[DiagnosedMistake, ...]:
     first = next((sample for sample in samples if sample.is_wrong), None)
     if first is None or sum(sample.has_finite_answer for sample in samples) < MIN_ANSWERS:
@@ -335,10 +340,10 @@ def _explain(
     with torch.no_grad():
         for together in (False, True) if pairs else (False,):
             found = [
-                (names, recipe)
-                for names, change in first.find_candidates(known, pairs=together)
-                for recipe in _iter_explaining_pipelines(first, change)
-                if all(sample.is_explained_by(recipe) for sample in others)
+                (names, pipeline)
+                for names, overrides in first.find_candidates(mistakes, pairs=together)
+                for pipeline in _iter_explaining_pipelines(first, overrides)
+                if all(sample.is_explained_by(pipeline) for sample in others)
             ]
             if found:
                 return _make_diagnosed_mistakes(found, samples)
@@ -348,24 +353,24 @@ def _explain(
 def _make_diagnosed_mistakes(
     found: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
 ) -> tuple[DiagnosedMistake, ...]:
-    best, recipe = found[0]
+    best, pipeline = found[0]
     single = [names[0] for names, _ in found if len(names) == 1]
     alike = dict.fromkeys(m for m in single if m not in best and not m.rare)
     matched = sum(sample.has_finite_answer for sample in samples)
     return tuple(
-        DiagnosedMistake(each, matched, len(samples), tuple(alike), recipe) for each in best
+        DiagnosedMistake(each, matched, len(samples), tuple(alike), pipeline) for each in best
     )
 
 
-def _iter_explaining_pipelines(sample: Sample, change: StepOverrides) -> Iterator[Pipeline]:
+def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iterator[Pipeline]:
     """A recipe with a change if it explains a sample; and with what people do about NaN."""
-    recipe = sample.base.override(change)
-    steps = sample.evaluator.evaluate(recipe)
+    pipeline = sample.base.override(overrides)
+    steps = sample.evaluator.evaluate(pipeline)
     if steps is None:
         return
     explains = sample.matches_answer(steps.answer)
     if explains:
-        yield recipe
+        yield pipeline
     # Where there is no NaN here, there may be one on other samples.
     if explains or not is_finite(steps.answer):
-        yield from filter(sample.is_explained_by, apply_nan_workarounds(sample.base, change))
+        yield from filter(sample.is_explained_by, apply_nan_workarounds(sample.base, overrides))

@@ -20,7 +20,7 @@ from properties.contract import Capability
 from properties.harness import tomography
 from properties.harness.harness import CaseContext, Harness
 from properties.mistakes.catalogue import Mistake
-from properties.mistakes.catalogue import dropout as known
+from properties.mistakes.catalogue import dropout as dropout_mistakes
 from properties.subject import CallOptions
 
 COPIES = 128
@@ -69,38 +69,38 @@ class DropoutWeights:
         return float(ratio[0]) if bool(spread <= TOLERANCE * ratio.abs().max()) else None
 
 
-def diagnose_dropout(bench: Harness, device: str) -> Mistake | None:
+def diagnose_dropout(harness: Harness, device: str) -> Mistake | None:
     """What is wrong with dropout alone, if it is known. Raises SubmissionFailed."""
-    contract = bench.contract
+    contract = harness.contract
     if not contract.has(*tomography.REQUIRED_CAPABILITIES, Capability.MODULE, Capability.BATCH):
         return None
-    trial = bench.create_context(contract.fit(replace(CASE, device=device)))
-    evaluated = _recover_dropout_weights(trial, training=False)
-    found = _diagnose_evaluation(evaluated, trial.case.dropout)
+    context = harness.create_context(contract.fit(replace(CASE, device=device)))
+    evaluated = _recover_dropout_weights(context, training=False)
+    found = _diagnose_evaluation(evaluated, context.case.dropout)
     if found is not None or not _is_exact(evaluated):
         return found
-    return _diagnose_training(trial, _recover_dropout_weights(trial, training=True))
+    return _diagnose_training(context, _recover_dropout_weights(context, training=True))
 
 
-def _recover_dropout_weights(trial: CaseContext, training: bool) -> DropoutWeights:
-    case = trial.case
+def _recover_dropout_weights(context: CaseContext, training: bool) -> DropoutWeights:
+    case = context.case
     columns = tomography.compute_payload_width(case)
-    parameters = tomography.make_routing_parameters(trial)
+    parameters = tomography.make_routing_parameters(context)
     x = tomography.make_sequence(case, 0, columns)
-    exact = trial.compute_expected(x, parameters, mask=None).exact
-    shown = _run_heads(trial, x.expand(case.batch, -1, -1), training)
+    exact = context.compute_expected(x, parameters, mask=None).exact
+    shown = _run_heads(context, x.expand(case.batch, -1, -1), training)
     used = shown[..., :columns].permute(0, 2, 1, 3)[..., : case.tokens]
-    seen = used.shape[-1]
-    return DropoutWeights(exact.weights[0, ..., :seen], exact.scores[0, ..., :seen], used)
+    observed = used.shape[-1]
+    return DropoutWeights(exact.weights[0, ..., :observed], exact.scores[0, ..., :observed], used)
 
 
-def _run_heads(trial: CaseContext, x: Tensor, training: bool) -> Tensor:
+def _run_heads(context: CaseContext, x: Tensor, training: bool) -> Tensor:
     """The output of every head: batch tokens heads head_dim."""
-    parameters = tomography.make_routing_parameters(trial)
-    trial.adapter.set(parameters)
-    how = CallOptions(training=training, seed=trial.case.seed)
-    output = trial.run(x.contiguous(), parameters, mask=None, how=how)[0]
-    heads: Tensor = output.unflatten(-1, (trial.case.heads, trial.case.head_dim))
+    parameters = tomography.make_routing_parameters(context)
+    context.adapter.set(parameters)
+    options = CallOptions(training=training, seed=context.case.seed)
+    output = context.run(x.contiguous(), parameters, mask=None, options=options)[0]
+    heads: Tensor = output.unflatten(-1, (context.case.heads, context.case.head_dim))
     return heads
 
 
@@ -112,33 +112,37 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
     return bool(((one - other).abs() <= TOLERANCE).all())
 
 
-def _diagnose_evaluation(seen: DropoutWeights, rate: float) -> Mistake | None:
-    factor, kept = seen.factor, seen.kept
+def _diagnose_evaluation(observed: DropoutWeights, rate: float) -> Mistake | None:
+    factor, kept = observed.factor, observed.kept
     if factor is None:
         return None
     if not bool(kept.all()):
-        return known.IN_EVALUATION if _is_random(kept) else None
+        return dropout_mistakes.IN_EVALUATION if _is_random(kept) else None
     if rate and abs(factor - (1 - rate)) < TOLERANCE:
-        return known.SCALED_IN_EVALUATION
+        return dropout_mistakes.SCALED_IN_EVALUATION
     return None
 
 
-def _diagnose_training(trial: CaseContext, seen: DropoutWeights) -> Mistake | None:
-    rate = trial.case.dropout
-    if _is_exact(seen):
-        return known.NEVER if rate else None
+def _diagnose_training(context: CaseContext, observed: DropoutWeights) -> Mistake | None:
+    rate = context.case.dropout
+    if _is_exact(observed):
+        return dropout_mistakes.NEVER if rate else None
     if not rate:
-        return known.NOT_ASKED_FOR if seen.factor is not None else None
-    whole = _measure_whole_value_share(trial)
+        return dropout_mistakes.NOT_ASKED_FOR if observed.factor is not None else None
+    whole = _measure_whole_value_share(context)
     if whole is not None:
-        return known.NOT_ON_WEIGHTS if whole < RATE / 4 else None
-    if seen.factor is None:
-        return _diagnose_rows(seen, rate) if seen.exact.shape[-1] == trial.case.tokens else None
-    return _diagnose_factor(seen, seen.factor, rate) or _diagnose_shared_drops(seen)
+        return dropout_mistakes.NOT_ON_WEIGHTS if whole < RATE / 4 else None
+    if observed.factor is None:
+        return (
+            _diagnose_rows(observed, rate)
+            if observed.exact.shape[-1] == context.case.tokens
+            else None
+        )
+    return _diagnose_factor(observed, observed.factor, rate) or _diagnose_shared_drops(observed)
 
 
-def _diagnose_factor(seen: DropoutWeights, factor: float, rate: float) -> Mistake | None:
-    share = float(seen.kept.double().mean())
+def _diagnose_factor(observed: DropoutWeights, factor: float, rate: float) -> Mistake | None:
+    share = float(observed.kept.double().mean())
 
     def like(number: float, probability: float) -> bool:
         # Thousands of tosses: a share is off by 0.1 in one of 10³⁰ runs.
@@ -148,43 +152,45 @@ def _diagnose_factor(seen: DropoutWeights, factor: float, rate: float) -> Mistak
     if like(1 / keep, keep):
         return None
     if like(1.0, keep):
-        return known.NOT_RESCALED
+        return dropout_mistakes.NOT_RESCALED
     if like(1 / rate, rate):
-        return known.KEEPS_P
+        return dropout_mistakes.KEEPS_P
     if like(1 / rate, keep):
-        return known.SCALED_BY_P
+        return dropout_mistakes.SCALED_BY_P
     if like(1 / keep**2, keep**2):
-        return known.TWICE
+        return dropout_mistakes.TWICE
     if any(like(1 / (1 - other), 1 - other) for other in (0.1, 0.2, 0.5)):
-        return known.OTHER_RATE
+        return dropout_mistakes.OTHER_RATE
     return None
 
 
-def _diagnose_shared_drops(seen: DropoutWeights) -> Mistake | None:
+def _diagnose_shared_drops(observed: DropoutWeights) -> Mistake | None:
     """Which weights share their fate."""
-    alive = seen.used != 0
-    hidden = ~seen.visible
+    alive = observed.used != 0
+    hidden = ~observed.visible
     if bool((alive == alive[:1]).all()):
-        return known.SHARED_BY_BATCH
+        return dropout_mistakes.SHARED_BY_BATCH
     if alive.shape[1] > 1 and bool((alive == alive[:, :1]).all()):
-        return known.SHARED_BY_HEADS
+        return dropout_mistakes.SHARED_BY_HEADS
     rows = (alive | hidden).all(-1) | ~alive.any(-1)
     if bool(rows.all()):
-        return known.WHOLE_ROWS
+        return dropout_mistakes.WHOLE_ROWS
     columns = (alive | hidden).all(-2) | ~alive.any(-2)
-    return known.WHOLE_KEYS if bool(columns.all()) else None
+    return dropout_mistakes.WHOLE_KEYS if bool(columns.all()) else None
 
 
-def _diagnose_rows(seen: DropoutWeights, rate: float) -> Mistake | None:
+def _diagnose_rows(observed: DropoutWeights, rate: float) -> Mistake | None:
     """Rows that are what some choice of dropped elements makes of the exact ones."""
     ways: tuple[tuple[Mistake, RowVariants], ...] = (
-        (known.RENORMALISED, lambda exact, _: _renormalise(exact)),
-        (known.BEFORE_SOFTMAX, lambda _, scores: _drop_before_softmax(scores, rate)),
+        (dropout_mistakes.RENORMALISED, lambda exact, _: _renormalise(exact)),
+        (dropout_mistakes.BEFORE_SOFTMAX, lambda _, scores: _drop_before_softmax(scores, rate)),
     )
     for each, way in ways:
         if all(
-            _are_among(way(seen.exact[h, q, v], seen.scores[h, q, v]), seen.used[:, h, q, v])
-            for h, q, v in _iter_rows(seen.visible)
+            _are_among(
+                way(observed.exact[h, q, v], observed.scores[h, q, v]), observed.used[:, h, q, v]
+            )
+            for h, q, v in _iter_rows(observed.visible)
         ):
             return each
     return None
@@ -229,19 +235,19 @@ def _are_among(
     return bool(rows.numel()) and bool((distance.amin(-1) <= TOLERANCE).all())
 
 
-def _measure_whole_value_share(trial: CaseContext) -> float | None:
+def _measure_whole_value_share(context: CaseContext) -> float | None:
     """The share of values that vanish as a whole, if there are some of which single coordinates do.
 
     With the same payload in all dimensions the coordinates of a head are equal, unless something
     other than weights is dropped. The first token has one weight: where weights are dropped, too,
     all its coordinates vanish at once.
     """
-    columns = tomography.compute_payload_width(trial.case)
-    x = tomography.make_sequence(trial.case, 0, columns).clone()
+    columns = tomography.compute_payload_width(context.case)
+    x = tomography.make_sequence(context.case, 0, columns).clone()
     x[..., -columns:] = 1
     # An instance of its own: nothing that an earlier call left behind has a part in this.
-    alone = trial.harness.create_context(trial.case)
-    shown = _run_heads(alone, x.expand(trial.case.batch, -1, -1), training=True)[..., :columns]
+    alone = context.harness.create_context(context.case)
+    shown = _run_heads(alone, x.expand(context.case.batch, -1, -1), training=True)[..., :columns]
     gone = shown[:, 0] == 0
     single = _is_random(gone) and bool((gone.any(-1) & ~gone.all(-1)).any())
     return float(gone.all(-1).double().mean()) if single else None

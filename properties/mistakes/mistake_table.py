@@ -53,14 +53,14 @@ class MistakeKey:
 
 
 def make_key(
-    given: AttentionInputs, base: Pipeline, known: Sequence[Mistake], *, pairs: bool
+    inputs: AttentionInputs, base: Pipeline, mistakes: Sequence[Mistake], *, pairs: bool
 ) -> MistakeKey:
     """What a menu is asked for."""
-    tensors = [given.x, given.may_attend, *(t for _, t in given.parameters.items())]
-    rest = given.heads, given.scale, given.context_length, given.causal, given.wanted
-    names = [name for name, _ in given.parameters.items()]
+    tensors = [inputs.x, inputs.may_attend, *(t for _, t in inputs.parameters.items())]
+    rest = inputs.heads, inputs.scale, inputs.context_length, inputs.causal, inputs.wanted
+    names = [name for name, _ in inputs.parameters.items()]
     return MistakeKey(
-        given, base, tuple(known), pairs, hash_tensors(*tensors) + repr((rest, names)).encode()
+        inputs, base, tuple(mistakes), pairs, hash_tensors(*tensors) + repr((rest, names)).encode()
     )
 
 
@@ -88,14 +88,14 @@ class MistakeTable:
 
 
 @functools.lru_cache(maxsize=MAX_TABLES)
-def build_table(wanted: MistakeKey) -> MistakeTable:
+def build_table(key: MistakeKey) -> MistakeTable:
     """Follow every candidate on an input."""
-    kitchen = MemoisedEvaluator(wanted.inputs, wanted.base)
-    make = _iter_pairs if wanted.pairs else _iter_singles
-    candidates = tuple(make(kitchen, wanted))
+    evaluator = MemoisedEvaluator(key.inputs, key.base)
+    make = _iter_pairs if key.pairs else _iter_singles
+    candidates = tuple(make(evaluator, key))
     found: dict[Shapes, tuple[list[int], list[Tensor]]] = {}
-    for number, (_, change) in enumerate(candidates):
-        for answer in _iter_outputs(kitchen, wanted.base, change):
+    for number, (_, overrides) in enumerate(candidates):
+        for answer in _iter_outputs(evaluator, key.base, overrides):
             owners, rows = found.setdefault(_get_shapes(answer), ([], []))
             owners.append(number)
             rows.append(_flatten(answer))
@@ -105,53 +105,53 @@ def build_table(wanted: MistakeKey) -> MistakeTable:
     return MistakeTable(candidates, stacked)
 
 
-def _iter_singles(kitchen: MemoisedEvaluator, wanted: MistakeKey) -> Iterator[Candidate]:
-    for each in wanted.mistakes:
-        for change in each.variants:
-            yield (each,), change
+def _iter_singles(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candidate]:
+    for each in key.mistakes:
+        for overrides in each.variants:
+            yield (each,), overrides
 
 
-def _iter_pairs(kitchen: MemoisedEvaluator, wanted: MistakeKey) -> Iterator[Candidate]:
+def _iter_pairs(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candidate]:
     """Two mistakes in different steps."""
-    right = kitchen.evaluate(wanted.base)
+    right = evaluator.evaluate(key.base)
     assert right is not None, "the right recipe can be followed on every case"
     common = [
-        (each, change)
-        for each in wanted.mistakes
-        for change in each.variants[:MAX_VARIANTS_PER_MISTAKE]
-        if not each.rare and _has_effect(kitchen, wanted.base.override(change), right.answer)
+        (each, overrides)
+        for each in key.mistakes
+        for overrides in each.variants[:MAX_VARIANTS_PER_MISTAKE]
+        if not each.rare and _has_effect(evaluator, key.base.override(overrides), right.answer)
     ]
-    for (one, change), (other, another) in itertools.combinations(common, 2):
-        if one is not other and not change.keys() & another.keys():
-            yield (one, other), {**change, **another}
+    for (one, overrides), (other, another) in itertools.combinations(common, 2):
+        if one is not other and not overrides.keys() & another.keys():
+            yield (one, other), {**overrides, **another}
 
 
-def _has_effect(kitchen: MemoisedEvaluator, recipe: Pipeline, right: Outputs) -> bool:
+def _has_effect(evaluator: MemoisedEvaluator, pipeline: Pipeline, right: Outputs) -> bool:
     """Whether a recipe gives something else."""
-    steps = kitchen.evaluate(recipe)
+    steps = evaluator.evaluate(pipeline)
     return steps is None or not all(map(torch.equal, steps.answer, right))
 
 
 def _iter_outputs(
-    kitchen: MemoisedEvaluator, base: Pipeline, change: StepOverrides
+    evaluator: MemoisedEvaluator, base: Pipeline, overrides: StepOverrides
 ) -> Iterator[Outputs]:
     """What a recipe with a change gives; and with what people do about NaN, where there is some."""
-    steps = kitchen.evaluate(base.override(change))
+    steps = evaluator.evaluate(base.override(overrides))
     if steps is None:
         return
     yield steps.answer
     if not is_finite(steps.answer):
-        for recipe in apply_nan_workarounds(base, change):
-            after = kitchen.evaluate(recipe)
+        for pipeline in apply_nan_workarounds(base, overrides):
+            after = evaluator.evaluate(pipeline)
             if after is not None:
                 yield after.answer
 
 
-def apply_nan_workarounds(base: Pipeline, change: StepOverrides) -> Iterator[Pipeline]:
+def apply_nan_workarounds(base: Pipeline, overrides: StepOverrides) -> Iterator[Pipeline]:
     """A recipe with a change, and with what people do about NaN in a step that it leaves alone."""
     for habit in NAN_WORKAROUNDS:
-        if not habit.keys() & change.keys():
-            yield base.override({**change, **habit})
+        if not habit.keys() & overrides.keys():
+            yield base.override({**overrides, **habit})
 
 
 def is_finite(answer: Iterable[Tensor]) -> bool:

@@ -242,9 +242,9 @@ class Pipeline:
     finish: Callable[[PipelineState], Tensor] = output_layer
     give: Callable[[PipelineState], tuple[Tensor, ...]] = requested_results
 
-    def override(self, change: StepOverrides) -> "Pipeline":
+    def override(self, overrides: StepOverrides) -> "Pipeline":
         """Other functions in the place of some."""
-        return replace(self, **change)  # type: ignore[arg-type]  # each is one for its step
+        return replace(self, **overrides)  # type: ignore[arg-type]  # each is one for its step
 
 
 CORRECT = Pipeline()
@@ -262,27 +262,27 @@ class MemoisedEvaluator:
     What comes before the last difference is remembered: other recipes begin in the same way.
     """
 
-    def __init__(self, given: AttentionInputs, base: Pipeline) -> None:
+    def __init__(self, inputs: AttentionInputs, base: Pipeline) -> None:
         self._base_functions = [getattr(base, step) for step in STEP_NAMES]
-        self._root = _Node(PipelineState(given))
+        self._root = _Node(PipelineState(inputs))
 
-    def evaluate(self, recipe: Pipeline) -> PipelineState | None:
+    def evaluate(self, pipeline: Pipeline) -> PipelineState | None:
         """Everything a recipe computes; None where it cannot be followed: shapes do not fit."""
-        functions = [getattr(recipe, step) for step in STEP_NAMES]
+        functions = [getattr(pipeline, step) for step in STEP_NAMES]
         differs = [
             i for i, function in enumerate(functions) if function is not self._base_functions[i]
         ]
         last = differs[-1] if differs else 0
         node = self._root
-        for made, function in zip(RESULT_NAMES[:last], functions, strict=False):
-            after = node.get_successor(made, function)
+        for result_name, function in zip(RESULT_NAMES[:last], functions, strict=False):
+            after = node.get_successor(result_name, function)
             if after is None:
                 return None
             node = after
         steps = node.steps.copy()
         try:
-            for made, function in zip(RESULT_NAMES[last:], functions[last:], strict=True):
-                setattr(steps, made, function(steps))
+            for result_name, function in zip(RESULT_NAMES[last:], functions[last:], strict=True):
+                setattr(steps, result_name, function(steps))
         except SHAPE_ERRORS:
             return None
         return steps
@@ -302,18 +302,18 @@ class _Node:
         self.successors: dict[Callable[[PipelineState], object], _Node | None] = {}
 
     def get_successor(
-        self, made: str, function: Callable[[PipelineState], object]
+        self, result_name: str, function: Callable[[PipelineState], object]
     ) -> "_Node | None":
         if function not in self.successors:
-            self.successors[function] = self._compute_successor(made, function)
+            self.successors[function] = self._compute_successor(result_name, function)
         return self.successors[function]
 
     def _compute_successor(
-        self, made: str, function: Callable[[PipelineState], object]
+        self, result_name: str, function: Callable[[PipelineState], object]
     ) -> "_Node | None":
         steps = self.steps.copy()
         try:
-            setattr(steps, made, function(steps))
+            setattr(steps, result_name, function(steps))
         except SHAPE_ERRORS:
             return None
         return _Node(steps)

@@ -45,12 +45,12 @@ class AnswerTable:
 
 def digest(*tensors: Tensor | None, also: bytes = b"") -> bytes:
     """A few bytes that tell these numbers from others."""
-    told = hashlib.blake2b(also, digest_size=8)
+    hasher = hashlib.blake2b(also, digest_size=8)
     for tensor in tensors:
         if tensor is not None:
-            told.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            told.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return told.digest()
+            hasher.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            hasher.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return hasher.digest()
 
 
 class TableLookup(torch.autograd.Function):
@@ -168,12 +168,12 @@ def make_answer(exercise: Exercise, table: AnswerTable) -> dict[str, Any]:
 
 def judge_table(exercise: Exercise, table: AnswerTable, seed: int) -> list[Verdict]:
     """The verdicts on the answer, as a run with this seed comes to them."""
-    bench = Harness(make_subject(make_answer(exercise, table)), exercise.contract)
+    harness = Harness(make_subject(make_answer(exercise, table)), exercise.contract)
 
     def one(claim: Any, cases: Sequence[Any]) -> Verdict:
-        return find_first_failure(claim, bench, cases)
+        return find_first_failure(claim, harness, cases)
 
-    return check_all(bench, exercise, one, bench.forget, seed)
+    return check_all(harness, exercise, one, harness.forget, seed)
 
 
 def record_table(exercise: Exercise, seed: int = PUBLIC_SEED) -> AnswerTable:

@@ -88,8 +88,8 @@ class Examination:
 
 def examined(exercise: Exercise, path: Path, seed: int = 0) -> Examination:
     gc.collect()  # the benches before this one hang together in circles, with all their tensors
-    bench = Harness(make_subject(vars(loaded(path))), exercise.contract)
-    return Examination(exercise, bench, cases(exercise.slug, seed))
+    harness = Harness(make_subject(vars(loaded(path))), exercise.contract)
+    return Examination(exercise, harness, cases(exercise.slug, seed))
 
 
 def must_be_accepted(exercise: Exercise, path: Path, seed: int = 0) -> None:

@@ -56,8 +56,8 @@ def named(answer: str, kind: str) -> list[str]:
     sys.modules["submission"] = module
     spec.loader.exec_module(module)
     contract = BY_SLUG[answer.split("/")[0]].contract
-    bench = Harness(make_subject(vars(module)), contract)
-    return [finding.mistake.name for finding in diagnose(bench)]
+    harness = Harness(make_subject(vars(module)), contract)
+    return [finding.mistake.name for finding in diagnose(harness)]
 
 
 def wrongly_named(answer: str) -> bool:

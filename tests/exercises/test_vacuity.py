@@ -71,9 +71,9 @@ def made_up(exercise: Exercise, instead: Callable[[Tensor, Tensor], Tensor]) -> 
 @pytest.mark.parametrize("what", MADE_UP)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.slug)
 def test_generated_vacuous_answers_earn_nothing(exercise: Exercise, what: str) -> None:
-    bench = Harness(make_subject(made_up(exercise, MADE_UP[what])), exercise.contract)
+    harness = Harness(make_subject(made_up(exercise, MADE_UP[what])), exercise.contract)
     plan = exercise.plan_cases()
     verdicts = list(
-        check_in_order(plan, lambda claim: find_first_failure(claim, bench, plan[claim]))
+        check_in_order(plan, lambda claim: find_first_failure(claim, harness, plan[claim]))
     )
     assert sum(award_points(exercise, verdicts, None)) == 0

@@ -66,9 +66,9 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
                 _format_part(path, kept.get(path.stem) or render_feedback(server, slug, path))
                 for path in list_wrong_answers(slug)
             ]
-            place = FOLDER / f"{slug}.txt"
-            place.write_text("\n".join(parts), encoding="utf-8")
-            yield place
+            target = FOLDER / f"{slug}.txt"
+            target.write_text("\n".join(parts), encoding="utf-8")
+            yield target
 
 
 def _format_part(path: Path, shown: str) -> str:

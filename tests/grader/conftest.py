@@ -145,13 +145,13 @@ def level(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def confined_sandbox(rung: str) -> Iterator[SandboxDriver]:
+def confined_sandbox(level: str) -> Iterator[SandboxDriver]:
     """A sandbox on that rung; skipped where the machine has no such."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    with ServerHandle(trusted=True, without=WITHOUT[rung]) as server:
-        if server.isolation_level.name != rung:
-            pytest.skip(f"this machine is on rung {server.isolation_level.name}, not {rung}")
+    with ServerHandle(trusted=True, without=WITHOUT[level]) as server:
+        if server.isolation_level.name != level:
+            pytest.skip(f"this machine is on rung {server.isolation_level.name}, not {level}")
         yield SandboxDriver(server)
 
 

@@ -196,74 +196,78 @@ def test_a_file_that_may_not_be_read_says_so(sandbox: "SandboxDriver", tmp_path:
     ],
 )
 def test_non_notebook_is_told_its_real_format(
-    graded: GradeFile, content: str | bytes, message: str
+    grade_notebook: GradeFile, content: str | bytes, message: str
 ) -> None:
-    error = error_of(graded(content))
+    error = error_of(grade_notebook(content))
     assert error.kind == "unreadable"
     assert message in error.message
 
 
-def test_syntax_error_is_reported_with_cell_and_line(graded: GradeFile) -> None:
+def test_syntax_error_is_reported_with_cell_and_line(grade_notebook: GradeFile) -> None:
     broken = RIGHT.replace("def simplified_attention(x):", "def simplified_attention(x:")
-    error = error_of(graded(notebook("x = 1", broken)))
+    error = error_of(grade_notebook(notebook("x = 1", broken)))
     assert (error.kind, error.cell, error.line) == ("syntax", 2, 2)
     assert "'(' was never closed" in error.message
     assert "nothing in this cell can be used" in error.message
-    error = error_of(graded(broken, "ada.py"))
+    error = error_of(grade_notebook(broken, "ada.py"))
     assert (error.kind, error.cell, error.line) == ("syntax", None, 2)
 
 
-def test_a_broken_cell_spoils_only_itself(graded: GradeFile) -> None:
-    assert_right(graded(notebook("def f(:", RIGHT, "return 3", "x = = 2")))
+def test_a_broken_cell_spoils_only_itself(grade_notebook: GradeFile) -> None:
+    assert_right(grade_notebook(notebook("def f(:", RIGHT, "return 3", "x = = 2")))
 
 
-def test_a_misspelt_name_is_suggested_with_its_cell(graded: GradeFile) -> None:
+def test_a_misspelt_name_is_suggested_with_its_cell(grade_notebook: GradeFile) -> None:
     misspelt = RIGHT.replace("simplified_attention", "simplifed_atention")
-    error = error_of(graded(notebook("x = 1", misspelt)))
+    error = error_of(grade_notebook(notebook("x = 1", misspelt)))
     assert error == ErrorRecord(
         "not_found",
         "there is no `simplified_attention`; did you mean `simplifed_atention`? found in cell 2",
     )
 
 
-def test_uninstalled_import_is_named(graded: GradeFile) -> None:
+def test_uninstalled_import_is_named(grade_notebook: GradeFile) -> None:
     decorated = RIGHT.replace("def", "@el.compiled\ndef")
-    error = error_of(graded(notebook("x = 1", f"import einsteinium.layers as el\n{decorated}")))
+    error = error_of(
+        grade_notebook(notebook("x = 1", f"import einsteinium.layers as el\n{decorated}"))
+    )
     assert error.kind == "import"
     assert "imports `einsteinium`, which is not installed where it is graded" in error.message
     assert (error.cell, error.line) == (2, 1)
 
 
-def test_import_missing_in_a_call_is_named(graded: GradeFile) -> None:
+def test_import_missing_in_a_call_is_named(grade_notebook: GradeFile) -> None:
     called = RIGHT.replace("torch.softmax", "el.softmax")
-    record = graded(notebook("import torch", "import einsteinium.layers as el", called))
+    record = grade_notebook(notebook("import torch", "import einsteinium.layers as el", called))
     assert (record.status, record.score) == ("crashed", 0)
     message = "ModuleNotFoundError: No module named 'einsteinium' (cell 2, line 1)"
     assert message in first_message(record)
 
 
-def test_an_import_that_nothing_needs_may_be_missing(graded: GradeFile) -> None:
-    assert_right(graded(notebook("import einsteinium\nimport matplotlib_of_mine as plt", RIGHT)))
+def test_an_import_that_nothing_needs_may_be_missing(grade_notebook: GradeFile) -> None:
+    assert_right(
+        grade_notebook(notebook("import einsteinium\nimport matplotlib_of_mine as plt", RIGHT))
+    )
 
 
-def test_loading_exception_is_reported_with_its_location(graded: GradeFile) -> None:
+def test_loading_exception_is_reported_with_its_location(grade_notebook: GradeFile) -> None:
     raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("(x)", "(x, scale=scale)")
-    error = error_of(graded(notebook(raising)))
+    error = error_of(grade_notebook(notebook(raising)))
     assert error.kind == "crashed"
     assert "could not be loaded: ZeroDivisionError" in error.message
     assert (error.cell, error.line) == (1, 2)
 
 
-def test_variable_left_unset_by_an_error_is_explained_by_it(graded: GradeFile) -> None:
+def test_variable_left_unset_by_an_error_is_explained_by_it(grade_notebook: GradeFile) -> None:
     raising = "n = 3\nscale = n / 0\n" + RIGHT.replace("x.T", "x.T * scale")
     assert "ZeroDivisionError: division by zero (cell 1, line 2)" in first_message(
-        graded(notebook(raising))
+        grade_notebook(notebook(raising))
     )
 
 
-def test_endless_loading_is_reported(graded: GradeFile) -> None:
+def test_endless_loading_is_reported(grade_notebook: GradeFile) -> None:
     endless = "n = 0\nwhile True: n += 1\n" + RIGHT.replace("x.T", "x.T * n")
-    record = graded(notebook(endless), limits=Limits(call_s=1))
+    record = grade_notebook(notebook(endless), limits=Limits(call_s=1))
     assert error_of(record).kind == record.status == "timed_out"
     assert "could not be loaded: took more than 1 s" in error_of(record).message
 
@@ -312,17 +316,19 @@ def test_endless_loading_is_reported(graded: GradeFile) -> None:
         "await",
     ],
 )
-def test_code_around_a_right_answer_does_not_matter(graded: GradeFile, cells: list[str]) -> None:
-    assert_right(graded(notebook(*cells)))
+def test_code_around_a_right_answer_does_not_matter(
+    grade_notebook: GradeFile, cells: list[str]
+) -> None:
+    assert_right(grade_notebook(notebook(*cells)))
 
 
-def test_old_notebooks_are_read(graded: GradeFile) -> None:
+def test_old_notebooks_are_read(grade_notebook: GradeFile) -> None:
     cell = {"cell_type": "code", "input": RIGHT.splitlines(keepends=True), "outputs": []}
     old = {"nbformat": 3, "nbformat_minor": 0, "worksheets": [{"cells": [cell]}]}
-    assert_right(graded(json.dumps(old)))
+    assert_right(grade_notebook(json.dumps(old)))
 
 
-def test_a_notebook_that_a_validator_would_refuse_is_read(graded: GradeFile) -> None:
+def test_a_notebook_that_a_validator_would_refuse_is_read(grade_notebook: GradeFile) -> None:
     cells = [
         {"cell_type": "code", "source": RIGHT},
         {"cell_type": "code"},
@@ -330,7 +336,7 @@ def test_a_notebook_that_a_validator_would_refuse_is_read(graded: GradeFile) -> 
         "no cell at all",
         {"cell_type": "code", "source": 7},
     ]
-    assert_right(graded(json.dumps({"cells": cells})))
+    assert_right(grade_notebook(json.dumps({"cells": cells})))
 
 
 @pytest.mark.parametrize(
@@ -359,9 +365,9 @@ def test_a_notebook_that_a_validator_would_refuse_is_read(graded: GradeFile) -> 
     ],
 )
 def test_names_and_encodings_do_not_matter(
-    graded: GradeFile, content: str | bytes, name: str
+    grade_notebook: GradeFile, content: str | bytes, name: str
 ) -> None:
-    record = graded(content, name)
+    record = grade_notebook(content, name)
     assert_right(record)
     assert record.file.endswith(name)
     assert record.student == name.rpartition(".")[0]

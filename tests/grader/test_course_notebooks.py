@@ -71,8 +71,8 @@ DATA = """
 """
 
 
-def test_heads_from_a_causal_attention_are_right(graded: "GradeNotebook") -> None:
-    records = graded(
+def test_heads_from_a_causal_attention_are_right(grade_notebook: "GradeNotebook") -> None:
+    records = grade_notebook(
         "# heads, one after the other",
         IMPORTS,
         CAUSAL_HEAD.format(softmax_of="scores"),
@@ -163,8 +163,8 @@ GLOBAL = """
 """
 
 
-def test_three_ways_of_writing_one_attention(graded: "GradeNotebook") -> None:
-    records = graded(
+def test_three_ways_of_writing_one_attention(grade_notebook: "GradeNotebook") -> None:
+    records = grade_notebook(
         IMPORTS,
         "block_size = 1024\nn_embd = 768\nn_head = 12\nx = torch.randn(4, block_size, n_embd)",
         FUSED,
@@ -224,8 +224,10 @@ EXCHANGED = """
 """
 
 
-def test_exchanged_names_and_prints_cost_nothing_and_are_noted(graded: "GradeNotebook") -> None:
-    [record] = graded(IMPORTS + "\nimport numpy as np", EXCHANGED).values()
+def test_exchanged_names_and_prints_cost_nothing_and_are_noted(
+    grade_notebook: "GradeNotebook",
+) -> None:
+    [record] = grade_notebook(IMPORTS + "\nimport numpy as np", EXCHANGED).values()
     assert_full_marks(record)
     assert kinds(record) == {"exchanged_names", "prints"}
     [prints] = [note for note in record.notes if note.kind == "prints"]
@@ -279,8 +281,10 @@ WALK = (
 )
 
 
-def test_class_reading_a_notebook_variable_fails_and_names_it(graded: "GradeNotebook") -> None:
-    v1, v2, causal, wrapper = graded(*WALK).values()
+def test_class_reading_a_notebook_variable_fails_and_names_it(
+    grade_notebook: "GradeNotebook",
+) -> None:
+    v1, v2, causal, wrapper = grade_notebook(*WALK).values()
     assert_full_marks(v1)
     assert_full_marks(v2)
     for record in (causal, wrapper):
@@ -321,9 +325,9 @@ MASKED = """
 """
 
 
-def test_a_mask_and_two_results_are_right(graded: "GradeNotebook") -> None:
+def test_a_mask_and_two_results_are_right(grade_notebook: "GradeNotebook") -> None:
     example = "mha = MultiHeadAttention()\noutput, weights = mha(torch.randn(2, 10, 512))\noutput"
-    [record] = graded(IMPORTS + textwrap.dedent(MASKED) + example).values()
+    [record] = grade_notebook(IMPORTS + textwrap.dedent(MASKED) + example).values()
     assert record.exercise == "masked_multi_head"
     assert_full_marks(record)
     assert kinds(record) == {"prints"}

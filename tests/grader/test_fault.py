@@ -46,9 +46,9 @@ def test_internal_error_does_not_stop_other_submissions(
 
 
 def broken_on_wrong(findings: Callable[..., Any]) -> Callable[..., Any]:
-    def fails(session: Any, bench: Any, verdicts: Any, device: str) -> Any:
+    def fails(session: Any, harness: Any, verdicts: Any, device: str) -> Any:
         if any(verdict.status != "passed" for verdict in verdicts):
             breaks()
-        return findings(session, bench, verdicts, device)
+        return findings(session, harness, verdicts, device)
 
     return fails

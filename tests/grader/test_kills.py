@@ -147,11 +147,11 @@ def test_child_killed_during_diagnosis_costs_no_diagnosis(
     assert before.diagnosis
     look, pending = diagnose, [signal.SIGKILL]
 
-    def disturbed(bench: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
+    def disturbed(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
         for pid in sandbox.find_descendants():
             while pending:
                 os.kill(pid, pending.pop())
-        return look(bench, device)
+        return look(harness, device)
 
     monkeypatch.setattr(explain, "diagnose", disturbed)
     [after] = grade_file_or_raise(sandbox.server, handed_in, settings)

@@ -101,11 +101,11 @@ class Arena:
             self.close()
             raise
 
-    def ask(self, **asked: Any) -> dict[str, Any]:
+    def ask(self, **request: Any) -> dict[str, Any]:
         """One request to the examiner. Raises Gone."""
         assert self.process.stdin is not None
         try:
-            self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             raise GraderGone("the examiner has ended") from None
@@ -124,8 +124,8 @@ class Arena:
                 raise GraderGone(f"the examiner has ended: {self.process.wait()}")
             self.unread += more
         line, _, self.unread = self.unread.partition(b"\n")
-        said: dict[str, Any] = json.loads(line)
-        return said
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def revive(self) -> None:
         """A new examiner in place of one that an attack has ended."""
@@ -223,10 +223,10 @@ class Arena:
             Path(folder).chmod(0o755)
             handed_in = Path(folder, f"{path.stem}.py")
             handed_in.write_text(self.fill_placeholders(path, token), "utf-8")
-            said = self.ask(op="grade", path=str(handed_in), limits=dict(limits))
-        if "fault" in said:
-            raise SandboxBroken(f"the sandbox broke: {said['fault']}")
-        return said
+            reply = self.ask(op="grade", path=str(handed_in), limits=dict(limits))
+        if "fault" in reply:
+            raise SandboxBroken(f"the sandbox broke: {reply['fault']}")
+        return reply
 
     def get_honest_score(self, twin: str) -> float:
         """What an answer with the same faults gets that hides none of them. Raises Gone, Broken."""
@@ -243,18 +243,18 @@ class Arena:
         won: list[str] = []
         try:
             for _ in range(attack.times):
-                said = self.grade(attack.path, attack.limits, token)
-                won += self.check_record(said, attack) + self.check_side_effects(said, token)
+                reply = self.grade(attack.path, attack.limits, token)
+                won += self.check_record(reply, attack) + self.check_side_effects(reply, token)
             won += self.check_next_submission()
         except (GraderGone, SandboxBroken) as gone:
             won += [str(gone), *self.check_side_effects({}, token)]
             self.spoiled = True
         return list(dict.fromkeys(won))
 
-    def check_record(self, said: Mapping[str, Any], attack: Attack) -> list[str]:
+    def check_record(self, reply: Mapping[str, Any], attack: Attack) -> list[str]:
         """What is wrong with the record of an attack. Raises Gone, Broken."""
         won = []
-        for record in said["records"]:
+        for record in reply["records"]:
             shown = f"{record['score']:g}/{record['max_score']:g} {record['status']}"
             if record["status"] not in set(attack.statuses):
                 expected = " or ".join(sorted(attack.statuses))
@@ -267,17 +267,17 @@ class Arena:
                 won.append(f"passed without full marks: {shown}")
         return won
 
-    def check_side_effects(self, said: Mapping[str, Any], token: str) -> list[str]:
+    def check_side_effects(self, reply: Mapping[str, Any], token: str) -> list[str]:
         """What the witnesses saw; they are put back in their places."""
-        text = json.dumps(strip_source(said.get("records", said.get("said", ""))))
+        text = json.dumps(strip_source(reply.get("records", reply.get("said", ""))))
         won = [f"it announced success: {text[:600]}"] if f"won-{token}" in text else []
         won += ["the secret is in its record"] * (self.secret in text)
         won += [f"its record takes {len(text)} characters"] * (len(text) > LONGEST)
-        won += [f"left over: {line}" for line in said.get("left", ())]
+        won += [f"left over: {line}" for line in reply.get("left", ())]
         won += self.listeners.collect_contacts()
         won += self._check_folder()
         won += [f"left behind: {path}" for path in remove_traces(token)]
-        changed = self._check_grader(said)
+        changed = self._check_grader(reply)
         self.spoiled = self.spoiled or bool(changed)
         return won + changed
 
@@ -290,15 +290,15 @@ class Arena:
             self.before = self.snapshot()
         return won
 
-    def _check_grader(self, said: Mapping[str, Any]) -> list[str]:
+    def _check_grader(self, reply: Mapping[str, Any]) -> list[str]:
         fixed = sorted(self.state.keys() - {"pid", "server", "own", "rung", "missing", "memory"})
         won = [
-            f"the examiner's {name} went from {self.state[name]} to {said[name]}"
+            f"the examiner's {name} went from {self.state[name]} to {reply[name]}"
             for name in fixed
-            if name in said and said[name] != self.state[name]
+            if name in reply and reply[name] != self.state[name]
         ]
-        if "memory" in said and said["memory"] > self.state["memory"] + MEMORY_GROWTH:
-            won.append(f"the examiner grew to {said['memory']} bytes")
+        if "memory" in reply and reply["memory"] > self.state["memory"] + MEMORY_GROWTH:
+            won.append(f"the examiner grew to {reply['memory']} bytes")
         return won
 
     def check_next_submission(self) -> list[str]:

@@ -25,7 +25,7 @@ def get_skip_reason(setting: ArenaSetting) -> str:
 DEFAULT_USER = None if os.geteuid() or not find_interpreter(NOBODY) else NOBODY
 SETTINGS = [ArenaSetting("A", user=DEFAULT_USER), ArenaSetting("B", user=DEFAULT_USER)]
 ALL_SETTINGS = [
-    ArenaSetting(rung, user=user) for rung in ("A", "B", "B-") for user in (None, NOBODY)
+    ArenaSetting(level, user=user) for level in ("A", "B", "B-") for user in (None, NOBODY)
 ]
 Arenas = Callable[[ArenaSetting], Arena]
 

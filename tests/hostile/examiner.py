@@ -81,20 +81,20 @@ class GraderProcess:
     server: ServerHandle
     exercise: Exercise
 
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        limits = Limits(**asked.get("limits", {}))
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        limits = Limits(**request.get("limits", {}))
         try:
-            said = getattr(self, asked["op"])(asked, limits)
+            reply = getattr(self, request["op"])(request, limits)
         except SandboxError as error:
-            said = {"fault": str(error)}
+            reply = {"fault": str(error)}
         left = self.end_leftovers()
-        return {**said, "left": left, **self.get_state()}
+        return {**reply, "left": left, **self.get_state()}
 
-    def grade(self, asked: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    def grade(self, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         """The record of one file, as JSON."""
         settings = Settings(self.exercise, limits)
         try:
-            handed_in = find_submissions([asked["path"]])
+            handed_in = find_submissions([request["path"]])
         except SubmissionNotFound as error:
             problem = {"message": str(error)}
             return {"records": [{"error": problem, "score": 0.0, "status": "", "properties": []}]}
@@ -105,22 +105,22 @@ class GraderProcess:
         ]
         return {"records": [asdict(record) for record in records]}
 
-    def race(self, asked: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    def race(self, request: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         """What each of several submissions said when all were alive at the same time."""
-        sessions, said = [], []
-        for path in asked["paths"]:
+        sessions, reply = [], []
+        for path in request["paths"]:
             session = Session(self.server, Path(path).read_bytes(), "py", limits)
             sessions.append(session)
             try:
                 session.load("MultiHeadAttention")
                 made = ChannelSubject(session).construct("MultiHeadAttention", ARGUMENTS, 0)
                 made.forward([torch.zeros(1, 2, 4)], CallOptions())
-                said.append("")
+                reply.append("")
             except SubmissionFailed as failed:
-                said.append(str(failed))
+                reply.append(str(failed))
         for session in sessions:
             session.close()
-        return {"said": said}
+        return {"said": reply}
 
     def get_state(self) -> dict[str, Any]:
         """What an attack may have changed about this process."""
@@ -189,19 +189,19 @@ def main(options: Mapping[str, Any]) -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     with start_server(options) as fork_server:
-        examiner = GraderProcess(fork_server, shorten_exercise("multi_head_attention"))
+        grader_process = GraderProcess(fork_server, shorten_exercise("multi_head_attention"))
         ready = {
             "pid": os.getpid(),
             "server": fork_server.process.pid,
-            "own": sorted(examiner.own_processes),
+            "own": sorted(grader_process.own_processes),
             "rung": fork_server.isolation_level.name,
             "missing": [
                 f"{each.layer}: {each.why}" for each in fork_server.isolation_level.missing
             ],
         }
-        print(json.dumps({**ready, **examiner.get_state()}), file=replies, flush=True)
+        print(json.dumps({**ready, **grader_process.get_state()}), file=replies, flush=True)
         for line in sys.stdin:
-            print(json.dumps(examiner.answer(json.loads(line))), file=replies, flush=True)
+            print(json.dumps(grader_process.answer(json.loads(line))), file=replies, flush=True)
 
 
 if __name__ == "__main__":

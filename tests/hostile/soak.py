@@ -32,22 +32,22 @@ def get_private_memory(pid: int) -> int:
     return sum(map(int, private))
 
 
-def count_files_of_user(place: str) -> int:
+def count_files_of_user(folder: str) -> int:
     """How many entries of a folder belong to the user whom submissions run as."""
     user = os.geteuid() if DEFAULT_USER is None else DEFAULT_USER
-    return sum(path.lstat().st_uid == user for path in Path(place).iterdir())
+    return sum(path.lstat().st_uid == user for path in Path(folder).iterdir())
 
 
 def count_resources(arena: Arena) -> dict[str, int]:
     """What must not grow."""
-    said = arena.ask(op="grade", path=str(arena.folder / "nothing.py"))
+    reply = arena.ask(op="grade", path=str(arena.folder / "nothing.py"))
     server = arena.state["server"]
     return {
         "processes below the examiner": len(list(find_descendants(arena.process.pid))),
-        "descriptors of the examiner": said["descriptors"],
+        "descriptors of the examiner": reply["descriptors"],
         "descriptors of the server": len(os.listdir(f"/proc/{server}/fd")),  # noqa: PTH208
         "its user's files in shared places": sum(map(count_files_of_user, SHARED_FOLDERS)),
-        "MiB of the examiner": said["memory"] >> 20,
+        "MiB of the examiner": reply["memory"] >> 20,
         "private MiB of the server": get_private_memory(server) // KIB,
         "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
     }
@@ -65,8 +65,8 @@ def grade_one(arena: Arena, attack: Attack | None) -> list[str]:
     if attack is None:
         return arena.check_next_submission()
     token = os.urandom(6).hex()
-    said = arena.grade(attack.path, attack.limits, token)
-    return [*arena.check_record(said, attack), *arena.check_side_effects(said, token)]
+    reply = arena.grade(attack.path, attack.limits, token)
+    return [*arena.check_record(reply, attack), *arena.check_side_effects(reply, token)]
 
 
 def main(arguments: list[str]) -> int:
@@ -92,10 +92,10 @@ def main(arguments: list[str]) -> int:
             for problem in problems:
                 print(f"{attack.name if attack else 'a good one'}: {problem}", flush=True)
         spent, after = time.monotonic() - began, count_resources(arena)
-        rung = arena.state["rung"]
+        level = arena.state["rung"]
     print(format_table(before, halfway, after))
     print(
-        f"rung {rung}; {count} submissions, {count // ATTACK_EVERY} of them attacks, {wrong} wrong"
+        f"rung {level}; {count} submissions, {count // ATTACK_EVERY} of them attacks, {wrong} wrong"
     )
     print(f"{spent:.0f} s, {1000 * spent / count:.0f} ms each")
     print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // KIB} MiB")

@@ -23,7 +23,7 @@ class Ablation:
     given_up: tuple[str, ...] = ()
     """other layers that would stop it, too"""
     user: int | None = DEFAULT_USER
-    rung: str = "A"
+    level: str = "A"
 
     def __str__(self) -> str:
         return f"{self.layer}-{self.attack}"
@@ -31,14 +31,14 @@ class Ablation:
 
 ABLATIONS = (
     # On A, what Landlock forbids to open is covered by empty folders, too.
-    Ablation("landlock", "reads_other_submissions", rung="B"),
-    Ablation("landlock", "reads_the_solution", rung="B"),
-    Ablation("landlock", "rewrites_results", rung="B"),
-    Ablation("landlock", "learns_from_earlier_runs", rung="B"),
+    Ablation("landlock", "reads_other_submissions", level="B"),
+    Ablation("landlock", "reads_the_solution", level="B"),
+    Ablation("landlock", "rewrites_results", level="B"),
+    Ablation("landlock", "learns_from_earlier_runs", level="B"),
     Ablation("namespaces", "learns_by_stat"),
     Ablation("seccomp", "fork_bomb"),
-    Ablation("seccomp", "changes_modes", rung="B"),
-    Ablation("seccomp", "connects_by_unix_sockets", rung="B"),
+    Ablation("seccomp", "changes_modes", level="B"),
+    Ablation("seccomp", "connects_by_unix_sockets", level="B"),
     Ablation("seccomp", "reaches_the_kernel"),
     Ablation("seccomp", "calls_by_another_abi"),
     Ablation("rlimits", "opens_many_files"),
@@ -46,13 +46,13 @@ ABLATIONS = (
     Ablation("rlimits", "thread_bomb"),
     # Behind these stands seccomp, which lets no socket and no signal to others through.
     Ablation("namespaces", "sends_by_udp", ("seccomp",)),
-    Ablation("scopes", "signals_the_examiner", ("seccomp",), rung="B"),
+    Ablation("scopes", "signals_the_examiner", ("seccomp",), level="B"),
     Ablation("quota", "fills_the_disk"),
     Ablation("quota", "fills_the_inodes"),
     Ablation("closing", "finds_descriptors"),
     Ablation("environment", "reads_the_environment"),
     # Behind the change of user stands Landlock, which asks nobody who they are.
-    Ablation("owner", "opens_private_files", ("landlock",), user=None, rung="B"),
+    Ablation("owner", "opens_private_files", ("landlock",), user=None, level="B"),
     Ablation("wire", "frame_of_a_giant_header"),
 )
 UNPROVEN = {
@@ -77,9 +77,9 @@ def test_an_attack_wins_where_a_layer_is_left_out(arenas: Arenas, case: Ablation
     if case.layer == "owner" and DEFAULT_USER != NOBODY:
         pytest.skip("the examiner is no root that could become somebody else")
     attack = BY_NAME[case.attack]
-    whole = arenas(ArenaSetting(case.rung, case.user, case.given_up))
+    whole = arenas(ArenaSetting(case.level, case.user, case.given_up))
     assert whole.attack(attack) == []
-    ablated = arenas(ArenaSetting(case.rung, case.user, (*case.given_up, case.layer)))
+    ablated = arenas(ArenaSetting(case.level, case.user, (*case.given_up, case.layer)))
     assert ablated.attack(attack) != []
 
 

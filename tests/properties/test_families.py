@@ -181,11 +181,11 @@ def cases(slug: str) -> tuple[Case, ...]:
     return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases)
 
 
-def accusation(invariant: Property, bench: Harness, slug: str) -> str:
+def accusation(invariant: Property, harness: Harness, slug: str) -> str:
     """What the invariant says against an answer; nothing if it holds."""
-    for case in invariant.select_cases(bench.contract, cases(slug)):
+    for case in invariant.select_cases(harness.contract, cases(slug)):
         try:
-            invariant.check(bench.get_context(case))
+            invariant.check(harness.get_context(case))
         except (Violation, SubmissionFailed) as reason:
             return f"{invariant.name}, {case}: {reason}"
     return ""
@@ -197,23 +197,23 @@ def required(invariant: Property) -> Iterator[Property]:
         yield one
 
 
-def heard(invariant: Property, bench: Harness, exercise: Exercise) -> bool:
+def heard(invariant: Property, harness: Harness, exercise: Exercise) -> bool:
     """Whether it accuses an answer, and is tried at all: what it requires holds."""
     before = set(required(invariant)) & set(exercise.properties)
-    return not any(accusation(one, bench, exercise.slug) for one in before) and bool(
-        accusation(invariant, bench, exercise.slug)
+    return not any(accusation(one, harness, exercise.slug) for one in before) and bool(
+        accusation(invariant, harness, exercise.slug)
     )
 
 
 @pytest.mark.parametrize("name", WITNESSES)
 def test_no_property_is_idle(name: str) -> None:
-    exercise, bench = witness(WITNESSES[name])
+    exercise, harness = witness(WITNESSES[name])
     invariant = BY_NAME[name]
     assert invariant in exercise.properties
-    assert accusation(invariant, bench, exercise.slug), "it accuses nobody"
+    assert accusation(invariant, harness, exercise.slug), "it accuses nobody"
     assert accusation(invariant, solved(exercise.slug), exercise.slug) == ""
-    bench.forget()  # what remembers earlier calls would be accused by whoever comes second
-    assert heard(invariant, bench, exercise) is (name not in ECHOES)
+    harness.forget()  # what remembers earlier calls would be accused by whoever comes second
+    assert heard(invariant, harness, exercise) is (name not in ECHOES)
 
 
 def test_every_property_has_a_witness() -> None:

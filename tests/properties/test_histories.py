@@ -71,18 +71,18 @@ class CausalAttention(nn.Module):
 
 
 def trial_of(made: type[nn.Module], seed: int = 1) -> CaseContext:
-    bench = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
+    harness = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
     case = fit_for_histories(Case(seed=seed))
-    return bench.get_context(EXERCISE.contract.fit(case))
+    return harness.get_context(EXERCISE.contract.fit(case))
 
 
-def all_steps(trial: CaseContext) -> list[Any]:
+def all_steps(context: CaseContext) -> list[Any]:
     return [
-        *make_calls(trial),
-        *make_other_modules(trial),
+        *make_calls(context),
+        *make_other_modules(context),
         Rebuild(),
-        *make_evaluations(trial),
-        *make_transfers(trial),
+        *make_evaluations(context),
+        *make_transfers(context),
     ]
 
 
@@ -97,9 +97,9 @@ def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = CALL_PROB
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_module_without_memory_answers_the_same_whatever_happened(seed: int) -> None:
-    trial = trial_of(CausalAttention, seed)
-    steps = shuffle_steps(trial, all_steps(trial))
-    assert_no_effect(trial, [*steps, *steps], PROBES)
+    context = trial_of(CausalAttention, seed)
+    steps = shuffle_steps(context, all_steps(context))
+    assert_no_effect(context, [*steps, *steps], PROBES)
 
 
 def test_a_mask_that_is_kept_and_grown_is_no_memory() -> None:
@@ -112,8 +112,8 @@ def test_a_mask_that_is_kept_and_grown_is_no_memory() -> None:
             assert self.kept.dtype is torch.bool
             return super().forward(x)
 
-    trial = trial_of(Keeping)
-    assert_no_effect(trial, all_steps(trial), PROBES)
+    context = trial_of(Keeping)
+    assert_no_effect(context, all_steps(context), PROBES)
 
 
 # ----------------------------------------------------------------------------- what is noticed
@@ -133,8 +133,8 @@ class ShorterKept(CausalAttention):
 
 
 def test_shortest_history_is_reported() -> None:
-    trial = trial_of(ShorterKept)
-    found = trouble_with(ShorterKept, make_calls(trial))
+    context = trial_of(ShorterKept)
+    found = trouble_with(ShorterKept, make_calls(context))
     assert found.after == "a call with 3 tokens, batch 2"
     assert "after     a call with 3 tokens, batch 2" in str(found)
 
@@ -176,8 +176,8 @@ def test_other_module_is_described_by_its_arguments() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) * Latest.width
 
-    trial = trial_of(Latest)
-    found = trouble_with(Latest, make_other_modules(trial))
+    context = trial_of(Latest)
+    found = trouble_with(Latest, make_other_modules(context))
     assert found.after == "another module, with d_out=4, is built and called"
 
 
@@ -221,9 +221,9 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
     tried = []
     after = histories._run_history
 
-    def counting(trial: CaseContext, history: Any, probe: Any) -> Any:
+    def counting(context: CaseContext, history: Any, probe: Any) -> Any:
         tried.append(history)
-        return after(trial, history, probe)
+        return after(context, history, probe)
 
     monkeypatch.setattr(histories, "_after", counting)
 
@@ -240,8 +240,8 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
 
 
 def test_a_call_that_takes_too_long_ends_a_history() -> None:
-    trial = trial_of(CausalAttention)
-    scene = HistoryState(trial, build_fresh_module(trial))
+    context = trial_of(CausalAttention)
+    scene = HistoryState(context, build_fresh_module(context))
 
     class Slow:
         def take(self, scene: HistoryState) -> None:
@@ -255,13 +255,13 @@ def test_others_differ_in_every_argument() -> None:
     contract = BY_SLUG["multi_head_attention"].contract
     solution: dict[str, Any] = {"__name__": "solution"}
     exec(BY_SLUG["multi_head_attention"].solution, solution)
-    bench = Harness(make_subject(solution), contract)
-    trial = bench.get_context(contract.fit(fit_for_histories(Case(seed=1))))
-    told = " ".join(str(step) for step in make_other_modules(trial))
+    harness = Harness(make_subject(solution), contract)
+    context = harness.get_context(contract.fit(fit_for_histories(Case(seed=1))))
+    told = " ".join(str(step) for step in make_other_modules(context))
     for argument in contract.arguments:
         assert f"{argument.name}=" in told
     assert "with the same arguments" in told
-    assert all(isinstance(step, Build) for step in make_other_modules(trial))
+    assert all(isinstance(step, Build) for step in make_other_modules(context))
 
 
 # --------------------------------------------------------- the same as a state machine, searched

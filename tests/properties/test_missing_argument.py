@@ -59,22 +59,22 @@ def namespace_of(signature: str, defaults: str = "pass") -> Mapping[str, Any]:
 
 
 def judged(namespace: Mapping[str, Any], exercise: Exercise) -> tuple[Harness, list[Verdict]]:
-    bench = Harness(make_subject(namespace), exercise.contract)
-    return bench, check_all(
-        bench, exercise, lambda c, cases: check_property(c, bench, cases), bench.forget
+    harness = Harness(make_subject(namespace), exercise.contract)
+    return harness, check_all(
+        harness, exercise, lambda c, cases: check_property(c, harness, cases), harness.forget
     )
 
 
 @pytest.mark.parametrize("missing", LACKING, ids=" and ".join)
 def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None:
-    bench, verdicts = judged(namespace_of(*LACKING[missing]), MULTI_HEAD)
+    harness, verdicts = judged(namespace_of(*LACKING[missing]), MULTI_HEAD)
     about = {c for c in MULTI_HEAD.properties if any(ABOUT[name] & c.needs for name in missing)}
     broken = {v.property: v for v in verdicts if v.status is not Status.PASSED}
     assert set(broken) == about
     for verdict in broken.values():
         assert "got an unexpected keyword argument" in verdict.message
         assert any(f"'{name}'" in verdict.message for name in missing)
-    assert [note.kind for note in bench.notes.values()] == ["missing_argument"] * len(missing)
+    assert [note.kind for note in harness.notes.values()] == ["missing_argument"] * len(missing)
     assert summarise_status(verdicts) is Status.CRASHED
     whole = sum(distribute_points(MULTI_HEAD, None).values())
     lost = sum(
@@ -86,9 +86,9 @@ def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None
 def test_renamed_arguments_are_passed_by_position() -> None:
     signature = "d_in, d_out, context_length, p, num_heads, with_bias=False"
     namespace = namespace_of(signature, "dropout, qkv_bias = p, with_bias")
-    bench, verdicts = judged(namespace, MULTI_HEAD)
+    harness, verdicts = judged(namespace, MULTI_HEAD)
     assert [v.property.name for v in verdicts if v.status is not Status.PASSED] == []
-    assert not bench.notes
+    assert not harness.notes
 
 
 def test_known_name_keeps_its_position() -> None:

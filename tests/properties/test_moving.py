@@ -387,8 +387,8 @@ TAKES_ANY_DTYPE = {
 
 
 def verdict(claim: Property, namespace: Mapping[str, Any], exercise: Exercise = CAUSAL) -> Verdict:
-    bench = Harness(make_subject(namespace), exercise.contract)
-    return find_first_failure(claim, bench, exercise.plan_cases()[claim])
+    harness = Harness(make_subject(namespace), exercise.contract)
+    return find_first_failure(claim, harness, exercise.plan_cases()[claim])
 
 
 @pytest.mark.parametrize("style", RIGHT)

@@ -76,10 +76,10 @@ def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_property_changes_cached_results(exercise: Exercise) -> None:
     namespace: dict[str, object] = {"__name__": "submission"}
     exec(exercise.solution, namespace)
-    bench = Harness(make_subject(namespace), exercise.contract)
+    harness = Harness(make_subject(namespace), exercise.contract)
     kept: dict[int, tuple[Expected, list[torch.Tensor]]] = {}
     for claim, chosen in exercise.plan_cases().items():
-        find_first_failure(claim, bench, chosen[:4])
+        find_first_failure(claim, harness, chosen[:4])
         for expected in oracle._CACHE.values():
             if id(expected) not in kept:
                 copies = [t.clone() for t in (*expected.outputs, expected.exact.weights)]
@@ -89,7 +89,7 @@ def test_no_property_changes_cached_results(exercise: Exercise) -> None:
         now = (*expected.outputs, expected.exact.weights)
         assert all(torch.equal(a, b) for a, b in zip(now, copies, strict=True))
     for case in {case for chosen in exercise.plan_cases().values() for case in chosen[:2]}:
-        trial = bench.get_context(case)
-        assert torch.equal(trial.x, make_tokens(case, exercise.contract))
+        context = harness.get_context(case)
+        assert torch.equal(context.x, make_tokens(case, exercise.contract))
         mask = make_mask(case)
-        assert mask is None or (trial.mask is not None and torch.equal(trial.mask, mask))
+        assert mask is None or (context.mask is not None and torch.equal(context.mask, mask))

@@ -58,8 +58,8 @@ class ScaledOtherwise(Scaled):
 
 
 def judged(claim: Property, answer: type[nn.Module]) -> Verdict:
-    bench = Harness(make_subject({CONTRACT.name: answer}), CONTRACT)
-    return find_first_failure(claim, bench, claim.select_cases(CONTRACT, CASES))
+    harness = Harness(make_subject({CONTRACT.name: answer}), CONTRACT)
+    return find_first_failure(claim, harness, claim.select_cases(CONTRACT, CASES))
 
 
 @pytest.mark.parametrize(

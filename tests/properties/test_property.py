@@ -48,9 +48,9 @@ def claim(judge: CheckFunction, **changes: object) -> Property:
 
 
 def wrong_where(fault: Fault, kind: ViolationKind = ViolationKind.VALUE) -> CheckFunction:
-    def judge(trial: CaseContext) -> None:
-        if fault(trial.case):
-            raise Violation(kind, "right", f"wrong for {trial.case.tokens} tokens")
+    def judge(context: CaseContext) -> None:
+        if fault(context.case):
+            raise Violation(kind, "right", f"wrong for {context.case.tokens} tokens")
 
     return judge
 
@@ -60,7 +60,7 @@ def wrong_where(fault: Fault, kind: ViolationKind = ViolationKind.VALUE) -> Chec
 
 def test_a_property_that_holds_is_tried_on_every_case() -> None:
     seen: list[Case] = []
-    verdict = check_property(claim(lambda trial: seen.append(trial.case)), nobody(), BANK)
+    verdict = check_property(claim(lambda context: seen.append(context.case)), nobody(), BANK)
     assert (verdict.status, verdict.cases_tried, verdict.case) == (Status.PASSED, 24, None)
     assert tuple(seen) == BANK
     assert verdict.message == ""
@@ -69,9 +69,9 @@ def test_a_property_that_holds_is_tried_on_every_case() -> None:
 def test_checking_stops_at_the_first_violation() -> None:
     seen: list[Case] = []
 
-    def judge(trial: CaseContext) -> None:
-        seen.append(trial.case)
-        wrong_where(lambda case: case == BANK[6])(trial)
+    def judge(context: CaseContext) -> None:
+        seen.append(context.case)
+        wrong_where(lambda case: case == BANK[6])(context)
 
     verdict = check_property(claim(judge), nobody(), BANK)
     assert (verdict.status, verdict.cases_tried) == (Status.FAILED, 7)
@@ -94,9 +94,9 @@ def test_violation_states_claim_case_and_hint() -> None:
 def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     seen: list[Case] = []
 
-    def judge(trial: CaseContext) -> None:
-        seen.append(trial.case)
-        if trial.case == BANK[4]:
+    def judge(context: CaseContext) -> None:
+        seen.append(context.case)
+        if context.case == BANK[4]:
             raise SubmissionFailed(Status.CRASHED, "it asked for too much", cell=3)
 
     verdict = check_property(claim(judge), nobody(), BANK)
@@ -113,7 +113,7 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
 
 @pytest.mark.parametrize("fault", [AssertionError("ours"), KeyError("ours"), RuntimeError("ours")])
 def test_internal_error_is_never_a_verdict(fault: Exception) -> None:
-    def judge(trial: CaseContext) -> None:
+    def judge(context: CaseContext) -> None:
         raise fault
 
     with pytest.raises(type(fault), match="ours"):
@@ -124,10 +124,10 @@ def test_internal_error_is_never_a_verdict(fault: Exception) -> None:
 def test_internal_error_during_the_search_is_no_verdict(broken: Fault) -> None:
     first = next(case for case in BANK if case.tokens >= 3 and case.heads >= 2 and case.d_in >= 3)
 
-    def judge(trial: CaseContext) -> None:
-        if trial.case != first and broken(trial.case):
+    def judge(context: CaseContext) -> None:
+        if context.case != first and broken(context.case):
             raise AssertionError("ours")
-        wrong_where(lambda case: case.tokens >= 2)(trial)
+        wrong_where(lambda case: case.tokens >= 2)(context)
 
     with pytest.raises(AssertionError, match="ours"):
         check_property(claim(judge), nobody(), [first])
@@ -180,9 +180,9 @@ def test_simplest_case_is_transformed_by_the_property() -> None:
 
 
 def test_another_kind_of_violation_is_another_fault() -> None:
-    def judge(trial: CaseContext) -> None:
-        wrong_where(lambda case: case.tokens == 1, ViolationKind.SHAPE)(trial)
-        wrong_where(lambda case: case.tokens >= 3)(trial)
+    def judge(context: CaseContext) -> None:
+        wrong_where(lambda case: case.tokens == 1, ViolationKind.SHAPE)(context)
+        wrong_where(lambda case: case.tokens >= 3)(context)
 
     first = next(case for case in BANK if case.tokens >= 5)
     verdict = check_property(claim(judge), nobody(), [first])
@@ -191,10 +191,10 @@ def test_another_kind_of_violation_is_another_fault() -> None:
 
 
 def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
-    def judge(trial: CaseContext) -> None:
-        if trial.case.heads == 1:
+    def judge(context: CaseContext) -> None:
+        if context.case.heads == 1:
             raise SubmissionFailed(Status.CRASHED, "IndexError: 1")
-        wrong_where(lambda case: case.tokens >= 2)(trial)
+        wrong_where(lambda case: case.tokens >= 2)(context)
 
     first = next(case for case in BANK if case.heads >= 3 and case.tokens >= 4)
     verdict = check_property(claim(judge), nobody(), [first])
@@ -206,8 +206,8 @@ def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
 def test_flaky_violation_is_reported_where_it_occurred() -> None:
     calls: list[Case] = []
 
-    def judge(trial: CaseContext) -> None:
-        calls.append(trial.case)
+    def judge(context: CaseContext) -> None:
+        calls.append(context.case)
         if len(calls) % 3 == 1:
             raise Violation(ViolationKind.VALUE, "right", "wrong this time")
 
@@ -220,8 +220,8 @@ def test_flaky_violation_is_reported_where_it_occurred() -> None:
 def test_unreproducible_violation_is_reported_on_its_case() -> None:
     calls: list[Case] = []
 
-    def judge(trial: CaseContext) -> None:
-        calls.append(trial.case)
+    def judge(context: CaseContext) -> None:
+        calls.append(context.case)
         if len(calls) == 3:
             raise Violation(ViolationKind.VALUE, "right", "wrong once")
 
@@ -230,10 +230,10 @@ def test_unreproducible_violation_is_reported_on_its_case() -> None:
 
 
 def test_violation_in_another_dtype_is_no_smaller_example() -> None:
-    broken, bench = claim(wrong_where(lambda case: True)), nobody()
+    broken, harness = claim(wrong_where(lambda case: True)), nobody()
     for dtype in ("float64", "float32"):
         case = replace(SMALLEST, tokens=3, context_length=3, dtype=dtype)
-        found = check_property(broken, bench, [case])
+        found = check_property(broken, harness, [case])
         assert found.case == replace(SMALLEST, dtype=dtype), (
             "where it failed, not where another did"
         )
@@ -243,9 +243,9 @@ def test_the_search_is_the_same_every_time() -> None:
     def told() -> tuple[str, int]:
         calls: list[Case] = []
 
-        def judge(trial: CaseContext) -> None:
-            calls.append(trial.case)
-            wrong_where(lambda case: case.tokens >= 3 and case.heads >= 2)(trial)
+        def judge(context: CaseContext) -> None:
+            calls.append(context.case)
+            wrong_where(lambda case: case.tokens >= 3 and case.heads >= 2)(context)
 
         return check_property(claim(judge), nobody(), BANK).message, len(calls)
 
@@ -255,9 +255,9 @@ def test_the_search_is_the_same_every_time() -> None:
 def test_search_checks_no_case_twice_and_ends() -> None:
     calls: list[Case] = []
 
-    def judge(trial: CaseContext) -> None:
-        calls.append(trial.case)
-        wrong_where(lambda case: case.tokens >= 2 and case.d_in >= 2)(trial)
+    def judge(context: CaseContext) -> None:
+        calls.append(context.case)
+        wrong_where(lambda case: case.tokens >= 2 and case.d_in >= 2)(context)
 
     first = BANK[-1]
     violation = Violation(ViolationKind.VALUE, "right", "wrong")
@@ -274,19 +274,19 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
     tried: list[Case] = []
 
     def only_on(wrong: Case) -> CheckFunction:
-        def judge(trial: CaseContext) -> None:
-            tried.append(trial.case)
+        def judge(context: CaseContext) -> None:
+            tried.append(context.case)
             raise Violation(
-                ViolationKind.VALUE if trial.case == wrong else ViolationKind.SHAPE,
+                ViolationKind.VALUE if context.case == wrong else ViolationKind.SHAPE,
                 "right",
                 "wrong",
             )
 
         return judge
 
-    bench = nobody()
-    verdicts = [check_property(claim(only_on(case)), bench, [case]) for case in BANK]
-    assert bench.search_count == 200
+    harness = nobody()
+    verdicts = [check_property(claim(only_on(case)), harness, [case]) for case in BANK]
+    assert harness.search_count == 200
     assert len(tried) == 200 + len(BANK)
     assert [verdict.case for verdict in verdicts] == list(BANK), "what failed is told all the same"
 
@@ -294,13 +294,13 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
 def test_notes_made_during_the_search_are_forgotten() -> None:
     first = next(case for case in BANK if case.tokens >= 4)
 
-    def judge(trial: CaseContext) -> None:
-        trial.harness.add_note(Note("seen", f"{trial.case.tokens} tokens"))
-        wrong_where(lambda case: case.tokens >= 2)(trial)
+    def judge(context: CaseContext) -> None:
+        context.harness.add_note(Note("seen", f"{context.case.tokens} tokens"))
+        wrong_where(lambda case: case.tokens >= 2)(context)
 
-    bench = nobody()
-    check_property(claim(judge), bench, [first])
-    assert list(bench.notes) == [("seen", f"{first.tokens} tokens")]
+    harness = nobody()
+    check_property(claim(judge), harness, [first])
+    assert list(harness.notes) == [("seen", f"{first.tokens} tokens")]
 
 
 # --------------------------------------------------------------------- real modules
@@ -349,8 +349,10 @@ MULTI_HEAD_BANK = generate_case_set(MULTI_HEAD.contract, 24)
 
 
 def judged(module: type[nn.Module], wanted: Property) -> Case | None:
-    bench = Harness(make_subject({"MultiHeadAttention": module}), MULTI_HEAD.contract)
-    return check_property(wanted, bench, wanted.select_cases(bench.contract, MULTI_HEAD_BANK)).case
+    harness = Harness(make_subject({"MultiHeadAttention": module}), MULTI_HEAD.contract)
+    return check_property(
+        wanted, harness, wanted.select_cases(harness.contract, MULTI_HEAD_BANK)
+    ).case
 
 
 def test_a_module_without_a_mask_fails_on_two_tokens() -> None:
@@ -373,7 +375,7 @@ def test_a_right_module_has_no_case() -> None:
 # ------------------------------------------------------------------- claims, and choosing
 
 
-def first_judge(trial: CaseContext) -> None:
+def first_judge(context: CaseContext) -> None:
     """It has a first line.
 
     And others, which the student does not read.
@@ -409,7 +411,7 @@ def test_claim_is_the_first_line_of_the_check_docstring() -> None:
 
 
 def test_check_without_a_docstring_has_no_claim() -> None:
-    made = PropertyFamily(PropertyGroup.VALUES)()(lambda trial: None)
+    made = PropertyFamily(PropertyGroup.VALUES)()(lambda context: None)
     assert (made.claim, made.requires, made.needs) == ("", (), frozenset())
 
 

@@ -137,11 +137,11 @@ def judged(slug: str, place: str, line: str) -> tuple[Mapping[str, str], set[Not
     namespace: dict[str, Any] = {}
     exec(LAYOUTS[slug].format(**lines), namespace)
     exercise = BY_SLUG[slug]
-    bench = Harness(make_subject(namespace), exercise.contract)
+    harness = Harness(make_subject(namespace), exercise.contract)
     plan = exercise.plan_cases()
-    verdicts = [find_first_failure(claim, bench, plan[claim]) for claim in dropout.ALL]
+    verdicts = [find_first_failure(claim, harness, plan[claim]) for claim in dropout.ALL]
     broken = {v.property.name: v.message for v in verdicts if v.status is not Status.PASSED}
-    return broken, set(bench.notes.values())
+    return broken, set(harness.notes.values())
 
 
 @pytest.mark.parametrize("slug", LAYOUTS)

@@ -150,10 +150,10 @@ def simplified_attention(x):
 """
     namespace: dict[str, object] = {}
     exec(source, namespace)
-    bench = Harness(make_subject(namespace), EXERCISE.contract)
+    harness = Harness(make_subject(namespace), EXERCISE.contract)
     plan = EXERCISE.plan_cases()
     verdicts = list(
-        check_in_order(plan, lambda claim: find_first_failure(claim, bench, plan[claim]))
+        check_in_order(plan, lambda claim: find_first_failure(claim, harness, plan[claim]))
     )
     assert sum(award_points(EXERCISE, verdicts, None)) == 0
     assert summarise_status(verdicts) is Status.NOT_TRIED

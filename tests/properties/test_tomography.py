@@ -52,9 +52,9 @@ def solved(slug: str, case: Case) -> CaseContext:
     return Harness(make_subject(namespace), exercise.contract).create_context(case)
 
 
-def directly(trial: CaseContext, weights: Weights) -> Tensor:
+def directly(context: CaseContext, weights: Weights) -> Tensor:
     """The weights of the content, computed from queries and keys as they are."""
-    case, p = trial.case, tomography.make_routing_parameters(trial)
+    case, p = context.case, tomography.make_routing_parameters(context)
     content = case.d_in - tomography.compute_payload_width(case)
     x = round_to_dtype(draw_normal(case, "x", case.tokens, content), case)
     query, key = (split_heads(x @ w[:, :content].T, case.heads) for w in (p.W_q, p.W_k))
@@ -76,8 +76,8 @@ def test_the_weights_of_every_layout_are_recovered(slug: str, data: st.DataObjec
     contract = BY_SLUG[slug].contract
     case = tomography.fit_for_recovery(contract.fit(data.draw(SIZES)))
     assert case is not None
-    trial = solved(slug, contract.fit(case))
-    seen, wanted = tomography.recover_weights(trial), directly(trial, wanted_by(contract, case))
+    context = solved(slug, contract.fit(case))
+    seen, wanted = tomography.recover_weights(context), directly(context, wanted_by(contract, case))
     assert seen.weights.shape == (case.heads, case.tokens, case.tokens)
     assert float((seen.weights - wanted).abs().max()) <= 1e-12
     assert float((seen.expected - wanted).abs().max()) <= 1e-12
@@ -90,15 +90,15 @@ def test_the_weights_of_every_layout_are_recovered(slug: str, data: st.DataObjec
 )
 def test_the_extremes_are_recovered(d_in: int, heads: int, head_dim: int, tokens: int) -> None:
     case = Case(tokens=tokens, context_length=64, d_in=d_in, heads=heads, head_dim=head_dim)
-    trial = solved("multi_head_attention", replace(case, sharpness=2, bias=True))
-    wanted = directly(trial, right(causal_mask(tokens)))
-    assert float((tomography.recover_weights(trial).weights - wanted).abs().max()) <= 1e-12
+    context = solved("multi_head_attention", replace(case, sharpness=2, bias=True))
+    wanted = directly(context, right(causal_mask(tokens)))
+    assert float((tomography.recover_weights(context).weights - wanted).abs().max()) <= 1e-12
 
 
 def test_float32_weights_are_recovered_as_exactly_as_float32_is() -> None:
     case = Case(tokens=20, context_length=20, d_in=8, heads=4, head_dim=3, dtype="float32")
-    trial = solved("multi_head_attention", case)
-    seen, wanted = tomography.recover_weights(trial), directly(trial, right(causal_mask(20)))
+    context = solved("multi_head_attention", case)
+    seen, wanted = tomography.recover_weights(context), directly(context, right(causal_mask(20)))
     assert 0 < float((seen.weights - wanted).abs().max()) <= 1e-6
     assert bool(((seen.weights - seen.expected).abs() <= seen.tolerance.exact).all())
 
@@ -172,9 +172,9 @@ def test_wrong_weights_are_recovered_as_they_are(fault: str, tokens: int) -> Non
     case = Case(tokens=tokens, context_length=30, d_in=6, heads=3, head_dim=4, sharpness=2, seed=3)
     made = {"MultiHeadAttention": attention_with(FAULTS[fault])}
     # Not through a bench's own contract: it would find the exchanged names and put them right.
-    trial = CaseContext(Harness(make_subject(made), CONTRACT), CONTRACT, case)
-    seen = tomography.recover_weights(trial)
-    assert float((seen.weights - directly(trial, FAULTS[fault])).abs().max()) <= 1e-12
+    context = CaseContext(Harness(make_subject(made), CONTRACT), CONTRACT, case)
+    seen = tomography.recover_weights(context)
+    assert float((seen.weights - directly(context, FAULTS[fault])).abs().max()) <= 1e-12
     off = (seen.weights - seen.expected).abs() > seen.tolerance.float32
     assert bool(off.any()), "and nobody would have noticed"
 
@@ -192,10 +192,10 @@ def test_one_sequence_shows_no_more_columns_than_fit(case: Case) -> None:
 
 
 def test_the_payload_never_reaches_queries_and_keys() -> None:
-    trial = solved("multi_head_attention", Case(tokens=4, d_in=6, heads=2, head_dim=3, bias=True))
+    context = solved("multi_head_attention", Case(tokens=4, d_in=6, heads=2, head_dim=3, bias=True))
     p, width = (
-        tomography.make_routing_parameters(trial),
-        tomography.compute_payload_width(trial.case),
+        tomography.make_routing_parameters(context),
+        tomography.compute_payload_width(context.case),
     )
     assert float(p.W_q[:, -width:].abs().max()) == float(p.W_k[:, -width:].abs().max()) == 0
     assert float(p.W_v[:, :-width].abs().max()) == 0

@@ -12,8 +12,8 @@ CASE = Case(batch=1, tokens=2, context_length=2, d_in=3, heads=2, head_dim=1, se
 SHOWN = "batch=1 tokens=2 context_length=2 d_in=3 d_out=2 heads=2 float64 cpu seed=7"
 
 
-def never(trial: CaseContext) -> None:
-    raise AssertionError(f"nobody judges {trial}")
+def never(context: CaseContext) -> None:
+    raise AssertionError(f"nobody judges {context}")
 
 
 def claim(text: str, hint: str = "") -> Property:

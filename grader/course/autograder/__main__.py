@@ -42,11 +42,11 @@ def main(root: Path) -> int:
     """Judge what was submitted and write the results; the exit code."""
     try:
         plan = decode_plan((root / "source" / PLAN_FILE).read_bytes())
-        standing: list[ExerciseResult] = []
-        for standing, left in _grade_files(plan, root / "submission"):
-            shown = [apply_feedback(each, plan.manifest.feedback) for each in standing]
+        exercise_results: list[ExerciseResult] = []
+        for exercise_results, left in _grade_files(plan, root / "submission"):
+            shown = [apply_feedback(each, plan.manifest.feedback) for each in exercise_results]
             _write(root, _make_results(shown, left))
-        return 0 if all(each.status == "passed" for each in standing) else 1
+        return 0 if all(each.status == "passed" for each in exercise_results) else 1
     except SubmissionNotFound:
         _write(root, {"score": 0, "output": NOTHING_MESSAGE})
         return 1
@@ -68,9 +68,9 @@ def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[Exer
         for each in submission.find_submissions([str(folder)])
     ]
     stored: list[GradedFile] = []
-    with run.create_sandbox(trusted=plan.trusted, device=chosen.device) as place:
-        click.echo(f"headcheck: {place.isolation_level.summary}")
-        for handed_in, records in grade_all(place, found, chosen):
+    with run.create_sandbox(trusted=plan.trusted, device=chosen.device) as sandbox:
+        click.echo(f"headcheck: {sandbox.isolation_level.summary}")
+        for handed_in, records in grade_all(sandbox, found, chosen):
             stored.append(_make_graded_file(handed_in, records))
             yield compute_results(stored), len(found) - len(stored)
 
@@ -94,9 +94,9 @@ def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]
     )
 
 
-def _make_results(standing: list[ExerciseResult], left: int) -> dict[str, Any]:
+def _make_results(exercise_results: list[ExerciseResult], left: int) -> dict[str, Any]:
     """In Gradescope's format, with a word on what is left."""
-    results = gradescope.make_results(standing)
+    results = gradescope.make_results(exercise_results)
     if left:
         text = f"Time ran out before {left} of your files were judged: hand in fewer."
         results["output"] = f"{text}\n{results['output']}"

@@ -38,14 +38,14 @@ def _make_sheet(book: Gradebook) -> ExportedFiles:
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(escape_cell, titles)]
     possible = [f"    {POINTS_POSSIBLE}", "", "", "", "", *_list_points_possible(book)]
     rows = [header, possible]
-    for student, standings in book.students.items():
-        person = book.find_student(standings[0])
-        handle = standings[0].handle
+    for student, results in book.students.items():
+        person = book.find_student(results[0])
+        handle = results[0].handle
         number_ = next((i for i in (handle, *person.handles, student) if i.isdecimal()), "")
         sis = "" if student == number_ else student
         who = (_format_sortable_name(person.display_name, person.first, person.last), number_, sis)
         texts = (*who, person.login, person.section)
-        rows.append([*map(escape_cell, texts), *_list_grades(book, standings, [""] * len(titles))])
+        rows.append([*map(escape_cell, texts), *_list_grades(book, results, [""] * len(titles))])
     return ExportedFiles({"canvas.csv": encode_csv(rows)})
 
 
@@ -104,10 +104,10 @@ def _list_points_possible(book: Gradebook) -> list[str]:
 
 
 def _list_grades(
-    book: Gradebook, standings: Sequence[ExerciseResult], before: Sequence[str]
+    book: Gradebook, results: Sequence[ExerciseResult], before: Sequence[str]
 ) -> list[str]:
     """Points by exercise; who has none keeps what was there."""
-    there = {each.exercise: format_number(each.score) for each in standings}
+    there = {each.exercise: format_number(each.score) for each in results}
     return [there.get(e, old) for e, old in zip(book.exercises, before, strict=True)]
 
 

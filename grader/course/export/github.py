@@ -22,62 +22,64 @@ STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
 def render(book: Gradebook) -> ExportedFiles:
     """`<student>.result` is the step's output `result`, `<student>.annotations` are commands."""
     files: dict[str, bytes] = {}
-    for student, standings in book.students.items():
-        encoded = base64.b64encode(msgspec.json.encode(make_result(standings)))
+    for student, results in book.students.items():
+        encoded = base64.b64encode(msgspec.json.encode(make_result(results)))
         files[make_file_name(student, ".result")] = encoded
-        text = "".join(f"{line}\n" for line in format_annotations(standings))
+        text = "".join(f"{line}\n" for line in format_annotations(results))
         files[make_file_name(student, ".annotations")] = text.encode()
     return ExportedFiles(files)
 
 
-def make_result(standings: list[ExerciseResult]) -> dict[str, Any]:
+def make_result(results: list[ExerciseResult]) -> dict[str, Any]:
     """One student's result."""
-    tests = [test for each in standings for test in _make_tests(each)]
+    tests = [test for each in results for test in _make_tests(each)]
     statuses = {test["status"] for test in tests}
     worst = next((s for s in ("error", "fail") if s in statuses), "pass")
     return {
         "version": VERSION,
         "status": worst,
-        "max_score": sum_max_points(standings),
+        "max_score": sum_max_points(results),
         "tests": tests,
     }
 
 
-def _make_tests(standing: ExerciseResult) -> Iterator[dict[str, Any]]:
-    if standing.override is not None or not standing.record.properties:
-        full = standing.score >= standing.max_score
-        error = standing.record.error
+def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
+    if result.override is not None or not result.record.properties:
+        full = result.score >= result.max_score
+        error = result.record.error
         yield {
-            "name": standing.exercise or "no exercise",
-            "status": "pass" if full else "error" if error and not standing.override else "fail",
-            "score": standing.score,
+            "name": result.exercise or "no exercise",
+            "status": "pass" if full else "error" if error and not result.override else "fail",
+            "score": result.score,
             "message": sanitise(error.message) if error else "",
             "test_code": "",
-            "filename": sanitise_line(standing.record.file),
+            "filename": sanitise_line(result.record.file),
             "line_no": (error.line or 0) if error else 0,
-            "duration": round(standing.record.seconds * 1000),
+            "duration": round(result.record.seconds * 1000),
         }
         return
-    for claim in standing.record.properties:
+    for property_record in result.record.properties:
         yield {
-            "name": sanitise_line(claim.claim),
-            "status": STATUSES.get(claim.status, "error"),
-            "score": claim.points,
-            "message": sanitise(claim.message),
-            "test_code": claim.name,
-            "filename": sanitise_line(standing.record.file),
+            "name": sanitise_line(property_record.claim),
+            "status": STATUSES.get(property_record.status, "error"),
+            "score": property_record.points,
+            "message": sanitise(property_record.message),
+            "test_code": property_record.name,
+            "filename": sanitise_line(result.record.file),
             "line_no": 0,
             "duration": 0,
         }
-    if standing.record.hidden:
-        yield _make_hidden_test(standing)
+    if result.record.hidden:
+        yield _make_hidden_test(result)
 
 
-def _make_hidden_test(standing: ExerciseResult) -> dict[str, Any]:
+def _make_hidden_test(result: ExerciseResult) -> dict[str, Any]:
     """What the claims that are not shown give together: the reporter adds up what it is told."""
-    record = standing.record
-    got = record.score - sum(claim.points for claim in record.properties)
-    most = record.max_score - sum(claim.max_points for claim in record.properties)
+    record = result.record
+    got = record.score - sum(property_record.points for property_record in record.properties)
+    most = record.max_score - sum(
+        property_record.max_points for property_record in record.properties
+    )
     return {
         "name": f"{record.hidden} hidden check{'s' * (record.hidden > 1)}",
         "status": "pass" if got >= most - 10**-SCORE_DECIMALS else "fail",
@@ -90,9 +92,9 @@ def _make_hidden_test(standing: ExerciseResult) -> dict[str, Any]:
     }
 
 
-def format_annotations(standings: list[ExerciseResult]) -> Iterator[str]:
+def format_annotations(results: list[ExerciseResult]) -> Iterator[str]:
     """Workflow commands that show the mistakes found beside their lines."""
-    for each in standings:
+    for each in results:
         error = each.record.error
         said = [(found.sentence, found.line, found.cell) for found in each.record.diagnosis]
         said += [(error.message, error.line, error.cell)] if error else []

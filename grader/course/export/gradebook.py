@@ -60,10 +60,10 @@ class Gradebook:
         name = self.column or self.run
         return name if len(self.exercises) < 2 else f"{name} {exercise}".rstrip()
 
-    def find_student(self, standing: ExerciseResult) -> Student:
+    def find_student(self, result: ExerciseResult) -> Student:
         """Who it is, as the roster knows; else as the hand-in says."""
-        listed = self.roster.match(standing.student, name=standing.student)
-        return listed or Student(standing.student, standing.name, email=standing.email)
+        listed = self.roster.match(result.student, name=result.student)
+        return listed or Student(result.student, result.name, email=result.email)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class ExportedFiles:
     left_out: tuple[str, ...] = ()
 
 
-def sum_points(standings: Iterable[ExerciseResult]) -> float:
+def sum_points(results: Iterable[ExerciseResult]) -> float:
     """The sum of what counts."""
-    return round(sum(each.score for each in standings), SCORE_DECIMALS)
+    return round(sum(each.score for each in results), SCORE_DECIMALS)
 
 
-def sum_max_points(standings: Iterable[ExerciseResult]) -> float:
+def sum_max_points(results: Iterable[ExerciseResult]) -> float:
     """The points that there are."""
-    return round(sum(each.max_score for each in standings), SCORE_DECIMALS)
+    return round(sum(each.max_score for each in results), SCORE_DECIMALS)
 
 
 def format_number(value: float) -> str:
@@ -103,10 +103,10 @@ def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",") -> bytes:
     return buffer.getvalue().encode()
 
 
-def format_feedback(standings: Sequence[ExerciseResult]) -> str:
+def format_feedback(results: Sequence[ExerciseResult]) -> str:
     """What a student reads beside the grade: what people wrote, then what is wrong."""
-    lines = list(dict.fromkeys(text for each in standings for text in each.comments))
-    for each in standings:
+    lines = list(dict.fromkeys(text for each in results for text in each.comments))
+    for each in results:
         if each.record.error is not None:
             lines.append(each.record.error.message)
         lines += [found.sentence for found in each.record.diagnosis]

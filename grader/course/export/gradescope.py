@@ -23,20 +23,22 @@ def render(book: Gradebook) -> ExportedFiles:
     """A file for every student; `score` is what counts, the tests say what was judged."""
     files = {
         make_file_name(student, ".json"): msgspec.json.format(
-            msgspec.json.encode(make_results(standings)), indent=2
+            msgspec.json.encode(make_results(results)), indent=2
         )
-        for student, standings in book.students.items()
+        for student, results in book.students.items()
     }
     return ExportedFiles(files)
 
 
-def make_results(standings: list[ExerciseResult]) -> dict[str, Any]:
+def make_results(results: list[ExerciseResult]) -> dict[str, Any]:
     """One student's results.json."""
-    claims = [(each, claim) for each in standings for claim in each.record.properties]
+    claims = [
+        (each, property_record) for each in results for property_record in each.record.properties
+    ]
     return {
-        "score": sum_points(standings),
-        "execution_time": round(sum(each.record.seconds for each in standings)),
-        "output": format_feedback(standings),
+        "score": sum_points(results),
+        "execution_time": round(sum(each.record.seconds for each in results)),
+        "output": format_feedback(results),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
@@ -45,19 +47,21 @@ def make_results(standings: list[ExerciseResult]) -> dict[str, Any]:
         "tests": [_make_test(*each, number) for number, each in enumerate(claims, start=1)],
         "extra_data": {
             each.exercise: {"status": each.status, "judged": each.judged, "attempt": each.attempt}
-            for each in standings
+            for each in results
         },
     }
 
 
-def _make_test(standing: ExerciseResult, claim: PropertyRecord, number: int) -> dict[str, Any]:
+def _make_test(
+    result: ExerciseResult, property_record: PropertyRecord, number: int
+) -> dict[str, Any]:
     return {
-        "name": sanitise_line(claim.claim),
+        "name": sanitise_line(property_record.claim),
         "number": str(number),
-        "score": round(claim.points, SCORE_DECIMALS),
-        "max_score": round(claim.max_points, SCORE_DECIMALS),
-        "status": "passed" if claim.status == "passed" else "failed",
-        "output": sanitise(claim.message),
-        "tags": [standing.exercise, claim.group, claim.status],
+        "score": round(property_record.points, SCORE_DECIMALS),
+        "max_score": round(property_record.max_points, SCORE_DECIMALS),
+        "status": "passed" if property_record.status == "passed" else "failed",
+        "output": sanitise(property_record.message),
+        "tags": [result.exercise, property_record.group, property_record.status],
         "visibility": "visible",
     }

@@ -33,16 +33,16 @@ def render(book: Gradebook) -> ExportedFiles:
     return ExportedFiles({"junit.xml": text.encode()})
 
 
-def _make_suite(standing: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
-    record = standing.record
-    name = f"{standing.student} {standing.exercise}".rstrip()
+def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
+    record = result.record
+    name = f"{result.student} {result.exercise}".rstrip()
     suite = ET.Element("testsuite", name=_clean_text(name))
     told = ET.SubElement(suite, "properties")
     about = {
-        "student": standing.student,
-        "name": standing.name,
-        "score": format_number(standing.score),
-        "max_score": format_number(standing.max_score),
+        "student": result.student,
+        "name": result.name,
+        "score": format_number(result.score),
+        "max_score": format_number(result.max_score),
         "file": record.file,
     }
     for key, value in about.items():
@@ -52,22 +52,26 @@ def _make_suite(standing: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
         case = ET.SubElement(
             suite, "testcase", classname=_clean_text(name), name="it can be judged"
         )
-        message = record.error.message if record.error else standing.status
+        message = record.error.message if record.error else result.status
         counts.update(tests=1, errors=1)
-        _add_outcome(case, "error", standing.status, message)
-    for claim in record.properties:
-        counts.update(_add_case(suite, name, claim))
+        _add_outcome(case, "error", result.status, message)
+    for property_record in record.properties:
+        counts.update(_add_case(suite, name, property_record))
     _set_counts(suite, counts, record.seconds)
     return suite, counts
 
 
-def _add_case(suite: ET.Element, name: str, claim: PropertyRecord) -> dict[str, int]:
+def _add_case(suite: ET.Element, name: str, property_record: PropertyRecord) -> dict[str, int]:
     case = ET.SubElement(
-        suite, "testcase", classname=_clean_text(name), name=_clean_text(claim.claim), time="0"
+        suite,
+        "testcase",
+        classname=_clean_text(name),
+        name=_clean_text(property_record.claim),
+        time="0",
     )
-    end = OUTCOME_ELEMENTS.get(claim.status, "error")
+    end = OUTCOME_ELEMENTS.get(property_record.status, "error")
     if end:
-        _add_outcome(case, end, claim.status, claim.message)
+        _add_outcome(case, end, property_record.status, property_record.message)
     counted = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     return {"tests": 1, counted[end]: 1} if end else {"tests": 1}
 

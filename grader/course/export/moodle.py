@@ -115,14 +115,14 @@ def render_gradebook(book: Gradebook) -> ExportedFiles:
     """
     title = escape_cell(book.column or book.run)
     rows = [["ID number", "Email address", "Full name", title, f"{title} (feedback)"]]
-    for student, standings in book.students.items():
-        person = book.find_student(standings[0])
+    for student, results in book.students.items():
+        person = book.find_student(results[0])
         texts = (student, person.email, person.display_name)
         rows.append(
             [
                 *map(escape_cell, texts),
-                format_number(sum_points(standings)),
-                escape_cell(format_feedback(standings)),
+                format_number(sum_points(results)),
+                escape_cell(format_feedback(results)),
             ]
         )
     return ExportedFiles({"moodle-gradebook.csv": encode_csv(rows)})

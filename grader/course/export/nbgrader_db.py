@@ -57,12 +57,12 @@ def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
         _add_notebook(gradebook, book, assignment, exercise)
     listed = {student.id for student in gradebook.students}
     left_out = []
-    for student, standings in book.students.items():
-        known = next((i for i in (standings[0].handle, student) if i in listed), None)
+    for student, results in book.students.items():
+        known = next((i for i in (results[0].handle, student) if i in listed), None)
         if known is None:
             left_out.append(student)
         else:
-            found = {each.exercise: each for each in standings}
+            found = {each.exercise: each for each in results}
             theirs = {exercise: found.get(exercise) for exercise in book.exercises}
             _write_grades(gradebook, assignment, known, theirs)
     return tuple(left_out)
@@ -84,13 +84,13 @@ def _write_grades(
     told = [each.submitted for each in theirs.values() if each and each.submitted]
     when = {"timestamp": told[0]} if told else {}
     submission = gradebook.update_or_create_submission(assignment, student, **when)
-    for exercise, standing in theirs.items():
+    for exercise, result in theirs.items():
         _add_missing_cells(gradebook, submission, assignment, _name_notebook(exercise))
         at = (CELL_ID, _name_notebook(exercise), assignment, student)
         grade, comment = gradebook.find_grade(*at), gradebook.find_comment(*at)
-        grade.auto_score = 0.0 if standing is None else standing.score
+        grade.auto_score = 0.0 if result is None else result.score
         grade.needs_manual_grade = False
-        comment.auto_comment = None if standing is None else format_feedback([standing]) or None
+        comment.auto_comment = None if result is None else format_feedback([result]) or None
 
 
 def _add_missing_cells(gradebook: Any, submission: Any, assignment: str, notebook: str) -> None:

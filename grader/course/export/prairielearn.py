@@ -27,44 +27,44 @@ def render(book: Gradebook) -> ExportedFiles:
     """A file for every student."""
     return ExportedFiles(
         {
-            make_file_name(student, ".json"): _encode_within_limit(standings)
-            for student, standings in book.students.items()
+            make_file_name(student, ".json"): _encode_within_limit(results)
+            for student, results in book.students.items()
         }
     )
 
 
-def _encode_within_limit(standings: list[ExerciseResult]) -> bytes:
+def _encode_within_limit(results: list[ExerciseResult]) -> bytes:
     """The longest messages that fit."""
-    for longest in (4000, 1000, 200, 0):
-        text = msgspec.json.encode(make_results(standings, longest))
+    for max_message in (4000, 1000, 200, 0):
+        text = msgspec.json.encode(make_results(results, max_message))
         if len(text) <= MAX_BYTES:
             break
     return text
 
 
-def make_results(standings: list[ExerciseResult], longest: int = 4000) -> dict[str, Any]:
+def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict[str, Any]:
     """One student's results.json. `score` is a share; points are those of claims.
 
     What could not be read is not gradable, and costs no attempt there, unless a person decided.
     """
-    errors = [e.record.error.message for e in standings if e.record.error is not None]
-    if errors and len(errors) == len(standings) and not sum_points(standings):
+    errors = [e.record.error.message for e in results if e.record.error is not None]
+    if errors and len(errors) == len(results) and not sum_points(results):
         return {"gradable": False, "format_errors": [sanitise(text) for text in errors]}
-    top = sum_max_points(standings)
+    top = sum_max_points(results)
     return {
         "gradable": True,
-        "score": min(sum_points(standings) / top, 1.0) if top else 0.0,
-        "message": f"{format_number(sum_points(standings))} of {format_number(top)} points",
-        "output": format_feedback(standings),
+        "score": min(sum_points(results) / top, 1.0) if top else 0.0,
+        "message": f"{format_number(sum_points(results))} of {format_number(top)} points",
+        "output": format_feedback(results),
         "tests": [
             {
-                "name": sanitise_line(claim.name),
-                "description": sanitise_line(claim.claim),
-                "points": round(claim.points, SCORE_DECIMALS),
-                "max_points": round(claim.max_points, SCORE_DECIMALS),
-                "message": sanitise(claim.message, longest) if longest else "",
+                "name": sanitise_line(property_record.name),
+                "description": sanitise_line(property_record.claim),
+                "points": round(property_record.points, SCORE_DECIMALS),
+                "max_points": round(property_record.max_points, SCORE_DECIMALS),
+                "message": sanitise(property_record.message, max_message) if max_message else "",
             }
-            for each in standings
-            for claim in each.record.properties
+            for each in results
+            for property_record in each.record.properties
         ],
     }

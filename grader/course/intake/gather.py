@@ -87,24 +87,24 @@ class _Download:
 
 
 @contextmanager
-def gather_submissions(paths: Sequence[str], wanted: IntakeOptions) -> Iterator[Intake]:
+def gather_submissions(paths: Sequence[str], options: IntakeOptions) -> Iterator[Intake]:
     """What the paths hold; what was unpacked is there until the context is left.
 
     Raises NotFound for a path that does not exist, or when there is nothing handed in, and
     Undecided where it is not clear which system a path comes from.
     """
     with scratch.make_folder() as folder:
-        unpacker = Unpacker(folder, wanted.limits)
-        downloads = [_read_download(Path(p), n, unpacker, wanted) for n, p in enumerate(paths)]
+        unpacker = Unpacker(folder, options.limits)
+        downloads = [_read_download(Path(p), n, unpacker, options) for n, p in enumerate(paths)]
         found = [each for download in downloads for each in download.submitted_files]
         if not found:
             raise SubmissionNotFound(
                 f"{', '.join(paths)}: no submissions; {_explain_empty(downloads)}"
             )
         kept = _number_attempts(_remove_duplicates(found))
-        if wanted.attempts == "latest":
+        if options.attempts == "latest":
             kept = select_latest_attempts(kept)
-        listed = frozenset(wanted.roster.students)
+        listed = frozenset(options.roster.students)
         strangers = [h.student.id for h in kept if listed and h.student not in listed]
         yield Intake(
             tuple(kept),
@@ -115,16 +115,16 @@ def gather_submissions(paths: Sequence[str], wanted: IntakeOptions) -> Iterator[
         )
 
 
-def select_latest_attempts(hand_ins: Iterable[SubmittedFile]) -> list[SubmittedFile]:
+def select_latest_attempts(submitted_files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
     """Of everybody the files of the last attempt."""
-    listed = list(hand_ins)
+    listed = list(submitted_files)
     last = {h.student.id: 0 for h in listed}
     for each in listed:
         last[each.student.id] = max(last[each.student.id], each.attempt)
     return [each for each in listed if each.attempt == last[each.student.id]]
 
 
-def _read_download(path: Path, order: int, unpacker: Unpacker, wanted: IntakeOptions) -> _Download:
+def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOptions) -> _Download:
     """What one path holds. Raises NotFound and Undecided."""
     if not path.exists():
         raise SubmissionNotFound(f"{path}: no such file or folder")
@@ -132,25 +132,25 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, wanted: IntakeOpt
         raise SubmissionNotFound(
             f"{path}: what is handed in is a folder, a .zip, a .ipynb or a .py file"
         )
-    auto = wanted.layout == "auto"
-    layout = detect_layout(path, wanted.assignment) if auto else wanted.layout
+    auto = options.layout == "auto"
+    layout = detect_layout(path, options.assignment) if auto else options.layout
     items = prepend_folder(list(unpacker.list_items(path)), path, layout)
-    outside = list(LAYOUTS[layout](items, wanted.assignment))
-    people = identify_students((each.owner for each in outside), wanted.roster)
-    claimed = list(_open_archives(outside, unpacker))
+    outside = list(LAYOUTS[layout](items, options.assignment))
+    people = identify_students((each.owner for each in outside), options.roster)
+    attributed = list(_open_archives(outside, unpacker))
     known = {each.item.path for each in outside}
     return _Download(
         tuple(
-            _make_submitted_file(each, people.students[each.owner], order, wanted)
-            for each in claimed
+            _make_submitted_file(each, people.students[each.owner], order, options)
+            for each in attributed
             if is_submission(each.item)
         ),
         layout,
         tuple(escape_path(Path(i.path)) for i in items if is_submission(i) and i.path not in known),
         (
             *people.conflicts,
-            *_find_misattributions(claimed, wanted),
-            *_find_ignored_timestamps(layout, claimed),
+            *_find_misattributions(attributed, options),
+            *_find_ignored_timestamps(layout, attributed),
         ),
     )
 
@@ -164,11 +164,11 @@ def _explain_empty(downloads: Sequence[_Download]) -> str:
 
 
 def _open_archives(
-    claimed: Iterable[AttributedFile], unpacker: Unpacker
+    attributed: Iterable[AttributedFile], unpacker: Unpacker
 ) -> Iterator[AttributedFile]:
     """The same with what is in archives instead of these: whose that is, is known by now."""
     contents: dict[Item, list[Item]] = {}  # a group's archive is claimed by every member
-    for each in claimed:
+    for each in attributed:
         if each.item not in contents:
             contents[each.item] = list(unpacker.open_item(each.item))
         for item in contents[each.item]:
@@ -177,24 +177,24 @@ def _open_archives(
 
 
 def _find_misattributions(
-    claimed: Iterable[AttributedFile], wanted: IntakeOptions
+    attributed: Iterable[AttributedFile], options: IntakeOptions
 ) -> Iterator[str]:
     """What in somebody's submission says that somebody else handed it in."""
-    listed = list(claimed)
+    listed = list(attributed)
     handles = {each.owner.handle for each in listed}
     for each in listed:
         me = each.owner.handle
 
         def known(handle: str, me: str = me) -> bool:
-            return handle != me and (handle in handles or bool(wanted.roster.match(handle)))
+            return handle != me and (handle in handles or bool(options.roster.match(handle)))
 
         if mentions_known_student(each.student_path, known):
             yield f"{escape_path(Path(each.item.path))} is {me}'s, whatever it says"
 
 
-def _find_ignored_timestamps(layout: str, claimed: Iterable[AttributedFile]) -> Iterator[str]:
+def _find_ignored_timestamps(layout: str, attributed: Iterable[AttributedFile]) -> Iterator[str]:
     """Files as nbgrader puts them, where students may have put them, too."""
-    for each in claimed:
+    for each in attributed:
         if (
             layout == "plain"
             and each.student_path.name == TIMESTAMP_FILE
@@ -204,41 +204,41 @@ def _find_ignored_timestamps(layout: str, claimed: Iterable[AttributedFile]) -> 
 
 
 def _make_submitted_file(
-    claimed: AttributedFile, student: Student, order: int, wanted: IntakeOptions
+    attributed: AttributedFile, student: Student, order: int, options: IntakeOptions
 ) -> SubmittedFile:
     """The record; its attempt is a number for sorting until all are known."""
-    called = escape_path(Path(claimed.item.path))
-    file = claimed.item.file
-    after_due = bool(wanted.due and claimed.submitted and claimed.submitted > wanted.due)
+    called = escape_path(Path(attributed.item.path))
+    file = attributed.item.file
+    after_due = bool(options.due and attributed.submitted and attributed.submitted > options.due)
     return SubmittedFile(
         student=student,
-        handle=claimed.owner.handle,
+        handle=attributed.owner.handle,
         file=called,
-        attempt=order * 10_000 + claimed.order,
-        late=claimed.late or after_due,
-        submitted=claimed.submitted,
+        attempt=order * 10_000 + attributed.order,
+        late=attributed.late or after_due,
+        submitted=attributed.submitted,
         submission=None if file is None else Submission(file, called, submitted_by=student.id),
-        problem=claimed.item.problem,
+        problem=attributed.item.problem,
     )
 
 
-def _remove_duplicates(hand_ins: Iterable[SubmittedFile]) -> list[SubmittedFile]:
+def _remove_duplicates(submitted_files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
     """Without the second mention of a file, as when a folder is named twice."""
     kept: dict[tuple[str, object], SubmittedFile] = {}
-    for each in hand_ins:
+    for each in submitted_files:
         place = each.submission.path.resolve() if each.submission else (each.file, each.attempt)
         kept.setdefault((each.student.id, place), each)
     return list(kept.values())
 
 
-def _number_attempts(hand_ins: Sequence[SubmittedFile]) -> list[SubmittedFile]:
+def _number_attempts(submitted_files: Sequence[SubmittedFile]) -> list[SubmittedFile]:
     """The records in the order of students, their attempts counted from 1.
 
     Attempts are ordered by time where it is known of all of a student's, else by the order of
     the paths and what the system adds to names.
     """
     by_student: dict[str, list[SubmittedFile]] = {}
-    for each in hand_ins:
+    for each in submitted_files:
         by_student.setdefault(each.student.id, []).append(each)
     counted: list[SubmittedFile] = []
     for student in sorted(by_student):

@@ -78,12 +78,12 @@ def parse_canvas(items: Sequence[Item], assignment: str) -> Iterator[AttributedF
     """
     parsed = [each for each in _match_names(items) if each[1]["canvas"]]
     stems = {(mark["canvas"], PurePosixPath(mark["file"]).stem) for _, mark, _ in parsed}
-    for item, mark, own in parsed:
+    for item, mark, student_path in parsed:
         again = RESUBMITTED_PATTERN.fullmatch(PurePosixPath(mark["file"]).stem)
         before = again is not None and (mark["canvas"], again["stem"]) in stems
         order = int(again["again"]) if again is not None and before else 0
         who = SubmitterIdentity(mark["canvas"], mark["name"])
-        yield AttributedFile(item, who, own, late=mark["late"] is not None, order=order)
+        yield AttributedFile(item, who, student_path, late=mark["late"] is not None, order=order)
 
 
 def parse_moodle(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
@@ -91,10 +91,12 @@ def parse_moodle(items: Sequence[Item], assignment: str) -> Iterator[AttributedF
 
     The number is that of "Participant 123" in the offline grading worksheet.
     """
-    for item, mark, own in _match_names(items):
+    for item, mark, student_path in _match_names(items):
         if number := mark["moodle"]:
             also = (f"Participant {number}",)
-            yield AttributedFile(item, SubmitterIdentity(number, mark["name"], other_ids=also), own)
+            yield AttributedFile(
+                item, SubmitterIdentity(number, mark["name"], other_ids=also), student_path
+            )
 
 
 def parse_gradescope(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
@@ -109,7 +111,7 @@ def parse_gradescope(items: Sequence[Item], assignment: str) -> Iterator[Attribu
     )
     for item in items:
         folder, *rest = item.path.parts[depth:]
-        own = PurePosixPath(*rest)
+        student_path = PurePosixPath(*rest)
         handed = (
             submissions.get(folder, gradescope_metadata.GradescopeSubmission())
             if rest
@@ -118,12 +120,14 @@ def parse_gradescope(items: Sequence[Item], assignment: str) -> Iterator[Attribu
         for who in handed.submitters:
             handle = who.sid or who.email or folder
             claimed = SubmitterIdentity(handle, who.name, who.email)
-            yield AttributedFile(item, claimed, own, submitted=handed.created)
+            yield AttributedFile(item, claimed, student_path, submitted=handed.created)
         if not handed.submitters and is_submission(item):
             problem = (
                 item.problem or f"no folder of {GRADESCOPE_METADATA}: whose it is is not known"
             )
-            yield AttributedFile(Item(item.path, None, problem), SubmitterIdentity(folder), own)
+            yield AttributedFile(
+                Item(item.path, None, problem), SubmitterIdentity(folder), student_path
+            )
 
 
 def parse_nbgrader(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
@@ -139,8 +143,10 @@ def parse_nbgrader(items: Sequence[Item], assignment: str) -> Iterator[Attribute
         there = depth == 0 or parts[:depth][-1] == NBGRADER_FOLDER
         if there and len(parts) >= depth + 3 and (not assignment or parts[depth + 1] == assignment):
             time = times.get(PurePosixPath(*parts[: depth + 2]))
-            own = PurePosixPath(*parts[depth + 2 :])
-            yield AttributedFile(item, SubmitterIdentity(parts[depth]), own, submitted=time)
+            student_path = PurePosixPath(*parts[depth + 2 :])
+            yield AttributedFile(
+                item, SubmitterIdentity(parts[depth]), student_path, submitted=time
+            )
 
 
 def parse_github(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
@@ -152,8 +158,10 @@ def parse_github(items: Sequence[Item], assignment: str) -> Iterator[AttributedF
         prefix, depth = (f"{named['assignment']}-", 1) if named else (common, 0)
         repository = parts[depth] if len(parts) > depth + 1 else ""
         if repository.startswith(prefix) and repository != prefix:
-            own = PurePosixPath(*parts[depth + 1 :])
-            yield AttributedFile(item, SubmitterIdentity(repository.removeprefix(prefix)), own)
+            student_path = PurePosixPath(*parts[depth + 1 :])
+            yield AttributedFile(
+                item, SubmitterIdentity(repository.removeprefix(prefix)), student_path
+            )
 
 
 def parse_plain(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
@@ -189,9 +197,9 @@ def is_submission(item: Item) -> bool:
     return item.path.suffix.lower() in KIND_BY_SUFFIX or is_archive(item) or bool(item.problem)
 
 
-def mentions_known_student(own: PurePosixPath, known: Callable[[str], bool]) -> bool:
+def mentions_known_student(student_path: PurePosixPath, known: Callable[[str], bool]) -> bool:
     """Whether what a student packed looks like a system's word on somebody who is known."""
-    parts = own.parts
+    parts = student_path.parts
     if GRADESCOPE_METADATA in parts:
         return True
     marks = filter(None, map(NAME_PATTERN.fullmatch, parts))

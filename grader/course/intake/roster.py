@@ -118,15 +118,15 @@ def normalise_name(text: str) -> str:
 def read_roster(path: Path) -> Roster:
     """The roster in a CSV file. Raises BadRoster."""
     header, rows = read_table(path)
-    places = _find_columns(header)
-    if "id" not in places and "email" not in places and "login" not in places:
+    columns = _find_columns(header)
+    if "id" not in columns and "email" not in columns and "login" not in columns:
         raise RosterError(
             f"{path}: no column for an id; its headers are {', '.join(header)}. "
             "Name one of them student_id, email or login"
         )
     students: dict[str, Student] = {}
     for number, row in enumerate(rows, start=2):
-        student = _parse_student(header, places, row)
+        student = _parse_student(header, columns, row)
         if student is None:
             continue
         if student.id in students:
@@ -182,10 +182,10 @@ def _normalise_header(header: str) -> str:
 
 
 def _parse_student(
-    header: Sequence[str], places: Mapping[str, int], row: Sequence[str]
+    header: Sequence[str], columns: Mapping[str, int], row: Sequence[str]
 ) -> Student | None:
     """Who a row is about; nobody in Canvas's rows of points and of its test student."""
-    said = {what: row[i].strip() for what, i in places.items()}
+    said = {what: row[i].strip() for what, i in columns.items()}
     name = said.get("name", "")
     if name in ("Points Possible", "Student, Test", "Test Student") or not any(said.values()):
         return None

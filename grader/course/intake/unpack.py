@@ -90,9 +90,9 @@ class Unpacker:
         except UnreadableSubmission as unopened:
             yield Item(item.path, None, str(unopened))
             return
-        room = self._reserve_budget(self.limits.archive)
+        budget = self._reserve_budget(self.limits.archive)
         yield from self._extract_archive(
-            Item(item.path, place), _strip_archive_suffix(item.path), room
+            Item(item.path, place), _strip_archive_suffix(item.path), budget
         )
 
     def _reserve_budget(self, archive: int) -> "_ByteBudget":
@@ -132,7 +132,7 @@ class Unpacker:
         return copy
 
     def _extract_archive(
-        self, called: Item, at: PurePosixPath, room: "_ByteBudget"
+        self, called: Item, at: PurePosixPath, budget: "_ByteBudget"
     ) -> Iterator[Item]:
         assert called.file is not None
         try:
@@ -142,7 +142,7 @@ class Unpacker:
                     over = f"{len(listed)} members, over the limit of {self.limits.members}"
                     yield Item(called.path, None, f"lists {over}")
                     return
-                yield from self._extract_members(archive, listed, at, room)
+                yield from self._extract_members(archive, listed, at, budget)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             yield Item(called.path, None, f"is no zip archive that can be read: {error}")
 
@@ -151,7 +151,7 @@ class Unpacker:
         archive: zipfile.ZipFile,
         listed: Iterable[zipfile.ZipInfo],
         at: PurePosixPath,
-        room: "_ByteBudget",
+        budget: "_ByteBudget",
     ) -> Iterator[Item]:
         seen: set[PurePosixPath] = set()
         for member in listed:
@@ -171,7 +171,7 @@ class Unpacker:
             yield (
                 Item(name, None, problem)
                 if problem
-                else self._extract_member(archive, member, name, room)
+                else self._extract_member(archive, member, name, budget)
             )
 
     def _extract_member(
@@ -179,13 +179,13 @@ class Unpacker:
         archive: zipfile.ZipFile,
         member: zipfile.ZipInfo,
         name: PurePosixPath,
-        room: "_ByteBudget",
+        budget: "_ByteBudget",
     ) -> Item:
         """One member, copied as far as the caps allow."""
         place = self._allocate_path(name.suffix.lower())
         try:
             with archive.open(member) as source, place.open("xb") as target:
-                self._copy(source, target, room)
+                self._copy(source, target, budget)
         except UnreadableSubmission as unopened:
             place.unlink()
             return Item(name, None, str(unopened))
@@ -200,15 +200,15 @@ class Unpacker:
             return Item(name, None, f"cannot be unpacked: {e}")
         return Item(name, place)
 
-    def _copy(self, source: IO[bytes], target: IO[bytes], room: "_ByteBudget") -> None:
+    def _copy(self, source: IO[bytes], target: IO[bytes], budget: "_ByteBudget") -> None:
         size = 0
         while chunk := source.read(CHUNK):
             size += len(chunk)
             self.written += len(chunk)
             if size > self.limits.member:
                 raise UnreadableSubmission(f"unpacks to more than {self.limits.member >> 20} MiB")
-            if self.written > room.limit:
-                raise UnreadableSubmission(room.message)
+            if self.written > budget.limit:
+                raise UnreadableSubmission(budget.message)
             target.write(chunk)
 
     def _allocate_path(self, suffix: str) -> Path:

@@ -55,10 +55,10 @@ class PairRow:
     """passages whose text is not shown"""
 
 
-def format_text(compared: SimilarityReport) -> str:
+def format_text(similarity_report: SimilarityReport) -> str:
     """The groups and the pairs, without their passages."""
-    lines = [f"{sanitise_line(compared.run)}: {format_tally(compared)}", ""]
-    for group in compared.similar.groups:
+    lines = [f"{sanitise_line(similarity_report.run)}: {format_tally(similarity_report)}", ""]
+    for group in similarity_report.similar.groups:
         lines += [f"the same but for names, comments, layout and order: {_format_names(group)}", ""]
     rows = [
         (
@@ -69,19 +69,19 @@ def format_text(compared: SimilarityReport) -> str:
             row.other.student,
             row.other.file,
         )
-        for row in _make_rows(compared)
+        for row in _make_rows(similarity_report)
     ]
     if rows:
         head = ("alike", "", "student", "file", "student", "file")
         lines += [*align_columns([head, *rows]), ""]
-    if compared.unread:
-        lines += [f"not read: {', '.join(map(sanitise_line, compared.unread))}", ""]
-    if rows or compared.similar.groups:
+    if similarity_report.unread:
+        lines += [f"not read: {', '.join(map(sanitise_line, similarity_report.unread))}", ""]
+    if rows or similarity_report.similar.groups:
         lines += [WARNING, ""]
     return "\n".join(lines)
 
 
-def render_page(compared: SimilarityReport, version: str) -> str:
+def render_page(similarity_report: SimilarityReport, version: str) -> str:
     """One page that needs no network, with the passages side by side."""
     return (
         get_environment()
@@ -89,21 +89,23 @@ def render_page(compared: SimilarityReport, version: str) -> str:
         .render(
             version=sanitise_line(version),
             sandbox="",
-            run=sanitise_line(compared.run),
-            tally=format_tally(compared),
-            groups=[(_format_names(group), group.words) for group in compared.similar.groups],
-            rows=_make_rows(compared),
-            unread=[sanitise_line(each) for each in compared.unread],
+            run=sanitise_line(similarity_report.run),
+            tally=format_tally(similarity_report),
+            groups=[
+                (_format_names(group), group.words) for group in similarity_report.similar.groups
+            ],
+            rows=_make_rows(similarity_report),
+            unread=[sanitise_line(each) for each in similarity_report.unread],
             warning=WARNING,
         )
     )
 
 
-def format_tally(compared: SimilarityReport) -> str:
+def format_tally(similarity_report: SimilarityReport) -> str:
     """How many were compared, and what came out."""
-    found = compared.similar
+    found = similarity_report.similar
     said = [
-        _format_count(compared.students, "student"),
+        _format_count(similarity_report.students, "student"),
         _format_count(len(found.groups), "group") + " of the same",
         _format_count(len(found.pairs), "pair") + " alike",
     ]
@@ -122,8 +124,8 @@ def _format_names(group: IdenticalGroup) -> str:
     return ", ".join(dict.fromkeys(sanitise_line(each.student) for each in group.documents))
 
 
-def _make_rows(compared: SimilarityReport) -> list[PairRow]:
-    pairs = zip(compared.similar.pairs, compared.passage_texts, strict=True)
+def _make_rows(similarity_report: SimilarityReport) -> list[PairRow]:
+    pairs = zip(similarity_report.similar.pairs, similarity_report.passage_texts, strict=True)
     return [_make_row(pair, evidence) for pair, evidence in pairs]
 
 
@@ -149,16 +151,18 @@ def _make_block(evidence: PassageText) -> PassageBlock:
     )
 
 
-def _format_location(place: LineRange) -> str:
-    cell = "" if place.cell is None else f"cell {place.cell}, "
-    name = f"{sanitise_line(place.unit)}, " if place.unit else ""
+def _format_location(line_range: LineRange) -> str:
+    cell = "" if line_range.cell is None else f"cell {line_range.cell}, "
+    name = f"{sanitise_line(line_range.unit)}, " if line_range.unit else ""
     lines = (
-        f"line {place.first}" if place.first == place.last else f"lines {place.first}–{place.last}"
+        f"line {line_range.first}"
+        if line_range.first == line_range.last
+        else f"lines {line_range.first}–{line_range.last}"
     )
     return f"{name}{cell}{lines}"
 
 
-def _number_lines(said: str, place: LineRange) -> list[str]:
+def _number_lines(said: str, line_range: LineRange) -> list[str]:
     """The lines with their numbers in the cell or the file."""
-    lines = enumerate(said.split("\n"), place.first)
+    lines = enumerate(said.split("\n"), line_range.first)
     return [f"{number:>4}  {sanitise(line)}" for number, line in lines]

@@ -33,12 +33,12 @@ class StoreError(CourseError):
     """A store that cannot be used; the message says which, why and what to do."""
 
 
-def parse_url(place: str) -> URL:
+def parse_url(location: str) -> URL:
     """The URL of a store: a file's name, or a URL of SQLite or PostgreSQL. Raises NoStore."""
-    if "://" not in place:
-        return URL.create("sqlite", database=place)
+    if "://" not in location:
+        return URL.create("sqlite", database=location)
     try:
-        url = make_url(place)
+        url = make_url(location)
     except ArgumentError:
         raise StoreError("the store's URL is none; write postgresql://user@host/database") from None
     if url.drivername in ("postgres", "postgresql"):
@@ -51,13 +51,13 @@ def parse_url(place: str) -> URL:
 
 
 @contextmanager
-def open_engine(place: str, *, create: bool = False) -> Iterator[Engine]:
+def open_engine(location: str, *, create: bool = False) -> Iterator[Engine]:
     """The engine of a store at its newest version; closed with the context.
 
     Raises NoStore, also for a file that is not there unless `create` makes it.
     """
-    url = parse_url(place)
-    shown = url.render_as_string(hide_password=True) if "://" in place else place
+    url = parse_url(location)
+    shown = url.render_as_string(hide_password=True) if "://" in location else location
     sqlite = url.get_backend_name() == "sqlite"
     memory = sqlite and url.database in (None, "", ":memory:")
     if sqlite and not memory and not create and not Path(str(url.database)).exists():

@@ -142,8 +142,8 @@ def _describe_exercise(exercise: Exercise, settings: Settings) -> Iterator[str]:
     worth = points.distribute_points(exercise, settings.points)
     limits: Mapping[str, Any] = dict(exercise.limits)
     yield f"{exercise.slug} {exercise.contract.name} {sorted(limits.items())}"
-    for claim, cases in exercise.plan_cases(device=settings.device).items():
-        yield f"{claim.name} {claim.group.value} {worth[claim]!r}"
+    for property_, cases in exercise.plan_cases(device=settings.device).items():
+        yield f"{property_.name} {property_.group.value} {worth[property_]!r}"
         yield from map(repr, cases)
 
 

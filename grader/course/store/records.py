@@ -94,7 +94,7 @@ def sanitize_text(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def compute_submission_key(hand_in: SubmittedFile) -> str:
+def compute_submission_key(submitted_file: SubmittedFile) -> str:
     """What makes a file of a run another one: whose it is, which attempt, what it is called."""
-    parts = (hand_in.student.id, str(hand_in.attempt), hand_in.file)
+    parts = (submitted_file.student.id, str(submitted_file.attempt), submitted_file.file)
     return hashlib.sha256("\0".join(map(sanitize_text, parts)).encode()).hexdigest()

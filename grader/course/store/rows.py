@@ -76,9 +76,10 @@ def link_judgements(
     """Say that these files have these judgements, whatever they had before."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     rows: dict[str, dict[str, Any]] = {}
-    for hand_in, judgement in linked:  # one statement must not meet a row twice
+    for submitted_file, judgement in linked:  # one statement must not meet a row twice
         rows.setdefault(
-            compute_submission_key(hand_in), _make_submission_row(run, hand_in, judgement)
+            compute_submission_key(submitted_file),
+            _make_submission_row(run, submitted_file, judgement),
         )
     for some in split_batches(list(rows.values())):
         added = dialect.insert(submissions).values(some)
@@ -91,18 +92,18 @@ def link_judgements(
         )
 
 
-def _make_submission_row(run: Run, hand_in: SubmittedFile, judgement: int) -> dict[str, Any]:
-    when = hand_in.submitted
+def _make_submission_row(run: Run, submitted_file: SubmittedFile, judgement: int) -> dict[str, Any]:
+    when = submitted_file.submitted
     return {
         "run": run.id,
-        "student": sanitize_text(hand_in.student.id),
-        "name": sanitize_text(hand_in.student.display_name),
-        "email": sanitize_text(hand_in.student.email),
-        "handle": sanitize_text(hand_in.handle),
-        "file": sanitize_text(hand_in.file),
-        "place": compute_submission_key(hand_in),
-        "attempt": hand_in.attempt,
-        "late": hand_in.late,
+        "student": sanitize_text(submitted_file.student.id),
+        "name": sanitize_text(submitted_file.student.display_name),
+        "email": sanitize_text(submitted_file.student.email),
+        "handle": sanitize_text(submitted_file.handle),
+        "file": sanitize_text(submitted_file.file),
+        "place": compute_submission_key(submitted_file),
+        "attempt": submitted_file.attempt,
+        "late": submitted_file.late,
         "submitted": None if when is None else when.astimezone(UTC).isoformat(timespec="seconds"),
         "judgement": judgement,
     }

@@ -77,13 +77,13 @@ class Store:
                 connection.execute(select(func.pg_advisory_xact_lock(LOCK_ID)))
             yield connection, _select_newest_run(connection, name)
 
-    def update_manifest(self, run: Run, told: Manifest) -> Run:
+    def update_manifest(self, run: Run, new_manifest: Manifest) -> Run:
         """Replace what a run's manifest says beside its settings, such as its sandbox."""
-        assert told.key == run.manifest.key, "other settings are another run"
+        assert new_manifest.key == run.manifest.key, "other settings are another run"
         with self._write() as connection:
             changed = update(runs).where(runs.c.id == run.id)
-            connection.execute(changed.values(manifest=manifest.encode(told)))
-        return replace(run, manifest=told)
+            connection.execute(changed.values(manifest=manifest.encode(new_manifest)))
+        return replace(run, manifest=new_manifest)
 
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
         """The judgements under these settings, by content and kind."""
@@ -97,7 +97,7 @@ class Store:
         run: Run | None,
         key: str,
         content: FileContent,
-        hand_ins: Sequence[SubmittedFile],
+        submitted_files: Sequence[SubmittedFile],
         records: Sequence[SubmissionRecord],
     ) -> None:
         """Keep what judging these bytes gave, and in a run that these students handed them in.
@@ -107,17 +107,17 @@ class Store:
         with self._write() as connection:
             judgement = save_judgement(connection, key, content, records)
             if run is not None:
-                link_judgements(connection, run, [(each, judgement) for each in hand_ins])
+                link_judgements(connection, run, [(each, judgement) for each in submitted_files])
 
     def link_judgements(self, run: Run, known: Iterable[tuple[SubmittedFile, int]]) -> None:
         """Say who handed in what was judged before."""
         with self._write() as connection:
             link_judgements(connection, run, list(known))
 
-    def remove_superseded(self, run: Run, hand_ins: Iterable[SubmittedFile]) -> None:
+    def remove_superseded(self, run: Run, submitted_files: Iterable[SubmittedFile]) -> None:
         """Forget what else the run has of these students: earlier attempts, files taken back."""
-        places = {compute_submission_key(each) for each in hand_ins}
-        students = {sanitize_text(each.student.id) for each in hand_ins}
+        places = {compute_submission_key(each) for each in submitted_files}
+        students = {sanitize_text(each.student.id) for each in submitted_files}
         there = select(submissions.c.id, submissions.c.place, submissions.c.student)
         with self._write() as connection:
             rows = connection.execute(there.where(submissions.c.run == run.id)).all()

@@ -46,31 +46,31 @@ def _iter_pictures(evidence: EvidenceRecord) -> Iterator[Picture]:
         yield _draw_influence(evidence.influence)
 
 
-def _draw_weights(seen: WeightsEvidence) -> Picture:
-    name = sanitise_line(seen.of).replace("_", " ")
-    made = WEIGHTS_PROVENANCE.get(seen.made, "")
+def _draw_weights(evidence: WeightsEvidence) -> Picture:
+    name = sanitise_line(evidence.of).replace("_", " ")
+    made = WEIGHTS_PROVENANCE.get(evidence.made, "")
     legend = (
-        f"Attention {name.removeprefix('attention ')} of head {seen.head} in sequence "
-        f"{seen.sequence}{f', {made}' if made else ''}. Hatched cells are hidden by the mask. "
-        f"On {sanitise_line(seen.case)}"
+        f"Attention {name.removeprefix('attention ')} of head {evidence.head} in sequence "
+        f"{evidence.sequence}{f', {made}' if made else ''}. Hatched cells are hidden by the mask. "
+        f"On {sanitise_line(evidence.case)}"
     )
-    return Picture(describe_weights(seen), heatmaps.draw_weights(seen), legend)
+    return Picture(describe_weights(evidence), heatmaps.draw_weights(evidence), legend)
 
 
-def _draw_influence(seen: InfluenceEvidence) -> Picture:
+def _draw_influence(evidence: InfluenceEvidence) -> Picture:
     legend = (
-        f"One token of sequence {seen.sequence} was changed at a time. A dot: the output moved. "
+        f"One token of sequence {evidence.sequence} was changed at a time. A dot: the output moved. "
         "Hatched: it may not, as the token is hidden from it. A frame with ✗: it is wrong. "
-        f"On {sanitise_line(seen.case)}"
+        f"On {sanitise_line(evidence.case)}"
     )
-    return Picture(describe_influence(seen), heatmaps.draw_influence(seen), legend)
+    return Picture(describe_influence(evidence), heatmaps.draw_influence(evidence), legend)
 
 
-def _draw_layout(seen: LayoutEvidence) -> Picture:
-    moved = "the projection, before the split" if seen.step == "split" else "the merged output"
+def _draw_layout(evidence: LayoutEvidence) -> Picture:
+    moved = "the projection, before the split" if evidence.step == "split" else "the merged output"
     legend = (
-        f"How {seen.tokens} tokens, {seen.heads} heads and {seen.head_dim} channels in each are "
+        f"How {evidence.tokens} tokens, {evidence.heads} heads and {evidence.head_dim} channels in each are "
         f"laid out by the mistake that was found. 1:4 is the number that belongs to token 1, "
         f"column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
     )
-    return Picture(describe_layout(seen), moves.draw_layout(seen), legend)
+    return Picture(describe_layout(evidence), moves.draw_layout(evidence), legend)

@@ -67,42 +67,45 @@ class Grid:
 # ------------------------------------------------------------------------------------- weights
 
 
-def draw_weights(seen: WeightsEvidence) -> tuple[Markup, ...]:
+def draw_weights(evidence: WeightsEvidence) -> tuple[Markup, ...]:
     """Expected, got, and what the difference is."""
     off = tuple(
         tuple(None if g is None or e is None else g - e for e, g in zip(right, got, strict=True))
-        for right, got in zip(seen.expected, seen.got, strict=True)
+        for right, got in zip(evidence.expected, evidence.got, strict=True)
     )
     most = max((abs(v) for row in off for v in row if v is not None), default=0.0) or 1.0
     return (
-        _draw_matrix(seen, "Expected", seen.expected, sequential, (0, 1)),
-        _draw_matrix(seen, "Got", seen.got, sequential, (0, 1)),
-        _draw_matrix(seen, "Difference", off, lambda v: diverging(v / most), (-most, most)),
+        _draw_matrix(evidence, "Expected", evidence.expected, sequential, (0, 1)),
+        _draw_matrix(evidence, "Got", evidence.got, sequential, (0, 1)),
+        _draw_matrix(evidence, "Difference", off, lambda v: diverging(v / most), (-most, most)),
     )
 
 
 def _draw_matrix(
-    seen: WeightsEvidence,
+    evidence: WeightsEvidence,
     title: str,
     matrix: Sequence[MatrixRow],
     colour: Callable[[float], str],
     ends: tuple[float, float],
 ) -> Markup:
-    grid = Grid(seen.queries, seen.keys)
+    grid = Grid(evidence.queries, evidence.keys)
     signed = ends[0] < 0
     cells = [
-        _draw_number(grid.get_box(i, j), value, colour, may=seen.may_attend[i][j], signed=signed)
+        _draw_number(
+            grid.get_box(i, j), value, colour, may=evidence.may_attend[i][j], signed=signed
+        )
         for i, row in enumerate(matrix)
         for j, value in enumerate(row)
     ]
     words = "; ".join(
-        f"token {query}: {format_row(row)}" for query, row in zip(seen.queries, matrix, strict=True)
+        f"token {query}: {format_row(row)}"
+        for query, row in zip(evidence.queries, matrix, strict=True)
     )
     return make_drawing(
         grid.width,
         grid.height + BELOW,
         f"{title}: attention weights, a row for each token",
-        f"{words}. {_describe_hidden(seen.queries, seen.keys, seen.may_attend)}",
+        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, evidence.may_attend)}",
         *grid.draw_labels(title, "attended to", "attending"),
         *cells,
         _draw_colour_bar(grid, colour, ends),
@@ -118,18 +121,22 @@ def _draw_number(
         parts.append(draw_hatching(box, choose_text_colour(fill)))
     # A halo keeps the number readable where the cell is hatched.
     halo = {} if may else {"stroke": fill, "stroke_width": 4, "paint_order": "stroke"}
-    said = format_number(value, signed=signed)
+    label = format_number(value, signed=signed)
     parts.append(
         draw_text(
-            box.middle, said, size=_fit_font_size(said, box), fill=choose_text_colour(fill), **halo
+            box.middle,
+            label,
+            size=_fit_font_size(label, box),
+            fill=choose_text_colour(fill),
+            **halo,
         )
     )
     return join_elements(parts)
 
 
-def _fit_font_size(said: str, box: Box) -> float:
+def _fit_font_size(label: str, box: Box) -> float:
     """The size at which a number fits into its cell, a digit being as wide as 0.6 of its size."""
-    return min(FONT_SIZE + 1, (box.width - 3) / (0.6 * len(said)))
+    return min(FONT_SIZE + 1, (box.width - 3) / (0.6 * len(label)))
 
 
 def _draw_colour_bar(
@@ -160,8 +167,8 @@ def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatri
     hidden = [
         f"{row} from {column}"
         for row, allowed in zip(rows, may, strict=True)
-        for column, seen in zip(columns, allowed, strict=True)
-        if not seen
+        for column, evidence in zip(columns, allowed, strict=True)
+        if not evidence
     ]
     return f"Hidden (attending from attended to): {', '.join(hidden)}." if hidden else ""
 
@@ -169,24 +176,24 @@ def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatri
 # ----------------------------------------------------------------------------------- influence
 
 
-def draw_influence(seen: InfluenceEvidence) -> tuple[Markup, ...]:
+def draw_influence(evidence: InfluenceEvidence) -> tuple[Markup, ...]:
     """Which outputs should move when a token changes, and which did."""
     return (
-        _draw_moves(seen, "Should move", seen.expected),
-        _draw_moves(seen, "Moved", seen.got),
+        _draw_moves(evidence, "Should move", evidence.expected),
+        _draw_moves(evidence, "Moved", evidence.got),
     )
 
 
-def _draw_moves(seen: InfluenceEvidence, title: str, moved: BoolMatrix) -> Markup:
-    grid = Grid(seen.tokens, seen.tokens)
+def _draw_moves(evidence: InfluenceEvidence, title: str, moved: BoolMatrix) -> Markup:
+    grid = Grid(evidence.tokens, evidence.tokens)
     cells = [
-        _draw_move(grid.get_box(i, j), moves, may=seen.may[i][j], right=seen.expected[i][j])
+        _draw_move(grid.get_box(i, j), moves, may=evidence.may[i][j], right=evidence.expected[i][j])
         for i, row in enumerate(moved)
         for j, moves in enumerate(row)
     ]
     words = "; ".join(
-        f"a change of token {token} moves outputs {_list_outputs(seen.tokens, moved, j)}"
-        for j, token in enumerate(seen.tokens)
+        f"a change of token {token} moves outputs {_list_outputs(evidence.tokens, moved, j)}"
+        for j, token in enumerate(evidence.tokens)
     )
     return make_drawing(
         grid.width,

@@ -25,11 +25,11 @@ MAX_BLOCKS = 6
 Blocks = Sequence[Sequence[Sequence[Origin]]]
 
 
-def draw_layout(seen: LayoutEvidence) -> tuple[Markup, ...]:
+def draw_layout(evidence: LayoutEvidence) -> tuple[Markup, ...]:
     """The numbers as they should lie, and as they do."""
-    expected, got = _truncate(seen.expected), _truncate(seen.got)
-    return _draw_panel(seen, "Expected", expected, expected), _draw_panel(
-        seen, "Got", got, expected
+    expected, got = _truncate(evidence.expected), _truncate(evidence.got)
+    return _draw_panel(evidence, "Expected", expected, expected), _draw_panel(
+        evidence, "Got", got, expected
     )
 
 
@@ -37,7 +37,7 @@ def _truncate(blocks: Blocks) -> Blocks:
     return [[row[: 3 * MAX_BLOCKS] for row in block[:MAX_BLOCKS]] for block in blocks[:MAX_BLOCKS]]
 
 
-def _draw_panel(seen: LayoutEvidence, title: str, blocks: Blocks, right: Blocks) -> Markup:
+def _draw_panel(evidence: LayoutEvidence, title: str, blocks: Blocks, right: Blocks) -> Markup:
     columns = max((len(row) for block in blocks for row in block), default=0)
     rows = max(map(len, blocks), default=0)
     across = columns * WIDTH + GAP
@@ -48,52 +48,54 @@ def _draw_panel(seen: LayoutEvidence, title: str, blocks: Blocks, right: Blocks)
     ]
     for b, block in enumerate(blocks):
         start = LEFT + b * across
-        parts += _draw_headings(seen, b, start, columns)
+        parts += _draw_headings(evidence, b, start, columns)
         for i, row in enumerate(block):
             for j, origin in enumerate(row):
                 box = Box(start + j * WIDTH, TOP + i * HEIGHT, WIDTH, HEIGHT)
                 parts.append(
-                    _draw_cell(seen, box, origin, wrong=origin != _get_origin(right, b, i, j))
+                    _draw_cell(evidence, box, origin, wrong=origin != _get_origin(right, b, i, j))
                 )
-        parts += _draw_borders(seen, start, columns, rows)
+        parts += _draw_borders(evidence, start, columns, rows)
     return make_drawing(
         LEFT + max(1, len(blocks)) * across,
         TOP + rows * HEIGHT + 4,
-        f"{title}: where each of the {seen.of} lies after the {seen.step}",
-        _describe_panel(seen, blocks),
+        f"{title}: where each of the {evidence.of} lies after the {evidence.step}",
+        _describe_panel(evidence, blocks),
         *parts,
     )
 
 
 def _draw_headings(
-    seen: LayoutEvidence, block: int, start: float, columns: int
+    evidence: LayoutEvidence, block: int, start: float, columns: int
 ) -> Iterator[Markup]:
     """What stands above a block: its head, or after a merge the columns of the output."""
-    names = "channel" if seen.step == "split" else "column"
-    above = f"head {block}" if seen.step == "split" else "" if block == 0 else f"block {block}"
+    names = "channel" if evidence.step == "split" else "column"
+    above = f"head {block}" if evidence.step == "split" else "" if block == 0 else f"block {block}"
     yield draw_text((start + columns * WIDTH / 2, 22), above or f"{names}s", font_weight=600)
     for i in range(columns):
         yield draw_text((start + (i + 0.5) * WIDTH, TOP - 8), str(i), size=10, opacity=0.8)
 
 
-def _draw_borders(seen: LayoutEvidence, start: float, columns: int, rows: int) -> Iterator[Markup]:
+def _draw_borders(
+    evidence: LayoutEvidence, start: float, columns: int, rows: int
+) -> Iterator[Markup]:
     """Lines between the heads that were merged."""
-    if seen.step != "merge" or seen.head_dim < 1:
+    if evidence.step != "merge" or evidence.head_dim < 1:
         return
-    for at in range(seen.head_dim, columns, seen.head_dim):
+    for at in range(evidence.head_dim, columns, evidence.head_dim):
         x = start + at * WIDTH
         yield make_element(
             "path", d=f"M{x:g} {TOP - 4:g}V{TOP + rows * HEIGHT + 4:g}", stroke="currentColor"
         )
 
 
-def _draw_cell(seen: LayoutEvidence, box: Box, origin: Origin, *, wrong: bool) -> Markup:
+def _draw_cell(evidence: LayoutEvidence, box: Box, origin: Origin, *, wrong: bool) -> Markup:
     fill = CATEGORICAL[origin[0] % len(CATEGORICAL)] if origin else "#ffffff"
     parts = [draw_rectangle(box, fill=fill, stroke="#777", stroke_width=0.5)]
     if wrong:
         frame = Box(box.x + 1.5, box.y + 1.5, box.width - 3, box.height - 3)
         parts.append(draw_rectangle(frame, fill="none", stroke="#000", stroke_width=2))
-    said = format_label(seen, origin)
+    said = format_label(evidence, origin)
     size = min(FONT_SIZE + 1, (box.width - 6) / (0.55 * len(said)))
     parts.append(
         draw_text(box.middle, said, size=size, fill="#000", font_weight=700 if wrong else 400)
@@ -108,17 +110,19 @@ def _get_origin(blocks: Blocks, block: int, row: int, column: int) -> Origin | N
         return None
 
 
-def _describe_panel(seen: LayoutEvidence, blocks: Blocks) -> str:
+def _describe_panel(evidence: LayoutEvidence, blocks: Blocks) -> str:
     """Every row, for those who cannot see it."""
     said = []
     for b, block in enumerate(blocks):
         for i, row in enumerate(block):
-            where = f"head {b}, token {i}" if seen.step == "split" else f"token {i}"
-            said.append(f"{where}: {', '.join(_describe_number(seen, origin) for origin in row)}")
+            where = f"head {b}, token {i}" if evidence.step == "split" else f"token {i}"
+            said.append(
+                f"{where}: {', '.join(_describe_number(evidence, origin) for origin in row)}"
+            )
     return "; ".join(said) + "."
 
 
-def _describe_number(seen: LayoutEvidence, origin: Origin) -> str:
+def _describe_number(evidence: LayoutEvidence, origin: Origin) -> str:
     if not origin:
         return "zero"
-    return f"{format_part(origin)}token {origin[0]} column {compute_column(seen, origin)}"
+    return f"{format_part(origin)}token {origin[0]} column {compute_column(evidence, origin)}"

@@ -64,12 +64,12 @@ def make_drawing(width: float, height: float, title: str, words: str, *inside: s
 
 
 def draw_text(
-    at: tuple[float, float], said: str, *, size: float = FONT_SIZE, **more: object
+    at: tuple[float, float], content: str, *, size: float = FONT_SIZE, **more: object
 ) -> Markup:
     """Text around a place. Its baseline is set by hand: not every renderer centres it."""
     x, y = at
     shown = {"text_anchor": "middle", "font_size": size, **more}
-    return make_element("text", sanitise(said), x=float(x), y=y + 0.35 * size, **shown)
+    return make_element("text", sanitise(content), x=float(x), y=y + 0.35 * size, **shown)
 
 
 def draw_rectangle(box: Box, **more: object) -> Markup:
@@ -90,10 +90,10 @@ def draw_hatching(box: Box, colour: str) -> Markup:
     return make_element("path", d="".join(lines), stroke=colour, stroke_opacity=0.4, fill="none")
 
 
-def draw_vertical_text(at: tuple[float, float], said: str) -> Markup:
+def draw_vertical_text(at: tuple[float, float], content: str) -> Markup:
     """Text that reads upwards."""
     x, y = at
-    return draw_text((0, 0), said, transform=f"translate({x:g} {y:g}) rotate(-90)", opacity=0.8)
+    return draw_text((0, 0), content, transform=f"translate({x:g} {y:g}) rotate(-90)", opacity=0.8)
 
 
 def join_elements(parts: Iterable[str]) -> Markup:

@@ -85,9 +85,9 @@ def _render_submission(shown: SubmissionView) -> Iterator[StyledLine]:
     if shown.failures:
         yield StyledLine("")
         yield from _render_groups(shown.groups)
-    for trouble in shown.failures:
+    for failure in shown.failures:
         yield StyledLine("")
-        yield from _render_failure(trouble)
+        yield from _render_failure(failure)
     if shown.failures and shown.summary:
         yield StyledLine("")
     for sentence in shown.summary:
@@ -112,21 +112,21 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
         )
 
 
-def _render_failure(trouble: FailureView) -> Iterator[StyledLine]:
-    yield StyledLine(f"  {trouble.claim}", "bold")
-    for line in _indent(4, trouble.details or trouble.status):
+def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
+    yield StyledLine(f"  {failure.claim}", "bold")
+    for line in _indent(4, failure.details or failure.status):
         yield replace(line, style=STYLES.get(line.text[4:12], ""))
-    if trouble.case:
-        yield from _indent(4, f"on        {trouble.case}")
-    for sentence in describe_evidence(trouble.evidence)[:1] if trouble.evidence else ():
+    if failure.case:
+        yield from _indent(4, f"on        {failure.case}")
+    for sentence in describe_evidence(failure.evidence)[:1] if failure.evidence else ():
         yield StyledLine(f"    seen      {sentence}")
-    if trouble.alike:
-        claims = "claims" if trouble.alike > 1 else "claim"
-        yield StyledLine(f"    {trouble.alike} more {claims} ended the same way")
+    if failure.alike:
+        claims = "claims" if failure.alike > 1 else "claim"
+        yield StyledLine(f"    {failure.alike} more {claims} ended the same way")
 
 
-def _render_message(label: str, remark: MessageView, style: str) -> Iterator[StyledLine]:
-    first, *rest = remark.message.expandtabs(4).split("\n")
+def _render_message(label: str, entry: MessageView, style: str) -> Iterator[StyledLine]:
+    first, *rest = entry.message.expandtabs(4).split("\n")
     yield StyledLine(f"  {label:<6}{first}", style)
     yield from (StyledLine(f"        {line}", style) for line in rest)
 

@@ -133,7 +133,7 @@ class SubmissionView:
     @property
     def failures(self) -> tuple[FailureView, ...]:
         """The claims that do not hold, in order."""
-        return tuple(trouble for group in self.groups for trouble in group.failures)
+        return tuple(failure for group in self.groups for failure in group.failures)
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
@@ -209,13 +209,13 @@ def _view_diagnosis(found: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     """Lines of the submission, with what is wrong beside those that it is known of."""
-    said: dict[int, list[str]] = {}
+    messages: dict[int, list[str]] = {}
     for found in record.diagnosis:
         if found.cell == excerpt.cell and found.line is not None:
-            said.setdefault(found.line, []).append(sanitise(found.sentence))
+            messages.setdefault(found.line, []).append(sanitise(found.sentence))
     error = record.error
     if error is not None and error.cell == excerpt.cell and error.line is not None:
-        said.setdefault(error.line, []).append(sanitise(error.message))
+        messages.setdefault(error.line, []).append(sanitise(error.message))
     marked = set(excerpt.marked)
     lines = excerpt.text[: MAX_SOURCE_LINES * MAX_SOURCE_LINE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
     return SourceView(
@@ -225,7 +225,7 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
                 n,
                 sanitise_line(line.expandtabs(4), MAX_SOURCE_LINE_LENGTH),
                 n in marked,
-                tuple(said.get(n, ())),
+                tuple(messages.get(n, ())),
             )
             for n, line in enumerate(lines, excerpt.line)
         ),
@@ -329,14 +329,14 @@ def _get_outcome(claim: PropertyRecord) -> tuple[str, str]:
 
 
 def _view_group(name: str, claims: Sequence[PropertyRecord], ends: RecordsByOutcome) -> GroupView:
-    troubles: list[FailureView] = []
+    failures: list[FailureView] = []
     alike: dict[str, list[str]] = {}
     for claim in claims:
         if claim.status in (Status.PASSED, Status.NOT_TRIED):
             continue
         same = ends.get(_get_outcome(claim), [claim])
         if same[0] is claim:
-            troubles.append(_view_failure(claim, len(same) - 1))
+            failures.append(_view_failure(claim, len(same) - 1))
         else:
             alike.setdefault(sanitise_line(same[0].claim), []).append(sanitise_line(claim.claim))
     return GroupView(
@@ -347,7 +347,7 @@ def _view_group(name: str, claims: Sequence[PropertyRecord], ends: RecordsByOutc
         status=_combine_statuses([p.status for p in claims]),
         total=len(claims),
         passed=_select_by_status(claims, Status.PASSED),
-        failures=tuple(troubles),
+        failures=tuple(failures),
         alike=tuple(RepeatedFailures(why, tuple(same)) for why, same in alike.items()),
         untried=_select_by_status(claims, Status.NOT_TRIED),
     )
@@ -359,9 +359,9 @@ def _select_by_status(claims: Sequence[PropertyRecord], status: str) -> tuple[st
 
 def _combine_statuses(statuses: Sequence[str]) -> str:
     """The first trouble; if there is none, whether all were tried."""
-    troubles = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
-    if troubles:
-        return format_status(troubles[0])
+    failures = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
+    if failures:
+        return format_status(failures[0])
     return format_status(Status.NOT_TRIED) if Status.NOT_TRIED in statuses else Status.PASSED
 
 

@@ -117,18 +117,18 @@ class ChannelModule:
         sent = _add_cotangent(inputs, cotangent, mask)
         self._ask("descend", label_by_name(sent), device=self.device, rate=rate)
 
-    def forward(self, inputs: Sequence[Tensor | None], how: CallOptions) -> CallResult:
+    def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
         reply = self._ask(
             "forward",
             label_by_position(given),
             device=self.device,
-            memory=how.memory,
-            training=how.training,
-            seed=how.seed,
-            grad=how.grad,
-            watched=how.watched,
-            times=how.times,
+            memory=options.memory,
+            training=options.training,
+            seed=options.seed,
+            grad=options.grad,
+            watched=options.watched,
+            times=options.times,
         )
         tensors = tuple(tensor for _, tensor in reply.tensors)
         seen = parse_reply(reply, _ForwardReply)

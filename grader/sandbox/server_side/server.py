@@ -47,23 +47,23 @@ from grader.sandbox.server_side.jail.confine import Jail
 EXIT_UNCONFINED = 70
 
 
-def begin(zygote: int, control_fd: int, examiner: int, left_out: Sequence[str]) -> None:
+def begin(zygote: int, control_fd: int, grader_process: int, left_out: Sequence[str]) -> None:
     """Confine itself, then serve until the examiner is gone."""
     control = socket.socket(fileno=control_fd)
     needed = file_grants.list_needed_paths()
     try:
         privileges.become_unprivileged(needed)
         kernel.die_with(zygote)
-        watched = os.pidfd_open(examiner)
-        os.sched_setaffinity(0, os.sched_getaffinity(examiner))  # the zygote's may be others
-        rung = determine_isolation_level(
+        watched = os.pidfd_open(grader_process)
+        os.sched_setaffinity(0, os.sched_getaffinity(grader_process))  # the zygote's may be others
+        level = determine_isolation_level(
             probe.find_missing_layers([Layer(name) for name in left_out], needed)
         )
-        control.send(json.dumps(asdict(rung)).encode())
+        control.send(json.dumps(asdict(level)).encode())
         stage = None
-        if Layer.NAMESPACES in rung.layers:
+        if Layer.NAMESPACES in level.layers:
             stage = namespaces.set_up_stage(needed, file_grants.find_hidden_packages(needed))
-        jail = confine.prepare_jail([Layer(name) for name in rung.layers], stage)
+        jail = confine.prepare_jail([Layer(name) for name in level.layers], stage)
     except (ConnectionError, ProcessLookupError):  # the examiner has ended
         sys.exit(1)
     except (privileges.CannotDropRoot, namespaces.NoStage, OSError) as error:
@@ -78,19 +78,19 @@ def begin(zygote: int, control_fd: int, examiner: int, left_out: Sequence[str]) 
     serve(control, watched, jail)
 
 
-def serve(control: socket.socket, examiner: int, jail: Jail) -> None:
+def serve(control: socket.socket, grader_process: int, jail: Jail) -> None:
     """Fork a child for every request, and tell how each ended."""
     children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, status pipe)
     poll = select.poll()
     poll.register(control, select.POLLIN)
-    poll.register(examiner, select.POLLIN)
+    poll.register(grader_process, select.POLLIN)
     while True:
         for fd, _ in poll.poll():
             if fd in children:
                 poll.unregister(fd)
                 report_end(fd, *children.pop(fd))
                 continue
-            asked = None if fd == examiner else receive_request(control)
+            asked = None if fd == grader_process else receive_request(control)
             if asked is None:
                 kill_children_and_exit(children)
             data, fds = asked

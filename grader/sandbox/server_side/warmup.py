@@ -54,11 +54,11 @@ class Sample(nn.Module):
 def warm_up() -> None:
     """Do what every child will do first."""
     here, there = socket.socketpair()
-    host = WorkerRuntime()
+    runtime = WorkerRuntime()
     with here, there:
         for number, (op, meta, tensors) in enumerate(iter_sample_requests()):
             wire.write(here.fileno(), Message(number, op, meta, label_by_name(tensors)))
-            wire.write(there.fileno(), host.answer(wire.read(there.fileno())))
+            wire.write(there.fileno(), runtime.answer(wire.read(there.fileno())))
             reply = wire.read(here.fileno())
             assert reply.op == "ok", reply.meta
     del sys.modules["submission"]

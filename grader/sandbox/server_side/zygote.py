@@ -39,17 +39,17 @@ MAX_FDS = 3
 EXIT_FAILED = 70
 
 
-def main(control_fd: int, examiner: int, thread: int) -> None:
+def main(control_fd: int, grader_process: int, thread: int) -> None:
     """Warm up, then serve until the examiner is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
-    kernel.die_with(examiner)
+    kernel.die_with(grader_process)
     control = socket.socket(fileno=control_fd)
-    watched = os.pidfd_open(examiner)
+    watched = os.pidfd_open(grader_process)
     warm_up()
     refuse_threads()
     gc.collect()
     gc.freeze()  # what is forked then copies fewer pages
-    if thread != examiner:  # it may end any time, and the kernel would end us with it
+    if thread != grader_process:  # it may end any time, and the kernel would end us with it
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)
     ForkService(control, watched).serve()
 
@@ -92,9 +92,9 @@ def refuse_threads() -> None:
 class ForkService:
     """Forks for every request that comes over its lines, and sees off what has ended."""
 
-    def __init__(self, control: socket.socket, examiner: int) -> None:
-        self.grader_process = examiner
-        self.essential_fds = (examiner, control.fileno())
+    def __init__(self, control: socket.socket, grader_process: int) -> None:
+        self.grader_process = grader_process
+        self.essential_fds = (grader_process, control.fileno())
         """when one of them is closed, all is over"""
         self.connections = {control.fileno(): control}
         self.forked: dict[int, int] = {}  # pidfd -> pid

@@ -11,7 +11,7 @@ Dispatch = Callable[[str, Mapping[str, Any], dict[str, Tensor]], Reply]
 
 
 def run_batch(
-    carry_out: Dispatch, constructions: Sequence[Sequence[Request]], tensors: Sequence[Tensor]
+    dispatch: Dispatch, constructions: Sequence[Sequence[Request]], tensors: Sequence[Tensor]
 ) -> tuple[list[dict[str, Any]], list[Tensor]]:
     """What is said about each object, and the tensors of all answers one after the other.
 
@@ -23,21 +23,21 @@ def run_batch(
     outputs: list[Tensor] = []
     for requests in constructions:
         given = [{name: next(waiting) for name in asked["tensors"]} for asked in requests]
-        seen, came = _run_object_batch(carry_out, requests, given)
+        seen, came = _run_object_batch(dispatch, requests, given)
         said.append({**seen, "tensors": len(came)})
         outputs.extend(came)
     return said, outputs
 
 
 def _run_object_batch(
-    carry_out: Dispatch, requests: Sequence[Request], given: Sequence[dict[str, Tensor]]
+    dispatch: Dispatch, requests: Sequence[Request], given: Sequence[dict[str, Tensor]]
 ) -> tuple[dict[str, list[str]], list[Tensor]]:
     made: list[int] = []
     outputs: list[Tensor] = []
     said: dict[str, list[str]] = {"dtypes": [], "devices": []}
     try:
         for asked, own in zip(requests, given, strict=True):
-            known, came = carry_out(asked["op"], _resolve_handles(asked["meta"], made), own)
+            known, came = dispatch(asked["op"], _resolve_handles(asked["meta"], made), own)
             if "handle" in known:
                 made.append(known["handle"])
             for key, several in said.items():
@@ -46,7 +46,7 @@ def _run_object_batch(
     except (Exception, SystemExit, GeneratorExit):
         return {"dtypes": [], "devices": []}, []
     finally:
-        carry_out("drop", {"handles": made}, {})
+        dispatch("drop", {"handles": made}, {})
     return said, outputs
 
 

@@ -371,9 +371,9 @@ class WorkerRuntime:
         return handle
 
 
-def describe_error(error: BaseException, place: Position | None = None) -> dict[str, Any]:
+def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:
     """What the submission raised, in one line, and where in its own code."""
-    cell, line = place or (None, None)
+    cell, line = position or (None, None)
     # Half of a surrogate pair is no character, and could not be sent.
     text = str(error).encode(errors="replace").decode()
     text = " ".join(text.split())[:MESSAGE_LIMIT]

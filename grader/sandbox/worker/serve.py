@@ -7,13 +7,13 @@ from grader.sandbox.worker.runtime import WorkerRuntime, describe_error
 
 def serve_requests(fd: int) -> None:
     """Answer until the examiner hangs up."""
-    host = WorkerRuntime()
+    runtime = WorkerRuntime()
     while True:
         try:
             request = wire.read(fd)
         except EOFError:
             return
-        reply = host.answer(request)
+        reply = runtime.answer(request)
         try:
             wire.write(fd, reply)
         except wire.BadFrame as error:

@@ -28,39 +28,39 @@ class CannotCheck(Exception):
         return [f"headcheck: {self}"]
 
 
-def find_name(made: object, namespace: Mapping[str, Any]) -> str:
+def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
     """What an object is called where it is defined. Raises CannotCheck for one of no use."""
-    if isinstance(made, nn.Module):
-        kind = type(made).__name__
+    if isinstance(definition, nn.Module):
+        kind = type(definition).__name__
         raise CannotCheck(f"check takes the class, not an instance of it: write check({kind})")
-    if isinstance(made, str):
-        name = made if made.isidentifier() else "MultiHeadAttention"
+    if isinstance(definition, str):
+        name = definition if definition.isidentifier() else "MultiHeadAttention"
         raise CannotCheck(
             f"check takes a class or a function, not a string: write check({name}), without quotes"
         )
-    if isinstance(made, types.ModuleType) or not callable(made):
-        kind = type(made).__name__
+    if isinstance(definition, types.ModuleType) or not callable(definition):
+        kind = type(definition).__name__
         raise CannotCheck(
             f"check takes a class or a function, not something of type {kind}: "
             "write the name that you defined, as in check(MultiHeadAttention)"
         )
-    own = getattr(made, "__name__", None)
-    if isinstance(own, str) and own.isidentifier() and namespace.get(own, made) is made:
+    own = getattr(definition, "__name__", None)
+    if isinstance(own, str) and own.isidentifier() and namespace.get(own, definition) is definition:
         return own
-    found = [name for name, value in namespace.items() if value is made and name[:1] != "_"]
+    found = [name for name, value in namespace.items() if value is definition and name[:1] != "_"]
     if not found:
         raise CannotCheck("what is checked needs a name: assign it to one, and check that")
     return found[0]
 
 
 def find_target(
-    made: object, exercise: str | None, namespace: Mapping[str, Any], text: SourceText
+    definition: object, exercise: str | None, namespace: Mapping[str, Any], text: SourceText
 ) -> Target:
     """What to judge an object as: the exercise that is named, else the one that it answers.
 
     Raises CannotCheck where there is none.
     """
-    defined = describe_definition(find_name(made, namespace), made, text)
+    defined = describe_definition(find_name(definition, namespace), definition, text)
     try:
         wanted = None if exercise is None else infer.find_exercise(_check_slug(exercise))
         if wanted is not None and not can_answer(defined, wanted):
@@ -73,15 +73,15 @@ def find_target(
     return target
 
 
-def describe_definition(name: str, made: object, text: SourceText) -> DefinitionSignature:
+def describe_definition(name: str, definition: object, text: SourceText) -> DefinitionSignature:
     """An object as reading its source would find it."""
-    parameters = _get_parameters(made)
+    parameters = _get_parameters(definition)
     plain = [p for p in parameters if p.kind not in OPEN_ENDED]
-    cell, line = _locate(made, text)
-    bases = made.__bases__ if isinstance(made, type) else ()
+    cell, line = _locate(definition, text)
+    bases = definition.__bases__ if isinstance(definition, type) else ()
     return DefinitionSignature(
         name=name,
-        is_class=isinstance(made, type),
+        is_class=isinstance(definition, type),
         cell=cell,
         line=line,
         required=tuple(p.name for p in plain if p.default is p.empty),
@@ -91,12 +91,12 @@ def describe_definition(name: str, made: object, text: SourceText) -> Definition
     )
 
 
-def _get_parameters(made: object) -> list[inspect.Parameter]:
+def _get_parameters(definition: object) -> list[inspect.Parameter]:
     """The parameters of a function or of a class's own constructor, without `self`."""
-    maker: Any = made
-    if isinstance(made, type):
-        maker = functools.partial(made.__init__, None)  # type: ignore[misc]  # its own class's
-        if made.__init__ in (nn.Module.__init__, object.__init__):  # type: ignore[misc]
+    maker: Any = definition
+    if isinstance(definition, type):
+        maker = functools.partial(definition.__init__, None)  # type: ignore[misc]  # its own class's
+        if definition.__init__ in (nn.Module.__init__, object.__init__):  # type: ignore[misc]
             return []
     try:
         return list(inspect.signature(maker).parameters.values())
@@ -104,9 +104,9 @@ def _get_parameters(made: object) -> list[inspect.Parameter]:
         return []
 
 
-def _locate(made: object, text: SourceText) -> tuple[int | None, int]:
+def _locate(definition: object, text: SourceText) -> tuple[int | None, int]:
     """Where it is defined, as far as that is known."""
-    function = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+    function = definition.__init__ if isinstance(definition, type) else definition  # type: ignore[misc]
     code = getattr(function, "__code__", None)
     known = code and text.find_position(code.co_filename, code.co_firstlineno)
     return known or (None, 1)

@@ -58,7 +58,7 @@ class CheckResult:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
-def check(made: object, exercise: str | None = None, *, seed: int = 0) -> CheckResult:
+def check(definition: object, exercise: str | None = None, *, seed: int = 0) -> CheckResult:
     """Judge a class or a function that is defined here; the result shows itself in a notebook.
 
     The exercise is told from name and arguments, unless it is named. What else an exercise needs
@@ -67,22 +67,22 @@ def check(made: object, exercise: str | None = None, *, seed: int = 0) -> CheckR
     Raises CannotCheck, with what to write instead; Stopped when it is interrupted.
     """
     caller = sys._getframe(1)
-    return check_in_namespace(made, exercise, {**caller.f_globals, **caller.f_locals}, seed)
+    return check_in_namespace(definition, exercise, {**caller.f_globals, **caller.f_locals}, seed)
 
 
 def check_in_namespace(
-    made: object, exercise: str | None, namespace: Mapping[str, Any], seed: int = 0
+    definition: object, exercise: str | None, namespace: Mapping[str, Any], seed: int = 0
 ) -> CheckResult:
     """The same, with the names that are known. Raises CannotCheck, Stopped."""
     if type(seed) is not int or seed < 0:
         raise CannotCheck(f"seed is a whole number from 0 on, not {seed!r}"[:200])
-    text = find_source_text(made)
-    target = find_target(made, exercise, namespace, text)
+    text = find_source_text(definition)
+    target = find_target(definition, exercise, namespace, text)
     progress = Progress(target.name, len(target.exercise.properties))
     try:
         with preserve_global_state(), progress:
             return CheckResult(
-                _grade({**namespace, target.name: made}, text, target, seed, progress)
+                _grade({**namespace, target.name: definition}, text, target, seed, progress)
             )
     except KeyboardInterrupt:
         raise CheckInterrupted(_describe_progress(progress)) from None
@@ -103,12 +103,12 @@ def _grade(
 
 def _describe_progress(progress: Progress) -> str:
     """What was known when a check was stopped, in a line."""
-    said = f"stopped after {progress.done} of {progress.claims} claims about {progress.name}"
+    message = f"stopped after {progress.done} of {progress.claims} claims about {progress.name}"
     broken = [verdict.property.claim for verdict in progress.broken]
     if not progress.done:
         return f"stopped before the first claim about {progress.name} was judged."
     if not broken:
-        return f"{said}; none of these was broken. Run the cell again to check them all."
+        return f"{message}; none of these was broken. Run the cell again to check them all."
     named = " ".join(f"“{claim}”" for claim in broken[:MAX_CLAIMS_NAMED])
     more = f" and {len(broken) - MAX_CLAIMS_NAMED} more" if len(broken) > MAX_CLAIMS_NAMED else ""
-    return f"{said}; broken by then: {named}{more}. Run the cell again to check them all."
+    return f"{message}; broken by then: {named}{more}. Run the cell again to check them all."

@@ -49,21 +49,21 @@ def locate_nowhere(filename: str | None, line: int | None) -> Position | None:
     return None
 
 
-def find_source_text(made: object) -> SourceText:
+def find_source_text(definition: object) -> SourceText:
     """The text that an object came from: the cells of the notebook, a module, or nothing known."""
     shell = get_ipython()
-    if shell is not None and getattr(made, "__module__", "__main__") == "__main__":
+    if shell is not None and getattr(definition, "__module__", "__main__") == "__main__":
         return read_cells(shell)
     try:
-        file = inspect.getsourcefile(made)  # type: ignore[arg-type]  # it raises TypeError else
+        file = inspect.getsourcefile(definition)  # type: ignore[arg-type]  # it raises TypeError else
         data = Path(file or "").read_bytes()
     except (OSError, TypeError):
         return SourceText(b"", "py", locate_nowhere, "this session")
 
-    def place_of(filename: str | None, line: int | None) -> Position | None:
+    def find_position(filename: str | None, line: int | None) -> Position | None:
         return (None, line or 1) if filename == file else None
 
-    return SourceText(data, "py", place_of, Path(str(file)).name)
+    return SourceText(data, "py", find_position, Path(str(file)).name)
 
 
 def read_cells(shell: "InteractiveShell") -> SourceText:
@@ -76,7 +76,7 @@ def read_cells(shell: "InteractiveShell") -> SourceText:
     def numbers() -> dict[str, int]:
         return {shell.transform_cell(_strip_magic(source)): n for n, source in enumerate(run, 1)}
 
-    def place_of(filename: str | None, line: int | None) -> Position | None:
+    def find_position(filename: str | None, line: int | None) -> Position | None:
         cell = numbers().get("".join(linecache.getlines(filename or "")))
         return None if cell is None else (cell, (line or 1) + _count_lines_before(run[cell - 1]))
 
@@ -85,7 +85,10 @@ def read_cells(shell: "InteractiveShell") -> SourceText:
         for number, source in enumerate(run, 1)
     ]
     return SourceText(
-        _make_notebook(cells) if still else b"", "ipynb" if still else "py", place_of, "notebook"
+        _make_notebook(cells) if still else b"",
+        "ipynb" if still else "py",
+        find_position,
+        "notebook",
     )
 
 
@@ -125,9 +128,9 @@ def _count_lines_before(source: str) -> int:
 class LiveRuntime(WorkerRuntime):
     """Answers requests about objects that are there already; nothing is run to make them."""
 
-    def __init__(self, namespace: Mapping[str, Any], place_of: Locator) -> None:
+    def __init__(self, namespace: Mapping[str, Any], find_position: Locator) -> None:
         super().__init__(dict(namespace))
-        self.find_position = place_of
+        self.find_position = find_position
 
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
         """Look whether all is there that the exercise needs."""

@@ -64,7 +64,7 @@ def _select_targets(
 ) -> list[tuple[str, str | None]]:
     """What of a cell is checked, and as what. Raises CannotCheck where there is nothing."""
     there = {name: namespace[name] for name in names if callable(namespace.get(name))}
-    found = [_describe(name, made) for name, made in there.items()]
+    found = [_describe(name, definition) for name, definition in there.items()]
     fitting = [defined for defined in found if exercise and can_answer(defined, exercise)]
     if exercise is not None and len(fitting) == 1:  # whatever it is called
         return [(fitting[0].name, exercise.slug)]
@@ -77,8 +77,8 @@ def _select_targets(
     return [(target.name, target.exercise.slug) for target in targets]
 
 
-def _describe(name: str, made: object) -> DefinitionSignature:
-    return describe_definition(name, made, find_source_text(made))
+def _describe(name: str, definition: object) -> DefinitionSignature:
+    return describe_definition(name, definition, find_source_text(definition))
 
 
 def _explain_no_target(found: list[DefinitionSignature]) -> str:

@@ -80,12 +80,12 @@ def _make_mimebundle(text: str, page: str) -> dict[str, str]:
     return {"text/plain": text, "text/html": page}
 
 
-def _render_bar(words: str, done: int, claims: int) -> str:
-    if not words:
+def _render_bar(message: str, done: int, claims: int) -> str:
+    if not message:
         return ""
     return (
         f'<progress value="{done}" max="{claims}" aria-label="claims judged"></progress> '
-        f'<span role="status">{html.escape(words)}</span>'
+        f'<span role="status">{html.escape(message)}</span>'
     )
 
 

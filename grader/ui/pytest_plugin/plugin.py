@@ -144,9 +144,11 @@ class PropertyCollector(pytest.Collector):
     def collect(self) -> Iterator["PropertyItem"]:
         asked = get_devices(self.config)
         missing = {device: devices.explain_unavailable(device) for device in asked}
-        for cell in self.suite.list_variants(asked):
-            item = PropertyItem.from_parent(self, name=cell.name, suite=self.suite, cell=cell)
-            if reason := missing[cell.device]:
+        for variant in self.suite.list_variants(asked):
+            item = PropertyItem.from_parent(
+                self, name=variant.name, suite=self.suite, variant=variant
+            )
+            if reason := missing[variant.device]:
                 item.add_marker(pytest.mark.skip(reason=reason))
             yield item
 
@@ -154,10 +156,10 @@ class PropertyCollector(pytest.Collector):
 class PropertyItem(pytest.Item):
     """One property on one device in one dtype."""
 
-    def __init__(self, *, suite: "PropertySuite", cell: "PropertyVariant", **node: Any) -> None:
+    def __init__(self, *, suite: "PropertySuite", variant: "PropertyVariant", **node: Any) -> None:
         super().__init__(**node)
         self.suite = suite
-        self.variant = cell
+        self.variant = variant
 
     def runtest(self) -> None:
         try:

@@ -58,10 +58,10 @@ class PropertySuite:
     def list_variants(self, devices: Sequence[str]) -> list[PropertyVariant]:
         """Every cell on these devices, always in the same order."""
         return [
-            PropertyVariant(wanted, device, dtype)
+            PropertyVariant(prop, device, dtype)
             for device in devices
-            for wanted in families.select_for_contract(self.harness.requested_contract)
-            for dtype in wanted.dtypes
+            for prop in families.select_for_contract(self.harness.requested_contract)
+            for dtype in prop.dtypes
         ]
 
     @property
@@ -69,34 +69,34 @@ class PropertySuite:
         """What is worth saying though it makes nothing wrong, as far as it is known by now."""
         return tuple(self.harness.notes.values())
 
-    def get_outcome(self, cell: PropertyVariant) -> VariantOutcome:
+    def get_outcome(self, variant: PropertyVariant) -> VariantOutcome:
         """Try a cell, unless that has been done. Raises only what is our own fault."""
-        if cell not in self._outcomes:
-            self._outcomes[cell] = self._check_variant(cell)
-        return self._outcomes[cell]
+        if variant not in self._outcomes:
+            self._outcomes[variant] = self._check_variant(variant)
+        return self._outcomes[variant]
 
-    def _check_variant(self, cell: PropertyVariant) -> VariantOutcome:
-        missing = devices.explain_unavailable(cell.device) or devices.explain_missing_dtype(
-            cell.device, cell.dtype
+    def _check_variant(self, variant: PropertyVariant) -> VariantOutcome:
+        missing = devices.explain_unavailable(variant.device) or devices.explain_missing_dtype(
+            variant.device, variant.dtype
         )
         if missing:
             return VariantOutcome(skipped=missing)
-        for earlier in list_prerequisites(cell, self.harness.requested_contract):
+        for earlier in list_prerequisites(variant, self.harness.requested_contract):
             if self.get_outcome(earlier).blocks:
                 return VariantOutcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
-        devices.make_deterministic(cell.device)
-        bank = [replace(case, dtype=cell.dtype, device=cell.device) for case in self.case_set]
-        chosen = cell.prop.select_cases(self.harness.requested_contract, bank)
-        return make_outcome(check_property(cell.prop, self.harness, chosen))
+        devices.make_deterministic(variant.device)
+        bank = [replace(case, dtype=variant.dtype, device=variant.device) for case in self.case_set]
+        chosen = variant.prop.select_cases(self.harness.requested_contract, bank)
+        return make_outcome(check_property(variant.prop, self.harness, chosen))
 
 
-def list_prerequisites(cell: PropertyVariant, contract: Contract) -> list[PropertyVariant]:
+def list_prerequisites(variant: PropertyVariant, contract: Contract) -> list[PropertyVariant]:
     """The cells that must hold for this one to be worth trying: in its own dtype where possible."""
     return [
-        PropertyVariant(required, cell.device, dtype)
-        for required in cell.prop.requires
+        PropertyVariant(required, variant.device, dtype)
+        for required in variant.prop.requires
         if required.applies_to(contract)
-        for dtype in (required.dtypes if cell.dtype not in required.dtypes else (cell.dtype,))
+        for dtype in (required.dtypes if variant.dtype not in required.dtypes else (variant.dtype,))
     ]
 
 

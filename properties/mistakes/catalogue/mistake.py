@@ -33,7 +33,7 @@ class Mistake:
 
 
 def define_mistake(
-    name: str, sentence: str, look_for: str = "", *, rare: bool = False
+    name: str, sentence: str, code_matchers: str = "", *, rare: bool = False
 ) -> "MistakeBuilder":
     """A mistake, still without what it computes.
 
@@ -42,7 +42,7 @@ def define_mistake(
     look are kinds of places, each with a pattern for what stands there, the most telling first.
     """
     return MistakeBuilder(
-        name, sentence, tuple(map(_parse_matcher, filter(None, look_for.split(" | ")))), rare
+        name, sentence, tuple(map(_parse_matcher, filter(None, code_matchers.split(" | ")))), rare
     )
 
 
@@ -61,9 +61,9 @@ class MistakeBuilder:
     rare: bool
 
     def __call__(
-        self, *ways: StepOverrides, **change: Callable[[PipelineState], object]
+        self, *ways: StepOverrides, **overrides: Callable[[PipelineState], object]
     ) -> Mistake:
-        changes = ((change,) if change else ()) + ways
+        changes = ((overrides,) if overrides else ()) + ways
         return Mistake(self.name, self.sentence, self.code_matchers, changes, self.rare)
 
 

@@ -61,9 +61,9 @@ def test_definition_is_queried_under_its_own_name() -> None:
 def test_parameters_are_found_where_a_definition_keeps_them() -> None:
     source = EXERCISE.solution.replace("W_query", "w_q").replace("W_key", "w_k")
     subject = make_subject(source.replace("W_value", "w_v"))
-    bench = Harness(subject, EXERCISE.contract)
-    assert it_equals_the_equation in run_batch_plan(bench, EXERCISE).proven
-    assert [kind for kind, _ in bench.notes] == ["renamed_parameters"]
+    harness = Harness(subject, EXERCISE.contract)
+    assert it_equals_the_equation in run_batch_plan(harness, EXERCISE).proven
+    assert [kind for kind, _ in harness.notes] == ["renamed_parameters"]
 
 
 def test_wrong_answer_proves_no_dependent_property() -> None:
@@ -91,9 +91,9 @@ def test_repeated_queries_must_be_bitwise_equal() -> None:
 def test_answers_of_float32_are_noted() -> None:
     rough = change_solution(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
     subject = make_subject(rough)
-    bench = Harness(subject, EXERCISE.contract)
-    assert it_equals_the_equation in run_batch_plan(bench, EXERCISE).proven
-    assert "float32" in [kind for kind, _ in bench.notes]
+    harness = Harness(subject, EXERCISE.contract)
+    assert it_equals_the_equation in run_batch_plan(harness, EXERCISE).proven
+    assert "float32" in [kind for kind, _ in harness.notes]
 
 
 @pytest.mark.parametrize(
@@ -162,24 +162,26 @@ def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:
 
 
 def one_by_one(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
-    bench = Harness(make_subject(source), exercise.contract)
+    harness = Harness(make_subject(source), exercise.contract)
     plan = exercise.plan_cases()
 
     def apart(claim: Property) -> Verdict:
-        bench.forget()
-        return find_first_failure(claim, bench, plan[claim])
+        harness.forget()
+        return find_first_failure(claim, harness, plan[claim])
 
     return named(check_in_order(plan, apart))
 
 
 def all_at_once(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
-    bench = Harness(make_subject(source), exercise.contract)
+    harness = Harness(make_subject(source), exercise.contract)
 
     def afresh() -> None:
-        bench.subject = make_subject(source)
-        bench.forget()
+        harness.subject = make_subject(source)
+        harness.forget()
 
-    return named(check_all(bench, exercise, lambda p, c: find_first_failure(p, bench, c), afresh))
+    return named(
+        check_all(harness, exercise, lambda p, c: find_first_failure(p, harness, c), afresh)
+    )
 
 
 @pytest.mark.parametrize("stem", ["generator_reseeded", "mask_shared_by_instances"])
@@ -191,12 +193,12 @@ def test_stateful_module_is_checked_property_by_property(stem: str) -> None:
 
 def test_interference_check_records_the_undisturbed_answer_first() -> None:
     path = EXERCISE.folder / "answers" / "wrong" / "mask_shared_by_instances.py"
-    bench = Harness(make_subject(path.read_text(encoding="utf-8")), EXERCISE.contract)
+    harness = Harness(make_subject(path.read_text(encoding="utf-8")), EXERCISE.contract)
     claim = next(c for c in EXERCISE.properties if c.name == "other_instances_do_not_matter")
     [case] = EXERCISE.plan_cases()[claim]
     # A module that has been made already, and has not answered yet, is disturbed like the other.
-    assert bench.get_context(case).adapter is not None
-    assert find_first_failure(claim, bench, [case]).status is not Status.PASSED
+    assert harness.get_context(case).adapter is not None
+    assert find_first_failure(claim, harness, [case]).status is not Status.PASSED
 
 
 def test_interfering_modules_fail_the_matching_properties() -> None:

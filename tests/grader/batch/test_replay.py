@@ -107,7 +107,7 @@ def test_stacked_answers_are_not_replayed_if_sequences_mix() -> None:
 
 def test_lost_answers_are_not_replayed() -> None:
     subject = make_subject(EXERCISE.solution)
-    bench = Harness(subject, EXERCISE.contract)
+    harness = Harness(subject, EXERCISE.contract)
     asked = BATCH_PLAN.queries_by_property[the_future_is_invisible]
     found = BATCH_PLAN.run_on(subject, NAME)
     nothing = Comparison(found.inexact, answer_rows=tuple(None for _ in found.answer_rows))
@@ -115,7 +115,7 @@ def test_lost_answers_are_not_replayed() -> None:
         keys = [BATCH_PLAN.query_keys[number].key for number in asked]
         recalled = [BATCH_PLAN.recall(rows, key, alone=False) for key in keys]
         assert all((each is not None) is expected for each in recalled)
-        answers = BatchResult(bench, BATCH_PLAN, PLAN, replace_inexact(rows, asked))
+        answers = BatchResult(harness, BATCH_PLAN, PLAN, replace_inexact(rows, asked))
         assert answers.establishes(the_future_is_invisible) is expected
 
 
@@ -135,9 +135,11 @@ def test_replay_adds_notes_to_the_harness() -> None:
     subject = make_subject(
         change_solution(MIXED, "(attn_weights.float() @ values.float()).to(x.dtype)")
     )
-    bench = Harness(subject, EXERCISE.contract)
-    answers = run_batch_plan(bench, EXERCISE)
-    bench.notes.clear()
-    seen = ReplayHarness(bench, lambda key: BATCH_PLAN.recall(answers.comparison, key, alone=False))
+    harness = Harness(subject, EXERCISE.contract)
+    answers = run_batch_plan(harness, EXERCISE)
+    harness.notes.clear()
+    seen = ReplayHarness(
+        harness, lambda key: BATCH_PLAN.recall(answers.comparison, key, alone=False)
+    )
     assert seen.confirms(it_equals_the_equation, PLAN[it_equals_the_equation])
-    assert [kind for kind, _ in bench.notes] == ["float32"]
+    assert [kind for kind, _ in harness.notes] == ["float32"]

@@ -74,9 +74,9 @@ def make_zip(files: Iterable[File]) -> bytes:
 def write_files(files: Iterable[File], path: Path) -> Path:
     """The same as a folder."""
     for name, data in files:
-        place = path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+        target = path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
     return path
 
 

@@ -101,9 +101,9 @@ SETTINGS = Settings(exercise=EXERCISE)
 def test_cluster_gives_the_same_results_as_one_process(url: str, found: list[Submission]) -> None:
     with ServerHandle() as server:
         alone = untimed(list(grade_all(server, found, replace(SETTINGS, jobs=1))))
-        rung = server.isolation_level
+        level = server.isolation_level
     with cluster.Cluster(url, trusted=False) as place:
-        assert place.rung == rung
+        assert place.rung == level
         together = untimed(list(grade_all(place, found, SETTINGS)))
     assert together == alone
     assert [s for s, _ in together] == found

@@ -46,7 +46,7 @@ def book(record: Record) -> Gradebook:
     return Gradebook("ps1", tuple(standings))
 
 
-def test_gradescope_s_own_runner_writes_the_same_fields(book: Gradebook) -> None:
+def test_gradescope_s_own_runner_writes_the_same_fields(odd_gradebook: Gradebook) -> None:
     reason = "gradescope-utils is not installed: tox run -e formats"
     utils = "gradescope_utils.autograder_utils"
     runner = pytest.importorskip(f"{utils}.json_test_runner", reason=reason)
@@ -67,7 +67,7 @@ def test_gradescope_s_own_runner_writes_the_same_fields(book: Gradebook) -> None
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(Tests)
     runner.JSONTestRunner(stream=stream, **options).run(suite)
     theirs = json.loads(stream.getvalue())
-    ours = json.loads(export(book, "gradescope").files["bob.json"])
+    ours = json.loads(export(odd_gradebook, "gradescope").files["bob.json"])
 
     def alike(one: dict[str, Any], other: dict[str, Any]) -> None:
         # Theirs writes the time as text, where the specification has a number.
@@ -85,7 +85,7 @@ def test_gradescope_s_own_runner_writes_the_same_fields(book: Gradebook) -> None
 
 @pytest.mark.filterwarnings("ignore")  # of nbgrader's dependencies, which are not ours
 def test_nbgrader_s_own_export_has_the_same_columns(
-    book: Gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    odd_gradebook: Gradebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "nbgrader is not installed: tox run -e formats"
     api = pytest.importorskip("nbgrader.api", reason=reason)
@@ -96,13 +96,13 @@ def test_nbgrader_s_own_export_has_the_same_columns(
     theirs_at = tmp_path / "theirs.csv"
     with api.Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as gradebook:
         gradebook.add_assignment("ps1")
-        for each in book.results:
+        for each in odd_gradebook.results:
             names = {"first_name": "Conway", "last_name": "ONeil", "email": each.email}
             gradebook.add_student(each.student, **names)
             gradebook.add_submission("ps1", each.student)
         plugins.CsvExportPlugin(to=str(theirs_at)).export(gradebook)
     theirs = list(csv.reader(io.StringIO(theirs_at.read_text())))
-    (data,) = export(book, "nbgrader").files.values()
+    (data,) = export(odd_gradebook, "nbgrader").files.values()
     ours = list(csv.reader(io.StringIO(data.decode(), newline="")))
     assert ours[0] == theirs[0]
     assert len(ours) == len(theirs) == 4
@@ -141,9 +141,11 @@ def gradebook_db(api: Any, path: Path) -> Gradebook:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_nbgrader_s_api_reads_what_was_written(api: Any, book: Gradebook, tmp_path: Path) -> None:
+def test_nbgrader_s_api_reads_what_was_written(
+    api: Any, odd_gradebook: Gradebook, tmp_path: Path
+) -> None:
     before = gradebook_db(api, tmp_path / "before.db")
-    exported = export(replace(before, results=book.results), "nbgrader-db")
+    exported = export(replace(before, results=odd_gradebook.results), "nbgrader-db")
     assert exported.left_out == ("eve",)
     after = tmp_path / "after.db"
     after.write_bytes(exported.files["gradebook.db"])
@@ -161,7 +163,7 @@ def test_nbgrader_s_api_reads_what_was_written(api: Any, book: Gradebook, tmp_pa
         gradebook.find_grade(*at).manual_score = 60
         gradebook.find_comment(*at).manual_comment = "well tried"
         gradebook.db.commit()
-    again = replace(before, results=book.results, database=after.read_bytes())
+    again = replace(before, results=odd_gradebook.results, database=after.read_bytes())
     after.write_bytes(export(again, "nbgrader-db").files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{after}", course_id="cs1") as gradebook:
         assert gradebook.find_submission("ps1", "bob").score == 60.0
@@ -172,10 +174,10 @@ def test_nbgrader_s_api_reads_what_was_written(api: Any, book: Gradebook, tmp_pa
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_assignment_that_is_new_belongs_to_the_course(
-    api: Any, book: Gradebook, tmp_path: Path
+    api: Any, odd_gradebook: Gradebook, tmp_path: Path
 ) -> None:
     before = gradebook_db(api, tmp_path / "before.db")
-    wanted = replace(before, results=book.results, column="ps2")
+    wanted = replace(before, results=odd_gradebook.results, column="ps2")
     (tmp_path / "after.db").write_bytes(export(wanted, "nbgrader-db").files["gradebook.db"])
     with api.Gradebook(f"sqlite:///{tmp_path / 'after.db'}", course_id="cs1") as gradebook:
         assert gradebook.find_assignment("ps2").course_id == "cs1"
@@ -184,8 +186,8 @@ def test_an_assignment_that_is_new_belongs_to_the_course(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_invalid_gradebook_is_refused(api: Any, book: Gradebook) -> None:
+def test_invalid_gradebook_is_refused(api: Any, odd_gradebook: Gradebook) -> None:
     with pytest.raises(ExportError, match="give it by --into"):
-        export(book, "nbgrader-db")
+        export(odd_gradebook, "nbgrader-db")
     with pytest.raises(ExportError, match=r"cannot fill in this gradebook\.db: .*Is it one\?"):
-        export(replace(book, database=b"no database at all" * 100), "nbgrader-db")
+        export(replace(odd_gradebook, database=b"no database at all" * 100), "nbgrader-db")

@@ -37,22 +37,24 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def graded(place: str, folder: Path, *, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
+def graded(store_url: str, folder: Path, *, chosen: Settings = SETTINGS, **wanted: Any) -> Report:
     attempts = wanted.get("attempts", "latest")
     with (
-        open_store(place, create=True) as store,
+        open_store(store_url, create=True) as store,
         gather_submissions([str(folder)], IntakeOptions(**wanted)) as intake,
     ):
         return grading.grade(store, intake, chosen, "week 1", attempts=attempts, trusted=False)
 
 
-def scores(place: str) -> dict[str, float]:
-    with open_store(place) as store:
+def scores(store_url: str) -> dict[str, float]:
+    with open_store(store_url) as store:
         return {each.student: each.score for each in load_results(store, "week 1")}
 
 
-def test_graded_submissions_are_reported_and_stored(place: str, folder: Path, judge: Any) -> None:
-    report = graded(place, folder)
+def test_graded_submissions_are_reported_and_stored(
+    store_url: str, folder: Path, fake_grader: Any
+) -> None:
+    report = graded(store_url, folder)
     assert [(s.student, s.file, s.score) for s in report.submissions] == [
         ("ada", "ada.py", 100.0),
         ("bob", "bob.py", 50.0),
@@ -60,96 +62,100 @@ def test_graded_submissions_are_reported_and_stored(place: str, folder: Path, ju
         ("zoe", "zoe.py", 100.0),
     ]
     assert report.sandbox and report.sandbox.rung == "A"
-    assert scores(place) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
+    assert scores(store_url) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
 
 
-def test_only_changed_files_are_regraded(place: str, folder: Path, judge: Any) -> None:
-    first = graded(place, folder)
-    assert graded(place, folder) == first
-    assert len(judge.judgings) == 4
+def test_only_changed_files_are_regraded(store_url: str, folder: Path, fake_grader: Any) -> None:
+    first = graded(store_url, folder)
+    assert graded(store_url, folder) == first
+    assert len(fake_grader.judgings) == 4
     (folder / "bob.py").write_text("100 at last")
     (folder / "ida.py").write_text("50")  # what bob had before
-    graded(place, folder)
-    assert judge.judgings[4:] == ["100 at last"]
-    assert scores(place)["bob"] == 100.0 and scores(place)["ida"] == 50.0
-    graded(place, folder, chosen=replace(SETTINGS, limit_overrides={"wall_s": 9.0}))
-    assert len(judge.judgings) == 10
+    graded(store_url, folder)
+    assert fake_grader.judgings[4:] == ["100 at last"]
+    assert scores(store_url)["bob"] == 100.0 and scores(store_url)["ida"] == 50.0
+    graded(store_url, folder, chosen=replace(SETTINGS, limit_overrides={"wall_s": 9.0}))
+    assert len(fake_grader.judgings) == 10
 
 
-def test_run_draws_one_secret_seed_and_keeps_it(place: str, folder: Path, judge: Any) -> None:
+def test_run_draws_one_secret_seed_and_keeps_it(
+    store_url: str, folder: Path, fake_grader: Any
+) -> None:
     def again(**changes: Any) -> Seed:
-        graded(place, folder, chosen=replace(SETTINGS, seed=draw_secret_seed(), **changes))
-        with open_store(place) as store:
+        graded(store_url, folder, chosen=replace(SETTINGS, seed=draw_secret_seed(), **changes))
+        with open_store(store_url) as store:
             return store.load_newest_run("week 1").manifest.case_seed
 
     first = again()
     assert first.kind is SeedKind.SECRET
-    assert again() == first and len(judge.judgings) == 4
+    assert again() == first and len(fake_grader.judgings) == 4
     assert again(insisted={"wall_s": 9.0}) == first, "other settings, the same cases"
-    with open_store(place) as store:
+    with open_store(store_url) as store:
         chosen = store.load_newest_run("week 1").manifest.settings
         assert grading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
-        assert chosen.seed == first and len(judge.judgings) == 8
+        assert chosen.seed == first and len(fake_grader.judgings) == 8
         assert grading.replay(store, "week 1", "bob", trusted=False).same
-    assert judge.seeds == {first}
+    assert fake_grader.seeds == {first}
 
 
 def test_given_seed_starts_a_run_that_is_then_continued(
-    place: str, folder: Path, judge: Any
+    store_url: str, folder: Path, fake_grader: Any
 ) -> None:
     for chosen in (draw_secret_seed(), make_seed(5), draw_secret_seed()):
-        report = graded(place, folder, chosen=replace(SETTINGS, seed=chosen))
+        report = graded(store_url, folder, chosen=replace(SETTINGS, seed=chosen))
     assert report.seed == SeedRecord("given", 5)
-    with open_store(place) as store:
+    with open_store(store_url) as store:
         assert [run.manifest.seed_kind for run in store.list_runs()] == [
             SeedKind.SECRET,
             SeedKind.GIVEN,
         ]
 
 
-def test_run_without_a_secret_seed_is_restarted(place: str, folder: Path, judge: Any) -> None:
+def test_run_without_a_secret_seed_is_restarted(
+    store_url: str, folder: Path, fake_grader: Any
+) -> None:
     old = replace(manifest.build_manifest(SETTINGS), seed_kind=None)
     text = manifest.encode(old).replace('"seed_kind":null,', "")
     assert "seed_kind" not in text and manifest.decode(text) == old
     assert manifest.decode(text).case_seed == Seed()
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         store.begin("week 1", old)
-    report = graded(place, folder, chosen=replace(SETTINGS, seed=draw_secret_seed()))
+    report = graded(store_url, folder, chosen=replace(SETTINGS, seed=draw_secret_seed()))
     assert report.seed and report.seed.kind == "secret"
 
 
-def test_concurrent_runs_share_one_seed(place: str) -> None:
+def test_concurrent_runs_share_one_seed(store_url: str) -> None:
     wanted = [manifest.build_manifest(replace(SETTINGS, seed=draw_secret_seed())) for _ in range(2)]
-    with open_store(place, create=True) as one, open_store(place) as other:
+    with open_store(store_url, create=True) as one, open_store(store_url) as other:
         begun = [one.resume("week 1", wanted[0]), other.resume("week 1", wanted[1])]
         assert begun[0] == begun[1] and len(one.list_runs()) == 1
 
 
-def test_identical_files_are_graded_once(place: str, folder: Path, judge: Any) -> None:
+def test_identical_files_are_graded_once(store_url: str, folder: Path, fake_grader: Any) -> None:
     for i in range(5):
         (folder / f"copy{i}.py").write_text("50")
-    report = graded(place, folder)
-    assert len(report.submissions) == 9 and len(judge.judgings) == 4
+    report = graded(store_url, folder)
+    assert len(report.submissions) == 9 and len(fake_grader.judgings) == 4
     assert {s.file for s in report.submissions if s.score == 50.0} >= {"copy0.py", "bob.py"}
 
 
 def test_unreadable_files_are_reported_and_others_graded(
-    place: str, folder: Path, judge: Any
+    store_url: str, folder: Path, fake_grader: Any
 ) -> None:
     (folder / "lea.py").symlink_to(folder / "ada.py")
     (folder / "tom.zip").write_bytes(b"no zip")
-    records = {s.student: s for s in graded(place, folder).submissions}
+    records = {s.student: s for s in graded(store_url, folder).submissions}
     assert len(records) == 6
     for student, message in (("lea", "symbolic link"), ("tom", "no zip archive")):
         error = records[student].error
         assert error is not None and message in error.message
         # worth what the exercise is worth, so that nothing is what they have of it
         assert (records[student].score, records[student].max_score) == (0.0, 70.0)
-    assert graded(place, folder).submissions == tuple(records.values())
+    assert graded(store_url, folder).submissions == tuple(records.values())
 
 
 def test_file_changed_during_grading_is_graded_next_time(
-    place: str, folder: Path, judge: Any, monkeypatch: pytest.MonkeyPatch
+    store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = run.grade_with_progress
 
@@ -160,20 +166,22 @@ def test_file_changed_during_grading_is_graded_next_time(
             yield each, records
 
     monkeypatch.setattr(run, "judged", changing)
-    report = graded(place, folder)
+    report = graded(store_url, folder)
     assert [s.student for s in report.submissions] == ["ada", "eve", "zoe"]
     monkeypatch.setattr(run, "judged", judged)
-    assert [s.score for s in graded(place, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
+    assert [s.score for s in graded(store_url, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
 
 
-def test_latest_attempt_replaces_the_previous_one(place: str, tmp_path: Path, judge: Any) -> None:
+def test_latest_attempt_replaces_the_previous_one(
+    store_url: str, tmp_path: Path, fake_grader: Any
+) -> None:
     for name in ("ada_1_1_hw.py", "ada_1_1_hw-1.py"):
         (tmp_path / "canvas").mkdir(exist_ok=True)
         (tmp_path / "canvas" / name).write_text("50" if "-1" in name else "100")
-        graded(place, tmp_path / "canvas")
-    assert scores(place) == {"1": 50.0}
-    graded(place, tmp_path / "canvas", attempts="best")
-    assert scores(place) == {"1": 100.0}
+        graded(store_url, tmp_path / "canvas")
+    assert scores(store_url) == {"1": 50.0}
+    graded(store_url, tmp_path / "canvas", attempts="best")
+    assert scores(store_url) == {"1": 100.0}
 
 
 # ------------------------------------------------------------------------ kill -9
@@ -208,7 +216,7 @@ def killed(action: Callable[[], object], after: float) -> bool:
 
 
 def test_kill_at_any_moment_loses_and_repeats_no_finished_work(
-    place: str, tmp_path: Path, judge: Any, monkeypatch: pytest.MonkeyPatch
+    store_url: str, tmp_path: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the killed ones leave folders
     folder = tmp_path / "large class"
@@ -217,30 +225,32 @@ def test_kill_at_any_moment_loses_and_repeats_no_finished_work(
         (folder / f"s{i:03}.py").write_text(f"{(0, 50, 100)[i % 3]} number {i}")
     chance = random.Random(0)
     kills, finished = 0, 0
-    while not killed(lambda: graded(place, folder), after=chance.uniform(0.0, 0.25)):
+    while not killed(lambda: graded(store_url, folder), after=chance.uniform(0.0, 0.25)):
         kills += 1
-        with open_store(place, create=True) as store:
+        with open_store(store_url, create=True) as store:
             count = len(store.load_graded_files("week 1"))
         assert count >= finished, "something finished was lost"
         finished = count
         if kills == 20:
-            graded(place, folder)
+            graded(store_url, folder)
             break
-    resumed = graded(place, folder)
+    resumed = graded(store_url, folder)
     # At most the one in hand is judged again after a kill; nothing that was finished is.
-    assert 120 <= len(judge.judgings) <= 120 + kills
+    assert 120 <= len(fake_grader.judgings) <= 120 + kills
     undisturbed = graded(str(tmp_path / "undisturbed.db"), folder)
     assert to_json(strip_seconds(resumed)) == to_json(strip_seconds(undisturbed))
 
 
-def test_concurrent_grading_of_one_course_succeeds(place: str, tmp_path: Path, judge: Any) -> None:
+def test_concurrent_grading_of_one_course_succeeds(
+    store_url: str, tmp_path: Path, fake_grader: Any
+) -> None:
     folder = tmp_path / "large class"
     folder.mkdir()
     for i in range(60):
         (folder / f"s{i:03}.py").write_text(f"50 number {i}")
-    both = [forked(lambda: graded(place, folder)) for _ in range(2)]
+    both = [forked(lambda: graded(store_url, folder)) for _ in range(2)]
     assert [os.waitpid(pid, 0)[1] for pid in both] == [0, 0]
-    with open_store(place) as store:
+    with open_store(store_url) as store:
         assert len(store.load_graded_files("week 1")) == 60
         (only,) = store.list_runs()
         assert len(store.load_judgement_ids(only.manifest.key)) == 60
@@ -249,12 +259,12 @@ def test_concurrent_grading_of_one_course_succeeds(place: str, tmp_path: Path, j
 # ------------------------------------------------------------------------ again
 
 
-def test_regrade_preview_changes_nothing(place: str, folder: Path, judge: Any) -> None:
-    graded(place, folder)
+def test_regrade_preview_changes_nothing(store_url: str, folder: Path, fake_grader: Any) -> None:
+    graded(store_url, folder)
     for path in folder.iterdir():
         path.unlink()  # the store has what it needs
-    before = scores(place)
-    with open_store(place) as store:
+    before = scores(store_url)
+    with open_store(store_url) as store:
         store.add_override(Override("week 1", "ada", "causal_weights", 99.0, "", "prof"))
         other = replace(
             SETTINGS, seed=make_seed(1)
@@ -265,40 +275,42 @@ def test_regrade_preview_changes_nothing(place: str, folder: Path, judge: Any) -
             ("bob", 50.0, 0.0, False),
             ("zoe", 100.0, 50.0, False),
         ]
-        assert len(store.list_runs()) == 1 and len(judge.judgings) == 8
-    assert scores(place) == before | {"ada": 99.0}
+        assert len(store.list_runs()) == 1 and len(fake_grader.judgings) == 8
+    assert scores(store_url) == before | {"ada": 99.0}
 
-    with open_store(place) as store:
+    with open_store(store_url) as store:
         again = grading.regrade(store, "week 1", other, trusted=False)
-        assert len(judge.judgings) == 8, "what was judged to be shown is not judged again"
+        assert len(fake_grader.judgings) == 8, "what was judged to be shown is not judged again"
         grading.adopt(store, "week 1", again)
         assert len(store.list_runs()) == 2
-    assert scores(place) == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
+    assert scores(store_url) == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
 
 
-def test_nothing_changes_with_the_same_settings(place: str, folder: Path, judge: Any) -> None:
+def test_nothing_changes_with_the_same_settings(
+    store_url: str, folder: Path, fake_grader: Any
+) -> None:
     (folder / "tom.zip").write_bytes(b"no zip")
-    graded(place, folder)
-    with open_store(place) as store:
+    graded(store_url, folder)
+    with open_store(store_url) as store:
         again = grading.regrade(store, "week 1", SETTINGS, trusted=False)
-        assert again.score_changes == [] and len(judge.judgings) == 4
+        assert again.score_changes == [] and len(fake_grader.judgings) == 4
         assert grading.adopt(store, "week 1", again).id == 1
         assert len(store.load_graded_files("week 1")) == 5
 
 
 def test_replay_reproduces_verdicts_and_writes_nothing(
-    place: str, folder: Path, judge: Any, monkeypatch: pytest.MonkeyPatch
+    store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graded(place, folder)
-    with open_store(place) as store:
+    graded(store_url, folder)
+    with open_store(store_url) as store:
         again = grading.replay(store, "week 1", "bob", trusted=False)
         assert again.same and again.differences == ()
-        assert judge.judgings[-1] == "50" and len(store.list_runs()) == 1
+        assert fake_grader.judgings[-1] == "50" and len(store.list_runs()) == 1
         monkeypatch.setattr(manifest, "own_version", lambda: "9.9")
         monkeypatch.setattr(manifest, "source", lambda: "other")
         monkeypatch.setattr(manifest, "plan", lambda _: "other")
-        record = judge.record
-        judge.record = lambda *arguments: replace(record(*arguments), status="crashed")
+        record = fake_grader.record
+        fake_grader.record = lambda *arguments: replace(record(*arguments), status="crashed")
         again = grading.replay(store, "week 1", "bob", trusted=False)
         assert not again.same
         assert again.differences == (

@@ -62,18 +62,22 @@ def book(record: Record) -> Gradebook:
     )
 
 
-def test_scores_are_counted_and_full_ones_apart(book: Gradebook) -> None:
+def test_scores_are_counted_and_full_ones_apart(odd_gradebook: Gradebook) -> None:
     counts = {
-        each.label: each.count for each in dashboard.compute_histogram(book.results) if each.count
+        each.label: each.count
+        for each in dashboard.compute_histogram(odd_gradebook.results)
+        if each.count
     }
     assert counts == {"0–10 %": 2, "50–60 %": 2, "80–90 %": 1, "all points": 1}
-    assert max(each.share for each in dashboard.compute_histogram(book.results)) == 1.0
+    assert max(each.share for each in dashboard.compute_histogram(odd_gradebook.results)) == 1.0
     assert [each.share for each in dashboard.compute_histogram([])] == [0.0] * 11
 
 
-def test_repeated_mistake_is_listed_once_with_the_shortest_example(book: Gradebook) -> None:
-    rows = dashboard._make_rows(book, [f"{i}.html" for i in range(6)])
-    named, unnamed = dashboard.cluster_mistakes(book.results, rows)
+def test_repeated_mistake_is_listed_once_with_the_shortest_example(
+    odd_gradebook: Gradebook,
+) -> None:
+    rows = dashboard._make_rows(odd_gradebook, [f"{i}.html" for i in range(6)])
+    named, unnamed = dashboard.cluster_mistakes(odd_gradebook.results, rows)
     assert (named.sentence, named.named) == ("Not scaled.", True)
     assert named.students == (("Name of bob", "1.html"), ("Name of cyd", "2.html"))
     assert named.code == "print(1)" and "expected  1 < 2" in named.message
@@ -81,39 +85,42 @@ def test_repeated_mistake_is_listed_once_with_the_shortest_example(book: Gradebo
     assert [name for name, _ in unnamed.students] == ["Name of dan"]
 
 
-def test_properties_are_sorted_by_number_of_violations(book: Gradebook) -> None:
+def test_properties_are_sorted_by_number_of_violations(odd_gradebook: Gradebook) -> None:
     hard = [
-        (each.claim, each.broken, each.tried) for each in dashboard.rank_properties(book.results)
+        (each.claim, each.broken, each.tried)
+        for each in dashboard.rank_properties(odd_gradebook.results)
     ]
     assert hard == [("It is right.", 4, 5), ("It runs.", 1, 5)]
 
 
-def test_every_result_has_a_line_of_the_matrix(book: Gradebook, record: Record) -> None:
+def test_every_result_has_a_line_of_the_matrix(odd_gradebook: Gradebook, record: Record) -> None:
     other = standing("ada", record("ada", 100, "linear_layer"))
-    both = replace(book, results=(*book.results, other))
+    both = replace(odd_gradebook, results=(*odd_gradebook.results, other))
     ends = [row.ends for row in dashboard._make_rows(both, [""] * 7)]
     assert ends == ["pp  ", "pf  ", "pf  ", "pf  ", "cc  ", "    ", "  pp"]
 
 
-def test_page_is_complete_and_a_missing_page_is_no_error(book: Gradebook) -> None:
-    pages = dashboard.render_pages(book, "1.0")
-    text = dashboard.render(book, "1.0", tuple(pages))
+def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradebook) -> None:
+    pages = dashboard.render_pages(odd_gradebook, "1.0")
+    text = dashboard.render(odd_gradebook, "1.0", tuple(pages))
     assert len(pages) == 6 and all(f'href="{name}"' in text for name in pages)
     assert "6 students; 6 submissions: 1 passed, 3 failed, 1 not tried, 1 timed out" in text
     assert "on average 46.7 % of the points" in text and "80 / 100*" in text
     assert "* decided by a person" in text
     assert "Nobody made one." in dashboard.render(Gradebook("empty", ()), "1.0")
     assert "similar.html" not in text
-    assert 'href="similar.html"' in dashboard.render(book, "1.0", similar=True)
+    assert 'href="similar.html"' in dashboard.render(odd_gradebook, "1.0", similar=True)
 
 
-def test_nothing_on_the_page_is_code_of_a_submission(book: Gradebook, record: Record) -> None:
+def test_nothing_on_the_page_is_code_of_a_submission(
+    odd_gradebook: Gradebook, record: Record
+) -> None:
     bad = record("x", 50)
     claims = tuple(replace(p, claim=EVIL, message=EVIL, group=EVIL) for p in bad.properties)
     found = tuple(replace(d, sentence=EVIL, name=EVIL) for d in bad.diagnosis)
     evil = replace(bad, properties=claims, diagnosis=found)
     more = standing(EVIL, evil, name=EVIL, exercise=EVIL, status=EVIL)
-    text = dashboard.render(replace(book, run=EVIL, results=(more,)), EVIL, (EVIL,))
+    text = dashboard.render(replace(odd_gradebook, run=EVIL, results=(more,)), EVIL, (EVIL,))
     assert text.count("<script") == text.count("</script>") == 1
     assert "<img" not in text
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
@@ -124,10 +131,10 @@ def test_nothing_on_the_page_is_code_of_a_submission(book: Gradebook, record: Re
     assert "http" not in text.replace("http-equiv", "")
 
 
-def test_an_anonymous_page_names_nobody(book: Gradebook) -> None:
-    hidden = dashboard.anonymise(book, "salt")
+def test_an_anonymous_page_names_nobody(odd_gradebook: Gradebook) -> None:
+    hidden = dashboard.anonymise(odd_gradebook, "salt")
     text = dashboard.render(hidden, "1.0")
-    for student in book.students:
+    for student in odd_gradebook.students:
         for said in (
             f"Name of {student}",
             f"{student}@x.org",
@@ -136,8 +143,12 @@ def test_an_anonymous_page_names_nobody(book: Gradebook) -> None:
         ):
             assert said not in text
     assert "secret" not in text and "student 0006" in text and "href" not in text
-    assert hidden.total == book.total
-    assert dashboard.anonymise(book, "salt") == hidden != dashboard.anonymise(book, "other")
+    assert hidden.total == odd_gradebook.total
+    assert (
+        dashboard.anonymise(odd_gradebook, "salt")
+        == hidden
+        != dashboard.anonymise(odd_gradebook, "other")
+    )
 
 
 # ------------------------------------------------------------------------ in a browser
@@ -172,10 +183,10 @@ def rows(text: str) -> list[tuple[str, bool]]:
 
 
 def test_the_script_sorts_filters_and_draws(
-    book: Gradebook, tmp_path: Path, browse: Callable[..., str]
+    odd_gradebook: Gradebook, tmp_path: Path, browse: Callable[..., str]
 ) -> None:
     page = tmp_path / "index.html"
-    page.write_text(dashboard.render(book, "1.0"), encoding="utf-8")
+    page.write_text(dashboard.render(odd_gradebook, "1.0"), encoding="utf-8")
     plain = browse(page)
     assert "data-ready=" in plain and "6 of 6" in plain
     assert re.search(r'<canvas id="matrix" width="16" height="48">', plain)

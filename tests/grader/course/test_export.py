@@ -59,18 +59,18 @@ ALONE = sorted(FORMATS.keys() - {"moodle-worksheet", "nbgrader-db"})
 
 
 @pytest.mark.parametrize("form", ALONE)
-def test_every_format_has_the_same_sum_of_points(book: Gradebook, form: str) -> None:
+def test_every_format_has_the_same_sum_of_points(odd_gradebook: Gradebook, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
-    assert book.total == pytest.approx(200.0 / 1 + 16.666667 + 33.333333 - 50.0)
-    assert totals(export(book, form), form) == pytest.approx(book.total, abs=2e-6)
+    assert odd_gradebook.total == pytest.approx(200.0 / 1 + 16.666667 + 33.333333 - 50.0)
+    assert totals(export(odd_gradebook, form), form) == pytest.approx(odd_gradebook.total, abs=2e-6)
 
 
 @pytest.mark.parametrize("form", ALONE)
-def test_the_same_results_are_the_same_bytes(book: Gradebook, form: str) -> None:
+def test_the_same_results_are_the_same_bytes(odd_gradebook: Gradebook, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
-    assert export(book, form) == export(book, form)
+    assert export(odd_gradebook, form) == export(odd_gradebook, form)
 
 
 @pytest.mark.parametrize("form", ALONE)
@@ -81,8 +81,8 @@ def test_empty_class_is_no_error(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["canvas", "csv", "moodle-gradebook", "nbgrader"])
-def test_no_cell_is_a_formula(book: Gradebook, form: str) -> None:
-    cells = [text for row in read_table(export(book, form)) for text in row]
+def test_no_cell_is_a_formula(odd_gradebook: Gradebook, form: str) -> None:
+    cells = [text for row in read_table(export(odd_gradebook, form)) for text in row]
     assert not [text for text in cells if text.startswith(FORMULA_PREFIXES)]
     assert any("=cmd" in text for text in cells), "it is there all the same"
 
@@ -93,9 +93,9 @@ def test_formula_like_text_is_quoted(text: str) -> None:
     assert escape_cell("Ada = Bob") == "Ada = Bob"
 
 
-def test_reasons_for_decisions_are_shown_to_graders_only(book: Gradebook) -> None:
+def test_reasons_for_decisions_are_shown_to_graders_only(odd_gradebook: Gradebook) -> None:
     for form in set(ALONE) - {"parquet"}:
-        exported = export(book, form)
+        exported = export(odd_gradebook, form)
         texts = [*exported.files.values()]
         texts += [base64.b64decode(d) for n, d in exported.files.items() if n.endswith(".result")]
         assert not any(b"secret reason" in text for text in texts)
@@ -139,6 +139,6 @@ def test_a_class_of_thousands_adds_up(record: MakeRecord) -> None:
     many = tuple(
         make_standing(f"s{i:04}", records[chance.choice((0, 50, 100))]) for i in range(2000)
     )
-    book = Gradebook(WEEK, many)
+    odd_gradebook = Gradebook(WEEK, many)
     for form in set(ALONE) - {"parquet"}:
-        assert totals(export(book, form), form) == pytest.approx(book.total)
+        assert totals(export(odd_gradebook, form), form) == pytest.approx(odd_gradebook.total)

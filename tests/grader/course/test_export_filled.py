@@ -42,16 +42,16 @@ def sheet_of(tmp_path: Path, text: str) -> sheet.Sheet:
     return sheet.read_sheet(path)
 
 
-def test_canvas_sheet_is_built_from_known_data(book: Gradebook) -> None:
-    rows = read_table(export(book, "canvas"))
+def test_canvas_sheet_is_built_from_known_data(odd_gradebook: Gradebook) -> None:
+    rows = read_table(export(odd_gradebook, "canvas"))
     assert rows[0] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", WEEK]
     assert rows[1] == ["    Points Possible", "", "", "", "", "100"]
     told = {row[2]: row for row in rows[2:]}
     assert told["s1"] == ["Lovelace, Ada", "17", "s1", "", "A", "100"]
 
 
-def test_canvas_s_own_export_filled_in(book: Gradebook, tmp_path: Path) -> None:
-    exported = export(replace(book, sheet=sheet_of(tmp_path, CANVAS)), "canvas")
+def test_canvas_s_own_export_filled_in(odd_gradebook: Gradebook, tmp_path: Path) -> None:
+    exported = export(replace(odd_gradebook, sheet=sheet_of(tmp_path, CANVAS)), "canvas")
     rows = read_table(exported)
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "week 1 (4711)"]
     assert rows[0] == header, "no other grade is touched"
@@ -61,40 +61,50 @@ def test_canvas_s_own_export_filled_in(book: Gradebook, tmp_path: Path) -> None:
     assert [row[0] for row in rows[2:4]] == ["Lovelace, Ada", "O'Neil, Conway"]
     assert exported.left_out == ()
     graded = sum(float(row[-1]) for row in rows[2:7])
-    assert graded == pytest.approx(book.total, abs=2e-6)
+    assert graded == pytest.approx(odd_gradebook.total, abs=2e-6)
 
 
-def test_students_missing_from_the_sheet_are_reported(book: Gradebook, tmp_path: Path) -> None:
+def test_students_missing_from_the_sheet_are_reported(
+    odd_gradebook: Gradebook, tmp_path: Path
+) -> None:
     short = "".join(CANVAS.splitlines(keepends=True)[:3])
-    exported = export(replace(book, sheet=sheet_of(tmp_path, short)), "canvas")
+    exported = export(replace(odd_gradebook, sheet=sheet_of(tmp_path, short)), "canvas")
     assert exported.left_out == (UNKNOWN_STUDENT, "s2", "s3", "s4")
 
 
-def test_a_new_column_of_canvas_has_no_number(book: Gradebook, tmp_path: Path) -> None:
-    given = replace(book, sheet=sheet_of(tmp_path, CANVAS), column="new")
+def test_a_new_column_of_canvas_has_no_number(odd_gradebook: Gradebook, tmp_path: Path) -> None:
+    given = replace(odd_gradebook, sheet=sheet_of(tmp_path, CANVAS), column="new")
     assert read_table(export(given, "canvas"))[0][-1] == "new"
 
 
-def test_name_equal_to_an_id_gets_no_grade_of_that_id(book: Gradebook, tmp_path: Path) -> None:
+def test_name_equal_to_an_id_gets_no_grade_of_that_id(
+    odd_gradebook: Gradebook, tmp_path: Path
+) -> None:
     text = CANVAS.replace('"Absent, Nobody",22,', "17,22,")
-    rows = read_table(export(replace(book, sheet=sheet_of(tmp_path, text)), "canvas"))
+    rows = read_table(export(replace(odd_gradebook, sheet=sheet_of(tmp_path, text)), "canvas"))
     assert [row[-1] for row in rows if row[0] in ("17", "Lovelace, Ada")] == ["100", "7"]
     text = MOODLE.replace('"Nobody Absent"', '"Nobody 17"')
-    rows = read_table(export(replace(book, sheet=sheet_of(tmp_path, text)), "moodle-worksheet"))
+    rows = read_table(
+        export(replace(odd_gradebook, sheet=sheet_of(tmp_path, text)), "moodle-worksheet")
+    )
     assert get_column(rows, "Bewertung")[-1] == "12,5"
 
 
-def test_several_exercises_are_several_columns(book: Gradebook, record: MakeRecord) -> None:
+def test_several_exercises_are_several_columns(
+    odd_gradebook: Gradebook, record: MakeRecord
+) -> None:
     other = make_standing("s1", record("s1", 50, "linear_layer"), "17")
-    rows = read_table(export(replace(book, results=(*book.results, other)), "canvas"))
+    rows = read_table(
+        export(replace(odd_gradebook, results=(*odd_gradebook.results, other)), "canvas")
+    )
     assert rows[0][-2:] == ["week 1 causal_weights", "week 1 linear_layer"]
     assert next(row for row in rows if row[2] == "s1")[-2:] == ["100", "50"]
 
 
-def test_moodle_s_worksheet_in_any_language(book: Gradebook, tmp_path: Path) -> None:
+def test_moodle_s_worksheet_in_any_language(odd_gradebook: Gradebook, tmp_path: Path) -> None:
     text = MOODLE.replace("Teilnehmer/in17", "Teilnehmer/in 17")
     given = sheet_of(tmp_path, text)
-    exported = export(replace(book, sheet=given), "moodle-worksheet")
+    exported = export(replace(odd_gradebook, sheet=given), "moodle-worksheet")
     rows = read_table(exported)
     assert get_column(rows, "Bewertung") == ["100", "16,666667", "33,333333", "0", "50", "12,5"]
     comments = get_column(rows, "Feedback als Kommentar")
@@ -105,9 +115,9 @@ def test_moodle_s_worksheet_in_any_language(book: Gradebook, tmp_path: Path) -> 
     assert exported.left_out == ()
 
 
-def test_semicolons_stay_semicolons(book: Gradebook, tmp_path: Path) -> None:
+def test_semicolons_stay_semicolons(odd_gradebook: Gradebook, tmp_path: Path) -> None:
     text = "Identifier;Full name;Grade;Maximum Grade\nParticipant 17;x;;100.00\n"
-    exported = export(replace(book, sheet=sheet_of(tmp_path, text)), "moodle-worksheet")
+    exported = export(replace(odd_gradebook, sheet=sheet_of(tmp_path, text)), "moodle-worksheet")
     assert read_table(exported, ";")[1] == ["Participant 17", "x", "100", "100.00"]
 
 
@@ -125,15 +135,15 @@ def test_semicolons_stay_semicolons(book: Gradebook, tmp_path: Path) -> None:
     ],
 )
 def test_worksheets_that_cannot_take_grades_are_refused(
-    book: Gradebook, tmp_path: Path, text: str | None, column: str, message: str
+    odd_gradebook: Gradebook, tmp_path: Path, text: str | None, column: str, message: str
 ) -> None:
     given = None if text is None else sheet_of(tmp_path, text)
     with pytest.raises(ExportError, match=message):
-        export(replace(book, sheet=given, column=column), "moodle-worksheet")
+        export(replace(odd_gradebook, sheet=given, column=column), "moodle-worksheet")
 
 
-def test_moodle_s_gradebook_never_gets_feedback_without_a_grade(book: Gradebook) -> None:
-    rows = read_table(export(book, "moodle-gradebook"))
+def test_moodle_s_gradebook_never_gets_feedback_without_a_grade(odd_gradebook: Gradebook) -> None:
+    rows = read_table(export(odd_gradebook, "moodle-gradebook"))
     assert rows[0] == ["ID number", "Email address", "Full name", WEEK, f"{WEEK} (feedback)"]
     assert all(row[3] for row in rows[1:])
     assert rows[5][:3] == ["s4", "", "Émilie 李 du Châtelet"]

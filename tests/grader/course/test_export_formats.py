@@ -25,13 +25,13 @@ from tests.grader.course.gradebooks import (
 )
 
 
-def test_gradescope(book: Gradebook) -> None:
+def test_gradescope(odd_gradebook: Gradebook) -> None:
     allowed = {
         "score", "execution_time", "output", "output_format", "test_output_format",
         "test_name_format", "visibility", "stdout_visibility", "extra_data", "tests",
     }  # fmt: skip
     shown = {"hidden", "after_due_date", "after_published", "visible"}
-    files = load_json(export(book, "gradescope"))
+    files = load_json(export(odd_gradebook, "gradescope"))
     assert len(files) == 5
     for each in files.values():
         assert each.keys() <= allowed
@@ -48,8 +48,8 @@ def test_gradescope(book: Gradebook) -> None:
     )
 
 
-def test_prairielearn(book: Gradebook) -> None:
-    files = load_json(export(book, "prairielearn"))
+def test_prairielearn(odd_gradebook: Gradebook) -> None:
+    files = load_json(export(odd_gradebook, "prairielearn"))
     unread = files.pop("s4.json")
     assert unread == {"gradable": False, "format_errors": ['"(" was never closed']}
     for each in files.values():
@@ -57,15 +57,15 @@ def test_prairielearn(book: Gradebook) -> None:
         assert all({"points", "max_points"} <= test.keys() for test in each["tests"])
 
 
-def test_prairielearn_takes_one_megabyte(book: Gradebook, record: MakeRecord) -> None:
+def test_prairielearn_takes_one_megabyte(odd_gradebook: Gradebook, record: MakeRecord) -> None:
     claim = replace(record("x", 50).properties[1], message="m" * 4000)
     wide = replace(record("x", 50), properties=tuple(claim for _ in range(1000)))
     (data,) = export(Gradebook(WEEK, (make_standing("x", wide),)), "prairielearn").files.values()
     assert MAX_BYTES / 4 < len(data) <= MAX_BYTES
 
 
-def test_github_classroom(book: Gradebook) -> None:
-    files = export(book, "github").files
+def test_github_classroom(odd_gradebook: Gradebook) -> None:
+    files = export(odd_gradebook, "github").files
     results = {n: json.loads(base64.b64decode(d)) for n, d in files.items() if n.endswith("result")}
     assert {n: r["status"] for n, r in results.items() if n.startswith("s")} == {
         "s1.result": "pass",
@@ -97,8 +97,8 @@ def test_an_annotation_is_one_command_whatever_it_says(record: MakeRecord) -> No
     assert line.startswith("::error file=a%2Cline=1%3A%3Ab\\n.py,line=3::x%0A")
 
 
-def test_junit(book: Gradebook) -> None:
-    (data,) = export(book, "junit").files.values()
+def test_junit(odd_gradebook: Gradebook) -> None:
+    (data,) = export(odd_gradebook, "junit").files.values()
     root = ET.fromstring(data)
     assert root.tag == "testsuites" and data.startswith(b'<?xml version="1.0" encoding="UTF-8"?>')
     suites = root.findall("testsuite")
@@ -114,8 +114,8 @@ def test_junit(book: Gradebook) -> None:
     assert len(names) == 5
 
 
-def test_nbgrader(book: Gradebook) -> None:
-    rows = read_table(export(book, "nbgrader"))
+def test_nbgrader(odd_gradebook: Gradebook) -> None:
+    rows = read_table(export(odd_gradebook, "nbgrader"))
     assert ",".join(rows[0]) == (
         "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
         "late_submission_penalty,score,max_score"
@@ -126,19 +126,19 @@ def test_nbgrader(book: Gradebook) -> None:
     assert told["s1"][0] == WEEK and told["s1"][-3:] == ["0", "100", "100"]
 
 
-def test_plain(book: Gradebook) -> None:
-    rows = read_table(export(book, "csv"))
+def test_plain(odd_gradebook: Gradebook) -> None:
+    rows = read_table(export(odd_gradebook, "csv"))
     assert get_column(rows, "student") == [UNKNOWN_STUDENT, "s1", "s2", "s3", "s4"]
     assert get_column(rows, "overridden") == ["no", "no", "no", "yes", "no"]
     assert get_column(rows, "late")[0] == "yes" and get_column(rows, "judged")[3] == "50"
     assert get_column(rows, "name")[2] == 'Conway "Jr" O\'Neil, Esq.'
 
 
-def test_parquet(book: Gradebook) -> None:
+def test_parquet(odd_gradebook: Gradebook) -> None:
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     import pyarrow.parquet as pq
 
-    (data,) = export(book, "parquet").files.values()
+    (data,) = export(odd_gradebook, "parquet").files.values()
     read = pq.read_table(io.BytesIO(data))
     assert read.num_rows == 5
     assert str(read.schema.field("score").type) == "double"

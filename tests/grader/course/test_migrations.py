@@ -21,34 +21,34 @@ def differences(connection: Connection) -> list[Any]:
     return list(compare_metadata(context, METADATA))
 
 
-def test_the_migrations_lead_to_the_tables_of_the_code(place: str) -> None:
-    with open_engine(place, create=True) as engine, engine.connect() as connection:
+def test_the_migrations_lead_to_the_tables_of_the_code(store_url: str) -> None:
+    with open_engine(store_url, create=True) as engine, engine.connect() as connection:
         assert differences(connection) == []
         there = set(inspect(connection).get_table_names())
         assert there == {*METADATA.tables, database.VERSION_TABLE}
 
 
-def test_every_version_can_be_left_and_reached_again(place: str) -> None:
-    with open_engine(place, create=True) as engine:
+def test_every_version_can_be_left_and_reached_again(store_url: str) -> None:
+    with open_engine(store_url, create=True) as engine:
         with begin_write(engine) as connection:
             command.downgrade(make_alembic_config(connection=connection), "base")
         with engine.connect() as connection:
             assert inspect(connection).get_table_names() == [database.VERSION_TABLE]
-    with open_engine(place) as engine, engine.connect() as connection:
+    with open_engine(store_url) as engine, engine.connect() as connection:
         assert differences(connection) == []
 
 
-def test_opening_again_changes_nothing(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_engine(place, create=True):
+def test_opening_again_changes_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_engine(store_url, create=True):
         pass
     monkeypatch.setattr(command, "upgrade", None)
-    with open_engine(place) as engine, engine.connect() as connection:
+    with open_engine(store_url) as engine, engine.connect() as connection:
         head = ScriptDirectory.from_config(make_alembic_config()).get_current_head()
         assert database.get_revision(connection) == head
 
 
 def test_an_upgrade_that_fails_leaves_nothing_half_done(
-    place: str, monkeypatch: pytest.MonkeyPatch
+    store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(config: Config, revision: str) -> None:
         upgrade(config, revision)
@@ -56,20 +56,20 @@ def test_an_upgrade_that_fails_leaves_nothing_half_done(
 
     upgrade = command.upgrade
     monkeypatch.setattr(command, "upgrade", fails)
-    with pytest.raises(KeyboardInterrupt), open_engine(place, create=True):
+    with pytest.raises(KeyboardInterrupt), open_engine(store_url, create=True):
         pass
-    engine = create_engine(database.parse_url(place))
+    engine = create_engine(database.parse_url(store_url))
     with engine.connect() as connection:
         assert inspect(connection).get_table_names() == []
     engine.dispose()
 
 
-def test_a_store_of_a_newer_version_is_refused(place: str) -> None:
-    with open_engine(place, create=True) as engine, begin_write(engine) as connection:
+def test_a_store_of_a_newer_version_is_refused(store_url: str) -> None:
+    with open_engine(store_url, create=True) as engine, begin_write(engine) as connection:
         connection.execute(text("UPDATE headcheck_version SET version_num = '9999'"))
     with (
         pytest.raises(StoreError, match=r"by a newer headcheck \(version 9999\)"),
-        open_engine(place),
+        open_engine(store_url),
     ):
         pass
 

@@ -46,13 +46,13 @@ def finished(
     store.save_judgement(run, wanted.key, content, hand_ins or (handed(record.student),), [record])
 
 
-def test_stored_records_round_trip(place: str, wanted: Manifest, record: Record) -> None:
+def test_stored_records_round_trip(store_url: str, wanted: Manifest, record: Record) -> None:
     when = datetime(2026, 2, 1, 10, 30, tzinfo=UTC)
     given = replace(record(points=50), seconds=0.123456789)
     hand_in = replace(handed(ODD, ODD, 3, late=True), submitted=when, handle=ODD)
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, given, hand_in)
-    with open_store(place) as store:
+    with open_store(store_url) as store:
         (stored,) = store.load_graded_files("week 1")
         clean = ODD.replace("\0", "\\x00").replace("\ud800", "\\ud800")
         assert (stored.student, stored.file, stored.handle, stored.name) == (clean,) * 4
@@ -66,8 +66,10 @@ def test_stored_records_round_trip(place: str, wanted: Manifest, record: Record)
         assert store.load_newest_run("week 1").manifest == wanted
 
 
-def test_the_same_bytes_have_one_judgement(place: str, wanted: Manifest, record: Record) -> None:
-    with open_store(place, create=True) as store:
+def test_the_same_bytes_have_one_judgement(
+    store_url: str, wanted: Manifest, record: Record
+) -> None:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, record(points=50), handed("ada"), handed("bob"))
         again = replace(record(points=0))  # what another process found at the same time
         finished(store, wanted, again, handed("eve"))
@@ -84,11 +86,11 @@ def test_the_same_bytes_have_one_judgement(place: str, wanted: Manifest, record:
 
 
 def test_changed_settings_start_a_run_and_the_newest_counts(
-    place: str, wanted: Manifest, record: Record
+    store_url: str, wanted: Manifest, record: Record
 ) -> None:
     other = replace(wanted, seed=1)
     assert other.key != wanted.key
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, record("ada", 50), handed("ada"))
         finished(store, wanted, record("bob", 50), handed("bob"))
         finished(store, other, record("ada", 100), handed("ada"))
@@ -104,20 +106,22 @@ def test_changed_settings_start_a_run_and_the_newest_counts(
 
 
 def test_irrelevant_options_do_not_start_another_run(
-    place: str, wanted: Manifest, record: Record
+    store_url: str, wanted: Manifest, record: Record
 ) -> None:
     elsewhere = replace(wanted, python="3.99", platform="elsewhere", attempts="best")
     assert elsewhere.key == wanted.key
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         run = store.begin("a", wanted)
         assert store.begin("a", elsewhere) == run
         assert store.update_manifest(run, elsewhere).manifest.python == "3.99"
         assert store.load_newest_run("a").manifest.python == "3.99"
 
 
-def test_settling_drops_withdrawn_attempts(place: str, wanted: Manifest, record: Record) -> None:
+def test_settling_drops_withdrawn_attempts(
+    store_url: str, wanted: Manifest, record: Record
+) -> None:
     first, second = handed("ada"), handed("ada", attempt=2)
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, record("ada", 100), first, handed("bob"))
         finished(store, wanted, record("ada", 50), second)
         run = store.load_newest_run("week 1")
@@ -128,8 +132,8 @@ def test_settling_drops_withdrawn_attempts(place: str, wanted: Manifest, record:
         ]
 
 
-def test_many_rows_are_linked_in_one_go(place: str, wanted: Manifest, record: Record) -> None:
-    with open_store(place, create=True) as store:
+def test_many_rows_are_linked_in_one_go(store_url: str, wanted: Manifest, record: Record) -> None:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, record("ada"))
         (judgement,) = store.load_judgement_ids(wanted.key).values()
         run = store.load_newest_run("week 1")
@@ -144,11 +148,13 @@ def test_many_rows_are_linked_in_one_go(place: str, wanted: Manifest, record: Re
 # ------------------------------------------------------------------------ decisions
 
 
-def test_newest_decision_holds_across_runs(place: str, wanted: Manifest, record: Record) -> None:
+def test_newest_decision_holds_across_runs(
+    store_url: str, wanted: Manifest, record: Record
+) -> None:
     def decide(store: Store, score: float | None) -> None:
         store.add_override(Override("week 1", "ada", "causal_weights", score, ODD, "prof"))
 
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, record("ada", 50))
         decide(store, 70.0)
         decide(store, 80.0)
@@ -163,17 +169,19 @@ def test_newest_decision_holds_across_runs(place: str, wanted: Manifest, record:
 
 
 def test_comments_are_about_an_exercise_or_all(
-    place: str, wanted: Manifest, record: Record
+    store_url: str, wanted: Manifest, record: Record
 ) -> None:
-    with open_store(place, create=True) as store:
+    with open_store(store_url, create=True) as store:
         finished(store, wanted, record("ada"))
         for exercise, text in (("", "all"), ("causal_weights", "this"), ("linear_layer", "other")):
             store.add_comment(Comment("week 1", "ada", exercise, text, "prof"))
         assert load_results(store, "week 1")[0].comments == ("all", "this")
 
 
-def test_decision_needs_an_existing_target(place: str, wanted: Manifest, record: Record) -> None:
-    with open_store(place, create=True) as store:
+def test_decision_needs_an_existing_target(
+    store_url: str, wanted: Manifest, record: Record
+) -> None:
+    with open_store(store_url, create=True) as store:
         with pytest.raises(StoreError, match=r"no run 'week 1'; there are: none yet"):
             find_result(store, "week 1", "ada", None)
         run = store.begin("week 1", wanted)

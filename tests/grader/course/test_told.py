@@ -33,9 +33,9 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def graded(place: str, folder: Path, feedback: Feedback | None) -> SubmissionRecord:
+def graded(store_url: str, folder: Path, feedback: Feedback | None) -> SubmissionRecord:
     with (
-        open_store(place, create=True) as store,
+        open_store(store_url, create=True) as store,
         gather_submissions((str(folder),), IntakeOptions()) as intake,
     ):
         report = grading.grade(
@@ -45,10 +45,12 @@ def graded(place: str, folder: Path, feedback: Feedback | None) -> SubmissionRec
 
 
 @pytest.mark.usefixtures("judge")
-def test_run_remembers_its_feedback_level_and_stores_everything(place: str, folder: Path) -> None:
-    assert graded(place, folder, EXAM).diagnosis
-    assert graded(place, folder, None).properties[1].message, "said once is enough"
-    with open_store(place) as store:
+def test_run_remembers_its_feedback_level_and_stores_everything(
+    store_url: str, folder: Path
+) -> None:
+    assert graded(store_url, folder, EXAM).diagnosis
+    assert graded(store_url, folder, None).properties[1].message, "said once is enough"
+    with open_store(store_url) as store:
         assert store.load_newest_run(WEEK).manifest.feedback == EXAM
         assert len(store.list_runs()) == 1
         [kept] = compute_results(store.load_graded_files(WEEK))
@@ -60,10 +62,10 @@ def test_run_remembers_its_feedback_level_and_stores_everything(place: str, fold
 
 
 @pytest.mark.usefixtures("judge")
-def test_latest_feedback_level_counts_and_survives_regrading(place: str, folder: Path) -> None:
-    graded(place, folder, EXAM)
-    graded(place, folder, Feedback(FeedbackLevel.MESSAGE))
-    with open_store(place) as store:
+def test_latest_feedback_level_counts_and_survives_regrading(store_url: str, folder: Path) -> None:
+    graded(store_url, folder, EXAM)
+    graded(store_url, folder, Feedback(FeedbackLevel.MESSAGE))
+    with open_store(store_url) as store:
         chosen = replace(SETTINGS, seed=make_seed(1))
         regraded = grading.regrade(store, WEEK, chosen, trusted=False)
         grading.adopt(store, WEEK, regraded)
@@ -87,10 +89,10 @@ def test_manifest_without_feedback_shows_everything() -> None:
 
 
 @pytest.mark.usefixtures("judge")
-def test_github_adds_up_hidden_points_too(place: str, folder: Path) -> None:
+def test_github_adds_up_hidden_points_too(store_url: str, folder: Path) -> None:
     (folder / "bob.py").write_text("100 points")
-    graded(place, folder, EXAM)
-    with open_store(place) as store:
+    graded(store_url, folder, EXAM)
+    with open_store(store_url) as store:
         book = Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
     files = export(book, "github").files
     for name, status, score in (("ada", "fail", 50.0), ("bob", "pass", 100.0)):
@@ -100,9 +102,9 @@ def test_github_adds_up_hidden_points_too(place: str, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("judge")
-def test_feedback_counts_hidden_checks(place: str, folder: Path) -> None:
-    graded(place, folder, EXAM)
-    with open_store(place) as store:
+def test_feedback_counts_hidden_checks(store_url: str, folder: Path) -> None:
+    graded(store_url, folder, EXAM)
+    with open_store(store_url) as store:
         book = Gradebook(WEEK, tuple(load_released_results(store, WEEK, None)))
     text = export(book, "moodle-gradebook").files["moodle-gradebook.csv"].decode()
     assert "1 hidden check is not shown; the score counts it." in text

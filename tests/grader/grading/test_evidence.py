@@ -37,7 +37,7 @@ CASE = Case(batch=2, tokens=5, context_length=6, d_in=4, heads=2, head_dim=3, sh
 BY_NAME = {each.name: each for each in DETERMINISTIC}
 
 
-def bench(slug: str, answer: str = "") -> Harness:
+def harness(slug: str, answer: str = "") -> Harness:
     path = f"answers/wrong/{answer}.py" if answer else "solution.py"
     return of(slug, runpy.run_path(str(FOLDER / slug / path)))
 
@@ -55,7 +55,7 @@ def trial_of(found: Harness, case: Case = CASE) -> Any:
 
 
 def seen_by(slug: str, answer: str, how: Pipeline | None = None) -> WeightsEvidence:
-    shown = measure_weights(trial_of(bench(slug, answer)), how)
+    shown = measure_weights(trial_of(harness(slug, answer)), how)
     assert shown is not None
     return shown
 
@@ -65,7 +65,7 @@ def seen_by(slug: str, answer: str, how: Pipeline | None = None) -> WeightsEvide
 
 def test_right_weights_are_not_drawn() -> None:
     for slug in ("causal_attention", "multi_head_attention", "masked_multi_head", "causal_weights"):
-        found = bench(slug)
+        found = harness(slug)
         assert measure_weights(trial_of(found)) is None
         assert measure_weights(trial_of(found), CORRECT) is None
 
@@ -82,11 +82,11 @@ def test_weights_that_are_not_returned_are_recovered() -> None:
 
 
 def test_followed_mistake_reproduces_the_answer() -> None:
-    trial = trial_of(bench("multi_head_attention", "no_mask"))
-    measured, followed = measure_weights(trial), measure_weights(trial, recipe("no_mask"))
+    context = trial_of(harness("multi_head_attention", "no_mask"))
+    measured, followed = measure_weights(context), measure_weights(context, recipe("no_mask"))
     assert measured is not None and followed is not None
     assert followed.made == "followed"
-    assert followed.case == str(trial.case)
+    assert followed.case == str(context.case)
 
 
 def test_weights_that_are_returned_are_those_drawn() -> None:
@@ -95,24 +95,24 @@ def test_weights_that_are_returned_are_those_drawn() -> None:
 
 
 def test_the_head_and_sequence_are_those_most_wrong() -> None:
-    trial = trial_of(bench("masked_multi_head"))
-    right = trial.expected.outputs[1]
+    context = trial_of(harness("masked_multi_head"))
+    right = context.expected.outputs[1]
     wrong = right.clone()
     wrong[1, 1, 3] = wrong[1, 1, 3].flip(-1)
     wrong[0, 0, 0, 0] += 0.001
-    trial.__dict__["answer"] = (trial.expected.outputs[0], wrong)
-    seen = measure_weights(trial)
+    context.__dict__["answer"] = (context.expected.outputs[0], wrong)
+    seen = measure_weights(context)
     assert seen is not None
     assert (seen.made, seen.sequence, seen.head) == ("returned", 1, 1)
     assert seen.got[3] == pytest.approx(wrong[1, 1, 3].tolist(), rel=1e-5)
 
 
 def test_non_finite_numbers_become_none() -> None:
-    trial = trial_of(bench("masked_multi_head"))
-    wrong = trial.expected.outputs[1].clone()
+    context = trial_of(harness("masked_multi_head"))
+    wrong = context.expected.outputs[1].clone()
     wrong[0, 1, 2, 0], wrong[0, 1, 2, 1] = torch.nan, torch.inf
-    trial.__dict__["answer"] = (trial.expected.outputs[0], wrong)
-    seen = measure_weights(trial)
+    context.__dict__["answer"] = (context.expected.outputs[0], wrong)
+    seen = measure_weights(context)
     assert seen is not None
     assert (seen.sequence, seen.head) == (0, 1)
     assert seen.got[2][:2] == (None, None)
@@ -120,11 +120,11 @@ def test_non_finite_numbers_become_none() -> None:
 
 def test_long_sequence_shows_the_wrong_part() -> None:
     long = replace(CASE, tokens=19, context_length=20)
-    trial = trial_of(bench("masked_multi_head"), long)
-    wrong = trial.expected.outputs[1].clone()
+    context = trial_of(harness("masked_multi_head"), long)
+    wrong = context.expected.outputs[1].clone()
     wrong[0, 0, 17, 2] += 1
-    trial.__dict__["answer"] = (trial.expected.outputs[0], wrong)
-    seen = measure_weights(trial)
+    context.__dict__["answer"] = (context.expected.outputs[0], wrong)
+    seen = measure_weights(context)
     assert seen is not None
     assert seen.queries == tuple(range(12, 18)) and seen.keys == tuple(range(MAX_TOKENS))
     assert seen.length == 19
@@ -132,18 +132,18 @@ def test_long_sequence_shows_the_wrong_part() -> None:
 
 
 def test_a_mistake_elsewhere_leaves_the_weights_alone() -> None:
-    trial = trial_of(bench("multi_head_attention", "merge_without_transpose"))
-    assert measure_weights(trial, recipe("merge_without_transpose")) is None
+    context = trial_of(harness("multi_head_attention", "merge_without_transpose"))
+    assert measure_weights(context, recipe("merge_without_transpose")) is None
 
 
 def test_a_function_without_weights_has_none_to_recover() -> None:
-    assert measure_weights(trial_of(bench("simplified_attention"))) is None
-    assert measure_weights(trial_of(bench("linear_layer")), CORRECT) is None
+    assert measure_weights(trial_of(harness("simplified_attention"))) is None
+    assert measure_weights(trial_of(harness("linear_layer")), CORRECT) is None
 
 
 def test_weights_of_another_shape_are_not_compared() -> None:
-    trial = trial_of(bench("multi_head_attention"))
-    assert measure_weights(trial, recipe("heads_and_head_dim_exchanged")) is None
+    context = trial_of(harness("multi_head_attention"))
+    assert measure_weights(context, recipe("heads_and_head_dim_exchanged")) is None
 
 
 # ----------------------------------------------------------------------------------- influence
@@ -151,11 +151,11 @@ def test_weights_of_another_shape_are_not_compared() -> None:
 
 def test_right_answers_move_as_they_should() -> None:
     for slug in ("causal_attention", "self_attention_v2", "masked_multi_head"):
-        assert measure_influence(trial_of(bench(slug))) is None
+        assert measure_influence(trial_of(harness(slug))) is None
 
 
 def test_outputs_that_see_the_future_move() -> None:
-    seen = measure_influence(trial_of(bench("causal_attention", "no_mask")))
+    seen = measure_influence(trial_of(harness("causal_attention", "no_mask")))
     assert seen is not None
     assert seen.got == ((True,) * 5,) * 5
     assert seen.may == seen.expected
@@ -163,17 +163,17 @@ def test_outputs_that_see_the_future_move() -> None:
 
 
 def test_outputs_that_see_too_little_stay() -> None:
-    stuck = measure_influence(trial_of(bench("self_attention_v2", "returns_values")))
+    stuck = measure_influence(trial_of(harness("self_attention_v2", "returns_values")))
     assert stuck is not None
     assert stuck.got == tuple(tuple(i == j for j in range(5)) for i in range(5))
 
 
 def test_a_mask_that_was_handed_in_says_what_may_move() -> None:
     masked = replace(CASE, mask_form=MaskForm.BATCH_HEAD_QUERY_KEY)
-    trial = trial_of(bench("masked_multi_head"), masked)
-    seen = measure_influence(trial)
+    context = trial_of(harness("masked_multi_head"), masked)
+    seen = measure_influence(context)
     assert seen is None
-    ignoring = trial_of(bench("masked_multi_head", "mask_ignored"), masked)
+    ignoring = trial_of(harness("masked_multi_head", "mask_ignored"), masked)
     seen = measure_influence(ignoring)
     assert seen is not None
     assert not all(all(row) for row in seen.may) and all(all(row) for row in seen.got)
@@ -198,8 +198,8 @@ def test_nondeterministic_answer_gives_no_evidence() -> None:
 
 
 def test_single_token_moves_no_output() -> None:
-    trial = trial_of(bench("causal_attention", "no_mask"), replace(CASE, tokens=1))
-    assert measure_influence(trial) is None
+    context = trial_of(harness("causal_attention", "no_mask"), replace(CASE, tokens=1))
+    assert measure_influence(context) is None
 
 
 # --------------------------------------------------------------------------------------- cases
@@ -223,7 +223,7 @@ def test_large_module_is_not_rebuilt() -> None:
 
 
 def claim(name: str, group: PropertyGroup) -> Property:
-    return Property(name, name, group, check=lambda trial: None)
+    return Property(name, name, group, check=lambda context: None)
 
 
 def broken(name: str, group: PropertyGroup, kind: ViolationKind = ViolationKind.VALUE) -> Verdict:
@@ -254,7 +254,7 @@ def drawn(
 
 
 def test_the_first_failure_of_each_kind_is_drawn() -> None:
-    found = drawn(bench("multi_head_attention", "no_mask"))
+    found = drawn(harness("multi_head_attention", "no_mask"))
     assert set(found) == {"equal", "future"}
     assert found["equal"].weights and not found["equal"].influence
     assert found["future"].influence and not found["future"].weights
@@ -262,14 +262,14 @@ def test_the_first_failure_of_each_kind_is_drawn() -> None:
 
 def test_one_property_can_have_every_kind_of_evidence() -> None:
     only = drawn(
-        bench("multi_head_attention", "no_mask"), verdicts=[broken("future", PropertyGroup.MASK)]
+        harness("multi_head_attention", "no_mask"), verdicts=[broken("future", PropertyGroup.MASK)]
     )
     assert only["future"].weights and only["future"].influence
 
 
 def test_diagnosed_reshaping_mistake_is_drawn() -> None:
     name = "split_without_transpose"
-    found = drawn(bench("multi_head_attention", name), name)
+    found = drawn(harness("multi_head_attention", name), name)
     assert [layout.step for layout in found["equal"].layouts] == ["split"]
 
 
@@ -282,7 +282,7 @@ def test_no_evidence_for_passed_crashed_or_malformed_answers() -> None:
         failure=SubmissionFailed(Status.CRASHED, "ValueError"),
     )
     others = [*VERDICTS[:3], crashed, broken("precise", PropertyGroup.PRECISION)]
-    assert drawn(bench("multi_head_attention", "no_mask"), verdicts=others) == {}
+    assert drawn(harness("multi_head_attention", "no_mask"), verdicts=others) == {}
 
 
 def test_a_submission_that_fails_now_has_no_picture() -> None:
@@ -296,17 +296,17 @@ def test_a_submission_that_fails_now_has_no_picture() -> None:
 
 
 def test_pictures_leave_no_notes() -> None:
-    found = bench("multi_head_attention", "no_mask")
+    found = harness("multi_head_attention", "no_mask")
     before = dict(found.notes)
     assert drawn(found)
     assert found.notes == before
 
 
 def test_a_picture_is_the_same_every_time() -> None:
-    one, other = (drawn(bench("causal_attention", "masked_after_softmax")) for _ in range(2))
+    one, other = (drawn(harness("causal_attention", "masked_after_softmax")) for _ in range(2))
     assert one == other != {}
 
 
 def test_drawn_contracts_have_tokens() -> None:
     assert not BY_SLUG["causal_weights"].contract.has(Capability.TOKENS)
-    assert measure_influence(trial_of(bench("causal_weights"))) is None
+    assert measure_influence(trial_of(harness("causal_weights"))) is None

@@ -82,7 +82,7 @@ def test_every_code_pattern_can_occur() -> None:
 def test_passed_or_unaskable_submission_is_not_diagnosed(
     status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def diagnosed(bench: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
+    def diagnosed(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
         pytest.fail("it was")
 
     monkeypatch.setattr("grader.grading.explain.diagnose", diagnosed)

@@ -54,10 +54,10 @@ def assert_full_marks(record: SubmissionRecord) -> None:
 )
 def test_only_a_right_answer_can_be_as_exact_as_float32(status: Status, told: list[Note]) -> None:
     exercise = BY_SLUG["causal_weights"]
-    bench = Harness(make_subject({}), exercise.contract)
-    bench.add_note(EXTRA_DROPOUT)
-    bench.add_note(FLOAT32_NOTE)
-    assert select_certain_notes(bench, [Verdict(it_equals_the_equation, status)]) == told
+    harness = Harness(make_subject({}), exercise.contract)
+    harness.add_note(EXTRA_DROPOUT)
+    harness.add_note(FLOAT32_NOTE)
+    assert select_certain_notes(harness, [Verdict(it_equals_the_equation, status)]) == told
 
 
 # ----------------------------------------------------------------------- what is wrong
@@ -94,8 +94,10 @@ SIMPLE = "import torch\ndef simplified_attention(x):\n    {body}"
         "resized",
     ],
 )
-def test_wrong_result_has_a_specific_message(graded: "GradeNotebook", body: str, told: str) -> None:
-    [record] = graded(SIMPLE.format(body=body)).values()
+def test_wrong_result_has_a_specific_message(
+    grade_notebook: "GradeNotebook", body: str, told: str
+) -> None:
+    [record] = grade_notebook(SIMPLE.format(body=body)).values()
     assert record.status in ("failed", "crashed")
     assert record.error is None
     assert record.score < record.max_score == 100
@@ -104,9 +106,11 @@ def test_wrong_result_has_a_specific_message(graded: "GradeNotebook", body: str,
         assert "(cell 1, line 3)" in first_message(record)
 
 
-def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(graded: "GradeNotebook") -> None:
+def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(
+    grade_notebook: "GradeNotebook",
+) -> None:
     source = SIMPLE.format(body="return (x @ x.T) @ x")
-    [record] = graded(source).values()
+    [record] = grade_notebook(source).values()
     wrong = next(p for p in record.properties if p.name == "it_equals_the_equation")
     assert wrong.status == "failed"
     assert wrong.counterexample is not None and wrong.counterexample.code is not None
@@ -118,13 +122,13 @@ def test_a_wrong_answer_has_a_counterexample_that_can_be_pasted(graded: "GradeNo
     assert ran.stdout.startswith("tensor(")
 
 
-def test_unsupported_constructor_arguments_are_reported(graded: "GradeNotebook") -> None:
+def test_unsupported_constructor_arguments_are_reported(grade_notebook: "GradeNotebook") -> None:
     odd = """
         from torch import nn
         class CausalAttention(nn.Module):
             def __init__(self, d_in, d_out, context_length, dropout, layers, style): ...
     """
-    [record] = graded(odd, slug="causal_attention").values()
+    [record] = grade_notebook(odd, slug="causal_attention").values()
     assert record.status == "crashed" and record.score == 0
     assert "TypeError: CausalAttention.__init__() missing" in first_message(record)
     assert "hint      compare the names and the order of the arguments" in first_message(record)
@@ -149,9 +153,9 @@ SOMETIMES = """
     ],
 )
 def test_lost_process_affects_no_other_property(
-    graded: "GradeNotebook", then: str, status: str, message: str
+    grade_notebook: "GradeNotebook", then: str, status: str, message: str
 ) -> None:
-    [record] = graded(SOMETIMES.format(then=then), limits=Limits(call_s=1)).values()
+    [record] = grade_notebook(SOMETIMES.format(then=then), limits=Limits(call_s=1)).values()
     long = {p.name: p for p in record.properties}["a_long_sequence_is_right_too"]
     assert (record.status, long.status) == (status, status)
     assert message in long.message and "tokens=" in long.message
@@ -159,9 +163,9 @@ def test_lost_process_affects_no_other_property(
     assert record.properties[-1].status == "passed"
 
 
-def test_points_earned_before_the_timeout_are_kept(graded: "GradeNotebook") -> None:
+def test_points_earned_before_the_timeout_are_kept(grade_notebook: "GradeNotebook") -> None:
     lost = SOMETIMES.format(then="time.sleep(60)")
-    [record] = graded(lost, limits=Limits(wall_s=4)).values()
+    [record] = grade_notebook(lost, limits=Limits(wall_s=4)).values()
     assert record.status == "timed_out" and record.error is None
     assert record.score > 0
     assert record.properties[0].status == "passed"
@@ -249,8 +253,8 @@ CELLS = (
 )
 
 
-def test_two_mistakes_are_named_with_their_lines(graded: "GradeNotebook") -> None:
-    [record] = graded(*CELLS).values()
+def test_two_mistakes_are_named_with_their_lines(grade_notebook: "GradeNotebook") -> None:
+    [record] = grade_notebook(*CELLS).values()
     found = [(d.name, d.cell, d.line) for d in record.diagnosis]
     assert found == [("scale_by_tokens", 2, 15), ("softmax_over_queries", 2, 15)]
     assert all(d.cases_matched == d.cases_tried >= 3 for d in record.diagnosis)

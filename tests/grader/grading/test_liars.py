@@ -65,10 +65,10 @@ def judged(exercise: Exercise, seed: int) -> None:
     exec(exercise.solution, namespace)
     draw = random.Random(f"{exercise.slug} {seed}")
     liar = Liar(InProcessChannel(WorkerRuntime(namespace)), draw, draw.choice([0.02, 0.1, 0.4]))
-    bench = Harness(ChannelSubject(liar), exercise.contract)
+    harness = Harness(ChannelSubject(liar), exercise.contract)
     cases = generate_case_set(exercise.contract, 3, seed)
     for wanted in draw.sample(exercise.properties, min(6, len(exercise.properties))):
-        verdict = check_property(wanted, bench, wanted.select_cases(bench.contract, cases))
+        verdict = check_property(wanted, harness, wanted.select_cases(harness.contract, cases))
         assert len(verdict.message) < 5000
 
 

@@ -26,8 +26,10 @@ def drawn(record: SubmissionRecord) -> list[str]:
     return [p.name for p in record.properties if p.evidence is not None]
 
 
-def test_a_wrong_answer_is_drawn_and_its_line_marked(graded: "GradeNotebook") -> None:
-    record = graded("import torch", answer("masked_after_softmax"), slug=SLUG)["CausalAttention"]
+def test_a_wrong_answer_is_drawn_and_its_line_marked(grade_notebook: "GradeNotebook") -> None:
+    record = grade_notebook("import torch", answer("masked_after_softmax"), slug=SLUG)[
+        "CausalAttention"
+    ]
     assert drawn(record) == ["it_equals_the_equation", "the_future_is_invisible"]
     [found], [excerpt] = record.diagnosis, record.source
     assert (excerpt.cell, excerpt.marked) == (2, (found.line,))
@@ -36,51 +38,51 @@ def test_a_wrong_answer_is_drawn_and_its_line_marked(graded: "GradeNotebook") ->
     assert from_json(to_json(build_report([record]))) == build_report([record])
 
 
-def test_a_right_answer_has_nothing_to_show(graded: "GradeNotebook") -> None:
-    record = graded(SOLUTION, slug=SLUG)["CausalAttention"]
+def test_a_right_answer_has_nothing_to_show(grade_notebook: "GradeNotebook") -> None:
+    record = grade_notebook(SOLUTION, slug=SLUG)["CausalAttention"]
     assert record.status == "passed"
     assert drawn(record) == [] and record.source == ()
 
 
-def test_a_cell_that_is_no_python_is_shown(graded: "GradeNotebook") -> None:
-    record = graded("x = 1", "class CausalAttention(\n    pass", slug=SLUG)[""]
+def test_a_cell_that_is_no_python_is_shown(grade_notebook: "GradeNotebook") -> None:
+    record = grade_notebook("x = 1", "class CausalAttention(\n    pass", slug=SLUG)[""]
     [excerpt] = record.source
     assert (excerpt.cell, excerpt.line, excerpt.marked) == (2, 1, (1,))
     assert excerpt.text == "class CausalAttention(\n    pass"
 
 
-def test_the_line_that_raises_is_shown(graded: "GradeNotebook") -> None:
+def test_the_line_that_raises_is_shown(grade_notebook: "GradeNotebook") -> None:
     raising = answer("no_mask").replace("return ", "raise ValueError(x.shape)\n        return ")
-    record = graded(raising, slug=SLUG)["CausalAttention"]
+    record = grade_notebook(raising, slug=SLUG)["CausalAttention"]
     [excerpt] = record.source
     [marked] = excerpt.marked
     assert "raise ValueError" in excerpt.text.split("\n")[marked - excerpt.line]
 
 
-def test_a_definition_that_cannot_be_loaded_is_shown(graded: "GradeNotebook") -> None:
-    record = graded("import torch\n1 / 0\nclass CausalAttention(1 / 0):\n    pass", slug=SLUG)[
-        "CausalAttention"
-    ]
+def test_a_definition_that_cannot_be_loaded_is_shown(grade_notebook: "GradeNotebook") -> None:
+    record = grade_notebook(
+        "import torch\n1 / 0\nclass CausalAttention(1 / 0):\n    pass", slug=SLUG
+    )["CausalAttention"]
     assert record.error is not None
     [excerpt] = record.source
     assert excerpt.marked == (record.error.line,)
 
 
 def test_no_picture_if_the_process_is_gone(
-    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
         session.close()
         return ()
 
     monkeypatch.setattr("grader.grading.explain.findings", gone)
-    record = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert record.status == "failed"
     assert drawn(record) == [] and record.source == ()
 
 
 def test_no_picture_if_the_process_ends_meanwhile(
-    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
         assert session.child is not None
@@ -89,16 +91,16 @@ def test_no_picture_if_the_process_ends_meanwhile(
         return ()
 
     monkeypatch.setattr("grader.grading.explain.findings", ended)
-    record = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(record) == []
 
 
 def test_verdicts_do_not_depend_on_pictures(
-    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_pictures = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    with_pictures = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     monkeypatch.setattr("grader.grading.evidence.pictured", lambda records, *rest: records)
-    without = graded(answer("no_mask"), slug=SLUG)["CausalAttention"]
+    without = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(with_pictures) and not drawn(without)
     assert with_pictures.score == without.score
     assert with_pictures.diagnosis == without.diagnosis
@@ -123,7 +125,9 @@ class CausalAttention(nn.Module):
 """
 
 
-def test_hanging_call_is_not_repeated(graded: "GradeNotebook") -> None:
-    record = graded(STUCK, slug=SLUG, limits=Limits(call_s=0.5, wall_s=6))["CausalAttention"]
+def test_hanging_call_is_not_repeated(grade_notebook: "GradeNotebook") -> None:
+    record = grade_notebook(STUCK, slug=SLUG, limits=Limits(call_s=0.5, wall_s=6))[
+        "CausalAttention"
+    ]
     assert record.status != "passed"
     assert drawn(record) == []

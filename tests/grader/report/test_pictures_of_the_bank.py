@@ -39,11 +39,11 @@ def drawn(exercise: Exercise, path: Path) -> int:
     contract = exercise.contract
     try:
         session.load(contract.name, *(other.name for other in contract.transfer or ()))
-        bench = Harness(ChannelSubject(session), contract)
+        harness = Harness(ChannelSubject(session), contract)
         case = contract.fit(CASE)
         verdicts = [
             Verdict(
-                Property(group.value, group.value, group, check=lambda trial: None),
+                Property(group.value, group.value, group, check=lambda context: None),
                 Status.FAILED,
                 1,
                 case,
@@ -52,7 +52,7 @@ def drawn(exercise: Exercise, path: Path) -> int:
             for group in (PropertyGroup.VALUES, PropertyGroup.MASK)
         ]
         records = [PropertyRecord(v.property.name, "", "", "", 0, 0) for v in verdicts]
-        shown = attach_evidence(records, verdicts, bench, ())
+        shown = attach_evidence(records, verdicts, harness, ())
     except (SubmissionFailed, Violation):
         return 0  # it cannot be loaded or built: nothing would have been drawn
     found = [picture for record in shown for picture in draw_pictures(record.evidence)]

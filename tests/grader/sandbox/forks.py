@@ -9,14 +9,14 @@ import time
 def tell(parent: int, fd: int, *arguments: object) -> None:
     """Write down what it was given, and what there is in it."""
     rooms = {"reference", "properties", "exercises"}
-    told = {
+    answer = {
         "given": [parent, *arguments],
         "parent": os.getppid(),
         "environment": sorted(os.environ),
         "rooms": sorted(rooms & {name.partition(".")[0] for name in sys.modules}),
         "torch": "torch" in sys.modules,
     }
-    os.write(fd, json.dumps(told).encode())
+    os.write(fd, json.dumps(answer).encode())
 
 
 def sleep(parent: int, fd: int) -> None:

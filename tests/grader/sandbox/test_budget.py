@@ -253,11 +253,11 @@ QUICK = Limits(call_s=0.6, idle_s=0.8)
 
 
 def test_thirteen_definitions_that_sleep_cost_as_much_as_one(
-    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budgets: list[Budget] = []
     monkeypatch.setattr(Session, "close", _noted(budgets))
-    records = graded(COSTLY["thirteen_sleepers"], limits=QUICK)
+    records = grade_notebook(COSTLY["thirteen_sleepers"], limits=QUICK)
     assert len(records) == 13
     first, *_, last = records.values()
     assert first.status == "timed_out" and first.error is None
@@ -281,14 +281,14 @@ def _noted(budgets: list[Budget]) -> Any:
 
 
 def test_first_of_too_many_definitions_are_graded_and_others_named(
-    graded: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
+    grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grade, "MOST", 1)
     monkeypatch.setattr(grade, "NAMED", 2)
     tail = HONEST[HONEST.index("class ") :]
     names = ("MultiHeadAttention", "MultiHeadAttention1", "MultiHeadAttention2")
     cells = [HONEST, *(tail.replace("MultiHeadAttention", name) for name in names[1:])]
-    first, rest = graded(*cells).values()
+    first, rest = grade_notebook(*cells).values()
     assert (first.name, first.status) == ("MultiHeadAttention", "passed")
     assert rest.error is not None and rest.score == 0 and rest.max_score == first.max_score
     assert (rest.name, rest.status, rest.error.kind) == (names[1], "not_tried", "too_many")
@@ -298,15 +298,15 @@ def test_first_of_too_many_definitions_are_graded_and_others_named(
     )
 
 
-def test_reading_a_large_file_does_not_count_as_a_call(graded: "GradeNotebook") -> None:
+def test_reading_a_large_file_does_not_count_as_a_call(grade_notebook: "GradeNotebook") -> None:
     cells = [f"value_{n} = [{n}]\n" * 60 for n in range(60)]
-    [record] = graded(HONEST, *cells, limits=Limits(read_s=0.02)).values()
+    [record] = grade_notebook(HONEST, *cells, limits=Limits(read_s=0.02)).values()
     assert record.error is not None and record.error.kind == "unreadable"
     assert record.error.message.startswith("reading it took more than 0.02 s: hand in a smaller")
 
 
-def test_huge_tuple_is_refused_in_the_worker(graded: "GradeNotebook") -> None:
-    [record] = graded(COSTLY["empty_tensors"]).values()
+def test_huge_tuple_is_refused_in_the_worker(grade_notebook: "GradeNotebook") -> None:
+    [record] = grade_notebook(COSTLY["empty_tensors"]).values()
     assert record.status == "failed"
     messages = [p.message for p in record.properties]
     assert any("got       a tuple of 100000 (Tensor, Tensor" in message for message in messages)

@@ -54,54 +54,60 @@ def told(count: int, others: dict[int, tuple[int, int]]) -> str:
     return f"ValueError: {(count, others)}"
 
 
-def test_every_number_that_is_not_listed_is_refused(jailed: "SandboxDriver") -> None:
+def test_every_number_that_is_not_listed_is_refused(confined_sandbox: "SandboxDriver") -> None:
     """All that are listed are left out: with no arguments some of them wait for ever, or end it."""
     listed = set(NUMBERS[MACHINE].values())
     numbers = [n for n in range(1024) if n not in listed and n not in PAST_FILTERS]
     assert len(numbers) > 800
-    assert jailed.get_failure(MADE.format(numbers=numbers)).message == told(len(numbers), {})
+    assert confined_sandbox.get_failure(MADE.format(numbers=numbers)).message == told(
+        len(numbers), {}
+    )
 
 
-def test_numbers_far_from_any_call_are_refused(jailed: "SandboxDriver") -> None:
+def test_numbers_far_from_any_call_are_refused(confined_sandbox: "SandboxDriver") -> None:
     for number in FAR:
         if MACHINE == "x86_64" and number % 2**32 >= X32:
-            assert_ended(jailed, number)
+            assert_ended(confined_sandbox, number)
         else:
-            assert jailed.get_failure(MADE.format(numbers=[number])).message == told(1, {})
+            assert confined_sandbox.get_failure(MADE.format(numbers=[number])).message == told(
+                1, {}
+            )
 
 
 @pytest.mark.skipif(MACHINE != "x86_64", reason="x32 is a way to call x86-64")
 @pytest.mark.parametrize(
     "number", [0, 1, 2, 20, 39, 41, 56, 57, 59, 101, 231, 335, 336, 435, 512, 520, 545, 547, 1023]
 )
-def test_x32_numbers_end_the_process(jailed: "SandboxDriver", number: int) -> None:
-    assert_ended(jailed, X32 + number)
+def test_x32_numbers_end_the_process(confined_sandbox: "SandboxDriver", number: int) -> None:
+    assert_ended(confined_sandbox, X32 + number)
 
 
 @pytest.mark.deep
 @pytest.mark.skipif(MACHINE != "x86_64", reason="x32 is a way to call x86-64")
-def test_every_x32_number_ends_the_process(jailed: "SandboxDriver", rung: str) -> None:
+def test_every_x32_number_ends_the_process(confined_sandbox: "SandboxDriver", level: str) -> None:
     for number in range(1024):
-        session, module = jailed.open_with_body(MADE.format(numbers=[X32 + number]))
+        session, module = confined_sandbox.open_with_body(MADE.format(numbers=[X32 + number]))
         with pytest.raises(Exception, match=r"the process died \(Bad system call\)"):
-            jailed.call(module)
+            confined_sandbox.call(module)
         session.close()
 
 
-def assert_ended(jailed: "SandboxDriver", number: int) -> None:
-    failed = jailed.get_failure(MADE.format(numbers=[number]))
+def assert_ended(confined_sandbox: "SandboxDriver", number: int) -> None:
+    failed = confined_sandbox.get_failure(MADE.format(numbers=[number]))
     assert failed.message == "the process died (Bad system call)"
 
 
 @pytest.mark.parametrize("number", PAST_FILTERS)
-def test_unfiltered_calls_harm_only_their_caller(jailed: "SandboxDriver", number: int) -> None:
+def test_unfiltered_calls_harm_only_their_caller(
+    confined_sandbox: "SandboxDriver", number: int
+) -> None:
     """No filter could refuse these: one that denies everything is passed by in the same way."""
     ours, deny_all = (
         seccomp.build_program(0),
         b"".join(struct.pack("HBBI", *each) for each in DENY_ALL),
     )
     assert alone(number, ours) == alone(number, deny_all)
-    message = jailed.get_failure(MADE.format(numbers=[number])).message
+    message = confined_sandbox.get_failure(MADE.format(numbers=[number])).message
     assert message in (
         "the process died (Illegal instruction)",
         told(1, {number: (-1, errno.ENXIO)}),

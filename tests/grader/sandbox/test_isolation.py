@@ -58,12 +58,12 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks and pidfds are
     ],
 )
 def test_isolation_level_follows_from_missing_layers(missing: tuple[Layer, ...], name: str) -> None:
-    rung = determine_isolation_level(dict.fromkeys(missing, "because"))
-    assert rung.name == name
-    assert rung.is_confining == (name in REQUIRED_LAYERS)
-    assert set(rung.layers) == set(Layer) - set(missing)
-    assert [m.layer for m in rung.missing] == list(missing)
-    assert all(m.why == "because" and m.how for m in rung.missing)
+    level = determine_isolation_level(dict.fromkeys(missing, "because"))
+    assert level.name == name
+    assert level.is_confining == (name in REQUIRED_LAYERS)
+    assert set(level.layers) == set(Layer) - set(missing)
+    assert [m.layer for m in level.missing] == list(missing)
+    assert all(m.why == "because" and m.how for m in level.missing)
 
 
 def test_every_level_and_layer_is_documented() -> None:
@@ -74,10 +74,10 @@ def test_every_level_and_layer_is_documented() -> None:
 def test_isolation_level_has_a_one_line_summary() -> None:
     confined = determine_isolation_level({Layer.NAMESPACES: "no"})
     assert confined.summary == "rung B: confined by landlock, scopes, seccomp, rlimits"
-    for rung in (determine_isolation_level({Layer.SECCOMP: "no"}), make_unconfined_level("no")):
-        assert "NOT confined" in rung.summary and "--trusted" in rung.summary
-        assert "--trusted" in rung.refusal and "headcheck doctor" in rung.refusal
-        assert "\n" not in rung.summary + rung.refusal
+    for level in (determine_isolation_level({Layer.SECCOMP: "no"}), make_unconfined_level("no")):
+        assert "NOT confined" in level.summary and "--trusted" in level.summary
+        assert "--trusted" in level.refusal and "headcheck doctor" in level.refusal
+        assert "\n" not in level.summary + level.refusal
 
 
 def test_report_contains_the_isolation_level() -> None:
@@ -245,10 +245,10 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
 
 
 def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    rung = determine_isolation_level(
+    level = determine_isolation_level(
         {Layer.SCOPES: "this kernel has version 5 of Landlock, it takes 6"}
     )
-    assert run.describe_isolation(rung) == textwrap.dedent("""\
+    assert run.describe_isolation(level) == textwrap.dedent("""\
         rung B-: namespaces, landlock, seccomp, rlimits
 
         A submission

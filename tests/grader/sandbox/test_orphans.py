@@ -108,9 +108,9 @@ class RunningGrader:
         self.errors.close()
 
 
-def gone(examiner: RunningGrader, within: float = 20) -> bool:
+def gone(grader_process: RunningGrader, within: float = 20) -> bool:
     limit = time.monotonic() + within
-    while examiner.alive():
+    while grader_process.alive():
         if time.monotonic() > limit:
             return False
         time.sleep(0.02)
@@ -130,7 +130,7 @@ def grader_process(tmp_path: Path, without: tuple[str, ...]) -> Iterator[Running
     assert gone(running)
 
 
-def kill_children(examiner: RunningGrader, times: int, chance: random.Random) -> None:
+def kill_children(grader_process: RunningGrader, times: int, chance: random.Random) -> None:
     """Children are killed at random moments, one of each grading at most: every verdict is right.
 
     Whose processes are killed as often as it is tried again (session.TRIES) is not graded.
@@ -138,44 +138,46 @@ def kill_children(examiner: RunningGrader, times: int, chance: random.Random) ->
     for _ in range(times):
         time.sleep(chance.uniform(0, 0.2))
         with contextlib.suppress(ProcessLookupError):
-            os.kill(examiner.child(), signal.SIGKILL)
+            os.kill(grader_process.child(), signal.SIGKILL)
         killed = time.monotonic()
-        while examiner.verdict() < killed:
+        while grader_process.verdict() < killed:
             pass
 
 
-def kill_server(examiner: RunningGrader, chance: random.Random) -> None:
+def kill_server(grader_process: RunningGrader, chance: random.Random) -> None:
     time.sleep(chance.uniform(0, 0.3))
-    os.kill(examiner.server, signal.SIGKILL)
-    said = examiner.lines.read().splitlines()
+    os.kill(grader_process.server, signal.SIGKILL)
+    said = grader_process.lines.read().splitlines()
     assert said[-1] == f"error {launch.GONE}"
     assert all(line.startswith("passed True") for line in said[:-1])
-    assert gone(examiner)
+    assert gone(grader_process)
 
 
-def kill_grader(examiner: RunningGrader, chance: random.Random, longest: float = 0.3) -> None:
+def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: float = 0.3) -> None:
     time.sleep(chance.uniform(0, longest))
-    examiner.process.kill()
-    assert gone(examiner)
-    said = examiner.lines.read().splitlines()
+    grader_process.process.kill()
+    assert gone(grader_process)
+    said = grader_process.lines.read().splitlines()
     assert all(line.startswith(("ready", "passed True")) for line in said)
-    assert examiner.errors.read() == ""
+    assert grader_process.errors.read() == ""
 
 
-def test_killed_child_loses_no_verdict(examiner: RunningGrader) -> None:
-    kill_children(examiner.begun(), 4, random.Random(1))
+def test_killed_child_loses_no_verdict(grader_process: RunningGrader) -> None:
+    kill_children(grader_process.begun(), 4, random.Random(1))
 
 
-def test_a_killed_server_ends_the_run_and_its_children(examiner: RunningGrader) -> None:
-    kill_server(examiner.begun(), random.Random(2))
+def test_a_killed_server_ends_the_run_and_its_children(grader_process: RunningGrader) -> None:
+    kill_server(grader_process.begun(), random.Random(2))
 
 
-def test_killed_grader_leaves_no_processes(examiner: RunningGrader) -> None:
-    kill_grader(examiner.begun(), random.Random(3))
+def test_killed_grader_leaves_no_processes(grader_process: RunningGrader) -> None:
+    kill_grader(grader_process.begun(), random.Random(3))
 
 
-def test_grader_killed_while_the_server_starts_leaves_no_processes(examiner: RunningGrader) -> None:
-    kill_grader(examiner, random.Random(4))
+def test_grader_killed_while_the_server_starts_leaves_no_processes(
+    grader_process: RunningGrader,
+) -> None:
+    kill_grader(grader_process, random.Random(4))
 
 
 @pytest.mark.deep

@@ -198,12 +198,12 @@ def test_everything_ends_when_the_grader_dies(sandbox: "SandboxDriver") -> None:
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
         text=True,
-    ) as examiner:
-        assert examiner.stdout is not None
-        pid = int(examiner.stdout.readline())
+    ) as grader_process:
+        assert grader_process.stdout is not None
+        pid = int(grader_process.stdout.readline())
         pids = {pid} | sandbox.find_descendants(pid)
         assert len(pids) == 2
-        examiner.kill()
+        grader_process.kill()
     assert sandbox.wait_until_gone(pids)
 
 

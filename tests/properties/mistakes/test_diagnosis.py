@@ -146,7 +146,7 @@ class JoinedCook(Cook):
 COOKS = (CausalCook, JoinedCook, MaskedCook)
 
 
-def bench(change: StepOverrides, mood: str = "", cook: type[Cook] = CausalCook) -> Harness:
+def harness(change: StepOverrides, mood: str = "", cook: type[Cook] = CausalCook) -> Harness:
     name = cook.contract.name
     made = type(name, (cook,), {"recipe": CORRECT.override(change), "mood": mood})
     return Harness(make_subject({name: made}), cook.contract)
@@ -162,7 +162,7 @@ def first_way(name: str) -> StepOverrides:
 
 def must_be_named(each: Mistake, change: StepOverrides, cooks: Sequence[type[Cook]]) -> None:
     """By one of the cooks at least; by the others, too, or as a simpler one that looks the same."""
-    found = [found for cook in cooks if (found := diagnose(bench(change, cook=cook)))]
+    found = [found for cook in cooks if (found := diagnose(harness(change, cook=cook)))]
     assert all(len(findings) == 1 for findings in found), [names(f) for f in found]
     only = [findings[0] for findings in found]
     assert all(DETERMINISTIC.index(f.mistake) <= DETERMINISTIC.index(each) for f in only)
@@ -177,7 +177,7 @@ def must_be_named(each: Mistake, change: StepOverrides, cooks: Sequence[type[Coo
 )
 def test_every_common_mistake_is_named(each: Mistake) -> None:
     for cook in COOKS:
-        if diagnose(bench(each.variants[0], cook=cook)):
+        if diagnose(harness(each.variants[0], cook=cook)):
             must_be_named(each, each.variants[0], [cook])
             return
     pytest.fail("no cook shows it")
@@ -215,32 +215,32 @@ SOME_PAIRS = [
 
 @pytest.mark.parametrize(("one", "other"), SOME_PAIRS)
 def test_two_mistakes_are_two(one: str, other: str) -> None:
-    found = diagnose(bench({**first_way(one), **first_way(other)}))
+    found = diagnose(harness({**first_way(one), **first_way(other)}))
     assert set(names(found)) == {one, other}
     assert all(MIN_ANSWERS <= finding.cases_matched <= finding.cases_tried for finding in found)
 
 
 @pytest.mark.parametrize("cook", COOKS)
 def test_a_right_answer_has_no_mistake(cook: type[Cook]) -> None:
-    assert diagnose(bench({}, cook=cook)) == ()
+    assert diagnose(harness({}, cook=cook)) == ()
 
 
 @pytest.mark.parametrize("mood", ["raises", "coarse"])
 @pytest.mark.parametrize("name", ["no_scale", "softmax_over_queries"])
 def test_raising_or_inexact_answer_is_not_diagnosed(mood: str, name: str) -> None:
-    assert diagnose(bench(first_way(name), mood)) == ()
+    assert diagnose(harness(first_way(name), mood)) == ()
 
 
 def test_inputs_on_which_it_raises_are_left_out() -> None:
-    (found,) = diagnose(bench(first_way("no_scale"), "picky"))
+    (found,) = diagnose(harness(first_way("no_scale"), "picky"))
     assert found.mistake.name == "no_scale"
     assert found.cases_matched < MIN_ANSWERS or found.cases_matched < found.cases_tried
 
 
 def test_an_unknown_mistake_is_not_named() -> None:
     unknown: StepOverrides = {"scale": lambda s: s.raw_scores * s.inputs.scale * 1.001}
-    assert diagnose(bench(unknown)) == ()
-    assert diagnose(bench({**unknown, **first_way("no_mask")})) == ()
+    assert diagnose(harness(unknown)) == ()
+    assert diagnose(harness({**unknown, **first_way("no_mask")})) == ()
 
 
 def test_a_mistake_in_one_of_two_answers_is_named() -> None:

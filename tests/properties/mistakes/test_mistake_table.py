@@ -24,8 +24,8 @@ KNOWN = [each for each in DETERMINISTIC if not each.rare][::3]
 
 
 def given(contract: Contract = MULTI_HEAD, case: int = 0) -> AttentionInputs:
-    trial = CaseContext(Harness(NoSubject(), contract), contract, contract.fit(CASES[case]))
-    return make_attention_inputs(trial, trial.x, trial.parameters)
+    context = CaseContext(Harness(NoSubject(), contract), contract, contract.fit(CASES[case]))
+    return make_attention_inputs(context, context.x, context.parameters)
 
 
 def wanted(*, pairs: bool, case: int = 0) -> MistakeKey:

@@ -47,13 +47,15 @@ def create_ruleset(grants: Mapping[Path, int], version: int) -> int:
         "QQQ", known, 3 if version >= _NETWORK_ABI else 0, 3 if version >= SCOPE_ABI else 0
     )
     size = 24 if version >= SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
-    made = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes[:size], size, 0)
+    ruleset_fd = kernel.syscall(
+        "landlock_create_ruleset", _CREATE_RULESET, attributes[:size], size, 0
+    )
     for path, rights in grants.items():
-        _add_rule(made, path, rights & known)
-    return made
+        _add_rule(ruleset_fd, path, rights & known)
+    return ruleset_fd
 
 
-def _add_rule(made: int, path: Path, rights: int) -> None:
+def _add_rule(ruleset_fd: int, path: Path, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError, NotADirectoryError):
@@ -62,14 +64,14 @@ def _add_rule(made: int, path: Path, rights: int) -> None:
         fitting = rights if path.is_dir() else rights & _FILE_RIGHTS
         rule = struct.pack("=Qi", fitting, fd)
         if fitting:
-            kernel.syscall("landlock_add_rule", _ADD_RULE, made, _PATH_BENEATH, rule, 0)
+            kernel.syscall("landlock_add_rule", _ADD_RULE, ruleset_fd, _PATH_BENEATH, rule, 0)
     finally:
         os.close(fd)
 
 
-def restrict(made: int) -> None:
+def restrict(ruleset_fd: int) -> None:
     """Restrict this process for good; it must have no_new_privs. Raises OSError."""
-    kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, made, 0)
+    kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset_fd, 0)
 
 
 def compute_read_grants(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]:
