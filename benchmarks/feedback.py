@@ -69,8 +69,8 @@ def report_on(kind: str, exercise: Exercise, paths: Sequence[Path]) -> None:
     evidence, lines, pages, texts = CallTimer(), CallTimer(), CallTimer(), CallTimer()
     records: list[SubmissionRecord] = []
     with (
-        mock.patch("grader.grading.evidence.pictured", evidence.wrap(attach_evidence)),
-        mock.patch("grader.grading.grade.excerpts", lines.wrap(collect_excerpts)),
+        mock.patch("grader.grading.evidence.attach_evidence", evidence.wrap(attach_evidence)),
+        mock.patch("grader.grading.grade.collect_excerpts", lines.wrap(collect_excerpts)),
     ):
         for handed_in in find_submissions([str(path) for path in paths]):
             records += grade_file_or_raise(

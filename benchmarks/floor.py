@@ -162,7 +162,9 @@ def _measure(
         session.load(EXERCISE.contract.name)
     born = watched_server.get_used_time() - before
     timed = TimedSandbox()
-    with mock.patch.object(learning, "gradients", timed.clock.wrap(calling.compute_gradients)):
+    with mock.patch.object(
+        learning, "compute_gradients", timed.clock.wrap(calling.compute_gradients)
+    ):
         beside = grade_file_or_raise(timed, handed_in, SETTINGS)
     if [record.status for record in confined] != [record.status for record in beside]:
         raise SystemExit(f"{student.answer.name} got another verdict where its time was taken")

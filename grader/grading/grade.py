@@ -364,7 +364,8 @@ def _record_left_out(
     names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
     more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
     text = (
-        f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions that answer an "
+        f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions "
+        f"that answer an "
         "exercise are; hand in the others in files of their own"
     )
     began = time.monotonic()

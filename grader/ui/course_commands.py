@@ -70,9 +70,9 @@ def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
 
     Raises click.UsageError where something is said about a course and there is no store.
     """
-    names = ("place", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
+    names = ("location", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
     course_settings = {name: options.pop(name) for name in names}
-    if course_settings["place"] is not None:
+    if course_settings["location"] is not None:
         return course_settings
     if said := [name for name in names if course_settings[name] is not None]:
         raise click.UsageError(f"--{said[0]} is about a course, which needs --store")
@@ -94,7 +94,7 @@ def grade_into_store(
     name = course_settings["run"] or (chosen.exercise.slug if chosen.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
-    with open_store(course_settings["place"], create=True) as store:
+    with open_store(course_settings["location"], create=True) as store:
         from grader.course import grading
         from grader.course.intake.gather import IntakeOptions, gather_submissions
         from grader.report.feedback import redact_report as told_at

@@ -27,7 +27,7 @@ MAX_LISTED = 50
 def store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Where what was judged is kept."""
     text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
-    return click.option("--store", "place", metavar="FILE|URL", help=text, **more)
+    return click.option("--store", "location", metavar="FILE|URL", help=text, **more)
 
 
 def roster_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -320,7 +320,10 @@ def _assert_values_lost_by_chance(
         return
     hits = int(observation.first_token_lost.sum())
     if is_improbable(hits, observation.first_token_lost.numel(), rate**context.case.tokens):
-        got = f"in {hits} of {observation.first_token_lost.numel()} heads no query got anything of the first token"
+        got = (
+            f"in {hits} of {observation.first_token_lost.numel()} heads no query got anything "
+            f"of the first token"
+        )
         raise Violation(
             ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "training", hint=VALUES_HINT
         )

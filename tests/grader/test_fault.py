@@ -31,7 +31,7 @@ def class_of_three(tmp_path: Path) -> list[str]:
 def test_internal_error_does_not_stop_other_submissions(
     class_of_three: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain, "findings", broken_on_wrong(explain.diagnose_failures))
+    monkeypatch.setattr(explain, "diagnose_failures", broken_on_wrong(explain.diagnose_failures))
     with UnconfinedSandbox("for a test") as place:
         found = grade_all(place, find_submissions(class_of_three), Settings(jobs=1))
         records = [record for _, those in found for record in those]

@@ -124,7 +124,7 @@ def test_nothing_is_graded_if_the_report_is_unwritable(
 ) -> None:
     written(ada=RIGHT)
     Path("report").touch()
-    monkeypatch.setattr("grader.run.grade", None)  # who calls it fails otherwise
+    monkeypatch.setattr("grader.run.grade_paths", None)  # who calls it fails otherwise
     said = one_line(headcheck("grade", "ada.py", "--out", "report"))
     assert said.startswith("report: cannot be written: File exists; a file is where a folder")
 
@@ -140,7 +140,7 @@ def test_report_that_cannot_be_written_is_printed(
         ready(folder)
         full()
 
-    monkeypatch.setattr(files, "ready", ready_then_full)
+    monkeypatch.setattr(files, "ensure_writable", ready_then_full)
     more = ["--store", "course.db"] if store else []
     told = ["ada.py", "alan.py", "--exercise", SLUG, "--format", "json", "--out", "report"]
     ran = headcheck("grade", *told, *more)
@@ -154,7 +154,7 @@ def test_report_that_cannot_be_written_is_printed(
     assert list(Path("report").iterdir()) == []
     if store:
         again = ["ada.py", "alan.py", "--exercise", SLUG, "--format", "json", *more]
-        monkeypatch.setattr("grader.run.judged", None)  # who calls it fails otherwise
+        monkeypatch.setattr("grader.run.grade_with_progress", None)  # who calls it fails otherwise
         assert headcheck("grade", *again).out == ran.out
 
 
@@ -174,7 +174,7 @@ def test_full_store_keeps_what_was_finished(
         connection.execute("PRAGMA max_page_count=1")  # type: ignore[attr-defined]
 
     with monkeypatch.context() as patched:
-        patched.setattr(database, "_prepared", nearly_full)
+        patched.setattr(database, "_configure_connection", nearly_full)
         said = one_line(headcheck("grade", "ada.py", "alan.py", *told))
         assert said == (
             "course.db: database or disk is full; what was finished is kept: mend that, and give "

@@ -13,8 +13,8 @@ from grader.sandbox import wire
 
 PATCHED_ZYGOTE = """
 import sys
-from grader.sandbox import server, zygote
-from grader.sandbox.server_side.jail import cell, confine, kernel, landlock, owner
+from grader.sandbox.server_side import server, zygote
+from grader.sandbox.server_side.jail import confine, kernel, landlock, namespaces, privileges
 mount = kernel.mount
 {patch}
 zygote.main(*map(int, sys.argv[1:4]))
@@ -22,9 +22,9 @@ zygote.main(*map(int, sys.argv[1:4]))
 SERVER_PATCHES: Mapping[str, str] = {
     "closing": "kernel.close_from = lambda first: None",
     "environment": "server.clear_environment = lambda jail: None",
-    "owner": "owner.become_unprivileged = lambda needed: None",
+    "owner": "privileges.become_unprivileged = lambda needed: None",
     "capabilities": "kernel.drop_capabilities = lambda: None",
-    "landlock after version 2": "landlock.abi = lambda: 2",
+    "landlock after version 2": "landlock.get_abi_version = lambda: 2",
     "quota": (
         "kernel.mount = lambda *given: mount(*given[:4], 'mode=700' if 'size=' in str(given[4:])"
         " and 'mode=700' in given[4] else ''.join(given[4:]))"

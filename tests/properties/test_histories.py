@@ -225,7 +225,7 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
         tried.append(history)
         return after(context, history, probe)
 
-    monkeypatch.setattr(histories, "_after", counting)
+    monkeypatch.setattr(histories, "_run_history", counting)
 
     class Tired(CausalAttention):
         calls = 0

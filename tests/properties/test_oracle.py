@@ -21,7 +21,7 @@ CASE = Case(batch=2, tokens=3, context_length=3, d_in=3, heads=2, head_dim=2, se
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oracle, "_REMEMBERED", {})
+    monkeypatch.setattr(oracle, "_CACHE", {})
 
 
 def asked(case: Case = CASE, shift: float = 0.0) -> Expected:
@@ -64,11 +64,11 @@ def test_results_with_gradients_are_not_cached() -> None:
 
 
 def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oracle, "MOST", 2)
+    monkeypatch.setattr(oracle, "MAX_CACHED", 2)
     for seed in range(5):
         asked(replace(CASE, seed=seed))
     assert len(oracle._CACHE) == 2
-    monkeypatch.setattr(oracle, "LARGEST", 1)
+    monkeypatch.setattr(oracle, "MAX_CACHED_SCORES", 1)
     assert asked(replace(CASE, seed=9)) is not asked(replace(CASE, seed=9))
 
 

@@ -270,7 +270,7 @@ def test_search_checks_no_case_twice_and_ends() -> None:
 def test_all_searches_on_a_subject_share_a_number_of_cases(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("properties.check.SEARCHED", 200)
+    monkeypatch.setattr("properties.check.SEARCH_BUDGET", 200)
     tried: list[Case] = []
 
     def only_on(wrong: Case) -> CheckFunction:

@@ -102,7 +102,8 @@ def _format_localised(score: float, maximum: Sequence[str], student: str) -> str
     most = float(told.replace(",", "."))
     if score > most:
         raise ExportError(
-            f"{student} has {format_number(score)} points, and the worksheet takes {format_number(most)}: "
+            f"{student} has {format_number(score)} points, and the worksheet takes "
+            f"{format_number(most)}: "
             "change the maximum grade there, or the points by `headcheck regrade --points`"
         )
     return format_number(score).replace(".", ",") if "," in told else format_number(score)

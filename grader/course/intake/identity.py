@@ -53,7 +53,10 @@ def _explain_conflict(
 ) -> str:
     """Why it is not clear that it is the first of them; nothing if it is."""
     if len(found) > 1:
-        return f"{_format_identity(who)} is {found[0].id} by one id or name and {found[1].id} by another"
+        return (
+            f"{_format_identity(who)} is {found[0].id} by one id or name and {found[1].id} by "
+            f"another"
+        )
     others = [each.handle for each in rivals if each.handle != who.handle]
     if others and not _is_exact_match(who, found[0]):
         return f"{_format_identity(who)} and {others[0]} would both be {found[0].id}"

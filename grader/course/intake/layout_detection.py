@@ -66,7 +66,8 @@ def detect_layout(path: Path, assignment: str = "") -> str:
     layout, *more = signs
     if more:
         raise AmbiguousLayout(
-            f"{path}: {_describe_sign(layout, signs)}, but {_describe_sign(more[0], signs)}. {LAYOUT_HINT}"
+            f"{path}: {_describe_sign(layout, signs)}, but {_describe_sign(more[0], signs)}. "
+            f"{LAYOUT_HINT}"
         )
     beside = EXPECTED_COMPANIONS.get(layout)
     if strange := [each for each in others if not (beside and beside.fullmatch(each))]:

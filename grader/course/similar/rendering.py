@@ -111,7 +111,8 @@ def format_tally(similarity_report: SimilarityReport) -> str:
     ]
     if found.too_small:
         said.append(
-            f"{_format_count(found.too_small, 'file')} under {MIN_WORDS} words of their own not compared"
+            f"{_format_count(found.too_small, 'file')} under {MIN_WORDS} words of their own not "
+            f"compared"
         )
     return ", ".join(said)
 

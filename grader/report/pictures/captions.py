@@ -58,7 +58,10 @@ def _describe_row_sum(evidence: WeightsEvidence) -> str:
     far, query, total = max(off, default=(0.0, 0, 0.0))
     if far < DISPLAY_TOLERANCE:
         return ""
-    return f"row {query} of what was got sums to {format_number(total)}; the weights of a token sum to 1."
+    return (
+        f"row {query} of what was got sums to {format_number(total)}; the weights of a token "
+        f"sum to 1."
+    )
 
 
 def _sum_rows(matrix: FloatMatrix) -> list[float]:
@@ -70,7 +73,10 @@ def _describe_leak(evidence: WeightsEvidence) -> str:
     weight, query, key = max(leaks, default=(0.0, 0, 0))
     if weight <= 0:
         return ""
-    return f"token {query} gives weight {format_number(weight)} to token {key}, which is hidden from it."
+    return (
+        f"token {query} gives weight {format_number(weight)} to token {key}, which is hidden "
+        f"from it."
+    )
 
 
 def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
@@ -122,7 +128,10 @@ def describe_layout(evidence: LayoutEvidence) -> str:
     """How many numbers are in a wrong place, and what one row holds."""
     right, got = _flatten_rows(evidence.expected), _flatten_rows(evidence.got)
     if _get_shape(evidence.expected) != _get_shape(evidence.got):
-        return f"The {evidence.step} gives {_describe_shape(evidence, evidence.got)}, not {_describe_shape(evidence, evidence.expected)}."
+        return (
+            f"The {evidence.step} gives {_describe_shape(evidence, evidence.got)}, not "
+            f"{_describe_shape(evidence, evidence.expected)}."
+        )
     pairs = [(a, b) for r, g in zip(right, got, strict=True) for a, b in zip(r, g, strict=True)]
     wrong = sum(a != b for a, b in pairs)
     at = next((i for i, (r, g) in enumerate(zip(right, got, strict=True)) if r != g), None)
@@ -131,9 +140,11 @@ def describe_layout(evidence: LayoutEvidence) -> str:
     head, token = divmod(at, len(evidence.expected[0]))
     place = f"head {head}, token {token}" if evidence.step == "split" else f"token {token}"
     return (
-        f"With {evidence.tokens} tokens and {evidence.heads} heads of {evidence.head_dim} channels, "
+        f"With {evidence.tokens} tokens and {evidence.heads} heads of {evidence.head_dim} "
+        f"channels, "
         f"{wrong} of {len(pairs)} numbers are in the wrong place: {place} holds "
-        f"{_describe_origins(evidence, got[at])} instead of {_describe_origins(evidence, right[at])}."
+        f"{_describe_origins(evidence, got[at])} instead of "
+        f"{_describe_origins(evidence, right[at])}."
     )
 
 

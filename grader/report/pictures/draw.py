@@ -59,7 +59,8 @@ def _draw_weights(evidence: WeightsEvidence) -> Picture:
 
 def _draw_influence(evidence: InfluenceEvidence) -> Picture:
     legend = (
-        f"One token of sequence {evidence.sequence} was changed at a time. A dot: the output moved. "
+        f"One token of sequence {evidence.sequence} was changed at a time. A dot: the output "
+        f"moved. "
         "Hatched: it may not, as the token is hidden from it. A frame with ✗: it is wrong. "
         f"On {sanitise_line(evidence.case)}"
     )
@@ -69,7 +70,8 @@ def _draw_influence(evidence: InfluenceEvidence) -> Picture:
 def _draw_layout(evidence: LayoutEvidence) -> Picture:
     moved = "the projection, before the split" if evidence.step == "split" else "the merged output"
     legend = (
-        f"How {evidence.tokens} tokens, {evidence.heads} heads and {evidence.head_dim} channels in each are "
+        f"How {evidence.tokens} tokens, {evidence.heads} heads and {evidence.head_dim} channels "
+        f"in each are "
         f"laid out by the mistake that was found. 1:4 is the number that belongs to token 1, "
         f"column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
     )

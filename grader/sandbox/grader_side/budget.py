@@ -80,7 +80,8 @@ class Budget:
             )
         if self.slow_calls >= limits.slow_calls:
             return (
-                f"{self.slow_calls} calls took more than {limits.slow_s:g} s each, on inputs of a few "
+                f"{self.slow_calls} calls took more than {limits.slow_s:g} s each, on inputs of a "
+                f"few "
                 "numbers, so no more are made: is there a loop that does not end, a loop that one "
                 "operation on tensors could replace, a sleep, or something loaded in every call?"
             )

@@ -130,7 +130,10 @@ def _check_slug(exercise: object) -> str:
 def _explain_wrong_kind(defined: DefinitionSignature, wanted: Exercise) -> str:
     asked = "class" if wanted.contract.entry is Entry.CLASS else "function"
     given = "class" if defined.is_class else "function"
-    return f"`{defined.name}` is a {given}, and {wanted.slug} asks for a {asked}, {_describe_exercise(wanted)}"
+    return (
+        f"`{defined.name}` is a {given}, and {wanted.slug} asks for a {asked}, "
+        f"{_describe_exercise(wanted)}"
+    )
 
 
 def _explain_no_exercise(defined: DefinitionSignature) -> str:

@@ -75,7 +75,7 @@ def test_unwritable_folder_stores_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_most_recently_used_entries_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "KEPT", 2)
+    monkeypatch.setattr(disk_cache, "MAX_PLANS", 2)
     for age, name in enumerate("abc"):
         disk_cache.store(name, SCRIPT)
         if (folder / f"{name}.script").exists():
@@ -94,12 +94,12 @@ def test_cache_size_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     disk_cache.store("a", SCRIPT)
     size = (folder / "a.script").stat().st_size
     os.utime(folder / "a.script", (1, 1))
-    monkeypatch.setattr(disk_cache, "ROOM", 2 * size)
+    monkeypatch.setattr(disk_cache, "MAX_BYTES", 2 * size)
     for age, name in enumerate("bcd", 2):
         disk_cache.store(name, SCRIPT)
         os.utime(folder / f"{name}.script", (age, age))
     assert {path.stem for path in folder.iterdir()} == {"c", "d"}
-    monkeypatch.setattr(disk_cache, "ROOM", 1)
+    monkeypatch.setattr(disk_cache, "MAX_BYTES", 1)
     disk_cache.store("e", SCRIPT)
     assert [path.stem for path in folder.iterdir()] == ["e"], "the newest is of use in any case"
 
@@ -137,7 +137,7 @@ def test_concurrent_requests_compute_once(folder: Path) -> None:
 
 
 def test_lock_wait_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(disk_cache, "LOCK_TIMEOUT_S", 0.05)
     with disk_cache._lock_key("a"):  # by somebody who was stopped
         assert alike(disk_cache.load_or_make("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)
 
@@ -145,7 +145,7 @@ def test_lock_wait_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_lock_of_a_dead_process_blocks_nobody(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_cache, "PATIENCE_S", 1e9)
+    monkeypatch.setattr(disk_cache, "LOCK_TIMEOUT_S", 1e9)
     folder.mkdir()
     (folder / "a.lock").touch()
     assert alike(disk_cache.load_or_make("a", EXERCISE.properties, lambda: SCRIPT), SCRIPT)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.batch import plan as script
+from grader.batch import plan
 from grader.batch.message import PLACEHOLDER_NAME, Comparison
 from grader.batch.plan import check_all, compile_batch_plan, run_batch_plan
 from grader.sandbox.grader_side.subject import ChannelSubject
@@ -42,7 +42,7 @@ def test_solution_answers_every_query_exactly() -> None:
 def test_large_query_gets_its_own_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(script, "LARGEST", 1)
+    monkeypatch.setattr(plan, "MAX_MESSAGE_NUMEL", 1)
     contract = replace(EXERCISE.contract, name=PLACEHOLDER_NAME)
     claims = dict(list(EXERCISE.plan_cases().items())[:8])
     large = compile_batch_plan(contract, claims)

@@ -106,9 +106,9 @@ class FakeGrader:
 def fake_grader(record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGrader:
     """The same, in place of the real one."""
     fake = FakeGrader(record, tmp_path / "judged.log")
-    place = SimpleNamespace(rung=IsolationLevel("A", ()))
-    monkeypatch.setattr(run, "sandbox", lambda **_: contextlib.nullcontext(place))
-    monkeypatch.setattr(run, "judged", fake.grade)
+    place = SimpleNamespace(isolation_level=IsolationLevel("A", ()))
+    monkeypatch.setattr(run, "create_sandbox", lambda **_: contextlib.nullcontext(place))
+    monkeypatch.setattr(run, "grade_with_progress", fake.grade)
     return fake
 
 
@@ -130,7 +130,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new store goes, on each database in turn."""
     if request.param == "sqlite":
         return str(tmp_path / "course.db")
-    server: str = request.getfixturevalue("server")
+    server: str = request.getfixturevalue("postgresql_url")
     name = f"t{abs(hash(request.node.name))}"
     with psycopg.connect(server.format("postgres"), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())

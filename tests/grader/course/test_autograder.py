@@ -306,7 +306,7 @@ def test_internal_error_is_not_held_against_students(
     def broken(**_: object) -> None:
         raise ZeroDivisionError("1 / 0")
 
-    monkeypatch.setattr(run, "sandbox", broken)
+    monkeypatch.setattr(run, "create_sandbox", broken)
     code, results = judged({"answer.py": RIGHT})
     assert code == 2 and "ZeroDivisionError: 1 / 0" in capsys.readouterr().out
     assert "no verdict on your work" in results["output"]

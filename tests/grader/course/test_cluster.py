@@ -172,8 +172,8 @@ def servers() -> int:
 def test_submission_that_kills_every_worker_is_reported(
     url: str, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "TRIES", 1)
-    monkeypatch.setattr(cluster, "judge", lambda *_: os._exit(1))
+    monkeypatch.setattr(cluster, "MAX_TRIES", 1)
+    monkeypatch.setattr(cluster, "grade_submission", lambda *_: os._exit(1))
     with (
         cluster.Cluster(url, trusted=False) as place,
         pytest.raises(SandboxError, match=r"s0\.py: every worker that judged it died"),
@@ -184,7 +184,9 @@ def test_submission_that_kills_every_worker_is_reported(
 def test_workers_with_another_headcheck_are_refused(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "version", lambda: cluster.Version("other", "other"))
+    monkeypatch.setattr(
+        cluster, "get_grader_version", lambda: cluster.GraderVersion("other", "other")
+    )
     with pytest.raises(SandboxError, match="another headcheck, or another torch"):
         cluster.Cluster(url, trusted=False).__enter__()
 

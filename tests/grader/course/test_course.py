@@ -165,10 +165,10 @@ def test_file_changed_during_grading_is_graded_next_time(
                 each.path.write_text("100 quickly")
             yield each, records
 
-    monkeypatch.setattr(run, "judged", changing)
+    monkeypatch.setattr(run, "grade_with_progress", changing)
     report = graded(store_url, folder)
     assert [s.student for s in report.submissions] == ["ada", "eve", "zoe"]
-    monkeypatch.setattr(run, "judged", judged)
+    monkeypatch.setattr(run, "grade_with_progress", judged)
     assert [s.score for s in graded(store_url, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
 
 
@@ -306,9 +306,9 @@ def test_replay_reproduces_verdicts_and_writes_nothing(
         again = grading.replay(store, "week 1", "bob", trusted=False)
         assert again.same and again.differences == ()
         assert fake_grader.judgings[-1] == "50" and len(store.list_runs()) == 1
-        monkeypatch.setattr(manifest, "own_version", lambda: "9.9")
-        monkeypatch.setattr(manifest, "source", lambda: "other")
-        monkeypatch.setattr(manifest, "plan", lambda _: "other")
+        monkeypatch.setattr(manifest, "get_version", lambda: "9.9")
+        monkeypatch.setattr(manifest, "digest_source", lambda: "other")
+        monkeypatch.setattr(manifest, "digest_cases", lambda _: "other")
         record = fake_grader.record
         fake_grader.record = lambda *arguments: replace(record(*arguments), status="crashed")
         again = grading.replay(store, "week 1", "bob", trusted=False)

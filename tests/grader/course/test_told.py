@@ -44,7 +44,7 @@ def graded(store_url: str, folder: Path, feedback: Feedback | None) -> Submissio
     return report.submissions[0]
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("fake_grader")
 def test_run_remembers_its_feedback_level_and_stores_everything(
     store_url: str, folder: Path
 ) -> None:
@@ -61,7 +61,7 @@ def test_run_remembers_its_feedback_level_and_stores_everything(
     assert told.score == kept.score == 50.0
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("fake_grader")
 def test_latest_feedback_level_counts_and_survives_regrading(store_url: str, folder: Path) -> None:
     graded(store_url, folder, EXAM)
     graded(store_url, folder, Feedback(FeedbackLevel.MESSAGE))
@@ -88,7 +88,7 @@ def test_manifest_without_feedback_shows_everything() -> None:
     assert manifest.decode(manifest.encode(told)) == told
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("fake_grader")
 def test_github_adds_up_hidden_points_too(store_url: str, folder: Path) -> None:
     (folder / "bob.py").write_text("100 points")
     graded(store_url, folder, EXAM)
@@ -101,7 +101,7 @@ def test_github_adds_up_hidden_points_too(store_url: str, folder: Path) -> None:
         assert (tests[-1]["name"], tests[-1]["status"]) == ("1 hidden check", status)
 
 
-@pytest.mark.usefixtures("judge")
+@pytest.mark.usefixtures("fake_grader")
 def test_feedback_counts_hidden_checks(store_url: str, folder: Path) -> None:
     graded(store_url, folder, EXAM)
     with open_store(store_url) as store:

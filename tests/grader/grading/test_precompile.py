@@ -48,7 +48,7 @@ def test_it_is_compiled_for_the_seed_of_the_run_when_the_context_ends(
     def script_of(exercise: Exercise, slots: object, seed: int, device: str) -> None:
         asked.append((exercise.slug, seed))
 
-    monkeypatch.setattr(module, "script_of", script_of)
+    monkeypatch.setattr(module, "get_batch_plan", script_of)
     chosen = Settings(exercise=BY_SLUG["causal_weights"], seed=draw_secret_seed())
     with precompile_plans([], chosen):
         pass
@@ -67,6 +67,6 @@ def test_compile_error_is_raised_when_the_batch_plan_is_needed(
     def broken(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(module, "script_of", broken)
+    monkeypatch.setattr(module, "get_batch_plan", broken)
     module._compile_plans([], Settings(exercise=BY_SLUG["causal_weights"]), threading.Event())
     assert capfd.readouterr() == ("", "")

@@ -75,7 +75,7 @@ def test_no_picture_if_the_process_is_gone(
         session.close()
         return ()
 
-    monkeypatch.setattr("grader.grading.explain.findings", gone)
+    monkeypatch.setattr("grader.grading.explain.diagnose_failures", gone)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert record.status == "failed"
     assert drawn(record) == [] and record.source == ()
@@ -87,10 +87,10 @@ def test_no_picture_if_the_process_ends_meanwhile(
     def ended(session: Session, *rest: object) -> tuple[DiagnosedMistake, ...]:
         assert session.child is not None
         session.child.close()
-        monkeypatch.setattr(Session, "alive", True)
+        monkeypatch.setattr(Session, "is_alive", True)
         return ()
 
-    monkeypatch.setattr("grader.grading.explain.findings", ended)
+    monkeypatch.setattr("grader.grading.explain.diagnose_failures", ended)
     record = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(record) == []
 
@@ -99,7 +99,7 @@ def test_verdicts_do_not_depend_on_pictures(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_pictures = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
-    monkeypatch.setattr("grader.grading.evidence.pictured", lambda records, *rest: records)
+    monkeypatch.setattr("grader.grading.evidence.attach_evidence", lambda records, *rest: records)
     without = grade_notebook(answer("no_mask"), slug=SLUG)["CausalAttention"]
     assert drawn(with_pictures) and not drawn(without)
     assert with_pictures.score == without.score

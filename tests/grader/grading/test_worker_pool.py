@@ -233,7 +233,9 @@ def test_submission_that_kills_every_worker_is_reported(
     server: ServerHandle, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = worker_of(server)
-    monkeypatch.setattr(worker_pool, "FORKED", "builtins:max")  # and that is all it does
+    monkeypatch.setattr(
+        worker_pool, "WORKER_ENTRY_POINT", "builtins:max"
+    )  # and that is all it does
     with pytest.raises(SandboxError, match=r"s0\.py: every worker that judged it died"):
         worker.grade(found[0])
     worker.close()
@@ -291,7 +293,7 @@ def test_closed_worker_pool_starts_no_worker(found: list[Submission]) -> None:
 def test_workers_stay_on_processors_of_their_own_where_they_use_them_all(
     server: ServerHandle, found: list[Submission], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_pool, "processors", lambda: [2, 5])
+    monkeypatch.setattr(worker_pool, "list_processors", lambda: [2, 5])
     assert assign_processors(1) == [None]
     assert assign_processors(3) == [2, 5, 2]
     monkeypatch.undo()

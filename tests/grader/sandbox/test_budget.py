@@ -283,8 +283,8 @@ def _noted(budgets: list[Budget]) -> Any:
 def test_first_of_too_many_definitions_are_graded_and_others_named(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grade, "MOST", 1)
-    monkeypatch.setattr(grade, "NAMED", 2)
+    monkeypatch.setattr(grade, "MAX_DEFINITIONS", 1)
+    monkeypatch.setattr(grade, "MAX_LISTED", 2)
     tail = HONEST[HONEST.index("class ") :]
     names = ("MultiHeadAttention", "MultiHeadAttention1", "MultiHeadAttention2")
     cells = [HONEST, *(tail.replace("MultiHeadAttention", name) for name in names[1:])]

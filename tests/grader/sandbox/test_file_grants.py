@@ -96,7 +96,7 @@ def test_only_answer_free_parts_of_headcheck_are_readable() -> None:
 
 
 def test_mount_point_hides_nothing_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespaces, "STAGES", ("/tmp",))
+    monkeypatch.setattr(namespaces, "STAGE_FOLDERS", ("/tmp",))
     said = probe.attempt(lambda: [][len(str(namespaces._choose_stage_folder([Path("/usr/lib")])))])
     assert said is not None and "none of" not in said
     with pytest.raises(namespaces.NoStage, match="Python or headcheck lies there"):

@@ -122,7 +122,7 @@ def test_layers_left_out_are_missing_on_purpose() -> None:
 
 @LINUX
 def test_old_landlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landlock, "abi", lambda: 5)
+    monkeypatch.setattr(landlock, "get_abi_version", lambda: 5)
     found = probe.find_missing_layers([Layer.NAMESPACES], [])
     assert found[Layer.SCOPES] == "this kernel has version 5 of Landlock, it takes 6"
 
@@ -280,7 +280,7 @@ def test_doctor_runs_a_trial_submission(
     def weaker(*, trusted: bool, ahead: None) -> ServerHandle:
         return ServerHandle(trusted=trusted, without=without, ahead=ahead)
 
-    monkeypatch.setattr(worker_pool, "Server", weaker)
+    monkeypatch.setattr(worker_pool, "ServerHandle", weaker)
     assert doctor(monkeypatch) == code
     assert capsys.readouterr().out.startswith("rung ")
 

@@ -47,7 +47,7 @@ def test_limits_that_are_named_reach_the_run(monkeypatch: pytest.MonkeyPatch) ->
         seen.append((chosen, trusted))
         return build_report([])
 
-    monkeypatch.setattr("grader.run.grade", grade)
+    monkeypatch.setattr("grader.run.grade_paths", grade)
     for words in (["check", "x.py"], ["grade", "x.py", "--memory", "64", "--trusted"]):
         with pytest.raises(SystemExit):
             cli.cli(words, standalone_mode=False)

@@ -267,7 +267,7 @@ def test_internal_error_is_one_line(headcheck: Command, monkeypatch: pytest.Monk
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("three\nlines\nlong")
 
-    monkeypatch.setattr(run, "grade", broken)
+    monkeypatch.setattr(run, "grade_paths", broken)
     ran = headcheck("grade", "ada.py")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.count("\n") == 1
@@ -279,7 +279,7 @@ def test_an_interrupt_ends_with_2(headcheck: Command, monkeypatch: pytest.Monkey
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "grade", interrupted)
+    monkeypatch.setattr(run, "grade_paths", interrupted)
     ran = headcheck("grade", "ada.py")
     assert ran.code == 2
     assert ran.err.strip() == "headcheck: interrupted"

@@ -200,7 +200,7 @@ def test_internal_error_says_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("grader.ui.jupyter.checking.judged", broken)
+    monkeypatch.setattr("grader.ui.jupyter.checking.grade_definition", broken)
     with pytest.raises(ZeroDivisionError) as caught:
         check_answer("linear_layer")
     assert caught.value.__notes__ == [

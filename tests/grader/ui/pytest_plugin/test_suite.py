@@ -102,7 +102,7 @@ def test_a_device_that_is_not_there_skips_and_blocks_nothing(
 
 
 def test_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "unavailable", lambda device: None)
+    monkeypatch.setattr(devices, "explain_unavailable", lambda device: None)
     outcome = suite(right).get_outcome(PropertyVariant(it_equals_the_equation, "mps", "float64"))
     assert outcome == VariantOutcome(skipped="mps has no float64")
 
