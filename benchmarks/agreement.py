@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from exercises import ALL, BY_SLUG
+from exercises.answers import Answer
 from grader import points
-from grader.audit import Answer, Judged, answers, begin, judge
+from grader.audit import Judged, answers, begin, judge
 from grader.seed import secret
 
 SEEDS = 20

@@ -23,7 +23,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from exercises import ALL, BY_SLUG
-from grader.audit import Answer, Kind, answers
+from exercises.answers import Answer, Kind
+from grader.audit import answers
 from grader.judging.exchange import Exchange
 from grader.judging.script import script_of
 from grader.judging.subject import ChannelSubject, of_namespace

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import torch
 
 from exercises import BY_SLUG, Exercise
+from exercises.answers import Answer, Kind, load_bank
 from exercises.mutants import equivalents, mutants
 from grader.judging.script import verdicts_on
 from grader.judging.subject import of_namespace
@@ -33,32 +33,6 @@ from properties.violation import Status
 
 TOGETHER = "(all questions at once)"
 MEMORY = 8 << 30
-
-
-class Kind(StrEnum):
-    """Where an answer comes from, and so what is expected of it."""
-
-    SOLUTION = "solution"
-    RIGHT = "right"
-    WRONG = "wrong"
-    MUTANT = "mutant"
-    EQUIVALENT = "equivalent"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A right or wrong answer, and its one fault or its style in a line."""
-
-    exercise: str
-    kind: Kind
-    name: str
-    says: str
-    source: str
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether a claim should break. An equivalent mutant is right."""
-        return self.kind in (Kind.WRONG, Kind.MUTANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +115,8 @@ class Audit:
 
 def answers(exercise: Exercise) -> list[Answer]:
     """The solution and the bank of an exercise."""
-    found = [Answer(exercise.slug, Kind.SOLUTION, "solution", exercise.title, exercise.solution)]
-    for path in sorted((exercise.folder / "answers").glob("*/*.py")):
-        source = path.read_text(encoding="utf-8")
-        says = source.partition("\n")[0].strip("\"'# ")
-        found.append(Answer(exercise.slug, Kind(path.parent.name), path.stem, says, source))
-    return found
+    title, solution = exercise.title, exercise.solution
+    return [Answer(exercise.slug, Kind.SOLUTION, "solution", title, solution), *load_bank(exercise)]
 
 
 def mutated(exercise: Exercise) -> list[Answer]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode, v4
 
+from exercises.answers import Answer, Kind
 from exercises.multi_head_attention import EXERCISE
-from grader.audit import Answer, Kind, answers
+from grader.audit import answers
 
 TRIED = """\
 import torch

@@ -13,6 +13,7 @@ import pytest
 
 import exercises
 from exercises import BY_SLUG
+from exercises.answers import find_answer, write_answer
 from grader.judging.grading import Settings, grade
 from grader.machine.unconfined import Unconfined
 from grader.render import html
@@ -99,7 +100,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     broken = tmp_path_factory.mktemp("class") / "broken.py"
     broken.write_text("class MultiHeadAttention(\n    pass\n")
     wrong = [
-        judged(FOLDER / "answers" / "wrong" / f"{name}.py")
+        judged(write_answer(find_answer(BY_SLUG[SLUG], name), broken.parent))
         for name in ("split_without_transpose", "mask_after_softmax")
     ]
     hostile = replace(

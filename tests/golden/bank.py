@@ -5,11 +5,13 @@ processor rounds otherwise, and memory runs out elsewhere.
 """
 
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from exercises import BY_SLUG
+from exercises.answers import Answer, list_answers, write_answer
 from grader.judging.grading import Settings, grade
 from grader.render import text
 from grader.report import report_of
@@ -23,13 +25,18 @@ PATIENT = {"call_s": 60.0, "wall_s": 600.0, "cpu_s": 600}
 HEAD = "=" * 8
 
 
-def answers(slug: str) -> list[Path]:
+def answers(slug: str) -> list[Answer]:
     """The wrong answers to an exercise, by name."""
-    return sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
+    return list_answers(BY_SLUG[slug], "wrong")
 
 
-def feedback(server: Server, slug: str, path: Path) -> str:
+def feedback(server: Server, slug: str, answer: Answer) -> str:
     """What its author reads in a terminal."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return _feedback(server, slug, write_answer(answer, Path(scratch)))
+
+
+def _feedback(server: Server, slug: str, path: Path) -> str:
     [handed_in] = find([str(path)])
     records = grade(server, handed_in, Settings(exercise=BY_SLUG[slug], insisted=PATIENT))
     return text.render(report_of([replace(one, file=path.name) for one in records]))
@@ -61,14 +68,13 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
             there = {} if "" in chosen else golden(slug)
             kept = {name: shown for name, shown in there.items() if name not in chosen}
             parts = [
-                _part(path, kept.get(path.stem) or feedback(server, slug, path))
-                for path in answers(slug)
+                _part(answer, kept.get(answer.name) or feedback(server, slug, answer))
+                for answer in answers(slug)
             ]
             place = FOLDER / f"{slug}.txt"
             place.write_text("\n".join(parts), encoding="utf-8")
             yield place
 
 
-def _part(path: Path, shown: str) -> str:
-    fault = path.read_text(encoding="utf-8").partition("\n")[0].strip("\"'# ")
-    return f"{HEAD} {path.name}: {fault}\n{shown}"
+def _part(answer: Answer, shown: str) -> str:
+    return f"{HEAD} {answer.name}.py: {answer.says}\n{shown}"

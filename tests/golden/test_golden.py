@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader.sandbox.process import Server
 from tests.golden.bank import answers, blurred, feedback, golden
 
@@ -33,7 +34,7 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.parametrize("slug", BY_SLUG)
 def test_every_wrong_answer_has_its_feedback_kept(slug: str) -> None:
-    assert list(golden(slug)) == [path.stem for path in answers(slug)]
+    assert list(golden(slug)) == [answer.name for answer in answers(slug)]
 
 
 @pytest.mark.parametrize("answer", SAMPLE)
@@ -45,12 +46,12 @@ def test_some_feedback_is_as_it_was_read(server: Server, answer: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("slug", BY_SLUG)
 def test_all_feedback_is_as_it_was_read(server: Server, slug: str) -> None:
-    for path in answers(slug):
-        must_be_as_kept(server, slug, path.stem)
+    for answer in answers(slug):
+        must_be_as_kept(server, slug, answer.name)
 
 
 def must_be_as_kept(server: Server, slug: str, name: str) -> None:
-    shown = feedback(server, slug, BY_SLUG[slug].folder / "answers" / "wrong" / f"{name}.py")
+    shown = feedback(server, slug, find_answer(BY_SLUG[slug], name))
     assert blurred(shown) == blurred(golden(slug)[name])
 
 

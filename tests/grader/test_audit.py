@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from exercises import ALL, BY_SLUG
-from grader.audit import Answer, Audit, Judged, Kind, answers, audit
+from exercises.answers import Answer, Kind, list_answers
+from grader.audit import Audit, Judged, answers, audit
 from grader.cli import cli
 from grader.render import audit as shown
 
@@ -63,8 +64,7 @@ def test_a_closed_gate_earns_nothing() -> None:
 def test_every_answer_is_found_and_says_what_it_is() -> None:
     found = answers(EXERCISE)
     assert found[0].name == "solution"
-    wrong = (EXERCISE.folder / "answers" / "wrong").glob("*.py")
-    assert {a.name for a in found if a.is_wrong} == {path.stem for path in wrong}
+    assert found[1:] == [*list_answers(EXERCISE, "right"), *list_answers(EXERCISE, "wrong")]
     assert all(a.says for exercise in ALL for a in answers(exercise))
 
 

@@ -1,0 +1,164 @@
+"""The answer bank: files and edits of files, and what is said of a bank that cannot be read."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise
+from exercises.answers import (
+    BadBank,
+    Kind,
+    NoAnswer,
+    find_answer,
+    list_answers,
+    load_bank,
+    write_answer,
+)
+
+PLAIN = '"""Plain."""\n\n\ndef linear(x, weight, bias):\n    return x @ weight.T + bias\n'
+FAULT = """\
+[{name}]
+base = "{base}"
+why = "It is wrong. (named: no_scale)"
+edits = [{edits}]
+"""
+EDIT = "{replace = ' + bias', by = ''}"
+
+
+def fault(name: str = "unbiased", base: str = "right/plain.py", edits: str = EDIT) -> str:
+    return FAULT.format(name=name, base=base, edits=edits)
+
+
+@pytest.fixture
+def exercise(tmp_path: Path) -> Exercise:
+    """An exercise with one right answer, one wrong answer in a file, and nothing else."""
+    for kind, name in (("right", "plain"), ("wrong", "stub")):
+        folder = tmp_path / "answers" / kind
+        folder.mkdir(parents=True)
+        (folder / f"{name}.py").write_text(PLAIN)
+    (tmp_path / "solution.py").write_text("# Without a docstring.\nbias = 1\n")
+    return replace(BY_SLUG["linear_layer"], folder=tmp_path)
+
+
+def put(exercise: Exercise, *faults: str) -> None:
+    (exercise.folder / "answers" / "faults.toml").write_text("\n".join(faults))
+
+
+def complaint(exercise: Exercise, *faults: str) -> str:
+    """What is said of a bank with these faults, in one line that names the file."""
+    put(exercise, *faults)
+    with pytest.raises(BadBank) as caught:
+        load_bank(exercise)
+    assert "\n" not in str(caught.value)
+    place = str(exercise.folder / "answers")
+    assert place in str(caught.value)
+    return str(caught.value).replace(place, "").removeprefix("/faults.toml: ")
+
+
+def test_a_fault_is_its_base_with_its_own_docstring_and_edits(exercise: Exercise) -> None:
+    put(exercise, fault())
+    found = find_answer(exercise, "unbiased")
+    assert (found.exercise, found.kind) == ("linear_layer", Kind.WRONG)
+    assert found.says == "It is wrong. (named: no_scale)"
+    assert found.source == PLAIN.replace("Plain.", found.says).replace(" + bias", "")
+
+
+def test_what_is_replaced_may_be_there_as_often_as_is_said(exercise: Exercise) -> None:
+    put(exercise, fault(edits="{replace = 'bias', by = 'b', count = 2}"))
+    assert "b):\n    return x @ weight.T + b\n" in find_answer(exercise, "unbiased").source
+
+
+def test_edits_are_made_one_after_the_other_and_on_other_faults(exercise: Exercise) -> None:
+    two = "{replace = '.T + bias', by = '.T'}, {replace = '.T', by = '.mT'}"
+    once_more = fault("of_it", "wrong/unbiased.py", "{replace = '.mT', by = ''}")
+    put(exercise, fault(edits=two), once_more)
+    assert "return x @ weight.mT\n" in find_answer(exercise, "unbiased").source
+    assert "return x @ weight\n" in find_answer(exercise, "of_it").source
+
+
+def test_the_solution_may_be_a_base(exercise: Exercise) -> None:
+    put(exercise, fault(base="solution.py", edits="{replace = '1', by = '2'}"))
+    made = find_answer(exercise, "unbiased").source
+    assert made == '"""It is wrong. (named: no_scale)"""\n\n# Without a docstring.\nbias = 2\n'
+
+
+def test_right_answers_come_before_wrong_ones_each_by_name(exercise: Exercise) -> None:
+    put(exercise, fault())
+    assert [answer.name for answer in load_bank(exercise)] == ["plain", "stub", "unbiased"]
+    assert [answer.name for answer in list_answers(exercise, "wrong")] == ["stub", "unbiased"]
+    assert [answer.is_wrong for answer in load_bank(exercise)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("{replace = 'biases', by = ''}", "looks for 'biases' 1 times, and finds it 0 times"),
+        ("{replace = 'bias', by = ''}", "looks for 'bias' 1 times, and finds it 2 times"),
+        (
+            "{replace = 'bias', by = '', count = 3}",
+            "looks for 'bias' 3 times, and finds it 2 times",
+        ),
+        ("{replace = 'Plain', by = ''}", "looks for 'Plain' 1 times, and finds it 0 times"),
+        ("{replace = '''a\nb''', by = ''}", r"looks for 'a\nb' 1 times, and finds it 0 times"),
+    ],
+)
+def test_what_is_not_there_as_often_as_it_should_is_told(
+    exercise: Exercise, edit: str, said: str
+) -> None:
+    assert complaint(exercise, fault(edits=edit)) == f"[unbiased] {said}"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["{replace = 'bias'}", "{replace = '', by = 'x'}", "{replace = 'bias', with = 'x'}", "'bias'"],
+)
+def test_an_edit_that_is_none_is_told(exercise: Exercise, edit: str) -> None:
+    said = "an edit must have `replace` and `by`, and may have a `count`"
+    assert complaint(exercise, fault(edits=edit)) == f"[unbiased]: {said}"
+
+
+def test_toml_that_is_none_is_told(exercise: Exercise) -> None:
+    assert complaint(exercise, "[unbiased").endswith("It must be TOML, in UTF-8.")
+    assert "It must be TOML" in complaint(exercise, fault(), fault())
+
+
+@pytest.mark.parametrize("lost", ["base", "why", "edits"])
+def test_a_fault_without_one_of_its_parts_is_told(exercise: Exercise, lost: str) -> None:
+    kept = [line for line in fault().splitlines() if not line.startswith(lost)]
+    said = "[unbiased] must have a base, a why, edits, and nothing else"
+    assert complaint(exercise, "\n".join(kept)) == said
+    assert complaint(exercise, fault() + "more = 1\n") == said
+
+
+def test_a_base_that_is_not_there_is_told(exercise: Exercise) -> None:
+    said = "[unbiased] has no base: there is no right/plane.py"
+    assert complaint(exercise, fault(base="right/plane.py")) == said
+
+
+def test_a_fault_that_is_made_from_itself_is_told(exercise: Exercise) -> None:
+    one, other = fault("one", "wrong/other.py"), fault("other", "wrong/one.py")
+    said = "[one] is made from itself: wrong/one.py from wrong/other.py from wrong/one.py"
+    assert complaint(exercise, one, other) == said
+
+
+@pytest.mark.parametrize("name", ["plain", "stub"])
+def test_a_file_and_a_fault_of_the_same_name_are_told(exercise: Exercise, name: str) -> None:
+    assert complaint(exercise, fault(name)) == f": two answers are called {name!r}; rename one"
+
+
+def test_the_nearest_name_is_suggested(exercise: Exercise) -> None:
+    with pytest.raises(NoAnswer, match="is called 'plane'; did you mean plain"):
+        find_answer(exercise, "plane")
+    with pytest.raises(NoAnswer, match="see `headcheck bank show linear_layer`"):
+        find_answer(exercise, "xyz")
+
+
+def test_what_is_written_is_the_source(exercise: Exercise, tmp_path: Path) -> None:
+    path = write_answer(find_answer(exercise, "plain"), tmp_path)
+    assert (path.name, path.read_bytes()) == ("plain.py", PLAIN.encode())
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.slug)
+def test_every_bank_can_be_read(exercise: Exercise) -> None:
+    assert {answer.kind for answer in load_bank(exercise)} == {Kind.RIGHT, Kind.WRONG}
