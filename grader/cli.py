@@ -10,6 +10,7 @@ from typing import Any, Literal
 import click
 
 from grader import fault, files, terminal
+from grader.bank import bank
 from grader.cohort import CohortError, commands
 from grader.options import SEEDS, feedback_option, seed_option, telling
 
@@ -348,7 +349,7 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in commands.COMMANDS:
+for command in (bank, *commands.COMMANDS):
     cli.add_command(command)
 
 
@@ -370,6 +371,7 @@ def main() -> None:
 
 def _expected(error: Exception) -> bool:
     """Whether an exception is a message for the caller."""
+    from exercises.answers import BadBank, NoAnswer
     from grader.feedback import BadFeedback
     from grader.inference import NoTarget
     from grader.points import BadPoints
@@ -379,6 +381,8 @@ def _expected(error: Exception) -> bool:
 
     kinds = (
         NoTarget,
+        NoAnswer,
+        BadBank,
         NoDevice,
         BadPoints,
         BadFeedback,
