@@ -18,13 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from exercises import ALL, BY_SLUG
-from grader.audit.matrix import (
-    AnswerResult,
-    BankAnswer,
-    check_answer,
-    initialise_process,
-    load_answers,
-)
+from exercises.answers import Answer
+from grader.audit.matrix import AnswerResult, check_answer, initialise_process, load_answers
 from grader.report import points
 from grader.seed import draw_secret_seed
 
@@ -74,7 +69,7 @@ def compute_score(judged: AnswerResult) -> float:
     )
 
 
-def compare_seeds(answer: BankAnswer, seeds: Sequence[int]) -> SeedComparison:
+def compare_seeds(answer: Answer, seeds: Sequence[int]) -> SeedComparison:
     """Judge an answer under the public seed and under these."""
     began = time.process_time()
     others = tuple(check_answer(answer, seed) for seed in seeds)
@@ -100,7 +95,7 @@ def main() -> int:
     return _summarise(found)
 
 
-def _select_answers(slug: str, kind: str = "") -> list[BankAnswer]:
+def _select_answers(slug: str, kind: str = "") -> list[Answer]:
     return [answer for answer in load_answers(BY_SLUG[slug]) if kind in ("", answer.kind)]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader import run
 from grader.course import dashboard, grading
 from grader.course.export import FORMATS, Gradebook, export
@@ -37,7 +38,7 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SUBMISSIONS
     exercise = BY_SLUG[SLUG]
     settings = Settings(exercise=exercise)
-    source = (exercise.folder / "answers" / "wrong" / "no_scale.py").read_text()
+    source = find_answer(exercise, "no_scale").source
     with tempfile.TemporaryDirectory() as scratch:
         archive = write_download(Path(scratch), source, count)
         record = grade_one(Path(scratch), source, settings)

@@ -7,6 +7,7 @@ rendering the page costs, and how large pages are: medians, and the most.
 
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import ParamSpec, TypeVar
 from unittest import mock
 
 from exercises import BY_SLUG
+from exercises.answers import Answer, list_answers, write_answer
 from exercises.exercise import Exercise
 from grader.grading.evidence import attach_evidence
 from grader.grading.excerpts import collect_excerpts
@@ -54,13 +56,15 @@ def main() -> None:
     """Measure and print."""
     answers = int(sys.argv[1]) if len(sys.argv) > 1 else ANSWERS
     exercise = BY_SLUG[sys.argv[2] if len(sys.argv) > 2 else SLUG]
-    for kind in ("wrong", "right"):
-        report_on(kind, exercise, choose_answers(exercise.folder / "answers" / kind, answers))
+    with tempfile.TemporaryDirectory() as scratch:
+        for kind in ("wrong", "right"):
+            chosen = choose_answers(exercise, kind, answers)
+            report_on(kind, exercise, [write_answer(each, Path(scratch)) for each in chosen])
 
 
-def choose_answers(folder: Path, count: int) -> list[Path]:
-    """So many answers of a folder, evenly from its whole length."""
-    there = sorted(folder.glob("*.py"))
+def choose_answers(exercise: Exercise, kind: str, count: int) -> list[Answer]:
+    """So many answers of a kind, evenly from the whole bank."""
+    there = list_answers(exercise, kind)
     return there[:: max(1, len(there) // count)][:count]
 
 

@@ -28,6 +28,7 @@ import nbformat
 from nbformat import v4
 
 from exercises import BY_SLUG
+from exercises.answers import list_answers
 from grader.report.records import Report, from_json, strip_seconds, to_json
 
 SUBMISSIONS, KILLS, SEED = 2000, 20, 0
@@ -92,8 +93,7 @@ def fill(folder: Path, count: int, seed: int) -> None:
 
 def cycle_answers(kind: str, chance: random.Random) -> Iterator[str]:
     """The bank's answers of a kind, again and again, in a shuffled order."""
-    paths = sorted((EXERCISE.folder / "answers" / kind).glob("*.py"))
-    texts = [path.read_text(encoding="utf-8") for path in paths]
+    texts = [answer.source for answer in list_answers(EXERCISE, kind)]
     chance.shuffle(texts)
     return itertools.cycle(texts)
 

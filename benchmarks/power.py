@@ -23,7 +23,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from exercises import ALL, BY_SLUG
-from grader.audit.matrix import AnswerKind, BankAnswer, load_answers
+from exercises.answers import Answer, AnswerKind
+from grader.audit.matrix import load_answers
 from grader.batch.message import BatchRequest
 from grader.batch.plan import get_batch_plan
 from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
@@ -40,7 +41,7 @@ PLOT_MIN, PLOT_MAX = 1e-12, 1e12
 class AnswerMeasurement:
     """One answer: its largest error in units of the bound, by dtype."""
 
-    answer: BankAnswer
+    answer: Answer
     worst: Mapping[str, float]
 
 
@@ -72,7 +73,7 @@ def _measure_all() -> Iterator[AnswerMeasurement]:
                 yield AnswerMeasurement(answer, worst)
 
 
-def _find_worst(answer: BankAnswer) -> dict[str, float]:
+def _find_worst(answer: Answer) -> dict[str, float]:
     exercise = BY_SLUG[answer.exercise]
     module = types.ModuleType("submission")
     sys.modules["submission"] = module

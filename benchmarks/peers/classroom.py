@@ -11,8 +11,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode, v4
 
+from exercises.answers import Answer, AnswerKind
 from exercises.multi_head_attention import EXERCISE
-from grader.audit.matrix import AnswerKind, BankAnswer, load_answers
+from grader.audit.matrix import load_answers
 
 TRY_CELL = """\
 import torch
@@ -29,7 +30,7 @@ class SimulatedStudent:
     """Whoever handed in an answer."""
 
     name: str
-    answer: BankAnswer
+    answer: Answer
 
     @property
     def is_right(self) -> bool:
@@ -65,7 +66,7 @@ def make_class(count: int) -> list[SimulatedStudent]:
     return [SimulatedStudent(f"student{i:04}", answer) for i, answer in enumerate(turns)]
 
 
-def _spread(found: Sequence[BankAnswer], count: int) -> list[BankAnswer]:
+def _spread(found: Sequence[Answer], count: int) -> list[Answer]:
     return [found[(2 * i + 1) * len(found) // (2 * count)] for i in range(count)]
 
 

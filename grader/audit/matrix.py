@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import torch
 
 from exercises import BY_SLUG, Exercise
+from exercises.answers import Answer, AnswerKind, load_bank
 from exercises.mutants import generate_mutants, load_equivalents
 from grader.batch.plan import check_all
 from grader.sandbox.grader_side.subject import make_subject
@@ -35,37 +35,11 @@ BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30
 
 
-class AnswerKind(StrEnum):
-    """Where an answer comes from, and so what is expected of it."""
-
-    SOLUTION = "solution"
-    RIGHT = "right"
-    WRONG = "wrong"
-    MUTANT = "mutant"
-    EQUIVALENT = "equivalent"
-
-
-@dataclass(frozen=True, slots=True)
-class BankAnswer:
-    """A right or wrong answer, and its one fault or its style in a line."""
-
-    exercise: str
-    kind: AnswerKind
-    name: str
-    description: str
-    source: str
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether a claim should break. An equivalent mutant is right."""
-        return self.kind in (AnswerKind.WRONG, AnswerKind.MUTANT)
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerResult:
     """An answer and what became of it. What requires a broken claim is not tried."""
 
-    answer: BankAnswer
+    answer: Answer
     broken: tuple[str, ...]
     not_tried: tuple[str, ...]
     notes: tuple[str, ...]
@@ -143,27 +117,18 @@ class Audit:
         return not (self.survivors or self.false_alarms or self.idle)
 
 
-def load_answers(exercise: Exercise) -> list[BankAnswer]:
+def load_answers(exercise: Exercise) -> list[Answer]:
     """The solution and the bank of an exercise."""
-    found = [
-        BankAnswer(
-            exercise.slug, AnswerKind.SOLUTION, "solution", exercise.title, exercise.solution
-        )
-    ]
-    for path in sorted((exercise.folder / "answers").glob("*/*.py")):
-        source = path.read_text(encoding="utf-8")
-        says = source.partition("\n")[0].strip("\"'# ")
-        found.append(
-            BankAnswer(exercise.slug, AnswerKind(path.parent.name), path.stem, says, source)
-        )
-    return found
+    title, solution = exercise.title, exercise.solution
+    known = Answer(exercise.slug, AnswerKind.SOLUTION, "solution", title, solution)
+    return [known, *load_bank(exercise)]
 
 
-def load_mutants(exercise: Exercise) -> list[BankAnswer]:
+def load_mutants(exercise: Exercise) -> list[Answer]:
     """The solution with every small change, those that change nothing marked as such."""
     known = load_equivalents(exercise)
     return [
-        BankAnswer(
+        Answer(
             exercise.slug,
             AnswerKind.EQUIVALENT if mutant.name in known else AnswerKind.MUTANT,
             mutant.name,
@@ -174,12 +139,12 @@ def load_mutants(exercise: Exercise) -> list[BankAnswer]:
     ]
 
 
-def run_audit(exercises: Sequence[Exercise], wanted: Iterable[BankAnswer], jobs: int) -> Audit:
+def run_audit(exercises: Sequence[Exercise], wanted: Iterable[Answer], jobs: int) -> Audit:
     """Judge answers to these exercises, in so many processes beside this one."""
     return Audit(tuple(exercises), tuple(_check_answers(list(wanted), jobs)))
 
 
-def _check_answers(wanted: Sequence[BankAnswer], jobs: int) -> Iterable[AnswerResult]:
+def _check_answers(wanted: Sequence[Answer], jobs: int) -> Iterable[AnswerResult]:
     # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
@@ -198,7 +163,7 @@ def initialise_process() -> None:
     os.dup2(nowhere, 2)
 
 
-def check_answer(answer: BankAnswer, seed: int = PUBLIC_SEED) -> AnswerResult:
+def check_answer(answer: Answer, seed: int = PUBLIC_SEED) -> AnswerResult:
     """Judge one answer on the cases of a seed, in this process."""
     gc.collect()  # what was judged before hangs together in circles, with all of its tensors
     exercise = BY_SLUG[answer.exercise]
@@ -228,7 +193,7 @@ def check_answer(answer: BankAnswer, seed: int = PUBLIC_SEED) -> AnswerResult:
     )
 
 
-def _load_namespace(answer: BankAnswer) -> dict[str, Any]:
+def _load_namespace(answer: Answer) -> dict[str, Any]:
     """The namespace of an answer, whose classes can be found by name, as copying them wants."""
     module = types.ModuleType("submission")
     sys.modules["submission"] = module

@@ -12,6 +12,7 @@ import click
 from grader import fault, files, terminal
 from grader.course import CourseError
 from grader.ui import course_commands
+from grader.ui.bank_commands import bank
 from grader.ui.options import SEED_RANGE, feedback_option, parse_feedback, seed_option
 
 EXIT_ERROR = 2  # exit code for a fault that is ours or the caller's, not the submission's
@@ -361,7 +362,7 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in course_commands.COMMANDS:
+for command in (bank, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
@@ -383,6 +384,7 @@ def main() -> None:
 
 def _is_user_error(error: Exception) -> bool:
     """Whether an exception is a message for the caller."""
+    from exercises.answers import AnswerNotFound, BadBank
     from grader.grading.infer import TargetNotFound
     from grader.reading.submission import SubmissionNotFound
     from grader.report.feedback import BadFeedback
@@ -392,6 +394,8 @@ def _is_user_error(error: Exception) -> bool:
 
     kinds = (
         TargetNotFound,
+        AnswerNotFound,
+        BadBank,
         DeviceUnavailable,
         BadPoints,
         BadFeedback,

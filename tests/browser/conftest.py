@@ -13,6 +13,7 @@ import pytest
 
 import exercises
 from exercises import BY_SLUG
+from exercises.answers import find_answer, write_answer
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import find_submissions
 from grader.report.records import Report, SubmissionRecord, build_report
@@ -101,7 +102,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     broken = tmp_path_factory.mktemp("class") / "broken.py"
     broken.write_text("class MultiHeadAttention(\n    pass\n")
     wrong = [
-        grade_trusted(FOLDER / "answers" / "wrong" / f"{name}.py")
+        grade_trusted(write_answer(find_answer(BY_SLUG[SLUG], name), broken.parent))
         for name in ("split_without_transpose", "mask_after_softmax")
     ]
     hostile = replace(

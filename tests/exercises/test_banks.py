@@ -7,17 +7,16 @@ on; with `-m deep` there are others, for a verdict must not be luck.
 
 import functools
 import gc
-import importlib.util
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
+from exercises.answers import find_answer, list_answers
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
@@ -35,25 +34,19 @@ OTHER_SEEDS = (1, 2, 3)
 
 def answers(kind: str) -> list[str]:
     """All answers of a kind, as `slug/name`."""
-    return [
-        f"{exercise.slug}/{path.stem}"
-        for exercise in ALL
-        for path in sorted((exercise.folder / "answers" / kind).glob("*.py"))
-    ]
+    return [f"{e.slug}/{answer.name}" for e in ALL for answer in list_answers(e, kind)]
 
 
-def path_of(answer: str, kind: str) -> tuple[Exercise, Path]:
+def source_of(answer: str) -> tuple[Exercise, str]:
     slug, name = answer.split("/")
-    return BY_SLUG[slug], BY_SLUG[slug].folder / "answers" / kind / f"{name}.py"
+    return BY_SLUG[slug], find_answer(BY_SLUG[slug], name).source
 
 
-def loaded(path: Path) -> ModuleType:
+def loaded(source: str) -> ModuleType:
     """A module of its own, under a name that the answer's classes can be found by."""
-    spec = importlib.util.spec_from_file_location("submission", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType("submission")
     sys.modules["submission"] = module
-    spec.loader.exec_module(module)
+    exec(compile(source, "submission.py", "exec"), vars(module))
     return module
 
 
@@ -86,26 +79,26 @@ class Examination:
         return ""
 
 
-def examined(exercise: Exercise, path: Path, seed: int = 0) -> Examination:
+def examined(exercise: Exercise, source: str, seed: int = 0) -> Examination:
     gc.collect()  # the benches before this one hang together in circles, with all their tensors
-    harness = Harness(make_subject(vars(loaded(path))), exercise.contract)
+    harness = Harness(make_subject(vars(loaded(source))), exercise.contract)
     return Examination(exercise, harness, cases(exercise.slug, seed))
 
 
-def must_be_accepted(exercise: Exercise, path: Path, seed: int = 0) -> None:
-    examination = examined(exercise, path, seed)
+def must_be_accepted(exercise: Exercise, source: str, seed: int = 0) -> None:
+    examination = examined(exercise, source, seed)
     assert examination.broken(exercise.properties) == ""
-    assert {kind for kind, _ in examination.bench.notes} == noted(path)
+    assert {kind for kind, _ in examination.bench.notes} == noted(source)
 
 
-def noted(path: Path) -> set[str]:
+def noted(source: str) -> set[str]:
     """The notes that an answer announces in its first line: `… (noted: renamed_parameters)`."""
-    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    first = source.partition("\n")[0]
     return set(re.findall(r"\(noted: (\w+)\)", first))
 
 
-def must_be_refused(exercise: Exercise, path: Path, seed: int = 0) -> None:
-    found = examined(exercise, path, seed).broken(exercise.properties)
+def must_be_refused(exercise: Exercise, source: str, seed: int = 0) -> None:
+    found = examined(exercise, source, seed).broken(exercise.properties)
     assert found, "no claim sees its fault"
 
 
@@ -116,38 +109,38 @@ def needed_by(claim: Property) -> set[Property]:
 
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))
 def test_solution_satisfies_every_property(slug: str) -> None:
-    must_be_accepted(BY_SLUG[slug], BY_SLUG[slug].folder / "solution.py")
+    must_be_accepted(BY_SLUG[slug], BY_SLUG[slug].solution)
 
 
 @pytest.mark.parametrize("answer", answers("right"))
 def test_right_answer_satisfies_every_property(answer: str) -> None:
-    must_be_accepted(*path_of(answer, "right"))
+    must_be_accepted(*source_of(answer))
 
 
 @pytest.mark.parametrize("answer", answers("wrong"))
 def test_wrong_answer_violates_a_property(answer: str) -> None:
-    must_be_refused(*path_of(answer, "wrong"))
+    must_be_refused(*source_of(answer))
 
 
 @pytest.mark.parametrize(
     "answer", [a for a in answers("wrong") if a.split("/")[1] in DOING_NOTHING]
 )
 def test_trivial_answer_fails_the_prerequisites(answer: str) -> None:
-    exercise, path = path_of(answer, "wrong")
+    exercise, source = source_of(answer)
     needed = needed_by(exercise.prerequisite)
     gate = [claim for claim in exercise.properties if claim in needed]
-    assert examined(exercise, path).broken(gate), "the gate is open to it"
+    assert examined(exercise, source).broken(gate), "the gate is open to it"
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", OTHER_SEEDS)
 @pytest.mark.parametrize("answer", answers("right"))
 def test_right_answer_satisfies_every_property_on_other_cases(answer: str, seed: int) -> None:
-    must_be_accepted(*path_of(answer, "right"), seed)
+    must_be_accepted(*source_of(answer), seed)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", OTHER_SEEDS)
 @pytest.mark.parametrize("answer", answers("wrong"))
 def test_wrong_answer_violates_a_property_on_other_cases(answer: str, seed: int) -> None:
-    must_be_refused(*path_of(answer, "wrong"), seed)
+    must_be_refused(*source_of(answer), seed)

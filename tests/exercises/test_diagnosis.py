@@ -6,15 +6,15 @@ few. A wrong answer without such a line must not be named: whoever adds one that
 adds the line.
 """
 
-import importlib.util
 import re
 import sys
-from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG
+from exercises.answers import Answer, find_answer, list_answers
 from grader.sandbox.grader_side.subject import make_subject
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import ALL
@@ -30,38 +30,31 @@ SAMPLE = 12
 
 def answers(kind: str) -> list[str]:
     """All answers of a kind, as `slug/name`."""
-    return [
-        f"{exercise.slug}/{path.stem}"
-        for exercise in EXERCISES
-        for path in sorted((exercise.folder / "answers" / kind).glob("*.py"))
-    ]
+    return [f"{e.slug}/{answer.name}" for e in EXERCISES for answer in list_answers(e, kind)]
 
 
-def path_of(answer: str, kind: str) -> Path:
-    slug, name = answer.split("/")
-    return BY_SLUG[slug].folder / "answers" / kind / f"{name}.py"
+def answer_of(label: str) -> Answer:
+    slug, name = label.split("/")
+    return find_answer(BY_SLUG[slug], name)
 
 
 def expected(answer: str) -> list[str]:
     """The names that a wrong answer announces."""
-    first = path_of(answer, "wrong").read_text(encoding="utf-8").partition("\n")[0]
-    found = re.search(r"\(named: ([\w, ]+)\)", first)
+    found = re.search(r"\(named: ([\w, ]+)\)", answer_of(answer).description)
     return found[1].split(", ") if found else []
 
 
-def named(answer: str, kind: str) -> list[str]:
-    spec = importlib.util.spec_from_file_location("submission", path_of(answer, kind))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+def named(answer: str) -> list[str]:
+    module = ModuleType("submission")
     sys.modules["submission"] = module
-    spec.loader.exec_module(module)
+    exec(compile(answer_of(answer).source, "submission.py", "exec"), vars(module))
     contract = BY_SLUG[answer.split("/")[0]].contract
     harness = Harness(make_subject(vars(module)), contract)
     return [finding.mistake.name for finding in diagnose(harness)]
 
 
 def wrongly_named(answer: str) -> bool:
-    return named(answer, "wrong") not in ([], expected(answer))
+    return named(answer) not in ([], expected(answer))
 
 
 ANSWERS = answers("wrong")
@@ -76,23 +69,23 @@ def test_expected_diagnoses_exist() -> None:
 
 @pytest.mark.parametrize("answer", TAGGED[::SAMPLE])
 def test_some_wrong_answers_get_the_right_diagnosis(answer: str) -> None:
-    assert named(answer, "wrong") == expected(answer)
+    assert named(answer) == expected(answer)
 
 
 @pytest.mark.parametrize("answer", OTHERS[::SAMPLE])
 def test_some_wrong_answers_get_no_diagnosis(answer: str) -> None:
-    assert named(answer, "wrong") == []
+    assert named(answer) == []
 
 
 @pytest.mark.parametrize("answer", answers("right")[::4])
 def test_right_answer_gets_no_diagnosis(answer: str) -> None:
-    assert named(answer, "right") == []
+    assert named(answer) == []
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("answer", answers("right"))
 def test_every_right_answer_gets_no_diagnosis(answer: str) -> None:
-    assert named(answer, "right") == []
+    assert named(answer) == []
 
 
 @pytest.mark.deep
@@ -104,6 +97,6 @@ def test_no_wrong_answer_gets_a_wrong_diagnosis(slug: str) -> None:
 
 @pytest.mark.deep
 def test_nearly_every_known_mistake_is_diagnosed() -> None:
-    right = sum(named(a, "wrong")[:1] == expected(a)[:1] for a in TAGGED)
+    right = sum(named(a)[:1] == expected(a)[:1] for a in TAGGED)
     print(f"{right} of {len(TAGGED)} first names are right")  # noqa: T201  # seen with -s
     assert right >= RIGHT_FIRST * len(TAGGED)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
+from exercises.answers import list_answers, load_bank
 from exercises.exercise import DEFAULT_POINTS
 from exercises.starter import BEGIN, END
 from properties.contract import Entry
@@ -43,10 +44,6 @@ def wanted_names(exercise: Exercise) -> set[str]:
     contract = exercise.contract
     call = () if contract.entry is Entry.BUILDER else contract.call
     return {contract.name, *call, *(argument.name for argument in contract.arguments)}
-
-
-def answers(exercise: Exercise, kind: str) -> list[Path]:
-    return sorted((exercise.folder / "answers" / kind).glob("*.py"))
 
 
 def defined(tree: ast.Module) -> set[str]:
@@ -163,32 +160,30 @@ def test_prerequisites_are_properties_and_run_first(
 def test_every_answer_defines_the_name_and_has_a_unique_summary(slug: str, kind: str) -> None:
     exercise = BY_SLUG[slug]
     found: dict[str, str] = {}
-    for path in answers(exercise, kind):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for answer in list_answers(exercise, kind):
+        tree = ast.parse(answer.source)
         said = ast.get_docstring(tree, clean=False)
-        assert said, f"{path.name} has no docstring"
-        assert "\n" not in said, f"the docstring of {path.name} has more than one line"
-        assert said not in found, f"{path.name} and {found.get(said)} say the same"
-        found[said] = path.name
-        assert exercise.contract.name in defined(tree), path.name
+        assert said, f"{answer.name} has no docstring"
+        assert "\n" not in said, f"the docstring of {answer.name} has more than one line"
+        assert said not in found, f"{answer.name} and {found.get(said)} say the same"
+        found[said] = answer.name
+        assert exercise.contract.name in defined(tree), answer.name
     assert found, f"{slug} has no {kind} answers"
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_no_two_answers_are_the_same_program(slug: str) -> None:
     found: dict[str, str] = {}
-    for kind in ("wrong", "right"):
-        for path in answers(BY_SLUG[slug], kind):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            program = ast.dump(ast.Module(tree.body[1:], []))
-            shown = f"{kind}/{path.name}"
-            assert program not in found, f"{shown} and {found.get(program)}"
-            found[program] = shown
+    for answer in load_bank(BY_SLUG[slug]):
+        tree = ast.parse(answer.source)
+        program = ast.dump(ast.Module(tree.body[1:], []))
+        assert program not in found, f"{answer.name} and {found.get(program)}"
+        found[program] = answer.name
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_answer_bank_has_enough_right_and_wrong_answers(slug: str) -> None:
     is_a_class = BY_SLUG[slug].contract.entry is Entry.CLASS
     usual = FEWEST_WRONG_MODULES if is_a_class else FEWEST_WRONG_FUNCTIONS
-    assert len(answers(BY_SLUG[slug], "right")) >= FEWEST_RIGHT
-    assert len(answers(BY_SLUG[slug], "wrong")) >= FEWEST_WRONG.get(slug, usual)
+    assert len(list_answers(BY_SLUG[slug], "right")) >= FEWEST_RIGHT
+    assert len(list_answers(BY_SLUG[slug], "wrong")) >= FEWEST_WRONG.get(slug, usual)

@@ -5,11 +5,13 @@ processor rounds otherwise, and memory runs out elsewhere.
 """
 
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from exercises import BY_SLUG
+from exercises.answers import Answer, list_answers, write_answer
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import find_submissions
 from grader.report.records import build_report
@@ -23,13 +25,18 @@ PATIENT_LIMITS = {"call_s": 60.0, "wall_s": 600.0, "cpu_s": 600}
 HEAD = "=" * 8
 
 
-def list_wrong_answers(slug: str) -> list[Path]:
+def list_wrong_answers(slug: str) -> list[Answer]:
     """The wrong answers to an exercise, by name."""
-    return sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
+    return list_answers(BY_SLUG[slug], "wrong")
 
 
-def render_feedback(server: ServerHandle, slug: str, path: Path) -> str:
+def render_feedback(server: ServerHandle, slug: str, answer: Answer) -> str:
     """What its author reads in a terminal."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return _render_feedback(server, slug, write_answer(answer, Path(scratch)))
+
+
+def _render_feedback(server: ServerHandle, slug: str, path: Path) -> str:
     [handed_in] = find_submissions([str(path)])
     records = grade_file_or_raise(
         server, handed_in, Settings(exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS)
@@ -63,14 +70,13 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
             there = {} if "" in chosen else load_golden(slug)
             kept = {name: shown for name, shown in there.items() if name not in chosen}
             parts = [
-                _format_part(path, kept.get(path.stem) or render_feedback(server, slug, path))
-                for path in list_wrong_answers(slug)
+                _format_part(answer, kept.get(answer.name) or render_feedback(server, slug, answer))
+                for answer in list_wrong_answers(slug)
             ]
             target = FOLDER / f"{slug}.txt"
             target.write_text("\n".join(parts), encoding="utf-8")
             yield target
 
 
-def _format_part(path: Path, shown: str) -> str:
-    fault = path.read_text(encoding="utf-8").partition("\n")[0].strip("\"'# ")
-    return f"{HEAD} {path.name}: {fault}\n{shown}"
+def _format_part(answer: Answer, shown: str) -> str:
+    return f"{HEAD} {answer.name}.py: {answer.description}\n{shown}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader.sandbox.grader_side.servers import ServerHandle
 from tests.golden.bank import list_wrong_answers, load_golden, mask_numbers, render_feedback
 
@@ -33,7 +34,7 @@ def server() -> Iterator[ServerHandle]:
 
 @pytest.mark.parametrize("slug", BY_SLUG)
 def test_every_wrong_answer_has_golden_feedback(slug: str) -> None:
-    assert list(load_golden(slug)) == [path.stem for path in list_wrong_answers(slug)]
+    assert list(load_golden(slug)) == [answer.name for answer in list_wrong_answers(slug)]
 
 
 @pytest.mark.parametrize("answer", SAMPLE)
@@ -45,12 +46,12 @@ def test_sampled_feedback_matches_the_golden_files(server: ServerHandle, answer:
 @pytest.mark.deep
 @pytest.mark.parametrize("slug", BY_SLUG)
 def test_all_feedback_matches_the_golden_files(server: ServerHandle, slug: str) -> None:
-    for path in list_wrong_answers(slug):
-        must_be_as_kept(server, slug, path.stem)
+    for answer in list_wrong_answers(slug):
+        must_be_as_kept(server, slug, answer.name)
 
 
 def must_be_as_kept(server: ServerHandle, slug: str, name: str) -> None:
-    shown = render_feedback(server, slug, BY_SLUG[slug].folder / "answers" / "wrong" / f"{name}.py")
+    shown = render_feedback(server, slug, find_answer(BY_SLUG[slug], name))
     assert mask_numbers(shown) == mask_numbers(load_golden(slug)[name])
 
 

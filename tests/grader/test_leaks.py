@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from exercises import BY_SLUG
+from exercises.answers import Answer, list_answers, write_answer
 from grader import run
 from grader.course import dashboard
 from grader.course.export import FORMATS, Gradebook, export
@@ -33,11 +33,11 @@ NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\
 SOME = ("scaled_dot_product", "causal_attention", "multi_head_attention", "masked_multi_head")
 
 
-def spread_answers(slugs: Iterable[str], each: int) -> Iterator[tuple[str, Path]]:
+def spread_answers(slugs: Iterable[str], each: int) -> Iterator[tuple[str, Answer]]:
     """So many wrong answers to each of these exercises, far apart."""
     for slug in slugs:
-        paths = sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
-        yield from ((slug, path) for path in paths[:: max(1, len(paths) // each)][:each])
+        there = list_answers(BY_SLUG[slug], "wrong")
+        yield from ((slug, answer) for answer in there[:: max(1, len(there) // each)][:each])
 
 
 LONG = 7000
@@ -47,15 +47,17 @@ LONG = 7000
 @pytest.fixture(
     scope="module", params=[(SOME, 3), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
 )
-def judged(request: pytest.FixtureRequest) -> Sequence[SubmissionRecord]:
+def judged(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Sequence[SubmissionRecord]:
     """All that is known of many wrong answers."""
+    folder = tmp_path_factory.mktemp("answers")
     with ServerHandle(trusted=True) as server:
         return [
             replace(one, seconds=one.seconds + LONG)
-            for slug, path in spread_answers(*request.param)
-            for one in grade_file_or_raise(
-                server, find_submissions([str(path)])[0], Settings(exercise=BY_SLUG[slug])
-            )
+            for slug, answer in spread_answers(*request.param)
+            for handed_in in find_submissions([str(write_answer(answer, folder))])
+            for one in grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[slug]))
         ]
 
 

@@ -1,17 +1,18 @@
 """Every invariant says something, accepts what is right, and accuses something wrong."""
 
 import functools
-import importlib.util
 import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from exercises import ALL as EXERCISES
 from exercises import BY_SLUG, Exercise
+from exercises.answers import list_answers
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
@@ -151,13 +152,11 @@ def solution_of(slug: str) -> dict[str, Any]:
 
 
 def from_bank(slug: str, name: str) -> dict[str, Any]:
-    path = BY_SLUG[slug].folder / "answers" / "wrong" / f"{name}.py"
-    assert path.exists(), f"{slug}/{name} is gone: name another witness in WITNESSES"
-    spec = importlib.util.spec_from_file_location("submission", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    there = {answer.name: answer.source for answer in list_answers(BY_SLUG[slug], "wrong")}
+    assert name in there, f"{slug}/{name} is gone: name another witness in WITNESSES"
+    module = ModuleType("submission")
     sys.modules["submission"] = module
-    spec.loader.exec_module(module)
+    exec(compile(there[name], "submission.py", "exec"), vars(module))
     return vars(module)
 
 

@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from exercises import ALL, BY_SLUG
+from exercises.answers import Answer, AnswerKind, list_answers
 from grader.audit import page as shown
-from grader.audit.matrix import AnswerKind, AnswerResult, Audit, BankAnswer, load_answers, run_audit
+from grader.audit.matrix import AnswerResult, Audit, load_answers, run_audit
 from grader.ui.cli import cli
 
 EXERCISE = BY_SLUG["linear_layer"]
@@ -15,7 +16,7 @@ CLAIMS = [claim.name for claim in EXERCISE.properties]
 
 
 def judged(kind: str, name: str, *broken: str, not_tried: tuple[str, ...] = ()) -> AnswerResult:
-    answer = BankAnswer(EXERCISE.slug, AnswerKind(kind), name, f"It is {name}.", "")
+    answer = Answer(EXERCISE.slug, AnswerKind(kind), name, f"It is {name}.", "")
     return AnswerResult(answer, broken, not_tried, (), dict.fromkeys(broken, 0.25))
 
 
@@ -63,8 +64,7 @@ def test_failed_prerequisite_earns_nothing() -> None:
 def test_every_answer_is_listed_with_its_summary() -> None:
     found = load_answers(EXERCISE)
     assert found[0].name == "solution"
-    wrong = (EXERCISE.folder / "answers" / "wrong").glob("*.py")
-    assert {a.name for a in found if a.is_wrong} == {path.stem for path in wrong}
+    assert found[1:] == [*list_answers(EXERCISE, "right"), *list_answers(EXERCISE, "wrong")]
     assert all(a.description for exercise in ALL for a in load_answers(exercise))
 
 

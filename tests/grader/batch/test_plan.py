@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
+from exercises.answers import Answer, find_answer, load_bank
 from grader.batch import plan
 from grader.batch.message import PLACEHOLDER_NAME, Comparison
 from grader.batch.plan import check_all, compile_batch_plan, run_batch_plan
@@ -186,14 +186,13 @@ def all_at_once(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, S
 
 @pytest.mark.parametrize("stem", ["generator_reseeded", "mask_shared_by_instances"])
 def test_stateful_module_is_checked_property_by_property(stem: str) -> None:
-    path = EXERCISE.folder / "answers" / "wrong" / f"{stem}.py"
-    source = path.read_text(encoding="utf-8")
+    source = find_answer(EXERCISE, stem).source
     assert all_at_once(source) == one_by_one(source)
 
 
 def test_interference_check_records_the_undisturbed_answer_first() -> None:
-    path = EXERCISE.folder / "answers" / "wrong" / "mask_shared_by_instances.py"
-    harness = Harness(make_subject(path.read_text(encoding="utf-8")), EXERCISE.contract)
+    answer = find_answer(EXERCISE, "mask_shared_by_instances")
+    harness = Harness(make_subject(answer.source), EXERCISE.contract)
     claim = next(c for c in EXERCISE.properties if c.name == "other_instances_do_not_matter")
     [case] = EXERCISE.plan_cases()[claim]
     # A module that has been made already, and has not answered yet, is disturbed like the other.
@@ -203,8 +202,7 @@ def test_interference_check_records_the_undisturbed_answer_first() -> None:
 
 def test_interfering_modules_fail_the_matching_properties() -> None:
     exercise = BY_SLUG["two_dimensional_output"]
-    path = exercise.folder / "answers" / "wrong" / "shared_module.py"
-    statuses = dict(all_at_once(path.read_text(encoding="utf-8"), exercise))
+    statuses = dict(all_at_once(find_answer(exercise, "shared_module").source, exercise))
     broken = {name for name, status in statuses.items() if status is not Status.PASSED}
     assert broken == {
         "its_state_dict_carries_everything",  # nor is what a copy is loaded into another module
@@ -215,18 +213,17 @@ def test_interfering_modules_fail_the_matching_properties() -> None:
 
 
 ANSWERS = [
-    (exercise, path)
+    (exercise, answer)
     for exercise in ALL
     if exercise.slug != "gpt2_size"  # nothing of it is laid out beforehand
-    for path in sorted((exercise.folder / "answers").glob("*/*.py"))
+    for answer in load_bank(exercise)
 ]
 
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("exercise", "path"), ANSWERS, ids=[f"{e.slug}/{path.stem}" for e, path in ANSWERS]
+    ("exercise", "answer"), ANSWERS, ids=[f"{e.slug}/{answer.name}" for e, answer in ANSWERS]
 )
-def test_verdicts_match_unbatched_checks(exercise: Exercise, path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
-    assert all_at_once(source, exercise) == one_by_one(source, exercise)
+def test_verdicts_match_unbatched_checks(exercise: Exercise, answer: Answer) -> None:
+    assert all_at_once(answer.source, exercise) == one_by_one(answer.source, exercise)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from exercises import ALL, Exercise
+from exercises.answers import Answer, load_bank, write_answer
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.grading.worker_pool import Sandbox
 from grader.reading.submission import find_submissions
@@ -23,12 +24,12 @@ LIMITS = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 ANSWERS = [
     pytest.param(
         exercise,
-        path,
-        id=f"{exercise.slug}/{path.stem}",
+        answer,
+        id=f"{exercise.slug}/{answer.name}",
         marks=() if exercise.slug == "linear_layer" else pytest.mark.deep,
     )
     for exercise in ALL
-    for path in sorted((exercise.folder / "answers").glob("*/*.py"))
+    for answer in load_bank(exercise)
 ]
 
 
@@ -46,10 +47,11 @@ def judged(place: Sandbox, exercise: Exercise, path: Path) -> list[SubmissionRec
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("exercise", "path"), ANSWERS)
+@pytest.mark.parametrize(("exercise", "answer"), ANSWERS)
 def test_every_answer_gets_the_same_record(
-    server: ServerHandle, exercise: Exercise, path: Path
+    server: ServerHandle, exercise: Exercise, answer: Answer, tmp_path: Path
 ) -> None:
+    path = write_answer(answer, tmp_path)
     with UnconfinedSandbox("for a test") as here:
         pairs = zip(judged(server, exercise, path), judged(here, exercise, path), strict=True)
     for confined, free in pairs:

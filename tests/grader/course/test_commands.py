@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader.ui import course_commands
 from grader.ui.cli import main
 
@@ -166,14 +167,14 @@ def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
 
 
 def test_similar_submissions_are_shown_side_by_side(headcheck: Command) -> None:
-    answers = BY_SLUG["causal_attention"].folder / "answers" / "right"
-    text = (answers / "online_softmax_in_blocks.py").read_text(encoding="utf-8")
+    exercise = BY_SLUG["causal_attention"]
+    text = find_answer(exercise, "online_softmax_in_blocks").source
     Path("class").mkdir()
     Path("class", "ada.py").write_text(text)
     Path("class", "bob.py").write_text(text.replace("queries", "q").replace("keys", "k"))
     added = text.replace("        return", "        done = [x]\n        return")
     Path("class", "eve.py").write_text(f"# mine, not <b>ada's</b>\n{added}")
-    Path("class", "zoe.py").write_text((answers / "fused.py").read_text(encoding="utf-8"))
+    Path("class", "zoe.py").write_text(find_answer(exercise, "fused").source)
     Path("class", "tom.py").write_text("def broken(:")
     Path("class", "kim.ipynb").write_text("{")
     headcheck("grade", "class", "--store", "c.db", "--exercise", "causal_attention")

@@ -1,17 +1,15 @@
 """Numbers for pictures: those of the first failure of each kind, true, few, and in no one's way."""
 
-import runpy
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-import exercises
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader.grading.evidence import (
     MAX_TOKENS,
     MAX_WIDTH,
@@ -32,14 +30,16 @@ from properties.mistakes.pipeline import CORRECT, Pipeline
 from properties.property import Property, PropertyGroup, Verdict
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
-FOLDER = Path(exercises.__file__).parent
 CASE = Case(batch=2, tokens=5, context_length=6, d_in=4, heads=2, head_dim=3, sharpness=2, seed=3)
 BY_NAME = {each.name: each for each in DETERMINISTIC}
 
 
 def harness(slug: str, answer: str = "") -> Harness:
-    path = f"answers/wrong/{answer}.py" if answer else "solution.py"
-    return of(slug, runpy.run_path(str(FOLDER / slug / path)))
+    exercise = BY_SLUG[slug]
+    source = find_answer(exercise, answer).source if answer else exercise.solution
+    namespace: dict[str, Any] = {"__name__": "submission"}
+    exec(compile(source, "submission.py", "exec"), namespace)
+    return of(slug, namespace)
 
 
 def of(slug: str, namespace: dict[str, Any]) -> Harness:

@@ -1,10 +1,12 @@
 """What does not move with a module is named in a confined process, too, with its line."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer, write_answer
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import find_submissions
 from grader.report.records import PropertyRecord
@@ -20,9 +22,9 @@ ADVICE = (
 )
 
 
-def moved(sandbox: "SandboxDriver", answer: str) -> list[PropertyRecord]:
+def moved(sandbox: "SandboxDriver", answer: str, folder: Path) -> list[PropertyRecord]:
     """What is said of an answer of the bank about moving it."""
-    path = EXERCISE.folder / "answers" / f"{answer}.py"
+    path = write_answer(find_answer(EXERCISE, answer), folder)
     [record] = grade_file_or_raise(
         sandbox.server, find_submissions([str(path)])[0], Settings(exercise=EXERCISE)
     )
@@ -39,15 +41,16 @@ def moved(sandbox: "SandboxDriver", answer: str) -> list[PropertyRecord]:
     ],
 )
 def test_unmoved_mask_fails_that_property(
-    sandbox: "SandboxDriver", answer: str, status: str, name: str, line: int | None
+    sandbox: "SandboxDriver", answer: str, status: str, name: str, line: int | None, tmp_path: Path
 ) -> None:
-    dtype, device = moved(sandbox, f"wrong/{answer}")
+    dtype, device = moved(sandbox, answer, tmp_path)
     assert (dtype.status, dtype.message) == ("passed", "")
     assert (device.status, device.line) == (status, line)
     assert f"`{name}`, of shape (" in device.message
     assert f"stayed on the cpu: {ADVICE}{name}" in device.message
 
 
-@pytest.mark.parametrize("answer", ["right/view_and_transpose", "right/residual_dropout"])
-def test_right_answer_moves(sandbox: "SandboxDriver", answer: str) -> None:
-    assert [(p.status, p.message) for p in moved(sandbox, answer)] == [("passed", "")] * 2
+@pytest.mark.parametrize("answer", ["view_and_transpose", "residual_dropout"])
+def test_right_answer_moves(sandbox: "SandboxDriver", answer: str, tmp_path: Path) -> None:
+    found = moved(sandbox, answer, tmp_path)
+    assert [(p.status, p.message) for p in found] == [("passed", "")] * 2

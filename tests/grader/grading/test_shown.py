@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader.report.records import SubmissionRecord, build_report, from_json, to_json
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
 
 SLUG = "causal_attention"
 SOLUTION = (BY_SLUG[SLUG].folder / "solution.py").read_text(encoding="utf-8")
-WRONG = BY_SLUG[SLUG].folder / "answers" / "wrong"
 
 
 def answer(name: str) -> str:
-    return (WRONG / f"{name}.py").read_text(encoding="utf-8")
+    return find_answer(BY_SLUG[SLUG], name).source
 
 
 def drawn(record: SubmissionRecord) -> list[str]:

@@ -1,11 +1,11 @@
 """Every kept answer can be drawn: a wrong one may have a picture, a right one has none."""
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
+from exercises.answers import Answer, list_answers
 from grader.grading.evidence import attach_evidence
 from grader.report.pictures.draw import draw_pictures
 from grader.report.records import PropertyRecord
@@ -33,9 +33,9 @@ CASE = Case(
 )
 
 
-def drawn(exercise: Exercise, path: Path) -> int:
+def drawn(exercise: Exercise, answer: Answer) -> int:
     """How many pictures there are of an answer, as if its claims had failed; all well-formed."""
-    session = Session(UnconfinedSandbox("trusted"), path.read_bytes(), "py", Limits())
+    session = Session(UnconfinedSandbox("trusted"), answer.source.encode(), "py", Limits())
     contract = exercise.contract
     try:
         session.load(contract.name, *(other.name for other in contract.transfer or ()))
@@ -64,12 +64,11 @@ def drawn(exercise: Exercise, path: Path) -> int:
 @pytest.mark.parametrize("slug", [exercise.slug for exercise in ALL])
 def test_right_answers_have_no_pictures(slug: str) -> None:
     exercise = BY_SLUG[slug]
-    right = sorted((exercise.folder / "answers" / "right").glob("*.py"))
-    assert {path.stem: drawn(exercise, path) for path in right} == {p.stem: 0 for p in right}
+    right = list_answers(exercise, "right")
+    assert {a.name: drawn(exercise, a) for a in right} == {a.name: 0 for a in right}
 
 
 @pytest.mark.parametrize("slug", [exercise.slug for exercise in ALL])
 def test_every_wrong_answer_can_be_pictured(slug: str) -> None:
     exercise = BY_SLUG[slug]
-    wrong = sorted((exercise.folder / "answers" / "wrong").glob("*.py"))
-    assert all(drawn(exercise, path) >= 0 for path in wrong)
+    assert all(drawn(exercise, answer) >= 0 for answer in list_answers(exercise, "wrong"))

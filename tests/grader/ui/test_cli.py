@@ -303,10 +303,12 @@ def test_show_prints_the_statement_and_its_points(headcheck: Command, exercise: 
     assert "values: 30 points" in ran.out
 
 
-@pytest.mark.parametrize("command", ["show", "start", "hint"])
+@pytest.mark.parametrize("command", ["show", "start", "hint", "bank show", "bank write"])
 def test_a_misspelt_exercise_is_suggested(headcheck: Command, command: str) -> None:
     message = "there is no exercise 'self_attention_v3'; did you mean self_attention_v2?"
-    assert one_line(headcheck(command, "self_attention_v3")) in (message, message.replace("2", "1"))
+    folder = ["bank"] if command == "bank write" else []
+    said = one_line(headcheck(*command.split(), "self_attention_v3", *folder))
+    assert said in (message, message.replace("2", "1"))
 
 
 def test_hints_are_shown_one_at_a_time(headcheck: Command) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises import ALL, BY_SLUG, Exercise
+from exercises.answers import find_answer, list_answers
 from grader import check
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import Submission
@@ -30,19 +31,21 @@ ANSWERS = [
 # ------------------------------------------------------------------------------- the verdict
 
 
-def answer_of(exercise: Exercise, kind: str) -> Path:
-    wrong = exercise.folder / "answers" / "wrong"
+def answer_of(exercise: Exercise, kind: str) -> str:
     if kind == "solution":
-        return exercise.folder / "solution.py"
+        return exercise.solution
     if kind == "stub":
-        return wrong / "stub.py"
-    return sorted(path for path in wrong.glob("*.py") if path.stem != "stub")[0]
+        return find_answer(exercise, "stub").source
+    return next(a.source for a in list_answers(exercise, "wrong") if a.name != "stub")
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(("exercise", "kind"), ANSWERS)
-def test_the_verdicts_are_those_of_the_command(exercise: Exercise, kind: str) -> None:
-    path = answer_of(exercise, kind)
+def test_the_verdicts_are_those_of_the_command(
+    exercise: Exercise, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "answer.py"
+    path.write_text(answer_of(exercise, kind), encoding="utf-8")
     with UnconfinedSandbox("a test") as place:
         [graded] = grade_file_or_raise(
             place, Submission(path, path.name), Settings(exercise=exercise)
@@ -63,7 +66,7 @@ def test_a_right_answer_gets_full_marks() -> None:
 
 
 def test_wrong_answer_gets_location_and_hint() -> None:
-    wrong = (BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py").read_text()
+    wrong = find_answer(BY_SLUG["causal_weights"], "no_scale").source
     found = check_answer("causal_weights", wrong)
     assert not found.passed
     assert [d.name for d in found.record.diagnosis] == ["no_scale"]
@@ -89,7 +92,7 @@ def test_the_record_can_be_kept() -> None:
 
 
 def test_another_seed_chooses_other_cases() -> None:
-    wrong = (BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py").read_text()
+    wrong = find_answer(BY_SLUG["causal_weights"], "no_scale").source
     one, other = (check_answer("causal_weights", wrong, seed=seed).record for seed in (0, 1))
     assert [p.status for p in one.properties] == [p.status for p in other.properties]
     assert [p.case for p in one.properties] != [p.case for p in other.properties]

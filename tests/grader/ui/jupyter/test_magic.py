@@ -11,6 +11,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from exercises import BY_SLUG
+from exercises.answers import find_answer
 from grader import check
 from grader.ui.jupyter import CannotCheck, CheckResult
 
@@ -151,8 +152,7 @@ def test_notes_are_placed_in_the_cells_too(shell: InteractiveShell) -> None:
 
 
 def test_the_mistake_is_placed_in_the_cell(shell: InteractiveShell) -> None:
-    wrong = BY_SLUG["causal_weights"].folder / "answers/wrong/no_scale.py"
-    run(shell, wrong.read_text(encoding="utf-8"))  # cell 2
+    run(shell, find_answer(BY_SLUG["causal_weights"], "no_scale").source)  # cell 2
     [mistake] = judged(shell, "found = check(causal_weights)").record.diagnosis
     assert mistake.name == "no_scale"
     assert mistake.cell == 2

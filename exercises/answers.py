@@ -1,0 +1,150 @@
+"""The answer bank of an exercise: what people hand in, right and wrong, each with its source.
+
+A file in `answers/right` or `answers/wrong` is an answer as it stands, its style or its fault told
+by its docstring. Most wrong ones are another answer with one fault in it: `answers/faults.toml`.
+
+    [no_scale]
+    base = "right/plain.py"
+    why = "The scores are not divided by the root of the key width. (named: no_scale)"
+    edits = [{replace = 'scores / keys.shape[-1] ** 0.5', by = 'scores'}]
+
+The base is another answer, by its path in `answers/`, or `solution.py`. Its docstring gives way to
+`why`; below that the edits are made, one after the other. What an edit replaces must be there once,
+or `count` times, so that no change of a base mends or moves a fault unnoticed.
+"""
+
+import difflib
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from exercises.exercise import Exercise
+
+DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
+KINDS = ("right", "wrong")
+SHOWN = 60  # characters of what was looked for, in a message
+
+
+class BadBank(ValueError):
+    """A bank that cannot be read; the message names the file, the fault and what is wrong."""
+
+
+class AnswerNotFound(LookupError):
+    """There is no answer of that name; the message has the nearest."""
+
+
+class AnswerKind(StrEnum):
+    """Where an answer comes from, and so what is expected of it."""
+
+    SOLUTION = "solution"
+    RIGHT = "right"
+    WRONG = "wrong"
+    MUTANT = "mutant"
+    EQUIVALENT = "equivalent"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A right or wrong answer, and its one fault or its style in a line."""
+
+    exercise: str
+    kind: AnswerKind
+    name: str
+    description: str
+    source: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a claim should break. An equivalent mutant is right."""
+        return self.kind in (AnswerKind.WRONG, AnswerKind.MUTANT)
+
+
+@functools.cache
+def load_bank(exercise: Exercise) -> tuple[Answer, ...]:
+    """The right answers to an exercise, then the wrong ones, by name. Raises BadBank."""
+    folder = exercise.folder / "answers"
+    faults = _load_faults(folder)
+    files = [f"{kind}/{path.name}" for kind in KINDS for path in (folder / kind).glob("*.py")]
+    found = []
+    for path in sorted(map(Path, [*files, *faults])):
+        source = _read_source(folder, faults, path.as_posix())
+        says = source.partition("\n")[0].strip("\"'# ")
+        found.append(Answer(exercise.slug, AnswerKind(path.parent.name), path.stem, says, source))
+    names = [answer.name for answer in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadBank(f"{folder}: two answers are called {twice[0]!r}; rename one")
+    return tuple(found)
+
+
+def list_answers(exercise: Exercise, kind: str) -> list[Answer]:
+    """The right or the wrong answers to an exercise, by name. Raises BadBank."""
+    return [answer for answer in load_bank(exercise) if answer.kind == kind]
+
+
+def find_answer(exercise: Exercise, name: str) -> Answer:
+    """The answer of that name. Raises BadBank, and AnswerNotFound with the nearest name."""
+    known = {answer.name: answer for answer in load_bank(exercise)}
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"see `headcheck bank show {exercise.slug}`"
+    raise AnswerNotFound(f"no answer to {exercise.slug} is called {name!r}; {hint}")
+
+
+def write_answer(answer: Answer, folder: Path) -> Path:
+    """Write an answer as a module into a folder that is there; the module is called like it."""
+    path = folder / f"{answer.name}.py"
+    path.write_text(answer.source, encoding="utf-8", newline="\n")
+    return path
+
+
+def _load_faults(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The entries of `faults.toml`, if there is one, by the paths that their files would have."""
+    file = folder / "faults.toml"
+    try:
+        faults = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except ValueError as error:
+        raise BadBank(f"{file}: {error}. It must be TOML, in UTF-8.") from error
+    for name, fault in faults.items():
+        match fault:
+            case {"base": str(), "why": str(), "edits": [_, *_], **others} if not others:
+                continue
+        raise BadBank(f"{file}: [{name}] must have a base, a why, edits, and nothing else")
+    return {f"wrong/{name}.py": fault for name, fault in faults.items()}
+
+
+def _read_source(
+    folder: Path, faults: Mapping[str, Mapping[str, Any]], path: str, above: tuple[str, ...] = ()
+) -> str:
+    """The source of an answer, or of a base of those above."""
+    where = f"{folder / 'faults.toml'}: [{Path([*above, path][0]).stem}]"
+    if path in above:
+        raise BadBank(f"{where} is made from itself: {' from '.join([*above, path])}")
+    if path not in faults:
+        place = folder.parent / path if path == "solution.py" else folder / path
+        if not place.is_file():
+            raise BadBank(f"{where} has no base: there is no {path}")
+        return place.read_text(encoding="utf-8")
+    base = _read_source(folder, faults, faults[path]["base"], (*above, path))
+    docstring = DOCSTRING.match(base)
+    code = base[docstring.end() :] if docstring else f"\n\n{base}"
+    for edit in faults[path]["edits"]:
+        code = _make_edit(f"{folder / 'faults.toml'}: [{Path(path).stem}]", code, edit)
+    return f'"""{faults[path]["why"]}"""{code}'
+
+
+def _make_edit(where: str, code: str, edit: Any) -> str:
+    match edit:
+        case {"replace": str(old), "by": str(new), **others} if old and others.keys() <= {"count"}:
+            wanted, found = others.get("count", 1), code.count(old)
+        case _:
+            raise BadBank(f"{where}: an edit must have `replace` and `by`, and may have a `count`")
+    if found != wanted:
+        shown = repr(old if len(old) <= SHOWN else f"{old[:SHOWN]}…")
+        raise BadBank(f"{where} looks for {shown} {wanted} times, and finds it {found} times")
+    return code.replace(old, new)

@@ -1,0 +1,57 @@
+"""`headcheck bank`: the answers that are kept beside the exercises, to be read and to be judged.
+
+Nothing heavy is imported before one of the commands needs it.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader import files
+
+if TYPE_CHECKING:
+    from exercises.answers import Answer
+
+
+@click.group()
+def bank() -> None:
+    """Show and write the answers, right and wrong, that the judge is judged by."""
+
+
+@bank.command()
+@click.argument("which", metavar="SLUG[/NAME]")
+def show(which: str) -> None:
+    """List the answers to an exercise, or print the source of one."""
+    from exercises.answers import find_answer, load_bank
+    from grader.grading.infer import find_exercise
+
+    slug, slash, name = which.partition("/")
+    exercise = find_exercise(slug)
+    if slash:
+        click.echo(find_answer(exercise, name).source, nl=False)
+    else:
+        click.echo(_format_list(load_bank(exercise)), nl=False)
+
+
+def _format_list(answers: "tuple[Answer, ...]") -> str:
+    width = max(len(answer.name) for answer in answers)
+    return "".join(
+        f"{each.kind:<5}  {each.name:<{width}}  {each.description}\n" for each in answers
+    )
+
+
+@bank.command()
+@click.argument("slug")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def write(slug: str, folder: Path) -> None:
+    """Write every answer to an exercise into FOLDER/right and FOLDER/wrong, as modules."""
+    from exercises.answers import load_bank, write_answer
+    from grader.grading.infer import find_exercise
+
+    answers = load_bank(find_exercise(slug))
+    for kind in ("right", "wrong"):
+        files.ensure_writable(folder / kind)
+    for answer in answers:
+        write_answer(answer, folder / answer.kind)
+    click.echo(f"wrote {len(answers)} answers into {folder}")
