@@ -1,26 +1,20 @@
-"""What a student reads who hands in each of the wrong answers: kept as text, an exercise a file.
+"""What is told first to the authors of wrong answers, judged as `headcheck check` would."""
 
-Numbers with decimals, and very long ones, are kept for the reader and not compared: another
-processor rounds otherwise, and memory runs out elsewhere.
-"""
-
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from exercises import BY_SLUG
+from exercises import BY_SLUG, Exercise
 from grader.judging.grading import Settings, grade
-from grader.render import text
-from grader.report import report_of
+from grader.render.seen import sentences
+from grader.render.view import Trouble, view
 from grader.sandbox.process import Server
 from grader.submission import find
+from tests.golden import texts
+from tests.golden.texts import Text, row
 
-FOLDER = Path(__file__).parent
-NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+|\d{6})")
 PATIENT = {"call_s": 60.0, "wall_s": 600.0, "cpu_s": 600}
 """so that a busy machine changes nothing"""
-HEAD = "=" * 8
 
 
 def answers(slug: str) -> list[Path]:
@@ -28,23 +22,27 @@ def answers(slug: str) -> list[Path]:
     return sorted((BY_SLUG[slug].folder / "answers" / "wrong").glob("*.py"))
 
 
-def feedback(server: Server, slug: str, path: Path) -> str:
-    """What its author reads in a terminal."""
+def told(server: Server, slug: str, path: Path) -> Text:
+    """What the author of an answer reads first."""
     [handed_in] = find([str(path)])
-    records = grade(server, handed_in, Settings(exercise=BY_SLUG[slug], insisted=PATIENT))
-    return text.render(report_of([replace(one, file=path.name) for one in records]))
+    [record] = grade(server, handed_in, Settings(exercise=BY_SLUG[slug], insisted=PATIENT))
+    shown = view(replace(record, file=path.name))
+    mistakes = shown.diagnosis.sentences if shown.diagnosis else ()
+    said = [row("mistake", sentence) for sentence in mistakes]
+    said += [row("error", shown.error.message)] if shown.error else []
+    return (*said, *_message(shown.troubles[0], BY_SLUG[slug])) if shown.troubles else (*said,)
 
 
-def golden(slug: str) -> dict[str, str]:
-    """What was kept, by the names of the answers."""
-    written = (FOLDER / f"{slug}.txt").read_text(encoding="utf-8")
-    parts = re.split(rf"^{HEAD} (\w+)\.py: .*\n", written, flags=re.MULTILINE)[1:]
-    return dict(zip(parts[::2], (part.strip("\n") + "\n" for part in parts[1::2]), strict=True))
-
-
-def blurred(shown: str) -> str:
-    """The same without the numbers that depend on the processor."""
-    return NUMBER.sub("#", shown)
+def _message(trouble: Trouble, exercise: Exercise) -> Iterator[str]:
+    """The rows about a claim, without the hint that is always given to it."""
+    yield row("claim", trouble.claim)
+    own = next((row("hint", c.hint) for c in exercise.properties if c.claim == trouble.claim), "")
+    lines = (trouble.details or trouble.status).split("\n")
+    yield from (line for line in lines if line != own)
+    if trouble.case:
+        yield row("on", trouble.case)
+    for sentence in sentences(trouble.evidence)[:1] if trouble.evidence else ():
+        yield row("seen", sentence)
 
 
 def write(wanted: Iterable[str]) -> Iterator[Path]:
@@ -58,17 +56,13 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
         names.setdefault(slug, set()).add(name)
     with Server(trusted=True) as server:
         for slug, chosen in names.items():
-            there = {} if "" in chosen else golden(slug)
-            kept = {name: shown for name, shown in there.items() if name not in chosen}
-            parts = [
-                _part(path, kept.get(path.stem) or feedback(server, slug, path))
-                for path in answers(slug)
-            ]
-            place = FOLDER / f"{slug}.txt"
-            place.write_text("\n".join(parts), encoding="utf-8")
-            yield place
+            yield _written(server, slug, chosen)
 
 
-def _part(path: Path, shown: str) -> str:
-    fault = path.read_text(encoding="utf-8").partition("\n")[0].strip("\"'# ")
-    return f"{HEAD} {path.name}: {fault}\n{shown}"
+def _written(server: Server, slug: str, chosen: set[str]) -> Path:
+    """Judge the chosen answers to an exercise; the name "" chooses all."""
+    paths = {path.stem: path for path in answers(slug)}
+    kinds = texts.read(slug)
+    again = set(paths) if "" in chosen else texts.with_their_kind(kinds, paths, chosen)
+    judged = {name: told(server, slug, paths[name]) for name in sorted(again)}
+    return texts.write(BY_SLUG[slug], texts.regrouped(kinds, paths, judged))
