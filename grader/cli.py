@@ -11,7 +11,7 @@ import click
 
 from grader import fault, files, terminal
 from grader.cohort import CohortError, commands
-from grader.options import SEEDS, feedback_option, seed_option, telling
+from grader.options import SEEDS, device_option, feedback_option, seed_option, telling
 
 OURS = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
@@ -107,7 +107,7 @@ def cli() -> None:
 )
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
-@click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
+@device_option
 @click.option(
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
@@ -164,7 +164,7 @@ def grade(
 )
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
-@click.option("--device", default="cpu", show_default=True, help="Where it computes.")
+@device_option
 @click.option("--seed", default=0, show_default=True, type=SEEDS, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @feedback_option

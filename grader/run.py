@@ -76,8 +76,8 @@ def settings(
 
     Raises NoTarget, BadPoints, NoDevice.
     """
-    if devices.NAME.fullmatch(device) is None:
-        raise NoDevice(f"{device}: no device; there are cpu, cuda, cuda:N and mps")
+    if not devices.known(device):
+        raise NoDevice(f"{device}: no device; there are {devices.NAMES}")
     why_not = devices.unavailable(device)
     if why_not is not None:
         raise NoDevice(f"{device}: {why_not}")

@@ -5,55 +5,56 @@ Imports torch where it is needed only: pytest loads this before it knows whether
 
 import os
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-NAME = re.compile(r"cpu|mps|cuda(:\d+)?")
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of device: whether there is one here, and what it can and cannot do."""
+
+    missing: Callable[[], str | None]
+    """why there is none; None where there is one"""
+    count: Callable[[], int] | None = None
+    """how many there are, where they have numbers"""
+    lacks: tuple[str, ...] = ()
+    """the dtypes that it cannot compute in"""
+    pin: Callable[[], None] | None = None
+    """makes it compute as exactly as its dtypes say, and repeatably"""
 
 
 def unavailable(device: str) -> str | None:
     """Why there is no such device; None where there is one."""
-    import torch
-
-    kind, _, number = device.partition(":")
-    if kind == "cuda":
-        if not torch.cuda.is_available():
-            built = torch.version.cuda is not None or torch.version.hip is not None
-            why = "torch.cuda.is_available() is False" if built else "this torch has no CUDA in it"
-            return f"needs a CUDA device: {why}"
-        count = torch.cuda.device_count()
-        if number and int(number) >= count:
-            return f"needs the device {device}: there are {count}, numbered from 0"
-    if kind == "mps" and not torch.backends.mps.is_available():
-        return "needs an MPS device: torch.backends.mps.is_available() is False"
+    name, _, number = device.partition(":")
+    kind = KINDS[name]
+    if why := kind.missing():
+        return why
+    if number and kind.count and int(number) >= (there := kind.count()):
+        return f"needs the device {device}: there are {there}, numbered from 0"
     return None
+
+
+def known(device: str) -> bool:
+    """Whether this is a name of a device, here or elsewhere."""
+    name, colon, number = device.partition(":")
+    if name not in KINDS:
+        return False
+    return not colon or (KINDS[name].count is not None and re.fullmatch(r"\d+", number) is not None)
 
 
 def lacks(device: str, dtype: str) -> str | None:
     """Why a device cannot compute in a dtype; None where it can."""
-    if device == "mps" and dtype == "float64":
-        return "mps has no float64"
-    return None
+    name = device.partition(":")[0]
+    return f"{name} has no {dtype}" if dtype in KINDS[name].lacks else None
 
 
 @cache
 def pin(device: str) -> None:
-    """Make this process compute on a GPU as exactly as its dtypes say, and repeatably.
-
-    Otherwise a product of float32 may be one of TensorFloat-32, of ten bits, and the same product
-    may come out differently in another workspace.
-    """
-    if not device.startswith("cuda"):
-        return
-    import torch
-
-    # Read when cuBLAS makes its first handle.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    """Make this process compute on a device as exactly as its dtypes say, and repeatably."""
+    if does := KINDS[device.partition(":")[0]].pin:
+        does()
 
 
 def take_turn(worker: str) -> None:
@@ -74,3 +75,58 @@ def gpus() -> list[str]:
         return [name.strip() for name in chosen.split(",") if name.strip()]
     count = len(list(Path("/dev").glob("nvidia[0-9]*")))
     return [str(number) for number in range(count)]
+
+
+# --------------------------------------------------------------------- the kinds of devices
+
+
+def _no_cuda() -> str | None:
+    import torch
+
+    if torch.cuda.is_available():
+        return None
+    built = torch.version.cuda is not None or torch.version.hip is not None
+    why = "torch.cuda.is_available() is False" if built else "this torch has no CUDA in it"
+    return f"needs a CUDA device: {why}"
+
+
+def _cuda_devices() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _pin_cuda() -> None:
+    """Compute in all the bits of a dtype.
+
+    Otherwise a product of float32 may be one of TensorFloat-32, of ten bits, and the same product
+    may come out differently in another workspace.
+    """
+    import torch
+
+    # Read when cuBLAS makes its first handle.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
+def _no_mps() -> str | None:
+    import torch
+
+    if torch.backends.mps.is_available():
+        return None
+    return "needs an MPS device: torch.backends.mps.is_available() is False"
+
+
+KINDS: Mapping[str, Kind] = {
+    "cpu": Kind(missing=lambda: None),
+    "cuda": Kind(missing=_no_cuda, count=_cuda_devices, pin=_pin_cuda),
+    "mps": Kind(missing=_no_mps, lacks=("float64",)),
+}
+"""by name: all that there are"""
+
+NAMES = ", ".join(f"{name}, {name}:N" if kind.count else name for name, kind in KINDS.items())
+"""what may be asked for, as it is told"""

@@ -105,7 +105,7 @@ def test_what_rests_on_a_broken_claim_is_not_tried(run: Run, pytester: pytest.Py
     [
         (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
         (["mine:attend"], "simplifed_attention", "did you mean `simplified_attention`?"),
-        (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N and mps"),
+        (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
     ],
 )
 def test_a_wrong_name_is_a_usage_error(
