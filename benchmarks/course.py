@@ -46,7 +46,7 @@ def main() -> None:
             timed("taken in again", lambda: again(store, archive, settings))
             standings = timed("read from the store", lambda: results(store, "course"))
         book = Gradebook("course", tuple(standings))
-        for form in sorted(FORMATS.keys() - {"moodle-worksheet", "nbgrader-db"}):
+        for form in [name for name, each in FORMATS.items() if not each.into]:
             timed(f"exported as {form}", partial(export, book, form))
         page = timed("dashboard", lambda: dashboard.render(book, "benchmark"))
         Path("dashboard.html").write_text(page, encoding="utf-8")

@@ -13,6 +13,8 @@ import click
 
 from grader import files
 from grader.cohort import CohortError
+from grader.cohort.formats import FORMATS
+from grader.cohort.layouts import LAYOUTS
 from grader.cohort.options import missing, opened, remark, roster_of, roster_option, store_option
 from grader.cohort.similar.command import similar
 from grader.options import SEEDS, feedback_option, telling
@@ -22,14 +24,6 @@ if TYPE_CHECKING:
     from grader.judging.grading import Settings
     from grader.report import Report
 
-LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
-FORMATS = (
-    "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
-    "nbgrader", "nbgrader-db", "parquet", "prairielearn",
-)  # fmt: skip
-DATABASES = ("nbgrader-db",)
-"""formats that fill in a database, and no sheet"""
-
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What `grade` is told about a course; all of it takes effect with --store only."""
@@ -38,7 +32,9 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
         roster_option,
         click.option(
-            "--layout", type=click.Choice(LAYOUTS), help="Whose download [default: auto]."
+            "--layout",
+            type=click.Choice(["auto", *LAYOUTS]),
+            help="Whose download [default: auto].",
         ),
         click.option(
             "--assignment", metavar="NAME", help="As nbgrader or GitHub Classroom has it."
@@ -247,7 +243,7 @@ def replay(run: str, student: str, place: str, trusted: bool) -> None:
 @click.command()
 @click.argument("run")
 @store_option(required=True)
-@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), required=True)
 @roster_option
 @click.option(
     "--into",
@@ -279,7 +275,7 @@ def export(
     from grader.cohort.export import Gradebook, export, sheet
 
     book = Gradebook(run, tuple(standings), roster_of(roster), column=column)
-    if into is not None and form in DATABASES:
+    if into is not None and FORMATS[form].into == "database":
         book = replace(book, database=into.read_bytes())
     elif into is not None:
         book = replace(book, sheet=sheet.read(into))

@@ -1,16 +1,25 @@
-"""docs/invariants.md says what the code says."""
+"""The pages that are made from the code say what the code says."""
 
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+import exercises.catalogue
+from grader.cohort import formats
 from properties import catalogue
 from properties.invariants import ALL
 
-PAGE = Path(__file__).parents[2] / "docs" / "invariants.md"
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = {"invariants": catalogue, "exercises": exercises.catalogue, "exports": formats}
 
 
-def test_the_page_is_up_to_date() -> None:
-    again = "python -m properties.catalogue > docs/invariants.md"
-    assert PAGE.read_text(encoding="utf-8") == catalogue.page(), f"make it again: {again}"
+@pytest.mark.parametrize("name", MADE)
+def test_the_page_is_up_to_date(name: str) -> None:
+    made: ModuleType = MADE[name]
+    again = f"python -m {made.__name__} > docs/{name}.md"
+    written = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    assert written == made.page() and again in written, f"make it again: {again}"
 
 
 def test_every_invariant_has_one_row() -> None:

@@ -1,31 +1,17 @@
 """Results for whoever reads them: a pure function from a gradebook to files, for each format."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 
 from grader.cohort.export.book import Exported, Gradebook, NotExported
-
-FORMATS: Mapping[str, str] = {
-    "canvas": "canvas:render",
-    "csv": "plain:render",
-    "github": "github:render",
-    "gradescope": "gradescope:render",
-    "junit": "junit:render",
-    "moodle-gradebook": "moodle:gradebook",
-    "moodle-worksheet": "moodle:worksheet",
-    "nbgrader": "nbgrader:render",
-    "nbgrader-db": "nbgrader_db:render",
-    "parquet": "parquet:render",
-    "prairielearn": "prairielearn:render",
-}
-"""what there is, and the function that makes it; two need a package of their own"""
+from grader.cohort.formats import FORMATS
 
 __all__ = ["FORMATS", "Exported", "Gradebook", "NotExported", "export"]
 
 
 def export(book: Gradebook, form: str) -> Exported:
     """The files of a format. Raises NotExported, and ImportError where a package is missing."""
-    module, _, name = FORMATS[form].partition(":")
+    module, _, name = FORMATS[form].made_by.partition(":")
     render: Callable[[Gradebook], Exported] = getattr(
         import_module(f"grader.cohort.export.{module}"), name
     )
