@@ -59,6 +59,17 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
             yield _written(server, slug, chosen)
 
 
+def write_reworded() -> Iterator[Path]:
+    """Write the legends anew, and judge those whose claim or mistake is worded otherwise by now."""
+    wanted = []
+    for slug in BY_SLUG:
+        kinds = texts.read(slug)
+        yield texts.write(BY_SLUG[slug], kinds)
+        wanted += [f"{slug}/{name}" for name in sorted(texts.reworded(BY_SLUG[slug], kinds))]
+    if wanted:
+        yield from write(wanted)
+
+
 def _written(server: Server, slug: str, chosen: set[str]) -> Path:
     """Judge the chosen answers to an exercise; the name "" chooses all."""
     paths = {path.stem: path for path in answers(slug)}

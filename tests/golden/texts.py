@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exercises import Exercise
+from reference.misconceptions import ALL as MISCONCEPTIONS
 
 Text = tuple[str, ...]
 """rows, each with its label before it"""
@@ -122,6 +123,19 @@ def _legend(to: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------- kinds
+
+
+def reworded(exercise: Exercise, kinds: Iterable[Kind]) -> set[str]:
+    """Who stands for the kinds whose claim or mistake is worded otherwise by now, or is gone."""
+    claims = {claim.claim for claim in exercise.properties}
+    mistakes = {each.sentence for each in MISCONCEPTIONS}
+    gone = set()
+    for kind in kinds:
+        named = [PLACE.sub("", said).split(" Or: ") for said in rows(kind.text, "mistake")]
+        known = {sentence for each in named for sentence in each} <= mistakes
+        if not (known and set(rows(kind.text, "claim")) <= claims):
+            gone.add(kind.names[0])
+    return gone
 
 
 def regrouped(
