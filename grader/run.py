@@ -78,8 +78,8 @@ def make_settings(
 
     Raises NoTarget, BadPoints, NoDevice.
     """
-    if devices.DEVICE_PATTERN.fullmatch(device) is None:
-        raise DeviceUnavailable(f"{device}: no device; there are cpu, cuda, cuda:N and mps")
+    if not devices.is_known(device):
+        raise DeviceUnavailable(f"{device}: no device; there are {devices.DEVICE_NAMES}")
     why_not = devices.explain_unavailable(device)
     if why_not is not None:
         raise DeviceUnavailable(f"{device}: {why_not}")

@@ -13,7 +13,13 @@ from grader import fault, files, terminal
 from grader.course import CourseError
 from grader.ui import course_commands
 from grader.ui.bank_commands import bank
-from grader.ui.options import SEED_RANGE, feedback_option, parse_feedback, seed_option
+from grader.ui.options import (
+    SEED_RANGE,
+    device_option,
+    feedback_option,
+    parse_feedback,
+    seed_option,
+)
 
 EXIT_ERROR = 2  # exit code for a fault that is ours or the caller's, not the submission's
 STARTERS = click.Choice(["ipynb", "py", "both"])
@@ -109,7 +115,7 @@ def cli() -> None:
 )
 @click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
-@click.option("--device", default="cpu", show_default=True, help="Where submissions compute.")
+@device_option
 @click.option(
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
@@ -172,7 +178,7 @@ def grade(
 )
 @click.option("--format", "form", type=FORMATS, default="text", show_default=True)
 @click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
-@click.option("--device", default="cpu", show_default=True, help="Where it computes.")
+@device_option
 @click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @feedback_option

@@ -13,6 +13,8 @@ import click
 
 from grader import files
 from grader.course import CourseError
+from grader.course.formats import FORMATS
+from grader.course.intake.layouts import LAYOUTS
 from grader.ui.course_options import (
     explain_missing_package,
     load_roster,
@@ -29,14 +31,6 @@ if TYPE_CHECKING:
     from grader.report.feedback import Feedback
     from grader.report.records import Report
 
-LAYOUTS = ("auto", "canvas", "moodle", "gradescope", "nbgrader", "github", "plain")
-FORMATS = (
-    "canvas", "csv", "github", "gradescope", "junit", "moodle-gradebook", "moodle-worksheet",
-    "nbgrader", "nbgrader-db", "parquet", "prairielearn",
-)  # fmt: skip
-DATABASES = ("nbgrader-db",)
-"""formats that fill in a database, and no sheet"""
-
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What `grade` is told about a course; all of it takes effect with --store only."""
@@ -45,7 +39,9 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
         roster_option,
         click.option(
-            "--layout", type=click.Choice(LAYOUTS), help="Whose download [default: auto]."
+            "--layout",
+            type=click.Choice(["auto", *LAYOUTS]),
+            help="Whose download [default: auto].",
         ),
         click.option(
             "--assignment", metavar="NAME", help="As nbgrader or GitHub Classroom has it."
@@ -252,7 +248,7 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
 @click.command()
 @click.argument("run")
 @store_option(required=True)
-@click.option("--format", "form", type=click.Choice(FORMATS), required=True)
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), required=True)
 @roster_option
 @click.option(
     "--into",
@@ -284,7 +280,7 @@ def export(
     from grader.course.export import Gradebook, export, sheet
 
     book = Gradebook(run, tuple(results), load_roster(roster), column=column)
-    if into is not None and form in DATABASES:
+    if into is not None and FORMATS[form].fills == "database":
         book = replace(book, database=into.read_bytes())
     elif into is not None:
         book = replace(book, sheet=sheet.read_sheet(into))

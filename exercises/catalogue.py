@@ -1,0 +1,32 @@
+"""The page docs/exercises.md, made from the exercises themselves.
+
+    python -m exercises.catalogue > docs/exercises.md
+
+A test compares the two.
+"""
+
+import sys
+
+from exercises import ALL
+
+HEAD = """\
+# Exercises
+
+Made by `python -m exercises.catalogue > docs/exercises.md`; do not edit.
+
+In teaching order: {count} exercises. The slug names an exercise on the command line and its folder
+in `exercises/`, and what is written is the name that a submission defines.
+
+| slug | what is written | title |
+|---|---|---|
+"""
+
+
+def render_page() -> str:
+    """The page, ready to be written."""
+    rows = [f"| `{each.slug}` | `{each.contract.name}` | {each.title} |\n" for each in ALL]
+    return HEAD.format(count=len(ALL)) + "".join(rows)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_page())

@@ -1,0 +1,89 @@
+"""What results can be written as: the one list of export formats.
+
+    python -m grader.course.formats > docs/exports.md
+
+A test compares the two. Nothing heavy is imported here: the command line offers these names.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFormat:
+    """How results are written for one reader."""
+
+    renderer: str
+    """`module:function` in `grader.course.export`"""
+    description: str
+    """what it is, for whoever has to choose"""
+    fills: str = ""
+    """what must be handed in to be filled in: a "sheet" or a "database\""""
+    extra: str = ""
+    """the extra of headcheck that brings the package it needs"""
+
+
+FORMATS: Mapping[str, ExportFormat] = {
+    "canvas": ExportFormat(
+        "canvas:render",
+        "Canvas's gradebook CSV. `--into` its own export: students and sections as they are, and "
+        "this column alone, so that no other grade is touched.",
+    ),
+    "csv": ExportFormat("plain:render", "A row for every student and exercise."),
+    "github": ExportFormat(
+        "github:render",
+        "For every student the output `result` of an autograding step, and annotations.",
+    ),
+    "gradescope": ExportFormat("gradescope:render", "`results.json` for every student."),
+    "junit": ExportFormat(
+        "junit:render",
+        "JUnit XML: a suite for every student and exercise, a case for every claim.",
+    ),
+    "moodle-gradebook": ExportFormat(
+        "moodle:render_gradebook",
+        "CSV for the gradebook's import: ID number, address, grade, feedback.",
+    ),
+    "moodle-worksheet": ExportFormat(
+        "moodle:render_worksheet",
+        "The offline grading worksheet, `--into` the one you downloaded, in any language. Columns "
+        "are found by what is in them; `--column` names the grade's where that fails.",
+        fills="sheet",
+    ),
+    "nbgrader": ExportFormat("nbgrader:render", "The columns of `nbgrader export`."),
+    "nbgrader-db": ExportFormat(
+        "nbgrader_db:render",
+        "nbgrader's `gradebook.db`, `--into` yours, written by nbgrader's own code.",
+        fills="database",
+        extra="nbgrader",
+    ),
+    "parquet": ExportFormat("parquet:render", "The rows of `csv`, typed.", extra="parquet"),
+    "prairielearn": ExportFormat(
+        "prairielearn:render", "`results.json` for every student, at most 1 MB."
+    ),
+}
+
+HEAD = """\
+# Export formats
+
+Made by `python -m grader.course.formats > docs/exports.md`; do not edit.
+
+What `headcheck export RUN --store STORE --format FORMAT` writes; [a whole course](cohort.md) says
+what is the same in all of them.
+
+| `--format` | what it is | needs the extra |
+|---|---|---|
+"""
+
+
+def render_page() -> str:
+    """The page docs/exports.md, ready to be written."""
+    rows = [
+        f"| `{name}` | {each.description} | {f'`{each.extra}`' if each.extra else '–'} |\n"
+        for name, each in FORMATS.items()
+    ]
+    return HEAD + "".join(rows)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_page())

@@ -1,0 +1,29 @@
+"""The pages that are made from the code say what the code says."""
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from exercises import catalogue
+from grader.course import formats
+from properties import page
+from properties.families import ALL
+
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = {"invariants": page, "exercises": catalogue, "exports": formats}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_page_is_up_to_date(name: str) -> None:
+    made: ModuleType = MADE[name]
+    again = f"python -m {made.__name__} > docs/{name}.md"
+    written = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    assert written == made.render_page() and again in written, f"make it again: {again}"
+
+
+def test_every_property_has_one_row() -> None:
+    rows = [
+        line.split("`")[1] for line in page.render_page().splitlines() if line.startswith("| `")
+    ]
+    assert sorted(rows) == sorted(each.name for each in ALL)
