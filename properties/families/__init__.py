@@ -1,8 +1,9 @@
-"""All invariants, in the order in which they are tried: form first, then values, then the rest.
+"""All properties, in the order in which they are checked: form first, then values, then the rest.
 
-Each says by its traits to which contracts it applies; `for_contract` picks those. There are no
-others hidden elsewhere: a family lists its own in `ALL`.
+A property names the capabilities that it needs of a contract; `select_for_contract` compares them.
 """
+
+from types import ModuleType
 
 from properties.contract import Contract
 from properties.families import (
@@ -23,24 +24,21 @@ from properties.families import (
 )
 from properties.property import Property
 
-ALL: tuple[Property, ...] = (
-    *contract.ALL,
-    *purity.ALL,
-    *history.ALL,
-    *batch.ALL,
-    *values.ALL,
-    *masking.ALL,
-    *weights.ALL,
-    *scale.ALL,
-    *heads.ALL,
-    *gradients.ALL,
-    *dropout.ALL,
-    *precision.ALL,
-    *device.ALL,
-    *initialisation.ALL,
-)
+FAMILIES = (
+    contract, purity, history, batch, values, masking, weights, scale, heads, gradients, dropout,
+    precision, device, initialisation,
+)  # fmt: skip
+
+
+def list_properties(family: ModuleType) -> tuple[Property, ...]:
+    """Return the properties that a module defines, in their order, without those it imports."""
+    named = (value for value in vars(family).values() if isinstance(value, Property))
+    return tuple(prop for prop in named if prop.check.__module__ == family.__name__)
+
+
+ALL = tuple(prop for family in FAMILIES for prop in list_properties(family))
 
 
 def select_for_contract(target_contract: Contract) -> tuple[Property, ...]:
-    """The invariants that make sense for a contract."""
-    return tuple(invariant for invariant in ALL if invariant.applies_to(target_contract))
+    """Return the properties that make sense for a contract."""
+    return tuple(prop for prop in ALL if prop.applies_to(target_contract))

@@ -61,10 +61,3 @@ def the_memory_layout_does_not_matter(context: CaseContext) -> None:
             context.run(x, options=CallOptions(memory=memory)), rows, strict=True
         ):
             context.assert_unchanged(got, wanted, allowed, name)
-
-
-ALL = (
-    each_sequence_is_attended_alone,
-    permuting_the_batch_permutes_the_output,
-    the_memory_layout_does_not_matter,
-)

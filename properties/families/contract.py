@@ -299,22 +299,3 @@ def _list_parameters(context: CaseContext, module: bool = False) -> dict[str, Te
     built = context.compute_once(_construct_untouched)
     found = (built.module if module else built.holder).describe_tensors()
     return {name: info for name, info in found.items() if info.kind == "parameter"}
-
-
-ALL = (
-    it_can_be_constructed,
-    the_weights_are_where_the_exercise_says,
-    the_output_has_the_right_shape,
-    the_weights_are_registered_and_trainable,
-    there_are_no_other_parameters,
-    the_biases_follow_the_option,
-    heads_that_do_not_divide_the_width_are_refused,
-    the_config_holds_all_it_needs,
-    the_dtype_is_kept,
-    the_device_is_kept,
-    the_output_is_finite,
-    every_length_up_to_the_context_works,
-    it_goes_through_the_fused_attention,
-    afterwards_the_two_modules_are_independent,
-    the_mask_may_be_left_out,
-)

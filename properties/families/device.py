@@ -107,10 +107,3 @@ def gradients_on_or_off_is_the_same_answer(context: CaseContext) -> None:
         context.assert_answer_unchanged(
             context.run(options=CallOptions(grad=grad), adapter=adapter)
         )
-
-
-ALL = (
-    it_moves_to_another_dtype,
-    it_moves_to_another_device,
-    gradients_on_or_off_is_the_same_answer,
-)

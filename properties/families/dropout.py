@@ -401,14 +401,3 @@ def every_call_drops_anew(context: CaseContext) -> None:
     if not bool(((one == other) | one.isnan() & other.isnan()).all()):
         expected = "the same weights dropped after torch.manual_seed(1)"
         raise Violation(ViolationKind.VALUE, expected, "others", "a second call")
-
-
-ALL = (
-    dropout_drops_the_stated_share,
-    dropout_scales_up_what_it_keeps,
-    every_weight_is_dropped_for_itself,
-    dropout_acts_on_the_attention_weights,
-    evaluation_ignores_dropout,
-    no_dropout_means_no_difference,
-    every_call_drops_anew,
-)

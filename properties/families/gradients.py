@@ -202,13 +202,3 @@ def _is_only_float32_exact(context: CaseContext) -> bool:
     """Whether the output is right, but some step computes in float32."""
     error, allowed = (context.output - context.expected.outputs[0]).abs(), context.tolerance
     return bool((error > allowed.exact).any() and (error <= allowed.float32).all())
-
-
-ALL = (
-    the_gradient_of_the_input_is_right,
-    the_gradients_of_the_weights_are_right,
-    every_weight_gets_a_gradient,
-    the_gradient_predicts_a_small_step,
-    the_gradients_predict_a_small_step_of_the_weights,
-    a_training_step_moves_every_weight,
-)

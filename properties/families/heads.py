@@ -118,11 +118,3 @@ def a_head_s_values_may_be_written_in_another_basis(context: CaseContext) -> Non
     if p.b_v is not None:
         moved["b_v"] = rotate_within_heads(p.b_v, heads)
     context.assert_answer_unchanged(context.run(parameters=replace_parameters(context, **moved)))
-
-
-ALL = (
-    permuting_the_heads_permutes_their_outputs,
-    the_output_is_the_sum_of_what_the_heads_give,
-    each_head_fills_only_its_own_part,
-    a_head_s_values_may_be_written_in_another_basis,
-)

@@ -136,13 +136,3 @@ def no_order_of_events_matters(context: CaseContext) -> None:
     ]
     mixed = shuffle_steps(context, steps, min(MIXED_STEPS, len(steps)))
     assert_no_effect(context, mixed, (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE))
-
-
-ALL = (
-    earlier_calls_do_not_matter,
-    new_numbers_in_the_same_tensor_are_a_new_input,
-    other_instances_do_not_matter,
-    training_drops_again_after_an_evaluation,
-    loading_moving_and_copying_leave_no_trace,
-    no_order_of_events_matters,
-)

@@ -110,11 +110,3 @@ def the_weights_start_between_zero_and_one(context: CaseContext) -> None:
                 f"{mean:.3g}",
                 _describe_initial_weight(context, name),
             )
-
-
-ALL = (
-    the_projections_start_different,
-    the_heads_start_different,
-    every_module_starts_anew,
-    the_weights_start_between_zero_and_one,
-)

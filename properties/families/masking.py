@@ -200,19 +200,3 @@ def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     context.assert_unchanged(
         after[:, :-1], before[:, :-1], allowed, "output after a change of the last token"
     )
-
-
-ALL = (
-    the_future_is_invisible,
-    a_prefix_gives_the_same_outputs,
-    what_may_be_seen_is_seen,
-    derivatives_reach_only_the_past,
-    the_first_token_sees_only_itself,
-    the_order_of_the_past_does_not_matter,
-    permuting_the_tokens_permutes_the_outputs,
-    every_form_of_mask_is_understood,
-    blocked_tokens_change_nothing,
-    a_mask_of_ones_is_no_mask,
-    the_mask_is_not_remembered,
-    a_causal_mask_hides_the_future,
-)

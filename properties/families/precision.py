@@ -60,6 +60,3 @@ def bfloat16_runs(context: CaseContext) -> None:
     """Given bfloat16, it runs and gives finite numbers of the right shape."""
     for output, name in zip(context.answer, context.output_names, strict=True):
         comparison.assert_finite(output, name)
-
-
-ALL = (float32_is_exact_to_float32, it_takes_float32_as_built, bfloat16_runs)

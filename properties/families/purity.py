@@ -206,16 +206,3 @@ def _assert_identical(got: Tensor, wanted: Tensor, what: str, problem: str) -> N
         difference = float(torch.nan_to_num(got - wanted).abs().max())
         got_text = f"{problem}: {off} of {same.numel()} elements, by up to {difference:.3g}"
         raise Violation(ViolationKind.VALUE, "exactly the same numbers", got_text, what)
-
-
-ALL = (
-    evaluation_is_repeatable,
-    evaluation_leaves_the_random_numbers_alone,
-    the_input_is_left_unchanged,
-    the_config_is_left_unchanged,
-    parameters_and_buffers_are_left_unchanged,
-    earlier_results_are_left_unchanged,
-    the_training_flag_is_left_alone,
-    its_state_dict_carries_everything,
-    a_deep_copy_gives_the_same_output,
-)

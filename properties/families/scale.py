@@ -128,12 +128,3 @@ def a_constant_added_to_the_scores_cancels(context: CaseContext) -> None:
     context.assert_matches_oracle(
         context.run(x, parameters), context.compute_expected(x, parameters)
     )
-
-
-ALL = (
-    the_scores_are_divided_by_the_root_of_the_head_size,
-    larger_queries_and_smaller_keys_cancel,
-    rotating_queries_and_keys_together_changes_nothing,
-    scores_in_the_millions_are_survived,
-    a_constant_added_to_the_scores_cancels,
-)

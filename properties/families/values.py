@@ -194,15 +194,3 @@ def many_heads_are_right_too(context: CaseContext) -> None:
 def wide_heads_are_right_too(context: CaseContext) -> None:
     """Heads of 64 dimensions are as right as heads of three."""
     context.assert_matches_oracle(context.answer, context.expected)
-
-
-ALL = (
-    the_output_depends_on_queries_keys_and_values,
-    it_equals_the_equation,
-    it_equals_the_streaming_computation,
-    it_equals_torch_s_attention,
-    it_equals_torch_s_multi_head_attention,
-    a_long_sequence_is_right_too,
-    many_heads_are_right_too,
-    wide_heads_are_right_too,
-)

@@ -221,21 +221,3 @@ def the_rows_of_the_returned_weights_sum_to_one(context: CaseContext) -> None:
         total = Tolerance(allowed.exact.sum(-1), allowed.float32.sum(-1))
         context.assert_close(sums, torch.ones_like(sums), total, f"sum of {name}")
         context.assert_close(weights, weights.clamp_min(0), allowed, name)
-
-
-ALL = (
-    equal_tokens_get_equal_outputs,
-    repeating_every_token_changes_nothing,
-    the_weights_sum_to_one,
-    the_output_lies_between_the_values,
-    without_queries_the_values_are_averaged_evenly,
-    the_output_is_linear_in_the_values,
-    without_values_nothing_is_left,
-    the_output_bias_shifts_the_output,
-    a_constant_added_to_all_keys_changes_nothing,
-    the_weights_are_a_softmax_of_the_scaled_scores,
-    the_weights_are_never_negative,
-    hidden_tokens_get_no_weight,
-    the_returned_weights_are_those_used,
-    the_rows_of_the_returned_weights_sum_to_one,
-)

@@ -93,15 +93,15 @@ def checkout(tmp_path: Path) -> Checkout:
 
 # ---------------------------------------------------------------------------- a property
 
-PROPERTY = '''@family_property(
+PROPERTY = '''
+
+@family_property(
     C.TOKENS, after=CORRECT_VALUES, limit=3, hint="is one input treated as a special one?"
 )
 def ones_are_nothing_special(context: CaseContext) -> None:
     """An input of nothing but ones is answered like any other."""
     ones = torch.ones_like(context.x)
     context.assert_matches_oracle(context.run(ones), context.compute_expected(ones))
-
-
 '''
 FAULT = """[zero_for_ones]
 base = "solution.py"
@@ -112,14 +112,13 @@ edits = [{replace = 'x @ weight.T + bias', by = '(x @ weight.T + bias) * bool((x
 
 def add_a_property(checkout: Checkout) -> None:
     family = "properties/families/values.py"
-    checkout.insert(family, "ALL = (", PROPERTY)
-    last = "    wide_heads_are_right_too,\n"
-    checkout.insert(family, last, "    ones_are_nothing_special,\n")
+    written = (checkout.folder / family).read_text(encoding="utf-8")
+    checkout.write(family, written + PROPERTY)
     checkout.make("properties.page", "docs/invariants.md")
     checkout.write("exercises/linear_layer/answers/faults.toml", FAULT)
 
 
-def test_a_property_is_a_function_its_listing_and_a_wrong_answer(checkout: Checkout) -> None:
+def test_a_property_is_a_function_and_a_wrong_answer(checkout: Checkout) -> None:
     add_a_property(checkout)
     page = (checkout.folder / "docs" / "invariants.md").read_text(encoding="utf-8")
     assert "`ones_are_nothing_special` | An input of nothing but ones is answered" in page

@@ -9,7 +9,7 @@ import pytest
 from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.check import find_first_failure
-from properties.families import dropout
+from properties.families import dropout, list_properties
 from properties.harness.harness import Harness
 from properties.violation import Note, Status
 
@@ -139,7 +139,9 @@ def judged(slug: str, place: str, line: str) -> tuple[Mapping[str, str], set[Not
     exercise = BY_SLUG[slug]
     harness = Harness(make_subject(namespace), exercise.contract)
     plan = exercise.plan_cases()
-    verdicts = [find_first_failure(claim, harness, plan[claim]) for claim in dropout.ALL]
+    verdicts = [
+        find_first_failure(claim, harness, plan[claim]) for claim in list_properties(dropout)
+    ]
     broken = {v.property.name: v.message for v in verdicts if v.status is not Status.PASSED}
     return broken, set(harness.notes.values())
 
