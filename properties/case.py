@@ -1,4 +1,4 @@
-"""A case: everything that is random about one trial, as a few small values and one seed.
+"""A case: everything that is random about one check, as a few small values and one seed.
 
 A case holds no tensor. `properties.cases.case_tensors` derives the tensors, always the same ones,
 so a case prints in one line, replays anywhere and shrinks well.
@@ -18,7 +18,7 @@ class InputContent(StrEnum):
 
 
 class MemoryLayout(StrEnum):
-    """How the input lies in memory; its values do not depend on it."""
+    """How the input is laid out in memory; its values do not depend on it."""
 
     CONTIGUOUS = "contiguous"
     TRANSPOSED = "transposed"
@@ -26,7 +26,7 @@ class MemoryLayout(StrEnum):
 
 
 class MaskForm(StrEnum):
-    """The shape of the mask given to `forward`; all broadcast to (batch, heads, tokens, tokens)."""
+    """The shape of the mask for `forward`; all broadcast to (batch, heads, tokens, tokens)."""
 
     NONE = "no mask"
     QUERY_KEY = "(t, t)"
@@ -77,13 +77,10 @@ class Case:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Sorts cases from small to large: the first one that fails is then nearly minimal."""
+        """The sort key from small to large, so that the first failing case is nearly minimal."""
         width = max(self.d_in, self.d_out)
-        plain = sum(
-            value != field.default
-            for field, value in ((f, getattr(self, f.name)) for f in fields(self))
-        )
-        return self.batch * self.tokens * width, plain
+        changed = sum(getattr(self, field.name) != field.default for field in fields(self))
+        return self.batch * self.tokens * width, changed
 
     def __str__(self) -> str:
         sizes = f"batch={self.batch} tokens={self.tokens} context_length={self.context_length} "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from properties.case import Case, InputContent, MaskForm, MaskType
 from properties.violation import Violation, ViolationKind
 
-if TYPE_CHECKING:  # whoever only lists exercises does not wait for torch
+if TYPE_CHECKING:  # so that listing exercises does not import torch
     from torch import Tensor
 
     from properties.subject import Value
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # whoever only lists exercises does not wait for torch
 
 
 class Entry(StrEnum):
-    """What the wanted name is."""
+    """What kind of object the submission defines."""
 
     CLASS = "class"
     BUILDER = "function that returns a module"
@@ -32,7 +32,7 @@ class Entry(StrEnum):
 
 
 class Returns(StrEnum):
-    """What a call gives back."""
+    """What a call returns."""
 
     OUTPUT = "the output"
     OUTPUT_AND_WEIGHTS = "the output and the attention weights"
@@ -40,7 +40,7 @@ class Returns(StrEnum):
 
 
 class Capability(Enum):
-    """What a property may need of a contract to make sense for it."""
+    """What a property may require of a contract to make sense for it."""
 
     MODULE = auto()  # there is an object with state
     ATTENTION = auto()  # softmax is involved (a linear layer has none)
@@ -68,11 +68,21 @@ class Capability(Enum):
     STABLE = auto()  # must survive large scores
 
 
+FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
+    (Capability.BATCH, "batch", 1),
+    (Capability.HEADS, "heads", 1),
+    (Capability.BIAS_OPTION, "bias", False),
+    (Capability.DROPOUT, "dropout", 0.0),
+    (Capability.MASK, "mask_form", MaskForm.NONE),
+)
+"""The value that a field of a case is fixed to where a contract lacks a capability."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A constructor argument: its name and the quantity of the case that it takes.
 
-    An argument with a default is only passed when the case asks for something else.
+    An optional argument is only passed when the case differs from its default.
     """
 
     name: str
@@ -81,6 +91,7 @@ class Argument:
     optional: bool = False
 
     def get_value(self, case: Case) -> Value:
+        """Return what is passed for this argument in this case."""
         if self.quantity == "config":
             return {**make_config(case), **EXTRA_CONFIG}
         value: Value = getattr(case, self.quantity)
@@ -91,7 +102,7 @@ DISPENSABLE: Mapping[str, frozenset[Capability]] = {
     "bias": frozenset({Capability.BIAS, Capability.BIAS_OPTION}),
     "dropout": frozenset({Capability.DROPOUT}),
 }
-"""Quantities without whose argument the rest still makes sense, and what does not then."""
+"""Quantities that a constructor may lack, and the capabilities that are lost with each."""
 
 EXTRA_CONFIG: Mapping[str, int | float | bool] = {
     "dropout": 0.0,
@@ -99,11 +110,11 @@ EXTRA_CONFIG: Mapping[str, int | float | bool] = {
     "resid_pdrop": 0.0,
     "bias": True,
 }
-"""What classes in the style of nanoGPT and minGPT read besides; it asks for no dropout."""
+"""What classes in the style of nanoGPT and minGPT also read; here it disables dropout."""
 
 
 def make_config(case: Case) -> dict[str, int | float | bool]:
-    """What a config object holds by contract."""
+    """Return what a config object holds by contract."""
     return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
@@ -111,8 +122,8 @@ def make_config(case: Case) -> dict[str, int | float | bool]:
 class ParameterMapping:
     """One tensor of the implementation and the canonical parameters stacked in its rows.
 
-    `path` is an attribute path; `{head}` in it stands for the number of each head, and the slot
-    then holds that head's rows only.
+    `path` is an attribute path. If it contains `{head}`, the number of a head, there is one tensor
+    per head, which holds that head's rows only.
     """
 
     path: str
@@ -146,61 +157,46 @@ class Contract:
 
     @property
     def callee(self) -> Contract:
-        """That of the module which answers: after a transfer, the target's."""
+        """The contract of the module that is called: after a transfer, the target's."""
         return self if self.transfer is None else self.transfer[1]
 
     @property
     def dispensable(self) -> tuple[Argument, ...]:
-        """The arguments without which most of it still makes sense."""
+        """The arguments without which most properties still make sense."""
         return tuple(a for a in self.arguments if a.quantity in DISPENSABLE)
 
     def drop_argument(self, argument: Argument) -> Contract:
-        """The same for a constructor that does not take this argument."""
+        """Return the contract of a constructor that does not take this argument."""
         kept = tuple(other for other in self.arguments if other is not argument)
-        return replace(
-            self, arguments=kept, capabilities=self.capabilities - DISPENSABLE[argument.quantity]
-        )
+        lost = DISPENSABLE[argument.quantity]
+        return replace(self, arguments=kept, capabilities=self.capabilities - lost)
 
     def has_biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
         return self.has(Capability.BIAS) and (case.bias or not self.has(Capability.BIAS_OPTION))
 
     def swap_query_and_key(self) -> Contract | None:
-        """The same contract with the names of the query and key layers exchanged.
+        """Return the contract with the names of the query and key layers swapped.
 
-        None where the two are not layers of their own: in a fused layer the order is demanded.
+        None where these are not separate layers: in a fused layer the statement fixes the order.
         """
-        fused = any(len(mapping.holds) > 1 for mapping in self.mappings)
-        if (
-            fused
-            or self.entry is Entry.TRANSFER
-            or not self.has(Capability.PROJECTED, Capability.MODULE)
-        ):
+        separate = all(len(mapping.holds) == 1 for mapping in self.mappings)
+        layers = self.has(Capability.PROJECTED, Capability.MODULE)
+        if not (separate and layers) or self.entry is Entry.TRANSFER:
             return None
         swap = str.maketrans("qk", "kq")
-        slots = (
-            replace(s, holds=tuple(name.translate(swap) for name in s.holds)) for s in self.mappings
-        )
-        return replace(self, mappings=tuple(slots))
+        swapped = (replace(m, holds=(m.holds[0].translate(swap),)) for m in self.mappings)
+        return replace(self, mappings=tuple(swapped))
 
     def fit(self, case: Case) -> Case:
-        """The nearest case that the contract allows."""
-        changes: dict[str, object] = {}
-        if not self.has(Capability.BATCH):
-            changes["batch"] = 1
-        if not self.has(Capability.HEADS):
-            changes["heads"] = 1
-        if not self.has(Capability.BIAS_OPTION):
-            changes["bias"] = False
-        if not self.has(Capability.DROPOUT):
-            changes["dropout"] = 0.0
-        if not self.has(Capability.MASK):
-            changes["mask_form"] = MaskForm.NONE
+        """Return the nearest case that the contract allows."""
+        changes = {name: v for needed, name, v in FIXED_WITHOUT if needed not in self.capabilities}
         if changes.get("mask_form", case.mask_form) is MaskForm.NONE:
             changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
         if self.has(Capability.ATTENTION) and not self.has(Capability.STABLE):
             changes["sharpness"] = min(case.sharpness, 2)
-            changes["content"] = _drop_outlier(case.content)
+            if case.content is InputContent.OUTLIER:
+                changes["content"] = InputContent.NORMAL
         changes.update(self.sizes or {})
         case = _replace_changed(case, changes)
         if self.square:
@@ -210,55 +206,49 @@ class Contract:
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
 
     def describe(self, case: Case) -> str:
-        """A case in one line, without sizes that the exercise does not have."""
+        """Describe a case in one line, without sizes that the exercise does not have."""
         shown = str(case)
-        for size, capability in (
-            ("batch", Capability.BATCH),
-            ("context_length", Capability.CONTEXT),
-        ):
-            if not self.has(capability):
-                shown = shown.replace(f"{size}={getattr(case, size)} ", "")
+        if not self.has(Capability.BATCH):
+            shown = shown.replace(f"batch={case.batch} ", "")
+        if not self.has(Capability.CONTEXT):
+            shown = shown.replace(f"context_length={case.context_length} ", "")
         if not self.has(Capability.HEADS) or (self.mappings and not self.has(Capability.ATTENTION)):
             shown = shown.replace(f" heads={case.heads}", "")
         return shown
 
     def describe_parameter(self, name: str) -> str:
-        """A canonical parameter and where the exercise keeps it: "W_q (in `W_query.weight`)"."""
-        paths = [
-            mapping.path.format(head="<i>") for mapping in self.mappings if name in mapping.holds
-        ]
+        """Name a canonical parameter and where it is stored: "W_q (in `W_query.weight`)"."""
+        paths = [m.path.format(head="<i>") for m in self.mappings if name in m.holds]
         return f"{name} (in `{paths[0]}`)" if paths else name
 
     def build_arguments(self, case: Case) -> dict[str, Value]:
-        """What the constructor is called with, in order."""
+        """Return the arguments of the constructor, in order."""
         values = ((argument, argument.get_value(case)) for argument in self.arguments)
         return {a.name: v for a, v in values if not (a.optional and v == a.default)}
 
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
-        """The attribute paths of all parameters this case has, with their shapes."""
+        """Return the attribute paths of all parameters this case has, with their shapes."""
         return {
-            mapping.path.format(head=head): _compute_shape(
-                mapping, case, of_one_head=head is not None
-            )
+            mapping.path.format(head=head): _compute_shape(mapping, case, head)
             for mapping, head in self._iter_mappings(case)
         }
 
     def _iter_mappings(self, case: Case) -> Iterator[tuple[ParameterMapping, int | None]]:
-        """The slots that this case fills; those of each head by its number."""
+        """Yield the mappings that this case has parameters for, with the head of per-head ones."""
         for mapping in self.mappings:
             if self.has_biases(case) or not mapping.is_bias:
                 for head in range(case.heads) if "{head}" in mapping.path else (None,):
                     yield mapping, head
 
     def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
-        """Canonical parameters as the implementation stores them, by attribute path."""
+        """Return canonical parameters as the implementation stores them, with attribute paths."""
         return [
             (mapping.path.format(head=head), _stack_parameters(mapping, parameters, case, head))
             for mapping, head in self._iter_mappings(case)
         ]
 
     def to_canonical(self, stored: Mapping[str, Tensor], case: Case) -> dict[str, Tensor]:
-        """The inverse of `stored`, by canonical name. Linear, so it carries gradients over too.
+        """Invert `to_stored`, by canonical name. It is linear, so it maps gradients as well.
 
         Raises Violation where a tensor is missing or has another shape.
         """
@@ -268,27 +258,19 @@ class Contract:
             got = f"shape {tuple(stored[path].shape)}" if path in stored else "nothing"
             if got != f"shape {shape}":
                 raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
-        found: dict[str, list[Tensor]] = {}
-        for mapping in self.mappings:
-            if mapping.is_bias and not self.has_biases(case):
-                continue
-            heads = range(case.heads) if "{head}" in mapping.path else (None,)
-            for head in heads:
-                tensor = stored[mapping.path.format(head=head)]
-                pieces = (tensor.T if mapping.transposed else tensor).chunk(len(mapping.holds))
-                for name, piece in zip(mapping.holds, pieces, strict=True):
-                    found.setdefault(name, []).append(piece)
-        return {name: torch.cat(pieces) for name, pieces in found.items()}
+        blocks: dict[str, list[Tensor]] = {}
+        for mapping, head in self._iter_mappings(case):
+            tensor = stored[mapping.path.format(head=head)]
+            pieces = (tensor.T if mapping.transposed else tensor).chunk(len(mapping.holds))
+            for name, piece in zip(mapping.holds, pieces, strict=True):
+                blocks.setdefault(name, []).append(piece)
+        return {name: torch.cat(pieces) for name, pieces in blocks.items()}
 
 
 def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
-    """The same with some fields changed; itself if they are so: a bank fits thousands of cases."""
+    """Return the case itself if nothing changes: a case set fits thousands of cases."""
     changes = {name: value for name, value in changes.items() if value != getattr(case, name)}
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
-
-
-def _drop_outlier(content: InputContent) -> InputContent:
-    return InputContent.NORMAL if content is InputContent.OUTLIER else content
 
 
 def _stack_parameters(
@@ -296,17 +278,15 @@ def _stack_parameters(
 ) -> Tensor:
     import torch
 
-    tensors = [getattr(parameters, name) for name in mapping.holds]
-    if head is not None:
-        rows = slice(head * case.head_dim, (head + 1) * case.head_dim)
-        tensors = [tensor[rows] for tensor in tensors]
-    stacked: Tensor = torch.cat(tensors)
+    first = (head or 0) * case.head_dim
+    rows = slice(None) if head is None else slice(first, first + case.head_dim)
+    stacked: Tensor = torch.cat([getattr(parameters, name)[rows] for name in mapping.holds])
     return stacked.T if mapping.transposed else stacked
 
 
-def _compute_shape(mapping: ParameterMapping, case: Case, *, of_one_head: bool) -> tuple[int, ...]:
-    """The shape of what lies at a slot's path."""
-    rows = (case.head_dim if of_one_head else case.d_out) * len(mapping.holds)
+def _compute_shape(mapping: ParameterMapping, case: Case, head: int | None) -> tuple[int, ...]:
+    """Return the shape of the tensor at the path of a mapping."""
+    rows = (case.d_out if head is None else case.head_dim) * len(mapping.holds)
     kind, projection = mapping.holds[0].split("_")
     if kind == "b":
         return (rows,)

@@ -1,4 +1,4 @@
-"""What claims are about: the groups that points are given for."""
+"""The groups of properties, for which points are awarded."""
 
 from enum import StrEnum
 

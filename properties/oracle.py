@@ -9,7 +9,14 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
-from properties.tolerance import PRECISIONS, K, Tolerance, bound_linear_error, compute_bounds
+from properties.tolerance import (
+    PRECISIONS,
+    K,
+    Precision,
+    Tolerance,
+    bound_linear_error,
+    compute_bounds,
+)
 from reference import (
     MultiHeadResult,
     Parameters,
@@ -21,14 +28,14 @@ from reference import (
 
 MAX_CACHED = 4096
 MAX_CACHED_SCORES = 1 << 11
-"""So many answers are remembered, and none with more scores: some hundred MiB at the very most."""
+"""How many answers are cached, and the most scores of one: a few hundred MiB at the very most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What must come back, in order, each with its tolerance; and every intermediate result.
+    """The outputs in order, each with its tolerance, and every intermediate result.
 
-    Shared by all submissions of a process: never to be written on.
+    Shared by all submissions of a process, so it must not be modified.
     """
 
     outputs: tuple[Tensor, ...]
@@ -40,14 +47,14 @@ _CACHE: dict[tuple[object, ...], Expected] = {}
 
 
 def get_scale(contract: Contract, case: Case) -> float:
-    """What the scores are multiplied with."""
+    """Return the factor that the scores are multiplied by."""
     return 1 / math.sqrt(case.head_dim) if contract.scale is None else contract.scale
 
 
 def compute_expected(
     contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
 ) -> Expected:
-    """The oracle's answer in float64. Remembered: everybody is asked the same things."""
+    """Return the oracle's answer in float64. Cached: all submissions get the same queries."""
     if x.requires_grad:
         return _compute_expected(contract, case, x, parameters, may_attend)
     family = contract.returns, contract.has(Capability.ATTENTION), get_scale(contract, case)
@@ -64,13 +71,13 @@ def compute_expected(
 
 
 def hash_tensors(*tensors: Tensor | None) -> bytes:
-    """What tells tensors from others: their shapes and numbers."""
-    seen = hashlib.blake2b(digest_size=16)
+    """Return a hash of the shapes and numbers of tensors."""
+    digest = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
-        seen.update(b"-" if tensor is None else repr(tuple(tensor.shape)).encode())
+        digest.update(b"-" if tensor is None else repr(tuple(tensor.shape)).encode())
         if tensor is not None:
-            seen.update(tensor.contiguous().numpy().tobytes())
-    return seen.digest()
+            digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.digest()
 
 
 def _compute_expected(
@@ -80,19 +87,18 @@ def _compute_expected(
     exact = multi_head_attention(x, parameters, case.heads, may_attend, scale)
     if not contract.has(Capability.ATTENTION):
         return _compute_expected_linear(exact, case, x, parameters)
-    pairs = [
-        compute_bounds(x, parameters, exact, scale, PRECISIONS[dtype], may_attend)
-        for dtype in (case.dtype, _cap_at_float32(case.dtype))
-    ]
-    output = Tolerance(pairs[0][0], pairs[1][0])
-    weights = Tolerance(pairs[0][1], pairs[1][1])
+    bounds = (
+        compute_bounds(x, parameters, exact, scale, precision, may_attend)
+        for precision in _get_precisions(case.dtype)
+    )
+    output, weights = (Tolerance(*limits) for limits in zip(*bounds, strict=True))
     match contract.returns:
         case Returns.OUTPUT:
             return Expected((exact.output,), (output,), exact)
         case Returns.OUTPUT_AND_WEIGHTS:
             return Expected((exact.output, exact.weights), (output, weights), exact)
         case Returns.WEIGHTS_TWICE:
-            # Here the queries and keys are the input, and there is one head.
+            # Queries and keys are the input here, and there is one head.
             w, a = exact.weights[:, 0], weights[:, 0]
             return Expected((w, w), (a, a), exact)
 
@@ -101,23 +107,24 @@ def _compute_expected_linear(
     exact: MultiHeadResult, case: Case, x: Tensor, parameters: Parameters
 ) -> Expected:
     output = linear(x, parameters.W_v, parameters.b_v)
-    errors = [
-        K * bound_linear_error(x, parameters.W_v, output, PRECISIONS[dtype])
-        for dtype in (case.dtype, _cap_at_float32(case.dtype))
-    ]
-    return Expected((output,), (Tolerance(*errors),), exact)
+    limits = (
+        K * bound_linear_error(x, parameters.W_v, output, precision)
+        for precision in _get_precisions(case.dtype)
+    )
+    return Expected((output,), (Tolerance(*limits),), exact)
 
 
-def _cap_at_float32(dtype: str) -> str:
-    return "float32" if dtype == "float64" else dtype
+def _get_precisions(dtype: str) -> tuple[Precision, Precision]:
+    """Return the precision of a dtype, and of what may compute in float32 instead."""
+    return PRECISIONS[dtype], PRECISIONS["float32" if dtype == "float64" else dtype]
 
 
 @dataclass(frozen=True, eq=False)
 class ExactGradients:
-    """The oracle's gradients of sum(output * cotangent), and how large their terms are.
+    """The oracle's gradients of sum(output * cotangent), and the magnitudes of their terms.
 
-    `scales` are the sums of absolute values of the terms that a gradient is a sum of: rounding
-    errors are proportional to them, however much the terms cancel.
+    Every gradient is a sum of terms. `scales` holds the sums of their absolute values: rounding
+    errors are proportional to these, however much the terms cancel.
     """
 
     values: dict[str, Tensor]
@@ -126,11 +133,9 @@ class ExactGradients:
     dtype: str
 
     def compute_tolerance(self, name: str) -> Tolerance:
-        """How far the gradient with this name may be off."""
-        limits = [
-            K * PRECISIONS[dtype].u * self.growth * (self.scales[name] + 1e-30)
-            for dtype in (self.dtype, _cap_at_float32(self.dtype))
-        ]
+        """Return the tolerance of the gradient with this name."""
+        scale = self.scales[name] + 1e-30
+        limits = (K * p.u * self.growth * scale for p in _get_precisions(self.dtype))
         return Tolerance(*limits)
 
 
@@ -142,31 +147,21 @@ def compute_gradients(
     may_attend: Tensor | None,
     cotangent: Tensor,
 ) -> ExactGradients:
-    """The oracle's gradients in float64, by torch.autograd through the equation."""
+    """Return the oracle's gradients in float64, by torch.autograd through the equation."""
     leaves = {"x": x, **dict(parameters.items())}
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in leaves.items()}
     moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
     with torch.enable_grad():
         expected = compute_expected(contract, case, leaves["x"], moved, may_attend)
         total = (expected.outputs[0] * cotangent).sum()
-        found: tuple[Tensor | None, ...] = torch.autograd.grad(
-            total, list(leaves.values()), allow_unused=True
-        )
-    values = {
-        name: torch.zeros_like(leaf) if grad is None else grad
-        for (name, leaf), grad in zip(leaves.items(), found, strict=True)
-    }
+        values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     exact = expected.exact
     visible = exact.scores[exact.weights > 0]
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
-    # Of exp and its argument (4S), and of products of this length.
-    width = max(case.d_in, case.d_out, case.tokens)
-    return ExactGradients(
-        values,
-        compute_absolute_gradients(contract, case, x, parameters, exact, cotangent),
-        4 + 4 * largest + 2 * math.sqrt(width),
-        case.dtype,
-    )
+    # The rounding of exp and its argument (4S), and of products of this length.
+    growth = 4 + 4 * largest + 2 * math.sqrt(max(case.d_in, case.d_out, case.tokens))
+    scales = compute_absolute_gradients(contract, case, x, parameters, exact, cotangent)
+    return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 
 
 def compute_absolute_gradients(
@@ -177,7 +172,7 @@ def compute_absolute_gradients(
     exact: MultiHeadResult,
     cotangent: Tensor,
 ) -> dict[str, Tensor]:
-    """The chain rule of attention with every number replaced by its absolute value."""
+    """Apply the chain rule of attention to the absolute values of all numbers."""
     p = parameters.map(lambda t: t.detach().abs())
     x, grad = x.abs(), cotangent.abs()
     if not contract.has(Capability.ATTENTION):
@@ -199,11 +194,7 @@ def compute_absolute_gradients(
     into_weights = context @ value.mT
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = get_scale(contract, case) * weights * (into_weights + mean)
-    parts = {
-        "q": into_scores @ key,
-        "k": into_scores.mT @ query,
-        "v": weights.mT @ context,
-    }
+    parts = {"q": into_scores @ key, "k": into_scores.mT @ query, "v": weights.mT @ context}
     scales["x"] = torch.zeros_like(x)
     for name, part in parts.items():
         merged = merge_heads(part)

@@ -1,4 +1,4 @@
-"""The page docs/invariants.md, made from the invariants themselves.
+"""Generate docs/invariants.md from the properties.
 
     python -m properties.page > docs/invariants.md
 
@@ -13,22 +13,22 @@ from properties.families.contract import FORM
 from properties.property import Property, PropertyGroup
 
 HEAD = """\
-# Invariants
+# Properties
 
 Made by `python -m properties.page > docs/invariants.md`; do not edit.
 
-What holds of every correct implementation, in the order in which it is tried: {count} claims.
-The name is that of the judging function in `properties/families/`, the claim is the first line
-of its docstring and what a student reads.
+What holds of every correct implementation, in the order in which it is checked: {count} properties.
+The name is that of the check function in `properties/families/`. The claim is the first line of its
+docstring, which a student reads.
 
-*needs*: the traits that a contract must have for the claim to make sense; what they mean stands
-in [`properties/contract.py`](../properties/contract.py). A dash means every contract.
+*needs*: the capabilities that a contract must have for the property to make sense;
+[`properties/contract.py`](../properties/contract.py) explains them. A dash means every contract.
 
-*after*: the claims without which this one is not tried. "form" stands for the first three."""
+*after*: the properties without which this one is not tried. "form" means the first three."""
 
 
 def render_page() -> str:
-    """The page, ready to be written."""
+    """Return the text of the page."""
     parts = [HEAD.format(count=len(ALL))]
     for group in dict.fromkeys(each.group for each in ALL):
         parts.append("\n".join(_render_table(group)))
@@ -45,13 +45,13 @@ def _render_table(group: PropertyGroup) -> Iterator[str]:
 
 
 def _render_row(each: Property) -> str:
-    needs = ", ".join(sorted(trait.name.lower() for trait in each.needs))
+    needs = ", ".join(sorted(capability.name.lower() for capability in each.needs))
     cells = f"`{each.name}`", each.claim, needs or "–", _format_requirements(each) or "–"
     return " | ".join(["", *(cell.replace("|", "\\|") for cell in cells), ""]).strip()
 
 
 def _format_requirements(each: Property) -> str:
-    """What must hold before, the claims about the form as one word."""
+    """Name the prerequisites, those about the form as one word."""
     required = list(each.requires)
     formed = set(FORM) <= set(required)
     rest = [f"`{other.name}`" for other in required if not (formed and other in FORM)]

@@ -1,9 +1,9 @@
-"""What a library or a device does not support is no failure: it is not tried, and says why.
+"""A property that a library or a device does not support counts as not tried, with the reason.
 
-Whether that is so cannot be known for certain: it is told from what is raised, and only where it
-can be the reason. In the usual dtypes on the CPU torch computes everything but what a submission
-restricts to one of its kernels; so whatever is raised there is the submission's own doing. A claim
-that is not tried earns no points, so nobody gains by raising such an error.
+Only the error can show this, so it is recognised by its message, and only where the case may cause
+it. In the usual dtypes on the CPU torch computes everything, unless a submission restricts it to
+one kernel, so that other errors there are the submission's own. A property that is not tried earns
+no points: nobody gains by raising such an error.
 """
 
 import re
@@ -17,31 +17,30 @@ UNSUPPORTED_KERNEL = re.compile(
     r"No available kernel|No viable backend for scaled_dot_product_attention"
     r"|derivative for '?aten::\S+ is not implemented|the MPS framework doesn't support float64"
 )
-"""what torch says where a kernel does not do something, on any device"""
+"""what torch raises where a kernel does not support something, on any device"""
 UNSUPPORTED_DTYPE = re.compile(r"^NotImplementedError\b|not implemented for '")
-"""what is said on the CPU where a dtype is not supported"""
+"""what is raised on the CPU where a dtype is not supported"""
 UNSUPPORTED_DEVICE = re.compile(
     r"^NotImplementedError\b|not implemented for|could not run 'aten::|not supported|unsupported"
     r"|(does not|doesn't|only) supports?\b",
     re.IGNORECASE,
 )
-"""what is said where a device does not support something"""
+"""what is raised where a device does not support something"""
 
 
 def classify_failure(failure: SubmissionFailed, case: Case) -> SubmissionFailed:
-    """The failure; as one that leaves the claim untried if the case asks for something special."""
-    said = [UNSUPPORTED_KERNEL]
+    """Return the failure, as NOT_TRIED if the case needs something that is not supported."""
+    patterns = [UNSUPPORTED_KERNEL]
     if case.device != "cpu":
-        said.append(UNSUPPORTED_DEVICE)
+        patterns.append(UNSUPPORTED_DEVICE)
     elif case.dtype not in USUAL_DTYPES:
-        said.append(UNSUPPORTED_DTYPE)
-    return (
-        _mark_not_tried(failure) if any(each.search(failure.message) for each in said) else failure
-    )
+        patterns.append(UNSUPPORTED_DTYPE)
+    unsupported = any(pattern.search(failure.message) for pattern in patterns)
+    return _mark_not_tried(failure) if unsupported else failure
 
 
 def classify_second_device_failure(failure: SubmissionFailed) -> SubmissionFailed:
-    """The same for a call on the worker's second device, which calls itself "meta"."""
+    """Classify a failure on the worker's second device, whose name in messages is "meta"."""
     named = re.search(r"\bmeta\b", failure.message, re.IGNORECASE)
     stray = "same device" in failure.message
     refused = not stray and (named or UNSUPPORTED_DEVICE.search(failure.message))
@@ -49,6 +48,5 @@ def classify_second_device_failure(failure: SubmissionFailed) -> SubmissionFaile
 
 
 def _mark_not_tried(failure: SubmissionFailed) -> SubmissionFailed:
-    return (
-        replace(failure, status=Status.NOT_TRIED) if failure.status is Status.CRASHED else failure
-    )
+    crashed = failure.status is Status.CRASHED
+    return replace(failure, status=Status.NOT_TRIED) if crashed else failure

@@ -1,4 +1,4 @@
-"""How far a correct attention may be from the exact answer. The theory of every comparison here.
+"""How far a correct attention may be from the exact answer: the theory behind every comparison.
 
 Let u be the unit roundoff of the dtype, ua = min(u, 2^-24) that of its accumulators, s the scaled
 scores, p the weights, o the output before the last projection, all exact, and
@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 1 << 22  # elements of the largest intermediate tensor, 32 MiB of
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What rounding does in one dtype."""
+    """The rounding of one dtype: unit roundoff and smallest normal number."""
 
     u: float
     tiny: float
@@ -61,9 +61,9 @@ PRECISIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Tolerance:
-    """How far each element may be off: as computed in the dtype of the case, and in float32.
+    """How far each element may be off, computed in the dtype of the case and in float32.
 
-    An answer between the two computes internally in float32: worth a note, not a failure.
+    An answer between the two limits computes internally in float32: this is a note, not a failure.
     """
 
     exact: Tensor
@@ -79,7 +79,7 @@ class Tolerance:
 def bound_linear_error(
     x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision
 ) -> Tensor:
-    """What rounding does to x Wᵀ + b."""
+    """Bound the rounding error of x Wᵀ + b."""
     if weight is None:
         return torch.zeros_like(result)
     accumulated = 2 * math.sqrt(x.shape[-1]) * precision.ua * (x.abs() @ weight.abs().mT)
@@ -94,7 +94,7 @@ def bound_score_error(
     precision: Precision,
     may_attend: Tensor | None,
 ) -> Float[Tensor, "*batch heads q k"]:
-    """D of the theory above; zero where a query may not attend."""
+    """Return D of the theory above; zero where a query may not attend."""
     query, key, u = exact.query, exact.key, precision.u
     absolute = scale * query.abs() @ key.abs().mT
     quadratic = scale * ((query**2) @ (key**2).mT).sqrt()
@@ -111,25 +111,20 @@ def bound_score_error(
 def bound_context_error(
     exact: MultiHeadResult, errors: Tensor, value_error: Tensor, precision: Precision
 ) -> Float[Tensor, "*batch heads q d"]:
-    """B of the theory above, before the heads are merged."""
+    """Return B of the theory above, before the heads are merged."""
     weights, value = exact.weights, exact.value
     context = weights @ value
     moved = weights * torch.expm1(errors.clamp(max=50.0))
     arithmetic = weights * bound_softmax_error(exact, precision)
     tiny = value.shape[-2] * precision.tiny * value.abs().amax()
-    return (
-        compute_spread(moved, value, context)
-        + arithmetic @ value.abs()
-        + precision.u * context.abs()
-        + weights @ value_error
-        + tiny
-    )
+    bound = compute_spread(moved, value, context) + arithmetic @ value.abs()
+    return bound + precision.u * context.abs() + weights @ value_error + tiny
 
 
 def bound_softmax_error(
     exact: MultiHeadResult, precision: Precision
 ) -> Float[Tensor, "*batch heads q k"]:
-    """The relative error of the softmax's own arithmetic."""
+    """Bound the relative error of the softmax's own arithmetic."""
     seen = exact.weights > 0
     visible = exact.scores.masked_fill(~seen, -math.inf)
     lse = visible.logsumexp(-1, keepdim=True)
@@ -143,7 +138,7 @@ def compute_spread(
     value: Float[Tensor, "*batch k d"],
     centre: Float[Tensor, "*batch q d"],
 ) -> Float[Tensor, "*batch q d"]:
-    """Σ_j moved_ij |value_jc - centre_ic|, a few rows at a time.
+    """Return Σ_j moved_ij |value_jc - centre_ic|, computed a few rows at a time.
 
     For long sequences |value| + |centre| takes the place of the difference: n times cheaper.
     """
@@ -165,7 +160,7 @@ def compute_bounds(
     precision: Precision,
     may_attend: Tensor | None,
 ) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens tokens"]]:
-    """K·B for the output of a whole module, and for its attention weights."""
+    """Return K·B for the output of a whole module, and the bound of its attention weights."""
     heads = exact.query.shape[-3]
 
     def projection(weight: Tensor, result: Tensor) -> Tensor:
@@ -181,9 +176,8 @@ def compute_bounds(
     )
     value_error = projection(parameters.W_v, exact.value)
     context = merge_heads(bound_context_error(exact, errors, value_error, precision))
-    return K * propagate_through_output(
-        context, parameters, exact, precision
-    ), K * bound_weights_error(exact, errors, precision)
+    output = propagate_through_output(context, parameters, exact, precision)
+    return K * output, K * bound_weights_error(exact, errors, precision)
 
 
 def propagate_through_output(
@@ -197,7 +191,7 @@ def propagate_through_output(
 
 
 def bound_weights_error(exact: MultiHeadResult, errors: Tensor, precision: Precision) -> Tensor:
-    """How far single weights may be off: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
+    """Bound the error of single weights: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
     moved = torch.expm1(errors.clamp(max=50.0))
     common = (exact.weights * moved).sum(-1, keepdim=True)
     own = exact.weights * (moved + common + bound_softmax_error(exact, precision))

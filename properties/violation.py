@@ -1,4 +1,4 @@
-"""What a failed property says, and the ways in which judging a submission can end."""
+"""The message of a failed property, and the ways in which checking a submission can end."""
 
 import builtins
 import re
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How judging one property of one submission ended. A fault of ours is never a status."""
+    """How the check of one property ended. A fault of the grader is never a status."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -18,7 +18,7 @@ class Status(StrEnum):
 
 
 class ViolationKind(StrEnum):
-    """What differs, in the order of looking: a wrong shape is said before a wrong value."""
+    """What differs, in the order of comparison: a wrong shape is reported before a wrong value."""
 
     CONSTRUCTION = "construction"
     TYPE = "type"
@@ -46,10 +46,10 @@ STATUS_MESSAGES = {
 
 @dataclass(eq=False)
 class Violation(Exception):
-    """A property does not hold. Not frozen, because Python and Hypothesis write on exceptions.
+    """A property does not hold. Not frozen, because Python and Hypothesis set attributes on it.
 
-    Says, in this order: claim, expected, got, where, on which case, hint; so that a reader needs
-    no source to understand it. `claim`, `case` and `hint` are filled in by `check`.
+    The message has, in this order: claim, expected, got, where, on which case, hint; so that a
+    reader needs no source to understand it. `check` fills in `claim`, `case` and `hint`.
     """
 
     kind: ViolationKind
@@ -60,39 +60,33 @@ class Violation(Exception):
     case: str = ""
     hint: str = ""
     after: str = ""
-    """what was done before, where it takes that to fail"""
+    """what was done before, where the failure depends on it"""
 
     def with_details(self, claim: str, case: str, hint: str) -> "Violation":
+        """Return it with the details of the check; a hint of its own takes precedence."""
         return replace(self, claim=claim, case=case, hint=self.hint or hint)
 
     def __str__(self) -> str:
         at = f" at {self.where}" if self.where else ""
-        rows = (
-            ("expected", f"{self.expected}{at}"),
-            ("got", self.got),
-            ("after", self.after),
-            ("on", self.case),
-            ("hint", self.hint),
-        )
-        return _format_rows(self.claim, rows)
+        expected = ("expected", f"{self.expected}{at}")
+        context = ("after", self.after), ("on", self.case), ("hint", self.hint)
+        return _format_rows(self.claim, (expected, ("got", self.got), *context))
 
     @property
     def redacted_message(self) -> str:
-        """The same without a number: what differs, where, hint; nothing of the case."""
+        """The message without numbers: what differs, where, hint; nothing of the case."""
         noun = re.sub(r"\[[^\]]*\]", "", self.where)
         at = f" at {noun}" if noun else ""
-        return _format_rows(
-            self.claim, (("got", KIND_MESSAGES[self.kind] + at), ("hint", self.hint))
-        )
+        rows = ("got", KIND_MESSAGES[self.kind] + at), ("hint", self.hint)
+        return _format_rows(self.claim, rows)
 
 
 @dataclass(eq=False)
 class SubmissionFailed(Exception):
-    """The submission itself went wrong: it raised, took too long, or asked for too much memory.
+    """The submission itself failed: it raised, took too long, or asked for too much memory.
 
-    With the status NOT_TRIED it is nobody's fault: what was asked for is not supported.
-
-    `cell` and `line` say where in the student's own code, when that is known.
+    With the status NOT_TRIED it is nobody's fault: what the check needs is not supported.
+    `cell` and `line` locate the failure in the student's own code, when that is known.
     """
 
     status: Status
@@ -100,27 +94,26 @@ class SubmissionFailed(Exception):
     cell: int | None = None
     line: int | None = None
     after: str = ""
-    """what was done before, where it takes that to fail"""
+    """what was done before, where the failure depends on it"""
 
     def __str__(self) -> str:
         return f"{self.message}{format_location(self.cell, self.line)}"
 
     @property
     def redacted_message(self) -> str:
-        """The same without what the submission says itself, which may be what it was given."""
+        """The message without text of the submission, which may reveal its inputs."""
         if self.status in STATUS_MESSAGES:
             return STATUS_MESSAGES[self.status]
         name = self.message.partition(":")[0]
         known = getattr(builtins, name, None)
         raised = isinstance(known, type) and issubclass(known, BaseException)
-        return (f"{name} was raised" if raised else "it crashed") + format_location(
-            self.cell, self.line
-        )
+        message = f"{name} was raised" if raised else "it crashed"
+        return message + format_location(self.cell, self.line)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something worth saying about a submission that does not make it wrong."""
+    """A remark about a submission that does not make it wrong."""
 
     kind: str
     message: str
@@ -133,6 +126,6 @@ def _format_rows(claim: str, rows: tuple[tuple[str, str], ...]) -> str:
 
 
 def format_location(cell: int | None, line: int | None) -> str:
-    """' (cell 7, line 3)', or as much of it as is known."""
+    """Return ' (cell 7, line 3)', or as much of it as is known."""
     known = [f"cell {cell}"] * (cell is not None) + [f"line {line}"] * (line is not None)
     return f" ({', '.join(known)})" if known else ""

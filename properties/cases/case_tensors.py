@@ -1,8 +1,8 @@
 """The tensors of a case: parameters, input and mask, the same on every machine and in every run.
 
-Everything is drawn in float64 on the CPU by torch's Mersenne twister, each tensor from its own
-stream, and then rounded once to the dtype of the case: the oracle sees exactly the numbers that
-the submission sees.
+All numbers are drawn in float64 on the CPU by torch's Mersenne Twister, each tensor from its own
+stream, and then rounded once to the dtype of the case: the oracle gets exactly the numbers that
+the submission gets.
 """
 
 import math
@@ -30,27 +30,27 @@ MASK_DTYPES = {
 
 
 def make_generator(case: Case, stream: str) -> torch.Generator:
-    """The random numbers of one tensor of one case."""
+    """Return the generator of the random numbers of one tensor of one case."""
     return torch.Generator().manual_seed(case.seed * 1000 + STREAMS.index(stream))
 
 
 def draw_normal(case: Case, stream: str, *shape: int) -> Tensor:
-    """Standard normal numbers in float64."""
+    """Draw standard normal numbers in float64."""
     return torch.randn(*shape, generator=make_generator(case, stream), dtype=torch.float64)
 
 
 def round_to_dtype(tensor: Tensor, case: Case) -> Tensor:
-    """The float64 numbers that survive in the dtype of the case."""
+    """Round to the dtype of the case, and return the result in float64."""
     return tensor.to(DTYPES[case.dtype]).to(torch.float64)
 
 
 def make_tokens(
     case: Case, contract: Contract, stream: str = "x"
 ) -> Float[Tensor, "batch tokens d_in"]:
-    """The input: standard normal tokens, with what the case says is special about them."""
+    """Draw the input: standard normal tokens, with the special content and layout of the case."""
     x = draw_normal(case, stream, case.batch, case.tokens, case.d_in)
     if not contract.has(Capability.PROJECTED):
-        # Scores are then x xᵀ itself, of standard deviation √d_in.
+        # Scores are then x xᵀ, with standard deviation √d_in.
         x = x * math.sqrt(case.sharpness / math.sqrt(case.d_in))
     if case.content is InputContent.REPEATED:
         x[:, case.tokens // 2 :] = x[:, : case.tokens - case.tokens // 2].clone()
@@ -65,23 +65,22 @@ def make_tokens(
 
 
 def make_parameters(case: Case, contract: Contract) -> Parameters:
-    """Random parameters under which the scaled scores have standard deviation `sharpness`."""
+    """Draw parameters under which the scaled scores have standard deviation `sharpness`."""
     if not contract.has(Capability.PROJECTED):
         identity = torch.eye(case.d_out, case.d_in, dtype=torch.float64)
         return Parameters(W_q=identity, W_k=identity, W_v=identity)
-    # A contract's own scale is made up for: the scores come out as they would by the usual one.
+    # Compensate for a contract's own scale: the scores are as large as with the usual one.
     larger = 1.0 if contract.scale is None else contract.scale * math.sqrt(case.head_dim)
     spread = math.sqrt(case.sharpness / larger)
 
     def weight(name: str, rows: int, columns: int, factor: float = 1.0) -> Tensor:
-        return round_to_dtype(
-            draw_normal(case, name, rows, columns) * (factor / math.sqrt(columns)), case
-        )
+        drawn = draw_normal(case, name, rows, columns)
+        return round_to_dtype(drawn * (factor / math.sqrt(columns)), case)
 
     def bias(name: str, present: bool) -> Tensor | None:
         return round_to_dtype(draw_normal(case, name, case.d_out) / 2, case) if present else None
 
-    biases = contract.has_biases(case)
+    biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
     return Parameters(
         W_q=weight("W_q", case.d_out, case.d_in, spread),
         W_k=weight("W_k", case.d_out, case.d_in, spread),
@@ -89,15 +88,13 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         b_q=bias("b_q", biases),
         b_k=bias("b_k", biases),
         b_v=bias("b_v", biases),
-        W_o=weight("W_o", case.d_out, case.d_out)
-        if contract.has(Capability.OUTPUT_PROJECTION)
-        else None,
+        W_o=weight("W_o", case.d_out, case.d_out) if mixes else None,
         b_o=bias("b_o", contract.has(Capability.OUTPUT_BIAS)),
     )
 
 
 def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
-    """The mask as it is handed to `forward`: zero blocks. No row is blocked whole."""
+    """Draw the mask as it is passed to `forward`: zero blocks, but never a whole row."""
     if case.mask_form is MaskForm.NONE:
         return None
     b, h, t = case.batch, case.heads, case.tokens
@@ -111,6 +108,6 @@ def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
     }[case.mask_form]
     draw = torch.rand(shape, generator=make_generator(case, "mask"), dtype=torch.float32)
     keep = draw < 0.6
-    # One key of every row stays visible: what a fully masked row gives is not defined.
+    # One key of every row stays visible: the result of a fully masked row is not defined.
     keep.scatter_(-1, draw.argmax(-1, keepdim=True), True)
     return keep.to(MASK_DTYPES[case.mask_type])

@@ -1,4 +1,4 @@
-"""Cases of the bank as a property wants them."""
+"""Transform the cases of a set into those that a property needs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,12 +11,12 @@ CaseTransform = Callable[[Case], Case | None]
 
 
 def identity(case: Case) -> Case | None:
-    """Every case will do."""
+    """Leave a case unchanged."""
     return case
 
 
 def at_least(**sizes: int) -> CaseTransform:
-    """Cases raised to these sizes, where the contract lets them be."""
+    """Raise the sizes of a case to at least these."""
 
     def transform(case: Case) -> Case | None:
         raised = {name: max(getattr(case, name), least) for name, least in sizes.items()}
@@ -28,30 +28,29 @@ def at_least(**sizes: int) -> CaseTransform:
 
 
 def with_values(**values: Any) -> CaseTransform:
-    """Cases with these fields set."""
+    """Set these fields of a case."""
     return lambda case: replace(case, **values)
 
 
 def compose(first: CaseTransform, second: CaseTransform) -> CaseTransform:
-    """One preparation after another."""
+    """Apply one transform after another."""
 
     def transform(case: Case) -> Case | None:
-        prepared = first(case)
-        return None if prepared is None else second(prepared)
+        transformed = first(case)
+        return None if transformed is None else second(transformed)
 
     return transform
 
 
 def transform_cases(
-    contract: Contract, transform: CaseTransform, drawn: Iterable[Case]
+    contract: Contract, transform: CaseTransform, cases: Iterable[Case]
 ) -> tuple[Case, ...]:
-    """The cases as a property wants them and the contract allows them, each once."""
-    wanted: dict[Case, None] = {}
-    for case in drawn:
-        asked = transform(case)
-        if asked is not None:
-            fitted = contract.fit(asked)
-            again = transform(fitted)
-            if again is not None and contract.fit(again) == fitted:
-                wanted.setdefault(fitted)
-    return tuple(wanted)
+    """Return the transformed cases that the contract allows as they are, without duplicates."""
+    fitted = (contract.fit(changed) for case in cases if (changed := transform(case)) is not None)
+    # A case that fitting took away from what the property needs would be changed once more.
+    stable = (
+        case
+        for case in fitted
+        if (again := transform(case)) is not None and contract.fit(again) == case
+    )
+    return tuple(dict.fromkeys(stable))

@@ -1,17 +1,16 @@
-"""The cases of a bank with other numbers: what a run's own seed changes.
+"""Reseed a case set: a run's own seed changes its random numbers and nothing else.
 
-Sizes and options stay as they were, so that a fault which shows on certain sizes shows under every
-seed, and a student's check comes to the verdict that a graded run comes to. Numbers alone can
-decide a verdict, too: where one exponential overflows, an answer that does not guard against it
-loses many claims at once. So numbers are drawn until the scores leave the same ranges as before,
-and the mask leaves tokens in the same plights.
+Sizes and options stay the same, so that a fault which shows on certain sizes shows under every
+seed, and a student's check has the verdict of a graded run. Numbers alone can also decide a
+verdict: where one exponential overflows, an answer without a guard fails many properties at once.
+So seeds are drawn until the scores leave the same ranges as before, and the mask has the same kinds
+of rows.
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from properties.case import Case
@@ -19,76 +18,69 @@ from properties.cases.case_set import PUBLIC_SEED
 from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from properties.contract import Capability, Contract
 from properties.oracle import get_scale
+from reference import linear, scaled_scores, split_heads
 
 EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)
-"""Beyond these an exponential is nothing, or infinite: in float64 and in float32."""
+"""Beyond these an exponential is zero or infinite, in float64 and in float32."""
 MAX_TRIES = 200
 
 
 def reseed_cases(
     contract: Contract, cases: Sequence[Case], seed: int, owner: str
 ) -> tuple[Case, ...]:
-    """These cases with numbers drawn from a run's seed; with their own under the public seed.
+    """Return the cases with seeds derived from a run's seed; the public seed leaves them unchanged.
 
-    A student is shown the seed of a case, so it is a hash of the run's: neither the run's seed nor
-    that of another case, of this owner or of another one, can be computed from it.
+    Students see the seed of a case, so it is a hash: neither the run's seed nor the seed of another
+    case, of this owner or of another one, can be computed from it.
     """
     if seed == PUBLIC_SEED:
         return tuple(cases)
     return tuple(
-        _find_alike(contract, case, _iter_reseeded(case, f"{seed} {owner} {place}"))
-        for place, case in enumerate(cases)
+        _find_alike(contract, case, _iter_reseeded(case, f"{seed} {owner} {index}"))
+        for index, case in enumerate(cases)
     )
 
 
-def _iter_reseeded(case: Case, about: str) -> Iterator[Case]:
+def _iter_reseeded(case: Case, key: str) -> Iterator[Case]:
     for attempt in range(MAX_TRIES):
-        # torch's generator on the CPU takes no more than 32 bits.
-        digest = hashlib.blake2b(f"{about} {attempt}".encode(), digest_size=4).digest()
+        # torch's generator on the CPU uses no more than 32 bits.
+        digest = hashlib.blake2b(f"{key} {attempt}".encode(), digest_size=4).digest()
         yield replace(case, seed=int.from_bytes(digest) or 1)
 
 
-def _find_alike(contract: Contract, case: Case, drawn: Iterator[Case]) -> Case:
-    """The first that is like a case; the last if none is."""
-    wanted = _classify_numbers(contract, case)
-    found = case
-    for found in drawn:
-        if _classify_numbers(contract, found) == wanted:
+def _find_alike(contract: Contract, case: Case, candidates: Iterator[Case]) -> Case:
+    """Return the first candidate whose numbers are of the case's kind, or the last candidate."""
+    kind = _classify_numbers(contract, case)
+    candidate = case
+    for candidate in candidates:
+        if _classify_numbers(contract, candidate) == kind:
             break
-    return found
+    return candidate
 
 
 def _classify_numbers(contract: Contract, case: Case) -> tuple[object, ...]:
-    """What the numbers of a case decide, and a verdict may depend on."""
+    """Return the facts about the numbers of a case that a verdict may depend on."""
     mask = make_mask(case)
-    plights = () if mask is None else _classify_mask(mask, case.tokens)
+    rows = () if mask is None else _classify_mask(mask, case.tokens)
     if not contract.has(Capability.ATTENTION):
-        return plights
+        return rows
     scores = _compute_scores(contract, case)
     low, high = float(scores.min()), float(scores.max())
-    return *plights, *(low < edge for edge in EXP_LIMITS), *(high < edge for edge in EXP_LIMITS)
+    return *rows, *(low < edge for edge in EXP_LIMITS), *(high < edge for edge in EXP_LIMITS)
 
 
 def _classify_mask(mask: Tensor, tokens: int) -> tuple[bool, ...]:
-    """Whether some token sees not all, not itself, itself alone, or later ones alone."""
+    """Return whether a token sees not all, not itself, only itself, or only later tokens."""
     sees = (mask != 0).expand(*mask.shape[:-2], tokens, tokens)
     itself = sees.diagonal(dim1=-2, dim2=-1)
-    alone = itself & (sees.sum(-1) == 1)
-    some = ~sees, ~itself, alone, ~sees.tril().any(-1)
-    return tuple(bool(each.any()) for each in some)
+    only_itself = itself & (sees.sum(-1) == 1)
+    kinds = ~sees, ~itself, only_itself, ~sees.tril().any(-1)
+    return tuple(bool(kind.any()) for kind in kinds)
 
 
 def _compute_scores(contract: Contract, case: Case) -> Tensor:
-    """The scaled scores of all pairs of tokens, hidden ones among them."""
-    parameters = make_parameters(case, contract)
-
-    def heads(weight: Tensor, bias: Tensor | None) -> Tensor:
-        projected: Tensor = torch.nn.functional.linear(tokens, weight, bias)
-        split: Tensor = projected.unflatten(-1, (case.heads, case.head_dim))
-        return split.transpose(-2, -3)
-
-    tokens = make_tokens(case, contract)
-    query = heads(parameters.W_q, parameters.b_q)
-    key = heads(parameters.W_k, parameters.b_k)
-    scores: Tensor = query @ key.mT * get_scale(contract, case)
-    return scores
+    """Return the scaled scores of all pairs of tokens, including hidden ones."""
+    x, p = make_tokens(case, contract), make_parameters(case, contract)
+    query = split_heads(linear(x, p.W_q, p.b_q), case.heads)
+    key = split_heads(linear(x, p.W_k, p.b_k), case.heads)
+    return scaled_scores(query, key, get_scale(contract, case))

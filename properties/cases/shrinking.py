@@ -1,4 +1,4 @@
-"""A failing case made smaller by Hypothesis, as far as its budget goes."""
+"""Shrink a failing case with Hypothesis, within a budget."""
 
 import contextlib
 from collections.abc import Callable
@@ -13,9 +13,9 @@ MAX_EXAMPLES = 60
 
 
 def shrink(start: Case, fails: Callable[[Case], bool]) -> None:
-    """Try cases that are smaller; `fails` is asked about each, and remembers.
+    """Call `fails`, which keeps the results, with smaller cases until Hypothesis finds a minimum.
 
-    If none fails, or what does is not repeatable, the case at hand will do.
+    Nothing is raised if none fails, or if a failure cannot be reproduced.
     """
     with contextlib.suppress(NoSuchExample, HypothesisException):
         find(smaller_cases(start), fails, settings=SETTINGS)

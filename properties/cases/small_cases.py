@@ -1,4 +1,4 @@
-"""Where to look for a smaller case than one that is known."""
+"""The smaller cases among which to search for a counterexample."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -9,21 +9,21 @@ from typing import Any
 from properties.case import Case
 
 SIZE_FIELDS = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
-"""what the ladder names"""
+"""the fields that `STARTING_SIZES` may set"""
 
 
 def enumerate_smaller(case: Case, most: int) -> tuple[Case, ...]:
-    """All cases that are nowhere larger, smallest first; none if there are more than `most`."""
-    there = list_smaller_values(case)
-    if prod(map(len, there.values())) > most:
+    """Return all cases that are nowhere larger, smallest first; none if more than `most`."""
+    fields = list_smaller_values(case)
+    if prod(map(len, fields.values())) > most:
         return ()
-    drawn = [Case(**dict(zip(there, values, strict=True))) for values in product(*there.values())]
-    return tuple(sorted(drawn, key=lambda case: (case.size, str(case))))
+    smaller = (Case(**dict(zip(fields, each, strict=True))) for each in product(*fields.values()))
+    return tuple(sorted(smaller, key=lambda case: (case.size, str(case))))
 
 
 def list_smaller_values(case: Case) -> dict[str, Sequence[Any]]:
-    """The values of each field that are no larger, simplest first."""
-    # Other numbers make no example simpler, and the same case need not be judged twice.
+    """Return the values of each field that are no larger, simplest first."""
+    # Other random numbers make no example simpler, and the same case need not be checked twice.
     fixed = ("dtype", "device", "seed")
     return {
         f.name: [getattr(case, f.name)]
@@ -51,13 +51,13 @@ STARTING_SIZES: tuple[dict[str, Any], ...] = (
     {"tokens": 3, "context_length": 4, "d_in": 3, "heads": 2, "head_dim": 2},
     {"batch": 2, "tokens": 3, "context_length": 4, "d_in": 3, "heads": 2, "head_dim": 3},
 )
-"""Sizes on which most mistakes show; what is not named is as small as can be."""
+"""Sizes on which most mistakes show; those not named are as small as possible."""
 
 
 def list_starting_cases(case: Case) -> tuple[Case, ...]:
-    """Where to look for a smaller example than this case first: without its options, and with."""
+    """Return the first candidates that are smaller than a case: without its options, and with."""
     plain = Case(dtype=case.dtype, device=case.device, seed=case.seed)
     smallest: dict[str, Any] = {name: getattr(plain, name) for name in SIZE_FIELDS}
     bare = replace(case, **smallest)
-    there = [replace(start, **sizes) for start in (plain, bare) for sizes in STARTING_SIZES]
-    return tuple(dict.fromkeys(start_case for start_case in there if start_case.size < case.size))
+    starts = [replace(start, **sizes) for start in (plain, bare) for sizes in STARTING_SIZES]
+    return tuple(dict.fromkeys(start for start in starts if start.size < case.size))

@@ -1,6 +1,6 @@
 """Hypothesis strategies of cases: all that a contract allows, and all that are smaller than one.
 
-A case is a few small values, and its tensors are derived from them, so that it shrinks well.
+A case shrinks well, because it is a few small values from which its tensors are derived.
 """
 
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def cases(
 ) -> SearchStrategy[Case]:
     """Cases that the contract allows; they shrink to one short sequence of small tokens.
 
-    Raises InvalidArgument when there is nothing to draw from.
+    Raises InvalidArgument if there is nothing to draw from, or a dtype is unknown.
     """
     if max_tokens < 1 or max_heads < 1 or not dtypes or not devices:
         raise InvalidArgument("cases() needs max_tokens and max_heads >= 1, a dtype and a device")
@@ -53,8 +53,6 @@ def cases(
 
 
 def smaller_cases(case: Case) -> SearchStrategy[Case]:
-    """Cases that are nowhere larger than this one, and so are candidates for a simpler example."""
-    return st.builds(
-        Case,
-        **{name: st.sampled_from(values) for name, values in list_smaller_values(case).items()},
-    )
+    """Cases that are nowhere larger than this one: the candidates for a simpler example."""
+    fields = list_smaller_values(case)
+    return st.builds(Case, **{name: st.sampled_from(fields[name]) for name in fields})
