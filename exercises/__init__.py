@@ -1,4 +1,4 @@
-"""What students are asked, in teaching order. One folder each; see `exercises.exercise`."""
+"""All exercises in teaching order, each in a folder of its own; see `exercises.exercise`."""
 
 from importlib import import_module
 
@@ -22,7 +22,7 @@ SERIES = (
     "fused_causal_self_attention",
     "masked_multi_head",
 )
-"""their folders"""
+"""The folders of the exercises."""
 
 ALL: tuple[Exercise, ...] = tuple(import_module(f"exercises.{slug}").EXERCISE for slug in SERIES)
 

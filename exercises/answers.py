@@ -1,16 +1,16 @@
-"""The answer bank of an exercise: what people hand in, right and wrong, each with its source.
+"""The answer bank of an exercise: right and wrong submissions, each with its source.
 
-A file in `answers/right` or `answers/wrong` is an answer as it stands, its style or its fault told
-by its docstring. Most wrong ones are another answer with one fault in it: `answers/faults.toml`.
+A file in `answers/right` or `answers/wrong` is an answer; its docstring describes its style or its
+fault. Most wrong answers are another answer with one fault put in: `answers/faults.toml`.
 
     [no_scale]
     base = "right/plain.py"
     why = "The scores are not divided by the root of the key width. (named: no_scale)"
     edits = [{replace = 'scores / keys.shape[-1] ** 0.5', by = 'scores'}]
 
-The base is another answer, by its path in `answers/`, or `solution.py`. Its docstring gives way to
-`why`; below that the edits are made, one after the other. What an edit replaces must be there once,
-or `count` times, so that no change of a base mends or moves a fault unnoticed.
+The base is another answer, by its path in `answers/`, or `solution.py`. `why` replaces its
+docstring; below that the edits are made in order. What an edit replaces must occur once, or `count`
+times, so that no change of a base repairs or moves a fault unnoticed.
 """
 
 import difflib
@@ -27,19 +27,19 @@ from exercises.exercise import Exercise
 
 DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
 KINDS = ("right", "wrong")
-SHOWN = 60  # characters of what was looked for, in a message
+SHOWN = 60  # the most characters of a text that a message quotes
 
 
 class BadBank(ValueError):
-    """A bank that cannot be read; the message names the file, the fault and what is wrong."""
+    """The bank cannot be read; the message names the file, the entry and the problem."""
 
 
 class AnswerNotFound(LookupError):
-    """There is no answer of that name; the message has the nearest."""
+    """There is no answer of that name; the message suggests the nearest."""
 
 
 class AnswerKind(StrEnum):
-    """Where an answer comes from, and so what is expected of it."""
+    """The origin of an answer, which determines the verdict that is expected."""
 
     SOLUTION = "solution"
     RIGHT = "right"
@@ -50,7 +50,7 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A right or wrong answer, and its one fault or its style in a line."""
+    """A right or wrong answer; one line describes its style or its one fault."""
 
     exercise: str
     kind: AnswerKind
@@ -60,34 +60,34 @@ class Answer:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether a claim should break. An equivalent mutant is right."""
+        """Whether a property should fail. An equivalent mutant is right."""
         return self.kind in (AnswerKind.WRONG, AnswerKind.MUTANT)
 
 
 @functools.cache
 def load_bank(exercise: Exercise) -> tuple[Answer, ...]:
-    """The right answers to an exercise, then the wrong ones, by name. Raises BadBank."""
+    """Load the right answers to an exercise, then the wrong ones, by name. Raises BadBank."""
     folder = exercise.folder / "answers"
     faults = _load_faults(folder)
     files = [f"{kind}/{path.name}" for kind in KINDS for path in (folder / kind).glob("*.py")]
-    found = []
+    bank = []
     for path in sorted(map(Path, [*files, *faults])):
         source = _read_source(folder, faults, path.as_posix())
-        says = source.partition("\n")[0].strip("\"'# ")
-        found.append(Answer(exercise.slug, AnswerKind(path.parent.name), path.stem, says, source))
-    names = [answer.name for answer in found]
+        line = source.partition("\n")[0].strip("\"'# ")
+        bank.append(Answer(exercise.slug, AnswerKind(path.parent.name), path.stem, line, source))
+    names = [answer.name for answer in bank]
     if twice := [name for name in names if names.count(name) > 1]:
         raise BadBank(f"{folder}: two answers are called {twice[0]!r}; rename one")
-    return tuple(found)
+    return tuple(bank)
 
 
 def list_answers(exercise: Exercise, kind: str) -> list[Answer]:
-    """The right or the wrong answers to an exercise, by name. Raises BadBank."""
+    """List the right or the wrong answers to an exercise, by name. Raises BadBank."""
     return [answer for answer in load_bank(exercise) if answer.kind == kind]
 
 
 def find_answer(exercise: Exercise, name: str) -> Answer:
-    """The answer of that name. Raises BadBank, and AnswerNotFound with the nearest name."""
+    """Return the answer of that name. Raises BadBank, and AnswerNotFound with the nearest name."""
     known = {answer.name: answer for answer in load_bank(exercise)}
     if name in known:
         return known[name]
@@ -97,14 +97,14 @@ def find_answer(exercise: Exercise, name: str) -> Answer:
 
 
 def write_answer(answer: Answer, folder: Path) -> Path:
-    """Write an answer as a module into a folder that is there; the module is called like it."""
+    """Write an answer into an existing folder, as a module of its name."""
     path = folder / f"{answer.name}.py"
     path.write_text(answer.source, encoding="utf-8", newline="\n")
     return path
 
 
 def _load_faults(folder: Path) -> Mapping[str, Mapping[str, Any]]:
-    """The entries of `faults.toml`, if there is one, by the paths that their files would have."""
+    """Read the entries of `faults.toml`, if any, by the paths that files of theirs would have."""
     file = folder / "faults.toml"
     try:
         faults = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -121,15 +121,15 @@ def _load_faults(folder: Path) -> Mapping[str, Mapping[str, Any]]:
 def _read_source(
     folder: Path, faults: Mapping[str, Mapping[str, Any]], path: str, above: tuple[str, ...] = ()
 ) -> str:
-    """The source of an answer, or of a base of those above."""
+    """Return the source of an answer, or of the base of the answers `above`."""
     where = f"{folder / 'faults.toml'}: [{Path([*above, path][0]).stem}]"
     if path in above:
         raise BadBank(f"{where} is made from itself: {' from '.join([*above, path])}")
     if path not in faults:
-        place = folder.parent / path if path == "solution.py" else folder / path
-        if not place.is_file():
+        file = folder.parent / path if path == "solution.py" else folder / path
+        if not file.is_file():
             raise BadBank(f"{where} has no base: there is no {path}")
-        return place.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     base = _read_source(folder, faults, faults[path]["base"], (*above, path))
     docstring = DOCSTRING.match(base)
     code = base[docstring.end() :] if docstring else f"\n\n{base}"
@@ -141,10 +141,10 @@ def _read_source(
 def _make_edit(where: str, code: str, edit: Any) -> str:
     match edit:
         case {"replace": str(old), "by": str(new), **others} if old and others.keys() <= {"count"}:
-            wanted, found = others.get("count", 1), code.count(old)
+            expected, count = others.get("count", 1), code.count(old)
         case _:
             raise BadBank(f"{where}: an edit must have `replace` and `by`, and may have a `count`")
-    if found != wanted:
+    if count != expected:
         shown = repr(old if len(old) <= SHOWN else f"{old[:SHOWN]}…")
-        raise BadBank(f"{where} looks for {shown} {wanted} times, and finds it {found} times")
+        raise BadBank(f"{where} looks for {shown} {expected} times, and finds it {count} times")
     return code.replace(old, new)

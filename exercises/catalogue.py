@@ -1,4 +1,4 @@
-"""The page docs/exercises.md, made from the exercises themselves.
+"""Generate docs/exercises.md from the exercises.
 
     python -m exercises.catalogue > docs/exercises.md
 
@@ -23,7 +23,7 @@ in `exercises/`, and what is written is the name that a submission defines.
 
 
 def render_page() -> str:
-    """The page, ready to be written."""
+    """Return the text of the page."""
     rows = [f"| `{each.slug}` | `{each.contract.name}` | {each.title} |\n" for each in ALL]
     return HEAD.format(count=len(ALL)) + "".join(rows)
 

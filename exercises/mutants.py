@@ -1,9 +1,9 @@
-"""Wrong answers made by a machine: every small change of a solution, one at a time.
+"""Mutants: wrong answers that are generated, each a solution with one small change.
 
-The banks hold what people get wrong; these hold what could be wrong at every place of a solution:
-an operator, a number, a dimension, two names exchanged, a call or a line left out. What is given to
-the student is left as it is. A few changes are nothing that could be told from outside. Those are
-listed in `equivalents.toml` beside the solution, with the reasons:
+The answer banks hold the mistakes that people make; mutants cover what could be wrong at every node
+of a solution: an operator, a number, a dimension, two names swapped, a call or a line left out. The
+code that students are given is not mutated. Equivalent mutants, which no property could tell from
+the solution, are listed in `equivalents.toml` beside it, with the reasons:
 
     [[equivalent]]
     mutants = ["forward: keys -> queries (2)"]
@@ -11,7 +11,6 @@ listed in `equivalents.toml` beside the solution, with the reasons:
 """
 
 import ast
-import copy
 import re
 import tomllib
 from collections import Counter
@@ -44,7 +43,7 @@ REPLACED_COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.IsNot: ast.Is,
 }
 INTERCHANGEABLE_NAMES = (("queries", "keys", "values"), ("query", "key", "value"), ("q", "k", "v"))
-"""Names with these words in them stand for one another."""
+"""Words that are substituted for one another in names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,58 +51,51 @@ class Mutant:
     """A solution with one change."""
 
     name: str
-    """what was changed, in the words of the code; the same as long as that code is"""
+    """the change in terms of the code; it stays the same as long as that code does"""
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Mutation:
-    """Something to be put in the place of a node; None leaves it out."""
-
-    description: str
-    node: ast.AST | None
+Mutations = Iterator[tuple[str, ast.AST]]
+"""Descriptions of changes, each with the node to be put in the place of another."""
 
 
 def generate_mutants(exercise: Exercise) -> list[Mutant]:
-    """All mutants of a solution that are other code, in the order of the source."""
+    """Return all mutants of a solution that differ as code, in the order of the source."""
     tree = _strip_docstrings(ast.parse(exercise.solution))
     original = ast.unparse(tree)
-    seen: Counter[str] = Counter()
-    found: dict[str, Mutant] = {}
-    for node_path, description, change in _iterate_mutations(
-        tree, _find_student_lines(exercise.solution)
-    ):
-        source = _apply_mutation(tree, node_path, change)
-        if source == original or source in found:
+    counts: Counter[str] = Counter()
+    mutants: dict[str, Mutant] = {}
+    for description, source in _mutate(tree, _find_student_lines(exercise.solution)):
+        if source == original or source in mutants:
             continue
-        seen[description] += 1
-        name = description if seen[description] == 1 else f"{description} ({seen[description]})"
-        found[source] = Mutant(name, source)
-    return list(found.values())
+        counts[description] += 1
+        number = "" if counts[description] == 1 else f" ({counts[description]})"
+        mutants[source] = Mutant(f"{description}{number}", source)
+    return list(mutants.values())
 
 
 def load_equivalents(exercise: Exercise) -> dict[str, str]:
-    """The mutants that nobody could tell from the solution by what is demanded, and why.
+    """Return the names of the equivalent mutants of a solution, with the reasons.
 
-    Raises ValueError when `equivalents.toml` cannot be read, or names what is no mutant.
+    Raises ValueError if `equivalents.toml` cannot be read, or names something that is no mutant.
     """
     path = exercise.folder / "equivalents.toml"
     if not path.exists():
         return {}
     known = {mutant.name for mutant in generate_mutants(exercise)}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for names, reason in _read_entries(path):
         for name in names:
             if name not in known:
                 raise ValueError(f"{path}: no mutant is called {name!r}. Was the solution changed?")
-            if name in found:
+            if name in reasons:
                 raise ValueError(f"{path}: {name!r} is listed twice. Keep one of its reasons.")
-            found[name] = reason
-    return found
+            reasons[name] = reason
+    return reasons
 
 
 def _read_entries(path: Path) -> Iterator[tuple[list[str], str]]:
-    """Every entry's mutants and their reason."""
+    """Read every entry: its mutants and their reason."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -128,7 +120,7 @@ def _parse_entry(path: Path, entry: Any) -> tuple[list[str], str]:
 
 
 def _find_student_lines(source: str) -> set[int]:
-    """The numbers of the lines that the student writes."""
+    """Return the numbers of the lines that the student writes."""
     numbers: set[int] = set()
     inside = False
     for number, line in enumerate(source.splitlines(), start=1):
@@ -140,120 +132,96 @@ def _find_student_lines(source: str) -> set[int]:
 
 def _strip_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module) and ast.get_docstring(
-            node
-        ):
-            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module):
+            if ast.get_docstring(node):
+                node.body = node.body[1:] or [ast.Pass()]
     return tree
 
 
-# ---------------------------------------------------------------------------------- places
-
-NodePath = tuple[tuple[str, int | None], ...]
-"""A path from the root of the tree: fields, and indices in those that are lists."""
+# ---------------------------------------------------------------------------------- nodes
 
 
-def _iterate_mutations(
-    tree: ast.Module, lines: Container[int]
-) -> Iterator[tuple[NodePath, str, ast.AST | None]]:
-    """Every change at every place inside a function that begins on one of these lines."""
-    for node_path, node, inside in _walk(tree, (), None):
-        if inside is not None and getattr(node, "lineno", None) in lines:
-            for change in _mutate_node(node):
-                yield node_path, f"{inside}: {change.description}", change.node
+def _mutate(tree: ast.Module, lines: Container[int]) -> Iterator[tuple[str, str]]:
+    """Yield every change inside a function on one of these lines, and the source with it."""
+    for container, key, function in _walk(tree, ""):
+        node = container[key]
+        if function and getattr(node, "lineno", None) in lines:
+            for description, replacement in _mutate_node(node):
+                container[key] = replacement
+                yield f"{function}: {description}", ast.unparse(tree)
+                container[key] = node
 
 
-def _walk(
-    node: ast.AST, node_path: NodePath, inside: str | None
-) -> Iterator[tuple[NodePath, ast.AST, str | None]]:
-    yield node_path, node, inside
-    if isinstance(node, ast.FunctionDef):
-        inside = node.name
-    for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "args") and not isinstance(
-            node, ast.Call
-        ):
-            continue  # types and signatures are not what is computed
-        if isinstance(value, ast.AST):
-            yield from _walk(value, (*node_path, (field, None)), inside)
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                if isinstance(item, ast.AST):
-                    yield from _walk(item, (*node_path, (field, index)), inside)
+def _walk(parent: ast.AST, function: str) -> Iterator[tuple[Any, Any, str]]:
+    """Yield where each node below is stored, a list or dict and a key, and the function around."""
+    if isinstance(parent, ast.FunctionDef):
+        function = parent.name
+    for field, value in ast.iter_fields(parent):
+        signature = field in ("annotation", "returns", "decorator_list", "args")
+        if signature and not isinstance(parent, ast.Call):
+            continue  # types and signatures compute nothing
+        container = dict(enumerate(value)) if isinstance(value, list) else {field: value}
+        for key, node in container.items():
+            if isinstance(node, ast.AST):
+                yield value if isinstance(value, list) else vars(parent), key, function
+                yield from _walk(node, function)
 
 
-def _apply_mutation(tree: ast.Module, node_path: NodePath, change: ast.AST | None) -> str:
-    """The source with what stands at a place replaced."""
-    made = copy.deepcopy(tree)
-    *before, (field, index) = node_path
-    parent: ast.AST = made
-    for name, at in before:
-        value = getattr(parent, name)
-        parent = value if at is None else value[at]
-    if index is None:
-        setattr(parent, field, change)
-    else:
-        getattr(parent, field)[index : index + 1] = [ast.Pass() if change is None else change]
-    return ast.unparse(ast.fix_missing_locations(made))
+# ----------------------------------------------------------------------- mutation operators
 
 
-# --------------------------------------------------------------------------------- changes
-
-
-def _mutate_node(node: ast.AST) -> Iterator[_Mutation]:
-    for kind, change in MUTATION_OPERATORS.items():
+def _mutate_node(node: ast.AST) -> Mutations:
+    for kind, mutate in MUTATION_OPERATORS.items():
         if isinstance(node, kind):
-            yield from change(node)
+            yield from mutate(node)
 
 
-def _make_replacement(node: ast.AST, other: ast.AST) -> _Mutation:
-    return _Mutation(f"{ast.unparse(node)} -> {ast.unparse(other)}", other)
+def _replace(node: ast.AST, other: ast.AST) -> tuple[str, ast.AST]:
+    return f"{ast.unparse(node)} -> {ast.unparse(other)}", other
 
 
-def _mutate_operation(node: ast.BinOp) -> Iterator[_Mutation]:
+def _mutate_operation(node: ast.BinOp) -> Mutations:
     if type(node.op) in REPLACED_OPERATORS:
-        yield _make_replacement(
-            node, ast.BinOp(node.left, REPLACED_OPERATORS[type(node.op)](), node.right)
-        )
-    yield _make_replacement(node, node.left)
+        other = REPLACED_OPERATORS[type(node.op)]()
+        yield _replace(node, ast.BinOp(node.left, other, node.right))
+    yield _replace(node, node.left)
     if isinstance(node.op, ast.MatMult | ast.Sub | ast.Div):
-        yield _make_replacement(node, ast.BinOp(node.right, node.op, node.left))
+        yield _replace(node, ast.BinOp(node.right, node.op, node.left))
 
 
-def _mutate_comparison(node: ast.Compare) -> Iterator[_Mutation]:
+def _mutate_comparison(node: ast.Compare) -> Mutations:
     if type(node.ops[0]) in REPLACED_COMPARISONS:
         other = REPLACED_COMPARISONS[type(node.ops[0])]()
-        yield _make_replacement(node, ast.Compare(node.left, [other], node.comparators))
+        yield _replace(node, ast.Compare(node.left, [other], node.comparators))
 
 
-def _mutate_constant(node: ast.Constant) -> Iterator[_Mutation]:
+def _mutate_constant(node: ast.Constant) -> Mutations:
     value = node.value
     if isinstance(value, bool):
-        yield _make_replacement(node, ast.Constant(not value))
+        yield _replace(node, ast.Constant(not value))
     elif isinstance(value, int):
-        yield from (_make_replacement(node, ast.Constant(value + step)) for step in (1, -1))
+        yield from (_replace(node, ast.Constant(value + step)) for step in (1, -1))
     elif isinstance(value, float):
-        yield from (_make_replacement(node, ast.Constant(value * factor)) for factor in (2, 0.5))
+        yield from (_replace(node, ast.Constant(value * factor)) for factor in (2, 0.5))
     elif value == "-inf":
-        yield from (_make_replacement(node, ast.Constant(other)) for other in ("inf", "0", "-1"))
+        yield from (_replace(node, ast.Constant(other)) for other in ("inf", "0", "-1"))
 
 
-def _mutate_sign(node: ast.UnaryOp) -> Iterator[_Mutation]:
-    yield _make_replacement(node, node.operand)
+def _mutate_sign(node: ast.UnaryOp) -> Mutations:
+    yield _replace(node, node.operand)
 
 
-def _mutate_call(node: ast.Call) -> Iterator[_Mutation]:
-    is_method = isinstance(node.func, ast.Attribute) and not _is_module(node.func.value)
-    if is_method and isinstance(node.func, ast.Attribute):
-        yield _make_replacement(node, node.func.value)
+def _mutate_call(node: ast.Call) -> Mutations:
+    if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
+        yield _replace(node, node.func.value)
     elif node.args:
-        yield _make_replacement(node, node.args[0])
+        yield _replace(node, node.args[0])
     if len(node.args) >= 2 and not _is_symmetric(node):
         first, second, *rest = node.args
-        yield _make_replacement(node, ast.Call(node.func, [second, first, *rest], node.keywords))
+        yield _replace(node, ast.Call(node.func, [second, first, *rest], node.keywords))
     for left_out in node.keywords:
         kept = [keyword for keyword in node.keywords if keyword is not left_out]
-        yield _make_replacement(node, ast.Call(node.func, node.args, kept))
+        yield _replace(node, ast.Call(node.func, node.args, kept))
 
 
 def _is_symmetric(node: ast.Call) -> bool:
@@ -261,41 +229,38 @@ def _is_symmetric(node: ast.Call) -> bool:
 
 
 def _is_module(node: ast.expr) -> bool:
-    root = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return isinstance(root, ast.Name) and root.id in ("torch", "nn", "F", "math", "self")
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("torch", "nn", "F", "math", "self")
 
 
-def _mutate_name(node: ast.Name) -> Iterator[_Mutation]:
+def _mutate_name(node: ast.Name) -> Mutations:
     if isinstance(node.ctx, ast.Load):
-        yield from (
-            _make_replacement(node, ast.Name(other, node.ctx))
-            for other in _find_interchangeable(node.id)
-        )
+        others = _find_interchangeable(node.id)
+        yield from (_replace(node, ast.Name(other, node.ctx)) for other in others)
 
 
-def _mutate_attribute(node: ast.Attribute) -> Iterator[_Mutation]:
+def _mutate_attribute(node: ast.Attribute) -> Mutations:
     if isinstance(node.ctx, ast.Load):
         others = _find_interchangeable(node.attr)
-        yield from (_make_replacement(node, ast.Attribute(node.value, o, node.ctx)) for o in others)
+        yield from (_replace(node, ast.Attribute(node.value, o, node.ctx)) for o in others)
 
 
 def _find_interchangeable(name: str) -> Iterator[str]:
-    """The names that stand beside one: keys and values beside queries."""
+    """Yield the names with another word of a triple: keys and values for queries."""
     for triple in INTERCHANGEABLE_NAMES:
         for word in triple:
             if re.search(rf"(^|_){word}($|_)", name):
                 yield from (name.replace(word, other) for other in triple if other != word)
 
 
-def _mutate_statement(node: ast.stmt) -> Iterator[_Mutation]:
+def _mutate_statement(node: ast.stmt) -> Mutations:
     simple = isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If)
     if simple and "super().__init__" not in ast.unparse(node):
-        yield _Mutation(f"without {ast.unparse(node).splitlines()[0]}", None)
+        yield f"without {ast.unparse(node).splitlines()[0]}", ast.Pass()
 
 
-MUTATION_OPERATORS: Mapping[type[ast.AST], Callable[..., Iterator[_Mutation]]] = {
+MUTATION_OPERATORS: Mapping[type[ast.AST], Callable[..., Mutations]] = {
     ast.BinOp: _mutate_operation,
     ast.Compare: _mutate_comparison,
     ast.Constant: _mutate_constant,

@@ -1,4 +1,4 @@
-"""Pieces that several contracts are made of."""
+"""The parts that several contracts share."""
 
 from properties.contract import Argument, Capability, ParameterMapping
 
@@ -24,17 +24,18 @@ CAUSAL = frozenset({C.CAUSAL, C.CONTEXT, C.BATCH})
 HEADS = frozenset({C.HEADS, C.OUTPUT_PROJECTION, C.OUTPUT_BIAS})
 """... with several heads, mixed by an output layer."""
 OPTIONAL_BIAS = frozenset({C.BIAS, C.BIAS_OPTION})
+FUNCTION = frozenset({C.ATTENTION, C.TOKENS, C.FULL, C.STABLE, C.WIDTHS})
+"""A function that attends to every token of one sequence."""
 
 
 def make_linear_mappings(prefix: str, letter: str) -> tuple[ParameterMapping, ParameterMapping]:
-    """The weight and bias of one nn.Linear that makes queries, keys or values."""
-    return ParameterMapping(f"{prefix}.weight", (f"W_{letter}",)), ParameterMapping(
-        f"{prefix}.bias", (f"b_{letter}",)
-    )
+    """Map the weight and the bias of one nn.Linear: that of q, k, v or o."""
+    weight = ParameterMapping(f"{prefix}.weight", (f"W_{letter}",))
+    return weight, ParameterMapping(f"{prefix}.bias", (f"b_{letter}",))
 
 
 def make_qkv_mappings(query: str, key: str, value: str) -> tuple[ParameterMapping, ...]:
-    """Three separate nn.Linear."""
+    """Map three separate nn.Linear."""
     return (
         *make_linear_mappings(query, "q"),
         *make_linear_mappings(key, "k"),
@@ -43,14 +44,15 @@ def make_qkv_mappings(query: str, key: str, value: str) -> tuple[ParameterMappin
 
 
 QKV = make_qkv_mappings("W_query", "W_key", "W_value")
-OUT_PROJ = (
-    ParameterMapping("out_proj.weight", ("W_o",)),
-    ParameterMapping("out_proj.bias", ("b_o",)),
+QKV_TRANSPOSED = tuple(
+    ParameterMapping(f"W_{layer}", (f"W_{layer[0]}",), transposed=True)
+    for layer in ("query", "key", "value")
 )
+"""Plain matrices that tokens are multiplied by from the right."""
+OUT_PROJ = make_linear_mappings("out_proj", "o")
 FUSED = (
     ParameterMapping("c_attn.weight", ("W_q", "W_k", "W_v")),
     ParameterMapping("c_attn.bias", ("b_q", "b_k", "b_v")),
-    ParameterMapping("c_proj.weight", ("W_o",)),
-    ParameterMapping("c_proj.bias", ("b_o",)),
+    *make_linear_mappings("c_proj", "o"),
 )
-"""Queries, keys and values from one layer, in this order; and the output layer."""
+"""Queries, keys and values from one layer, in this order, and the output layer."""

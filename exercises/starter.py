@@ -1,12 +1,12 @@
-"""What a student begins with, made from an exercise's solution: as a module and as a notebook.
+"""Make the starters of an exercise from its solution: a module and a notebook.
 
-`solution.py` is the one source. Its lines have four markers:
+`solution.py` is their only source. It has four markers:
 
-    # BEGIN SOLUTION, # END SOLUTION    what stands between them is for the student to write
-    # %%                                here a notebook's next code cell begins
-    # %% [markdown]                     here a Markdown cell begins, written as comments
+    # BEGIN SOLUTION, # END SOLUTION    the student writes what is between them
+    # %%                                a code cell of the notebook begins
+    # %% [markdown]                     a Markdown cell begins, written as comments
 
-Everything else is given. The two starters differ in their form alone.
+Students are given everything else. The two starters differ in their form only.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ In a terminal, `headcheck check FILE` checks a saved file, `headcheck show SLUG`
 and `headcheck hint SLUG` a hint. `headcheck list` names the exercises."""
 
 StarterForm = Literal["ipynb", "py", "both"]
-"""A notebook, a module, or one of each."""
+"""A notebook, a module, or both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,21 @@ class StarterCell:
 
     @property
     def text(self) -> str:
-        """What a notebook shows of it."""
-        if self.marker == CODE:
-            return "\n".join(self.lines).strip("\n")
-        return "\n".join(_uncomment(line) for line in self.lines).strip("\n")
+        """The source of the notebook's cell."""
+        lines = self.lines if self.marker == CODE else map(_uncomment, self.lines)
+        return "\n".join(lines).strip("\n")
+
+    def to_notebook_cell(self) -> NotebookNode:
+        """Return the cell of a notebook."""
+        make = v4.new_code_cell if self.marker == CODE else v4.new_markdown_cell
+        cell: NotebookNode = make(self.text)
+        return cell
 
 
 def render_module(exercise: Exercise) -> str:
-    """The starter as the text of a Python module.
+    """Return the starter as the text of a Python module.
 
-    Raises ValueError when the markers in `solution.py` are not as they should be.
+    Raises ValueError if the markers in `solution.py` do not match.
     """
     head = (
         f'"""{exercise.title}.\n\n'
@@ -83,15 +88,15 @@ def render_module(exercise: Exercise) -> str:
 
 
 def render_notebook(exercise: Exercise) -> str:
-    """The starter as the text of a notebook, nbformat 4.5.
+    """Return the starter as the text of a notebook, nbformat 4.5.
 
-    The statement, the cells, the hints, each folded up, and a cell that checks what was written.
-    Raises ValueError when the markers in `solution.py` are not as they should be.
+    It has the statement, the cells, the hints, each folded up, and a cell that checks the answer.
+    Raises ValueError if the markers in `solution.py` do not match.
     """
     return _build_notebook(
         [
             v4.new_markdown_cell(exercise.statement.strip()),
-            *(_to_notebook_cell(cell) for cell in _split_cells(exercise)),
+            *(cell.to_notebook_cell() for cell in _split_cells(exercise)),
             v4.new_markdown_cell(_fold_hints(exercise.hints)),
             v4.new_markdown_cell(CHECK_TEMPLATE.format(slug=exercise.slug)),
             v4.new_code_cell(f"from grader import check\n\ncheck({exercise.contract.name})"),
@@ -102,18 +107,13 @@ def render_notebook(exercise: Exercise) -> str:
 def _build_notebook(cells: list[NotebookNode]) -> str:
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # nbformat's own are random
-    made = v4.new_notebook(
-        cells=cells,
-        metadata={
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        },
-    )
-    return f"{v4.writes(made)}\n"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return f"{v4.writes(v4.new_notebook(cells=cells, metadata=metadata))}\n"
 
 
 def _fold_hints(hints: Sequence[str]) -> str:
-    """Hints to be opened one by one; the blank lines let their Markdown be read as such."""
+    """Fold up each hint; without the blank lines its Markdown would not be rendered."""
     each = (
         f"<details>\n<summary>Hint {number}</summary>\n\n{hint}\n\n</details>"
         for number, hint in enumerate(hints, 1)
@@ -122,7 +122,7 @@ def _fold_hints(hints: Sequence[str]) -> str:
 
 
 def render_contents(exercises: Sequence[Exercise], *, form: StarterForm) -> str:
-    """The series in teaching order, as Markdown with a link to every file of this form."""
+    """List the series in teaching order, as Markdown with a link to every file of this form."""
     endings = [ending for ending in RENDERERS if form in (ending, "both")]
     rows = "\n".join(
         f"| {number} | {_render_links(exercise, endings)} | `{exercise.contract.name}` |"
@@ -138,10 +138,9 @@ def _render_links(exercise: Exercise, endings: Sequence[str]) -> str:
 
 
 def write_starter(exercise: Exercise, directory: Path, *, form: StarterForm) -> list[Path]:
-    """Write the starter, or both, into a directory, which is made if it is missing.
+    """Write the starter, or both, into a directory, which is created if it is missing.
 
-    Raises FileExistsError, and writes nothing, where a file of that name is already: it may be
-    somebody's answer.
+    Raises FileExistsError, and writes nothing, if a file exists: it may hold an answer.
     """
     return _write_files(_render_starters(exercise, directory, form), directory)
 
@@ -149,30 +148,30 @@ def write_starter(exercise: Exercise, directory: Path, *, form: StarterForm) -> 
 def write_starters(
     exercises: Sequence[Exercise], directory: Path, *, form: StarterForm
 ) -> list[Path]:
-    """Write the starters of a series and a table of contents, in this order, contents first.
+    """Write a table of contents and the starters of a series, and return the paths in this order.
 
-    Raises FileExistsError, and writes nothing, where one of the files is there already.
+    Raises FileExistsError, and writes nothing, if one of the files exists.
     """
-    listed = render_contents(exercises, form=form)
+    contents = render_contents(exercises, form=form)
     if form == "py":
-        wanted = {directory / "contents.md": listed}
+        files = {directory / "contents.md": contents}
     else:
-        wanted = {directory / "contents.ipynb": _build_notebook([v4.new_markdown_cell(listed)])}
+        files = {directory / "contents.ipynb": _build_notebook([v4.new_markdown_cell(contents)])}
     for exercise in exercises:
-        wanted |= _render_starters(exercise, directory, form)
-    return _write_files(wanted, directory)
+        files |= _render_starters(exercise, directory, form)
+    return _write_files(files, directory)
 
 
 def _render_starters(exercise: Exercise, directory: Path, form: StarterForm) -> dict[Path, str]:
     return {
-        directory / f"{exercise.slug}.{ending}": make(exercise)
-        for ending, make in RENDERERS.items()
+        directory / f"{exercise.slug}.{ending}": render(exercise)
+        for ending, render in RENDERERS.items()
         if form in (ending, "both")
     }
 
 
-def _write_files(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
-    for path in wanted:
+def _write_files(files: Mapping[Path, str], directory: Path) -> list[Path]:
+    for path in files:
         if path.exists():
             raise FileExistsError(
                 f"{path} is already there, and may hold an answer: nothing was written. "
@@ -181,35 +180,35 @@ def _write_files(wanted: Mapping[Path, str], directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     begun: list[Path] = []
     try:
-        for path, text in wanted.items():
+        for path, text in files.items():
             with path.open("x", encoding="utf-8", newline="\n") as file:
                 begun.append(path)
                 file.write(text)
-    except OSError as error:  # half a notebook would be in the way of the next attempt
+    except OSError as error:  # half a notebook would block the next attempt
         for path in begun:
             path.unlink()
         raise OSError(error.errno, error.strerror, str(path)) from None
-    return list(wanted)
+    return list(files)
 
 
 RENDERERS: Mapping[str, Callable[[Exercise], str]] = {"ipynb": render_notebook, "py": render_module}
-"""what makes the starter that has this ending"""
+"""The functions that render the starters, by the endings of their files."""
 
 
 def _split_cells(exercise: Exercise) -> list[StarterCell]:
-    """The cells that have something in them, without the solution and without the title."""
-    found: list[tuple[str, list[str]]] = [(CODE, [])]
+    """Return the cells that are not empty, without the solution and without the title."""
+    blocks: list[tuple[str, list[str]]] = [(CODE, [])]
     for line in _strip_solution(exercise):
         if line in (CODE, MARKDOWN):
-            found.append((line, []))
+            blocks.append((line, []))
         else:
-            found[-1][1].append(line)
-    cells = (StarterCell(marker, tuple(_strip_title(lines))) for marker, lines in found)
+            blocks[-1][1].append(line)
+    cells = (StarterCell(marker, tuple(_strip_title(lines))) for marker, lines in blocks)
     return [cell for cell in cells if cell.text]
 
 
 def _strip_title(lines: list[str]) -> list[str]:
-    """Without a title: the statement has it, and so has the module's docstring."""
+    """Remove a title, which the statement and the module's docstring have already."""
     if not (lines and _uncomment(lines[0]).startswith("# ")):
         return lines
     return list(dropwhile(lambda line: not _uncomment(line), lines[1:]))
@@ -219,17 +218,8 @@ def _uncomment(line: str) -> str:
     return line.removeprefix("#").removeprefix(" ")
 
 
-def _to_notebook_cell(cell: StarterCell) -> NotebookNode:
-    made: NotebookNode
-    if cell.marker == MARKDOWN:
-        made = v4.new_markdown_cell(cell.text)
-    else:
-        made = v4.new_code_cell(cell.text)
-    return made
-
-
 def _strip_solution(exercise: Exercise) -> Iterator[str]:
-    """The source's lines, with every region that the student writes replaced by one line."""
+    """Yield the lines of the solution, with one line for every region that the student writes."""
     path = exercise.folder / "solution.py"
     opened: int | None = None
     regions = 0

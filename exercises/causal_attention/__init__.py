@@ -19,9 +19,4 @@ CONTRACT = Contract(
     capabilities=parts.MODULE | parts.CAUSAL | parts.OPTIONAL_BIAS | {Capability.DROPOUT},
 )
 
-EXERCISE = Exercise(
-    slug="causal_attention",
-    title="Causal attention",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
-)
+EXERCISE = Exercise("causal_attention", "Causal attention", CONTRACT, Path(__file__).parent)

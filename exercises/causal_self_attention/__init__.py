@@ -15,9 +15,9 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="causal_self_attention",
-    title="Causal self-attention with a fused projection",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "causal_self_attention",
+    "Causal self-attention with a fused projection",
+    CONTRACT,
+    Path(__file__).parent,
     aliases=("CausalSelfAttention",),
 )

@@ -16,8 +16,5 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="causal_weights",
-    title="Causal attention weights in two ways",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "causal_weights", "Causal attention weights in two ways", CONTRACT, Path(__file__).parent
 )

@@ -15,9 +15,9 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="fused_causal_self_attention",
-    title="Fused causal self-attention",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "fused_causal_self_attention",
+    "Fused causal self-attention",
+    CONTRACT,
+    Path(__file__).parent,
     aliases=("CausalSelfAttention",),
 )

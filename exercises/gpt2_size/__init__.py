@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from exercises import multi_head_attention
+from exercises import multi_head_attention, parts
 from exercises.exercise import Exercise
 from properties.contract import Capability, Entry
 
@@ -14,21 +14,16 @@ CONTRACT = replace(
     arguments=(),
     sizes={"d_in": 768, "heads": 12, "head_dim": 64, "context_length": 1024},
     capabilities=multi_head_attention.CONTRACT.capabilities
-    - {
-        Capability.DROPOUT,
-        Capability.BIAS,
-        Capability.BIAS_OPTION,
-        Capability.DIVISIBLE,
-        Capability.WIDTHS,
-    },
+    - parts.OPTIONAL_BIAS
+    - {Capability.DROPOUT, Capability.DIVISIBLE, Capability.WIDTHS},
 )
 
 EXERCISE = Exercise(
-    slug="gpt2_size",
-    title="Attention of the size of GPT-2",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "gpt2_size",
+    "Attention of the size of GPT-2",
+    CONTRACT,
+    Path(__file__).parent,
     cases=3,
-    # A right answer computes for most of a second on the longest sequence.
+    # A correct answer takes most of a second for the longest sequence.
     limits={"slow_s": 5.0},
 )

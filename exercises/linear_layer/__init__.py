@@ -3,28 +3,15 @@
 from pathlib import Path
 
 from exercises.exercise import Exercise
-from properties.contract import Capability, Contract, Entry, ParameterMapping
+from properties.contract import Capability as C
+from properties.contract import Contract, Entry, ParameterMapping
 
 CONTRACT = Contract(
     name="linear",
     entry=Entry.FUNCTION,
     call=("x", "weight", "bias"),
     mappings=(ParameterMapping("weight", ("W_v",)), ParameterMapping("bias", ("b_v",))),
-    capabilities=frozenset(
-        {
-            Capability.TOKENS,
-            Capability.BATCH,
-            Capability.PROJECTED,
-            Capability.BIAS,
-            Capability.HEADS,
-            Capability.WIDTHS,
-        }
-    ),
+    capabilities=frozenset({C.TOKENS, C.BATCH, C.PROJECTED, C.BIAS, C.HEADS, C.WIDTHS}),
 )
 
-EXERCISE = Exercise(
-    slug="linear_layer",
-    title="A linear layer",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
-)
+EXERCISE = Exercise("linear_layer", "A linear layer", CONTRACT, Path(__file__).parent)

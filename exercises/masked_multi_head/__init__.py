@@ -4,15 +4,14 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Argument, Capability, Contract, ParameterMapping, Returns
+from properties.contract import Argument, Capability, Contract, Returns
 
 CONTRACT = Contract(
     name="MultiHeadAttention",
     arguments=(Argument("d_model", "d_out"), parts.NUM_HEADS),
     mappings=(
         *parts.make_qkv_mappings("W_q", "W_k", "W_v"),
-        ParameterMapping("W_o.weight", ("W_o",)),
-        ParameterMapping("W_o.bias", ("b_o",)),
+        *parts.make_linear_mappings("W_o", "o"),
     ),
     call=("x", "mask"),
     returns=Returns.OUTPUT_AND_WEIGHTS,
@@ -23,8 +22,5 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="masked_multi_head",
-    title="Multi-head attention with a mask",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "masked_multi_head", "Multi-head attention with a mask", CONTRACT, Path(__file__).parent
 )

@@ -24,9 +24,4 @@ CONTRACT = Contract(
     | {Capability.DROPOUT, Capability.DIVISIBLE},
 )
 
-EXERCISE = Exercise(
-    slug="multi_head_attention",
-    title="Multi-head attention",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
-)
+EXERCISE = Exercise("multi_head_attention", "Multi-head attention", CONTRACT, Path(__file__).parent)

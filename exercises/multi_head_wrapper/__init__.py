@@ -17,7 +17,7 @@ CONTRACT = Contract(
         parts.QKV_BIAS,
     ),
     mappings=tuple(
-        ParameterMapping(f"heads.{{head}}.{slot.path}", slot.holds) for slot in parts.QKV
+        ParameterMapping(f"heads.{{head}}.{mapping.path}", mapping.holds) for mapping in parts.QKV
     ),
     capabilities=parts.MODULE
     | parts.CAUSAL
@@ -26,8 +26,8 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="multi_head_wrapper",
-    title="Multi-head attention by concatenating heads",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "multi_head_wrapper",
+    "Multi-head attention by concatenating heads",
+    CONTRACT,
+    Path(__file__).parent,
 )

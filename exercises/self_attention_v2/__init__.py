@@ -14,9 +14,9 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="self_attention_v2",
-    title="Self-attention with nn.Linear",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "self_attention_v2",
+    "Self-attention with nn.Linear",
+    CONTRACT,
+    Path(__file__).parent,
     aliases=("SelfAttentionV2", "SelfAttention2", "SelfAttention"),
 )

@@ -2,29 +2,19 @@
 
 from pathlib import Path
 
+from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Capability, Contract, Entry
+from properties.contract import Contract, Entry
 
 CONTRACT = Contract(
     name="simplified_attention",
     entry=Entry.FUNCTION,
     call=("x",),
-    capabilities=frozenset(
-        {
-            Capability.TOKENS,
-            Capability.ATTENTION,
-            Capability.FULL,
-            Capability.WIDTHS,
-            Capability.STABLE,
-        }
-    ),
+    capabilities=parts.FUNCTION,
     square=True,
     scale=1.0,
 )
 
 EXERCISE = Exercise(
-    slug="simplified_attention",
-    title="Attention without weights",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "simplified_attention", "Attention without weights", CONTRACT, Path(__file__).parent
 )

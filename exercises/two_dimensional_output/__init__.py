@@ -14,12 +14,8 @@ CONTRACT = replace(
     arguments=(parts.D_IN, parts.CONTEXT_LENGTH),
     sizes={"heads": 2, "head_dim": 1},
     capabilities=multi_head_wrapper.CONTRACT.capabilities
-    - {Capability.DROPOUT, Capability.BIAS, Capability.BIAS_OPTION, Capability.WIDTHS},
+    - parts.OPTIONAL_BIAS
+    - {Capability.DROPOUT, Capability.WIDTHS},
 )
 
-EXERCISE = Exercise(
-    slug="two_dimensional_output",
-    title="An output two wide",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
-)
+EXERCISE = Exercise("two_dimensional_output", "An output two wide", CONTRACT, Path(__file__).parent)

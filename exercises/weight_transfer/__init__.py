@@ -22,8 +22,5 @@ CONTRACT = Contract(
 )
 
 EXERCISE = Exercise(
-    slug="weight_transfer",
-    title="Moving weights between layouts",
-    contract=CONTRACT,
-    folder=Path(__file__).parent,
+    "weight_transfer", "Moving weights between layouts", CONTRACT, Path(__file__).parent
 )

@@ -47,7 +47,7 @@ def transform_cases(
 ) -> tuple[Case, ...]:
     """Return the transformed cases that the contract allows as they are, without duplicates."""
     fitted = (contract.fit(changed) for case in cases if (changed := transform(case)) is not None)
-    # A case that fitting took away from what the property needs would be changed once more.
+    # Fitting may undo what the property needs: then the transform would change the case again.
     stable = (
         case
         for case in fitted
