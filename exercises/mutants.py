@@ -132,9 +132,9 @@ def _find_student_lines(source: str) -> set[int]:
 
 def _strip_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Module):
-            if ast.get_docstring(node):
-                node.body = node.body[1:] or [ast.Pass()]
+        documentable = ast.ClassDef | ast.FunctionDef | ast.Module
+        if isinstance(node, documentable) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
     return tree
 
 

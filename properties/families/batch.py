@@ -1,9 +1,11 @@
-"""Sequences of a batch have nothing to do with each other, and memory layout is not content."""
+"""The sequences of a batch are independent, and the memory layout does not matter."""
 
 import torch
+from torch import Tensor
 
 from properties.cases.case_transforms import at_least
 from properties.contract import Capability
+from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
 from properties.harness.harness import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
@@ -21,13 +23,17 @@ C = Capability
 )
 def each_sequence_is_attended_alone(context: CaseContext) -> None:
     """A sequence gives the same output alone as in a batch with others."""
-    # One of them: now the first, now the last, now one between.
+    # Any one of them, depending on the case: the first, the last or one between.
     b = context.case.seed % context.case.batch
+    only, mask = slice(b, b + 1), _select_masks(context, slice(b, b + 1))
+    alone = context.run(context.x[only], mask=mask, options=CallOptions())[0]
+    context.assert_unchanged(alone, context.output[only], context.tolerance[only])
+
+
+def _select_masks(context: CaseContext, sequences: slice | Tensor) -> Tensor | None:
+    """Return the mask of some sequences; one that all share stays as it is."""
     mask = context.mask
-    if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
-        mask = mask[b : b + 1]
-    alone = context.run(context.x[b : b + 1], mask=mask, options=CallOptions())[0]
-    context.assert_unchanged(alone, context.output[b : b + 1], context.tolerance[b : b + 1])
+    return mask if mask is None or mask.dim() < 4 or mask.shape[0] == 1 else mask[sequences]
 
 
 @family_property(
@@ -36,9 +42,7 @@ def each_sequence_is_attended_alone(context: CaseContext) -> None:
 def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     """Sequences in another order give their outputs in that order."""
     order = torch.arange(context.case.batch).roll(1)
-    mask = context.mask
-    if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
-        mask = mask[order]
+    mask = _select_masks(context, order)
     permuted = context.run(context.x[order], mask=mask, options=CallOptions())[0]
     context.assert_unchanged(permuted, context.output[order], context.tolerance[order])
 
@@ -52,12 +56,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
 def the_memory_layout_does_not_matter(context: CaseContext) -> None:
     """The same numbers, laid out differently in memory, give the same output."""
     x = context.x[:1].repeat(context.case.batch, *(1,) * (context.x.dim() - 1))
-    plain = context.run(x, options=CallOptions())
-    rows = list(
-        zip(plain, context.compute_expected(x).tolerances, context.output_names, strict=True)
-    )
+    plain, expected = context.run(x, options=CallOptions()), context.compute_expected(x)
     for memory in ("transposed", "expanded"):
-        for got, (wanted, allowed, name) in zip(
-            context.run(x, options=CallOptions(memory=memory)), rows, strict=True
-        ):
-            context.assert_unchanged(got, wanted, allowed, name)
+        answer = context.run(x, options=CallOptions(memory=memory))
+        assert_outputs_unchanged(context, answer, plain, expected)

@@ -1,4 +1,4 @@
-"""The module has the form that the exercise asks for. Everything else rests on this."""
+"""The module has the form that the exercise demands, on which all other properties rest."""
 
 from dataclasses import fields, replace
 
@@ -38,20 +38,17 @@ def it_can_be_constructed(context: CaseContext) -> None:
 )
 def the_weights_are_where_the_exercise_says(context: CaseContext) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
-    wanted = context.contract.get_parameter_shapes(context.case)
-    plain = context.contract.get_parameter_shapes(replace(context.case, bias=False))
-    found = context.adapter.holder.read(list(wanted))
-    for path, shape in wanted.items():
-        if path not in found:
-            has = (
-                ", ".join(f"{n} {i.shape}" for n, i in _list_parameters(context).items()) or "none"
-            )
-            asked = "" if path in plain else " with qkv_bias=True"
-            expected = f"a weight `{path}` of shape {shape}{asked}"
-            raise Violation(
-                ViolationKind.CONSTRUCTION, expected, f"there is none; its parameters: {has}"
-            )
-        comparison.assert_shape(found[path], shape, path)
+    shapes = context.contract.get_parameter_shapes(context.case)
+    without_bias = context.contract.get_parameter_shapes(replace(context.case, bias=False))
+    tensors = context.adapter.holder.read(list(shapes))
+    for path, shape in shapes.items():
+        if path not in tensors:
+            listed = ", ".join(f"{n} {i.shape}" for n, i in _list_parameters(context).items())
+            option = "" if path in without_bias else " with qkv_bias=True"
+            expected = f"a weight `{path}` of shape {shape}{option}"
+            got = f"there is none; its parameters: {listed or 'none'}"
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+        comparison.assert_shape(tensors[path], shape, path)
 
 
 BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
@@ -82,14 +79,12 @@ def the_weights_are_registered_and_trainable(context: CaseContext) -> None:
     for path in context.contract.get_parameter_shapes(context.case):
         if path not in registered:
             expected = f"`{path}` among the module's parameters"
-            raise Violation(
-                ViolationKind.CONSTRUCTION, expected, "it is not: no optimizer will see it"
-            )
+            got = "it is not: no optimizer will see it"
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
         if not registered[path].trainable:
             expected = f"`{path}` with requires_grad=True"
-            raise Violation(
-                ViolationKind.CONSTRUCTION, expected, "requires_grad=False: it never changes"
-            )
+            got = "requires_grad=False: it never changes"
+            raise Violation(ViolationKind.CONSTRUCTION, expected, got)
 
 
 @family_property(
@@ -102,11 +97,11 @@ def the_weights_are_registered_and_trainable(context: CaseContext) -> None:
 )
 def there_are_no_other_parameters(context: CaseContext) -> None:
     """It has no trainable parameters besides those asked for."""
-    asked = context.contract.get_parameter_shapes(context.case)
-    extra = [name for name in _list_parameters(context, module=True) if name not in asked]
+    shapes = context.contract.get_parameter_shapes(context.case)
+    extra = [f"`{n}`" for n in _list_parameters(context, module=True) if n not in shapes]
     if extra and context.contract.transfer is None:
-        listed = ", ".join(f"`{name}`" for name in extra)
-        raise Violation(ViolationKind.CONSTRUCTION, f"the {len(asked)} asked for", f"also {listed}")
+        expected, got = f"the {len(shapes)} asked for", f"also {', '.join(extra)}"
+        raise Violation(ViolationKind.CONSTRUCTION, expected, got)
 
 
 @family_property(
@@ -114,20 +109,20 @@ def there_are_no_other_parameters(context: CaseContext) -> None:
 )
 def the_biases_follow_the_option(context: CaseContext) -> None:
     """Queries, keys and values have a bias exactly when qkv_bias asks for it; by default not."""
-    for asked in (False, True):
-        case = replace(context.case, bias=asked)
+    for bias in (False, True):
+        case = replace(context.case, bias=bias)
         module = construct(context.harness.subject, context.contract, case).holder
-        for slot in context.contract.mappings:
-            if slot.is_bias:
-                path = slot.path.format(head=0)
-                _assert_bias_presence(path in module.describe_tensors(), asked, path)
+        for mapping in context.contract.mappings:
+            if mapping.is_bias:
+                path = mapping.path.format(head=0)
+                _assert_bias_presence(path in module.describe_tensors(), bias, path)
 
 
-def _assert_bias_presence(present: bool, asked: bool, path: str) -> None:
-    if present is not asked:
-        says = {True: "a bias", False: "no bias"}
-        expected = f"{says[asked]} `{path}` with qkv_bias={asked}"
-        raise Violation(ViolationKind.CONSTRUCTION, expected, says[present])
+def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
+    if present is not required:
+        described = {True: "a bias", False: "no bias"}
+        expected = f"{described[required]} `{path}` with qkv_bias={required}"
+        raise Violation(ViolationKind.CONSTRUCTION, expected, described[present])
 
 
 @family_property(
@@ -146,9 +141,8 @@ def heads_that_do_not_divide_the_width_are_refused(context: CaseContext) -> None
     try:
         context.harness.subject.construct(context.contract.name, arguments, None)
     except SubmissionFailed as refusal:
-        if refusal.status is Status.CRASHED and refusal.message.startswith(
-            ("AssertionError", "ValueError")
-        ):
+        deliberate = refusal.message.startswith(("AssertionError", "ValueError"))
+        if deliberate and refusal.status is Status.CRASHED:
             return
         expected = "an AssertionError or a ValueError from the constructor"
         raise Violation(ViolationKind.CONSTRUCTION, expected, str(refusal)) from None
@@ -205,7 +199,7 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
     """One module takes any number of tokens from 1 to context_length."""
     longest = context.case.context_length
     lengths = {1, 2, longest // 2, longest - 1, longest} if longest <= 16 else {1, longest}
-    # The longest first: a mask that is kept from a single token would fit all others.
+    # The longest first: a mask that is cached for a single token would broadcast to all others.
     for tokens in (longest, *sorted(lengths - {0, longest})):
         x = context.x.repeat(1, 1 + longest // context.case.tokens, 1)[:1, :tokens]
         comparison.assert_finite(context.run(x, options=CallOptions())[0])
@@ -221,11 +215,8 @@ def it_goes_through_the_fused_attention(context: CaseContext) -> None:
     """It computes attention with F.scaled_dot_product_attention."""
     called = context.call_module(options=CallOptions(watched=True)).called
     if "scaled_dot_product_attention" not in called:
-        raise Violation(
-            ViolationKind.TYPE,
-            "a call of F.scaled_dot_product_attention in forward",
-            "none was made",
-        )
+        expected = "a call of F.scaled_dot_product_attention in forward"
+        raise Violation(ViolationKind.TYPE, expected, "none was made")
 
 
 @family_property(
@@ -243,11 +234,8 @@ def afterwards_the_two_modules_are_independent(context: CaseContext) -> None:
     after = adapter.holder.describe_tensors()
     for path, info in before.items():
         if after.get(path) != info:
-            raise Violation(
-                ViolationKind.CONSTRUCTION,
-                f"v2's `{path}` as it was",
-                _describe_difference(info, after.get(path)),
-            )
+            got = _describe_difference(info, after.get(path))
+            raise Violation(ViolationKind.CONSTRUCTION, f"v2's `{path}` as it was", got)
     numbers = adapter.holder.read(list(before))
     for path, tensor in context.contract.to_stored(context.parameters, context.case):
         if path not in numbers or not torch.equal(numbers[path].double(), tensor.double()):
@@ -289,13 +277,11 @@ def the_mask_may_be_left_out(context: CaseContext) -> None:
 
 
 def _construct_untouched(context: CaseContext) -> ModuleAdapter:
-    """An instance as its constructor left it: what calls do to one has claims of its own."""
-    return construct(
-        context.harness.subject, context.contract, context.case, seed=context.case.seed
-    )
+    """Build a module that is never called: the effects of calls have properties of their own."""
+    return construct(context.harness.subject, context.contract, context.case, context.case.seed)
 
 
 def _list_parameters(context: CaseContext, module: bool = False) -> dict[str, TensorInfo]:
     built = context.compute_once(_construct_untouched)
-    found = (built.module if module else built.holder).describe_tensors()
-    return {name: info for name, info in found.items() if info.kind == "parameter"}
+    tensors = (built.module if module else built.holder).describe_tensors()
+    return {name: info for name, info in tensors.items() if info.kind == "parameter"}

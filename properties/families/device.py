@@ -1,4 +1,4 @@
-"""It goes where it is sent: other dtypes, other devices, other modes of torch."""
+"""The module works in other dtypes, on other devices and in other modes of torch."""
 
 from dataclasses import replace
 
@@ -7,9 +7,11 @@ import torch
 from properties import support
 from properties.cases.case_transforms import at_least, with_values
 from properties.contract import Capability
+from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.harness.harness import CaseContext
 from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import SubmissionFailed, Violation, ViolationKind
@@ -17,7 +19,7 @@ from properties.violation import SubmissionFailed, Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.DEVICE, FORM)
 C = Capability
 SECOND_DEVICE = "meta"
-"""what the worker calls the device that there is in every process"""
+"""The worker's name for the device that exists in every process."""
 
 
 @family_property(
@@ -31,9 +33,8 @@ SECOND_DEVICE = "meta"
 def it_moves_to_another_dtype(context: CaseContext) -> None:
     """module.to(torch.float64) moves everything that forward needs."""
     for called in (False, True):
-        adapter = construct(context.harness.subject, context.contract, context.case)
-        adapter.set(context.parameters)
-        if called:  # what the first call makes and keeps must move along, too
+        adapter = build_fresh_module(context)
+        if called:  # what the first call keeps must be moved, too
             adapter.forward(context.x, context.mask, CallOptions())
         _assert_moves_to_float64(context, adapter)
 
@@ -46,14 +47,12 @@ def _assert_moves_to_float64(context: CaseContext, adapter: ModuleAdapter) -> No
     context.check_form(returned, context.x)
     output = returned.outputs[0]
     if output.dtype is not torch.float64:
-        raise Violation(
-            ViolationKind.DTYPE, "float64 after .to(torch.float64)", str(output.dtype), "output"
-        )
+        expected = "float64 after .to(torch.float64)"
+        raise Violation(ViolationKind.DTYPE, expected, str(output.dtype), "output")
     context.assert_unchanged(output.double(), context.output, context.tolerance)
     for sentence in returned.unmoved:
-        raise Violation(
-            ViolationKind.DTYPE, "everything in float64 after .to(torch.float64)", sentence
-        )
+        expected = "everything in float64 after .to(torch.float64)"
+        raise Violation(ViolationKind.DTYPE, expected, sentence)
 
 
 @family_property(
@@ -65,12 +64,10 @@ def _assert_moves_to_float64(context: CaseContext, adapter: ModuleAdapter) -> No
 )
 def it_moves_to_another_device(context: CaseContext) -> None:
     """On another device it has all it needs there (tried by .to() on torch's meta device)."""
-    adapter = construct(
-        context.harness.subject, context.contract, replace(context.case, device="cpu")
-    )
-    before = context.run(
-        options=CallOptions(), adapter=adapter
-    )  # what it keeps of a call must move, too
+    on_cpu = replace(context.case, device="cpu")
+    adapter = construct(context.harness.subject, context.contract, on_cpu)
+    # Called first, because what it keeps of a call must be moved, too.
+    before = context.run(options=CallOptions(), adapter=adapter)
     try:
         _move(adapter, None, SECOND_DEVICE)
         returned = adapter.forward(context.x, context.mask, CallOptions())
@@ -80,11 +77,8 @@ def it_moves_to_another_device(context: CaseContext) -> None:
     for device, name in zip(returned.devices, context.output_names, strict=True):
         if device != SECOND_DEVICE:
             raise Violation(ViolationKind.DEVICE, "the device of the module", device, name)
-    rows = zip(
-        returned.outputs, before, context.expected.tolerances, context.output_names, strict=True
-    )
-    for output, here, allowed, name in rows:
-        context.assert_unchanged(output.double(), here, allowed, name)
+    answer = tuple(output.double() for output in returned.outputs)
+    assert_outputs_unchanged(context, answer, before, context.expected)
     for sentence in returned.unmoved:
         raise Violation(ViolationKind.DEVICE, "everything on the device of the module", sentence)
 
@@ -102,8 +96,7 @@ def _move(adapter: ModuleAdapter, dtype: str | None, device: str | None) -> None
 def gradients_on_or_off_is_the_same_answer(context: CaseContext) -> None:
     """With gradients recorded, without, and in inference mode the answer is the same."""
     for grad in ("grad", "inference"):
-        # A fresh one: what is made and kept in inference mode can never be differentiated.
-        adapter = construct(context.harness.subject, context.contract, context.case)
-        context.assert_answer_unchanged(
-            context.run(options=CallOptions(grad=grad), adapter=adapter)
-        )
+        # A fresh module: a tensor that is kept from inference mode can never be differentiated.
+        adapter = build_fresh_module(context)
+        answer = context.run(options=CallOptions(grad=grad), adapter=adapter)
+        context.assert_answer_unchanged(answer)

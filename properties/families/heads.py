@@ -1,4 +1,4 @@
-"""The heads work side by side, each with its own weights, and are merged in their order."""
+"""The heads work independently, each with its own weights, and are merged in order."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from properties.cases.case_transforms import at_least, compose
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import (
+    make_identity_projection,
     permute_heads,
     replace_parameters,
     rotate_within_heads,
@@ -26,7 +27,7 @@ HINT = "split with view(b, t, heads, head_dim).transpose(1, 2), merge with trans
 
 
 def share_mask_across_heads(case: Case) -> Case:
-    """Cases in which no head has a mask of its own, by which it could be told from another."""
+    """Let all heads share a mask, so that no mask tells one head from another."""
     shared = {
         MaskForm.BATCH_HEAD_QUERY_KEY: MaskForm.BATCH_ONE_QUERY_KEY,
         MaskForm.ONE_HEAD_QUERY_KEY: MaskForm.ONE_ONE_QUERY_KEY,
@@ -52,7 +53,7 @@ def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
     }
     wanted, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
     if context.parameters.W_o is not None:
-        # Each head's columns go with it, so that the sum over the heads stays as it was.
+        # Each head's columns move along, so that the sum over the heads stays the same.
         moved["W_o"] = permute_heads(context.parameters.W_o.mT, order).mT
     else:
         wanted, exact, float32 = (_permute_output_heads(t, order) for t in (wanted, exact, float32))
@@ -61,7 +62,7 @@ def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
 
 
 def _permute_output_heads(output: Tensor, order: Tensor) -> Tensor:
-    """The heads' parts of an output in another order."""
+    """Reorder the heads' parts of an output."""
     return permute_heads(output.movedim(-1, 0), order).movedim(0, -1)
 
 
@@ -72,25 +73,22 @@ def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     assert context.parameters.W_o is not None
     total = torch.zeros_like(context.output)
     for head in range(heads):
-        columns = torch.zeros_like(context.parameters.W_o)
-        columns[:, head * d : (head + 1) * d] = context.parameters.W_o[:, head * d : (head + 1) * d]
+        columns, own = torch.zeros_like(context.parameters.W_o), slice(head * d, (head + 1) * d)
+        columns[:, own] = context.parameters.W_o[:, own]
         alone = replace_parameters(context, W_o=columns, **zero_parameters(context, "b_o"))
         total = total + context.run(parameters=alone)[0]
     bias = 0 if context.parameters.b_o is None else context.parameters.b_o
-    allowed = context.tolerance
+    tolerance = context.tolerance
     for _ in range(heads):
-        allowed = allowed + context.tolerance
-    context.assert_unchanged(total + bias, context.output, allowed)
+        tolerance = tolerance + context.tolerance
+    context.assert_unchanged(total + bias, context.output, tolerance)
 
 
 @family_property(C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
 def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     """Changing one head's weights changes that head's part of the merged output and no other."""
     heads, d = context.case.heads, context.case.head_dim
-    identity = {
-        "W_o": torch.eye(context.case.d_out, dtype=torch.float64),
-        **zero_parameters(context, "b_o"),
-    }
+    identity = make_identity_projection(context)
     base = replace_parameters(context, **identity)
     expected = context.compute_expected(parameters=base)
     before = context.run(parameters=base)[0]
@@ -101,9 +99,9 @@ def each_head_fills_only_its_own_part(context: CaseContext) -> None:
             tensor[rows] *= -2
         after = context.run(parameters=replace_parameters(context, **identity, **changed))[0]
         others = [c for c in range(context.case.d_out) if not rows.start <= c < rows.stop]
-        slack = expected.tolerances[0][..., others]
+        tolerance = expected.tolerances[0][..., others]
         what = f"output outside head {head}"
-        context.assert_unchanged(after[..., others], before[..., others], slack, what)
+        context.assert_unchanged(after[..., others], before[..., others], tolerance, what)
 
 
 @family_property(C.HEADS, C.OUTPUT_PROJECTION, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
@@ -111,10 +109,8 @@ def a_head_s_values_may_be_written_in_another_basis(context: CaseContext) -> Non
     """A change of basis of each head's values, undone in the output layer, changes nothing."""
     heads, p = context.case.heads, context.parameters
     assert p.W_o is not None
-    moved = {
-        "W_v": rotate_within_heads(p.W_v, heads),
-        "W_o": rotate_within_heads(p.W_o.mT, heads).mT,
-    }
+    rotated = rotate_within_heads(p.W_v, heads)
+    moved = {"W_v": rotated, "W_o": rotate_within_heads(p.W_o.mT, heads).mT}
     if p.b_v is not None:
         moved["b_v"] = rotate_within_heads(p.b_v, heads)
     context.assert_answer_unchanged(context.run(parameters=replace_parameters(context, **moved)))

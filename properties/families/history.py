@@ -1,7 +1,7 @@
-"""What happened before changes no answer: earlier calls, other modules, training, copies, loading.
+"""Nothing that happened before changes an answer: calls, other modules, training, copies, loading.
 
-`properties/harness/histories.py` explains how. These are claims about memory, each with the kind of
-step that its name says; the last one mixes them all.
+`properties/harness/histories.py` explains how this is checked. Each property takes the kind of
+steps that its name says; the last one mixes them all.
 """
 
 from properties.cases.case_tensors import make_tokens
@@ -32,7 +32,7 @@ from properties.property import PropertyFamily, PropertyGroup
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 C = Capability
 MIXED_STEPS = 14
-"""So many steps of all kinds are mixed."""
+"""The number of steps, of all kinds, that are mixed."""
 
 
 @family_property(
@@ -44,10 +44,8 @@ MIXED_STEPS = 14
 )
 def earlier_calls_do_not_matter(context: CaseContext) -> None:
     """What it was called with before, of any length, in training or not, changes no answer."""
-    steps = shuffle_steps(context, make_calls(context))
-    assert_no_effect(
-        context, steps, (CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE)
-    )
+    probes = CALL_PROBE, ONE_TOKEN_PROBE, GRADIENTS_PROBE, LARGE_TOKENS_PROBE
+    assert_no_effect(context, shuffle_steps(context, make_calls(context)), probes)
 
 
 @family_property(
@@ -106,16 +104,15 @@ def training_drops_again_after_an_evaluation(context: CaseContext) -> None:
 )
 def loading_moving_and_copying_leave_no_trace(context: CaseContext) -> None:
     """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
-    assert_no_effect(
-        context, shuffle_steps(context, make_transfers(context)), (CALL_PROBE, GRADIENTS_PROBE)
-    )
+    steps = shuffle_steps(context, make_transfers(context))
+    assert_no_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
 
 
 @family_property(
     C.MODULE,
     C.TOKENS,
     C.INITIALISED,
-    C.WIDTHS,  # where sizes are fixed they are large, and a mixture costs as much as all else
+    C.WIDTHS,  # fixed sizes are large, and this would cost as much as all other properties
     after=(
         earlier_calls_do_not_matter,
         other_instances_do_not_matter,

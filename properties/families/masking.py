@@ -1,4 +1,4 @@
-"""Who may attend to whom: later tokens are hidden, or what the mask says is."""
+"""Which token may attend to which: later tokens are hidden, or those that the mask blocks."""
 
 import torch
 
@@ -7,13 +7,13 @@ from properties.case import InputContent, MaskForm
 from properties.cases.case_tensors import round_to_dtype
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
+from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters, zero_parameters
 from properties.harness.harness import CaseContext
-from properties.harness.module_adapter import construct
+from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
-from properties.tolerance import Tolerance
 from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
@@ -29,9 +29,9 @@ def the_future_is_invisible(context: CaseContext) -> None:
         changed = context.x.clone()
         changed[:, start:] = round_to_dtype(3 - 2 * changed[:, start:].flip(1), context.case)
         output = context.run_stacked(changed)[0]
-        allowed = context.tolerance[:, :start]
+        tolerance = context.tolerance[:, :start]
         what = f"output after a change of token {start} and all later ones"
-        context.assert_unchanged(output[:, :start], context.output[:, :start], allowed, what)
+        context.assert_unchanged(output[:, :start], context.output[:, :start], tolerance, what)
 
 
 @family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), limit=3, hint=CAUSAL_HINT)
@@ -54,20 +54,18 @@ def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
 )
 def what_may_be_seen_is_seen(context: CaseContext) -> None:
     """Changing a token changes its own output and every output that may attend to it."""
-    # Without queries every visible token has the same weight, so that none is too small to see.
+    # Without queries all visible tokens have the same weight, so that none is negligible.
     parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
-    base, allowed = (
-        context.run(parameters=parameters)[0],
-        context.compute_expected(parameters=parameters).tolerances,
-    )
+    base = context.run(parameters=parameters)[0]
+    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
     token = context.case.tokens // 2
     changed = context.x.clone()
     changed[:, token] += 2
     moved = context.run(changed, parameters, options=CallOptions())[0] - base
-    limit = allowed[0] + context.compute_expected(changed, parameters).tolerances[0]
+    tolerance = tolerance + context.compute_expected(changed, parameters).tolerances[0]
     for row in range(token if context.contract.has(C.CAUSAL) else 0, context.case.tokens):
         expected = f"another token {token} changes this output"
-        comparison.assert_differs(moved[:, row], limit[:, row], expected, f"output[:, {row}]")
+        comparison.assert_differs(moved[:, row], tolerance[:, row], expected, f"output[:, {row}]")
 
 
 @family_property(
@@ -83,9 +81,9 @@ def derivatives_reach_only_the_past(context: CaseContext) -> None:
     for row in sorted({0, context.case.tokens // 2, context.case.tokens - 2}):
         cotangent = torch.zeros_like(context.output)
         cotangent[:, row] = 1
-        found = context.compute_gradients(cotangent)["x"]
+        gradient = context.compute_gradients(cotangent)["x"]
         limit = 1e-6 * context.compute_exact_gradients(cotangent).scales["x"].abs().max()
-        future = torch.zeros(1) if found is None else found[:, row + 1 :].abs().max()
+        future = torch.zeros(1) if gradient is None else gradient[:, row + 1 :].abs().max()
         if float(future) > float(limit):
             where = f"d output[:, {row}] / d x[:, {row + 1}:]"
             raise Violation(ViolationKind.VALUE, "0", f"{float(future):.3g}", where)
@@ -148,9 +146,8 @@ def blocked_tokens_change_nothing(context: CaseContext) -> None:
         changed[:, token] = 3 - 2 * changed[:, token]
         output = context.run(changed)[0]
         rows = ~visible[:, :, token] & (torch.arange(t) != token)
-        picked = Tolerance(context.tolerance.exact[rows], context.tolerance.float32[rows])
         what = f"output after a change of token {token}, which is hidden from it"
-        context.assert_unchanged(output[rows], context.output[rows], picked, what)
+        context.assert_unchanged(output[rows], context.output[rows], context.tolerance[rows], what)
 
 
 @family_property(C.MASK, on=with_values(mask_form=MaskForm.QUERY_KEY), limit=3)
@@ -158,33 +155,18 @@ def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
     """A mask that permits everything gives the same as no mask."""
     ones = torch.ones(context.case.tokens, context.case.tokens)
     with_ones, without = context.run(mask=ones), context.run(mask=None)
-    rows = zip(
-        with_ones,
-        without,
-        context.compute_expected(mask=None).tolerances,
-        context.output_names,
-        strict=True,
-    )
-    for got, wanted, allowed, name in rows:
-        context.assert_unchanged(got, wanted, allowed, name)
+    expected = context.compute_expected(mask=None)
+    assert_outputs_unchanged(context, with_ones, without, expected)
 
 
 @family_property(C.MASK, on=MASKED, limit=3, hint="do not keep the mask in `self`")
 def the_mask_is_not_remembered(context: CaseContext) -> None:
     """After a call with a mask, a call without one attends to everything."""
-    fresh = construct(context.harness.subject, context.contract, context.case)
+    fresh = build_fresh_module(context)
     without = context.run(mask=None, adapter=fresh)
     context.run(adapter=fresh)
     again = context.run(mask=None, adapter=fresh)
-    rows = zip(
-        again,
-        without,
-        context.compute_expected(mask=None).tolerances,
-        context.output_names,
-        strict=True,
-    )
-    for got, wanted, allowed, name in rows:
-        context.assert_unchanged(got, wanted, allowed, name)
+    assert_outputs_unchanged(context, again, without, context.compute_expected(mask=None))
 
 
 @family_property(
@@ -196,7 +178,6 @@ def a_causal_mask_hides_the_future(context: CaseContext) -> None:
     changed = context.x.clone()
     changed[:, -1] = 3 - 2 * changed[:, -1]
     before, after = context.run(mask=triangle)[0], context.run(changed, mask=triangle)[0]
-    allowed = context.compute_expected(mask=triangle).tolerances[0][:, :-1]
-    context.assert_unchanged(
-        after[:, :-1], before[:, :-1], allowed, "output after a change of the last token"
-    )
+    tolerance = context.compute_expected(mask=triangle).tolerances[0][:, :-1]
+    what = "output after a change of the last token"
+    context.assert_unchanged(after[:, :-1], before[:, :-1], tolerance, what)

@@ -1,4 +1,4 @@
-"""The parameters of a trial with a few of them replaced: what most metamorphic claims work with."""
+"""Replace a few parameters of a case: most metamorphic properties do this."""
 
 import torch
 from torch import Tensor
@@ -8,21 +8,26 @@ from reference import Parameters
 
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
-    """The case's parameters, some of them replaced; those that do not exist stay away."""
+    """Return the case's parameters with some of them replaced; absent ones stay absent."""
     present = dict(context.parameters.items())
-    return Parameters(**{**present, **{n: t for n, t in changes.items() if n in present}})
+    return Parameters(**{n: changes.get(n, t) for n, t in present.items()})
 
 
 def zero_parameters(context: CaseContext, *names: str) -> dict[str, Tensor]:
-    """Zeros in place of these parameters, where they exist."""
-    present = dict(context.parameters.items())
-    return {n: torch.zeros_like(present[n]) for n in names if n in present}
+    """Return zeros in place of these parameters, where they exist."""
+    return {n: torch.zeros_like(t) for n, t in context.parameters.items() if n in names}
+
+
+def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
+    """Return an output projection that leaves the merged heads unchanged."""
+    identity = torch.eye(context.case.d_out, dtype=torch.float64)
+    return {"W_o": identity, **zero_parameters(context, "b_o")}
 
 
 def rotate_within_heads(tensor: Tensor, heads: int) -> Tensor:
-    """The rows of each head in another order, every other one with the opposite sign.
+    """Reorder the rows of each head, and negate every other one.
 
-    A rotation (or reflection) that rounds nothing, so that its effect is exact in every dtype.
+    This rotation (or reflection) does not round, so that its effect is exact in every dtype.
     """
     rows = tensor.reshape(heads, -1, *tensor.shape[1:]).roll(1, dims=1)
     signs = 1 - 2 * (torch.arange(rows.shape[1]) % 2)
@@ -30,5 +35,5 @@ def rotate_within_heads(tensor: Tensor, heads: int) -> Tensor:
 
 
 def permute_heads(tensor: Tensor, order: Tensor) -> Tensor:
-    """The blocks of rows that belong to the heads, in another order."""
+    """Reorder the blocks of rows that belong to the heads."""
     return tensor.reshape(len(order), -1, *tensor.shape[1:])[order].flatten(0, 1)

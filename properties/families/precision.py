@@ -41,6 +41,7 @@ def float32_is_exact_to_float32(context: CaseContext) -> None:
 def it_takes_float32_as_built(context: CaseContext) -> None:
     """Before anyone converts it, it takes float32 tokens and answers in float32."""
     arguments = context.contract.build_arguments(context.case)
+    # Without a dtype: `construct` would convert the module to that of the case.
     built = context.harness.subject.construct(context.contract.name, arguments, context.case.seed)
     adapter = ModuleAdapter(context.contract, context.case, built, built, context.harness.subject)
     returned = adapter.forward(context.x, context.mask, CallOptions())

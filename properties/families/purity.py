@@ -1,4 +1,4 @@
-"""Calling the module has no effect but its answer, and nothing but its input decides the answer."""
+"""Calling the module has no side effects, and its answer depends on nothing but the input."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability, Entry
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.harness.harness import CaseContext
-from properties.harness.module_adapter import construct
+from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, Module
+from properties.subject import CallOptions
 from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))
-"""What most of these are tried on, so that they share modules: constructing costs most."""
+"""Most of these are checked on the same cases, to share modules: constructing costs most."""
 C = Capability
 
 
@@ -29,7 +29,7 @@ C = Capability
 )
 def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
-    # Seeded otherwise: what draws random numbers must not be saved by drawing the same ones.
+    # With another seed, so that an answer that draws random numbers cannot repeat them.
     options = CallOptions(memory=context.case.memory.value, seed=context.case.seed + 1)
     for first, again, name in zip(
         context.answer, context.run(options=options), context.output_names, strict=True
@@ -46,11 +46,8 @@ def evaluation_is_repeatable(context: CaseContext) -> None:
 def evaluation_leaves_the_random_numbers_alone(context: CaseContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
     if context.call_module().random_state_moved:
-        raise Violation(
-            ViolationKind.VALUE,
-            "torch's random numbers go on as if nothing had happened",
-            "they moved",
-        )
+        expected = "torch's random numbers go on as if nothing had happened"
+        raise Violation(ViolationKind.VALUE, expected, "they moved")
 
 
 @family_property(
@@ -64,16 +61,15 @@ def the_input_is_left_unchanged(context: CaseContext) -> None:
     for x, mask in ((context.x, context.mask), (context.x[:1], None), (context.x[:1, :1], None)):
         _assert_inputs_unchanged(context, x, mask, CallOptions(memory=context.get_memory_layout(x)))
     if context.contract.has(Capability.MODULE):
-        _assert_inputs_unchanged(
-            context, context.x, context.mask, CallOptions(training=True, seed=1, grad="grad")
-        )
+        options = CallOptions(training=True, seed=1, grad="grad")
+        _assert_inputs_unchanged(context, context.x, context.mask, options)
     if context.contract.has(Capability.MASK):
         for mask in _make_masks_of_all_kinds(context):
             _assert_inputs_unchanged(context, context.x, mask, CallOptions())
 
 
 def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
-    """A mask of every form, and of every type; in each of them a row that is blocked whole."""
+    """Yield a mask of every form and of every type, each with one row blocked whole."""
     forms = [form for form in MaskForm if form is not MaskForm.NONE]
     for form, dtype in itertools.zip_longest(forms, [*MASK_DTYPES.values(), torch.float64]):
         mask = make_mask(replace(context.case, mask_form=form))
@@ -85,10 +81,10 @@ def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
 def _assert_inputs_unchanged(
     context: CaseContext, x: Tensor, mask: Tensor | None, options: CallOptions
 ) -> None:
-    given = context.adapter.build_inputs(x, mask)
+    inputs = context.adapter.build_inputs(x, mask)
     returned = context.call_module(x, mask=mask, options=options)
-    named = context.contract.call if context.contract.entry is Entry.FUNCTION else ("x", "mask")
-    for before, now, name in zip(given, returned.inputs_after, named, strict=False):
+    names = context.contract.call if context.contract.entry is Entry.FUNCTION else ("x", "mask")
+    for before, now, name in zip(inputs, returned.inputs_after, names, strict=False):
         now = now if context.adapter.has_batch_axis or before.dim() == now.dim() else now[0]
         _assert_identical(now.double(), before.double(), name, "it was written over")
     if returned.altered:
@@ -100,9 +96,8 @@ def _assert_inputs_unchanged(
 def the_config_is_left_unchanged(context: CaseContext) -> None:
     """The config object is the same after building and calling as before."""
     if context.call_module().config_changed:
-        raise Violation(
-            ViolationKind.VALUE, "the config as it was given", "it was changed", "config"
-        )
+        expected = "the config as it was given"
+        raise Violation(ViolationKind.VALUE, expected, "it was changed", "config")
 
 
 @family_property(
@@ -111,9 +106,9 @@ def the_config_is_left_unchanged(context: CaseContext) -> None:
 def parameters_and_buffers_are_left_unchanged(context: CaseContext) -> None:
     """Calling it changes none of its parameters and buffers."""
     context.adapter.set(context.parameters)
-    before = _read_state(context.adapter.module)
+    before = dict(context.adapter.module.read(None))
     context.run()
-    after = _read_state(context.adapter.module)
+    after = context.adapter.module.read(None)
     for name, tensor in before.items():
         if name not in after or after[name].shape != tensor.shape:
             raise Violation(ViolationKind.SHAPE, f"shape {tuple(tensor.shape)}", "it changed", name)
@@ -125,13 +120,12 @@ def parameters_and_buffers_are_left_unchanged(context: CaseContext) -> None:
 )
 def earlier_results_are_left_unchanged(context: CaseContext) -> None:
     """A result handed out earlier is not changed by a later call."""
-    adapter = construct(context.harness.subject, context.contract, context.case)
+    adapter = build_fresh_module(context)
     context.run(adapter=adapter)
     other = make_tokens(context.case, context.contract, "x2")
     if context.call_module(other, options=CallOptions(), adapter=adapter).earlier_result_changed:
-        raise Violation(
-            ViolationKind.VALUE, "the first result as it was", "the second call wrote over it"
-        )
+        expected = "the first result as it was"
+        raise Violation(ViolationKind.VALUE, expected, "the second call wrote over it")
 
 
 @family_property(
@@ -145,10 +139,9 @@ def the_training_flag_is_left_alone(context: CaseContext) -> None:
         if first.training_after is not training:
             got = f"it is {first.training_after}"
             raise Violation(ViolationKind.VALUE, f"training={training} after the call", got)
-        # What the flag does is seen: left in its mode, it drops the same weights, or none, again.
-        again = context.call_module(
-            options=CallOptions(training=None if drops else training, seed=1)
-        )
+        # The effect of the flag: left in its mode, the module drops the same weights again.
+        options = CallOptions(training=None if drops else training, seed=1)
+        again = context.call_module(options=options)
         what = f"output of a second call with training={training}"
         _assert_identical(again.outputs[0], first.outputs[0], what, "it changed its mode")
 
@@ -175,34 +168,29 @@ def a_deep_copy_gives_the_same_output(context: CaseContext) -> None:
 
 
 def _assert_copy_agrees(context: CaseContext, way: str) -> None:
-    # A fresh one: results that a module keeps for show cannot be copied with their gradients.
-    adapter = construct(context.harness.subject, context.contract, context.case)
-    adapter.set(context.parameters)
+    # A fresh module, because results that a module keeps cannot be copied with their gradients.
+    adapter = build_fresh_module(context)
     copy = adapter.copy(way)
     context.assert_answer_unchanged(context.run(adapter=copy))
     if not context.contract.has(Capability.INITIALISED):
         return
-    # As if it were trained further: the copy keeps its weights, and another copy gets the new ones.
+    # As if it were trained further: this copy keeps its weights, a later copy has the new ones.
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
-    wanted = context.run(parameters=other, adapter=adapter)[0]
+    trained = context.run(parameters=other, adapter=adapter)[0]
     context.assert_answer_unchanged(context.run(adapter=copy))
     second = context.run(parameters=other, adapter=adapter.copy(way))[0]
-    allowed = context.compute_expected(parameters=other).tolerances[0]
-    context.assert_unchanged(second, wanted, allowed, "output of a copy made after training")
+    tolerance = context.compute_expected(parameters=other).tolerances[0]
+    context.assert_unchanged(second, trained, tolerance, "output of a copy made after training")
 
 
-def _read_state(module: Module) -> dict[str, Tensor]:
-    return dict(module.read(None))
-
-
-def _assert_identical(got: Tensor, wanted: Tensor, what: str, problem: str) -> None:
-    """Bit for bit, NaN included: nothing was computed in between."""
-    if got.shape != wanted.shape:
+def _assert_identical(got: Tensor, before: Tensor, what: str, problem: str) -> None:
+    """Raise Violation unless all numbers are the same, NaN included, without any tolerance."""
+    if got.shape != before.shape:
         now = f"{problem}: shape {tuple(got.shape)}"
-        raise Violation(ViolationKind.SHAPE, f"shape {tuple(wanted.shape)} as before", now, what)
-    same = (got == wanted) | (got.isnan() & wanted.isnan())
+        raise Violation(ViolationKind.SHAPE, f"shape {tuple(before.shape)} as before", now, what)
+    same = (got == before) | (got.isnan() & before.isnan())
     if not bool(same.all()):
         off = int((~same).sum())
-        difference = float(torch.nan_to_num(got - wanted).abs().max())
+        difference = float(torch.nan_to_num(got - before).abs().max())
         got_text = f"{problem}: {off} of {same.numel()} elements, by up to {difference:.3g}"
         raise Violation(ViolationKind.VALUE, "exactly the same numbers", got_text, what)

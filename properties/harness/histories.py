@@ -1,22 +1,22 @@
-"""What happens to a module before it is asked, as data; and that none of it changes an answer.
+"""Histories, operations on a module as data, and the check that they change no answer.
 
 Theory
 ------
-Attention is a function of its weights and of what it is called with. So a module answers in the
-same way whatever was done before: calls of other lengths, gradients, a call that raised, other
-modules of other sizes, copies, weights loaded and loaded back.
+Attention is a function of its weights and its input. So the answer of a module does not depend on
+what was done before: calls of other lengths, gradients, a call that raised, modules of other sizes,
+copies, weights loaded and loaded back.
 
-A history is a sequence of steps (`properties/harness/steps.py`), each a small frozen value that
-says in words what is done. After every step the module is probed: it is called for the case's own
-input, for a single token, for gradients, or in training with seeded random numbers. Each answer is
-compared with the one that a module gave to which nothing had happened: the submission's own, so
-that a wrong scale does not also fail a claim about histories.
+A history is a sequence of steps (`properties/harness/steps.py`), each a small frozen value that can
+describe itself. After every step the module is probed: it is called with the case's own input, with
+a single token, for gradients, or in training with seeded random numbers. Each answer is compared
+with that of a freshly built module of the same submission, so that a wrong scale does not also fail
+a property about histories.
 
 The order of the steps is drawn from the case's seed: within a run everybody gets the same
-histories. When a probe goes wrong, shorter histories are tried that end in the same probe, single
-steps first and the latest ones before others. The first that goes wrong is what the student reads.
-Where even a new module answers otherwise, what was done is kept outside of any module; no shorter
-history could be trusted then, and all of it is told.
+histories. When a probe fails, shorter histories that end in the same probe are tried, single steps
+first and the latest before others; the student reads the first one that fails. If even a freshly
+built module fails, something is kept outside of all modules. No shorter history can be trusted
+then, and the student reads all of it.
 """
 
 import itertools
@@ -42,30 +42,28 @@ from properties.tolerance import Tolerance
 from properties.violation import Status, SubmissionFailed, Violation
 
 MAX_SHORTER_HISTORIES = 60
-"""So many shorter histories are tried when one goes wrong."""
+"""The most shorter histories that are tried when one fails."""
 LARGE_FACTOR = 8
-"""times the tokens: the scores, 64 times as large, show what is clamped or shifted"""
+"""The factor of large tokens. Their scores, 64 times as large, show what is clamped or shifted."""
 ProbeFailure = Violation | SubmissionFailed
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A question whose answer no history may change. As a step, it is one call more."""
+    """A query whose answer no history may change. As a step, it is one more call."""
 
     description: str
     observe: Callable[[CaseContext, ModuleAdapter], Mapping[str, Tensor]]
     compute_tolerances: Callable[[CaseContext], Mapping[str, Tolerance]]
 
     def observe_baseline(self, context: CaseContext) -> Mapping[str, Tensor]:
-        """What a module answers to which nothing has happened."""
+        """Return the answer of a freshly built module."""
         return self.observe(context, build_fresh_module(context))
 
     def check(self, context: CaseContext, adapter: ModuleAdapter) -> None:
-        """Raises Violation unless the answer is the same as before."""
-        before, limits = (
-            context.compute_once(self.observe_baseline),
-            context.compute_once(self.compute_tolerances),
-        )
+        """Raise Violation unless the answer is that of a freshly built module."""
+        before = context.compute_once(self.observe_baseline)
+        limits = context.compute_once(self.compute_tolerances)
         for name, got in self.observe(context, adapter).items():
             context.assert_unchanged(got, before[name], limits[name], name)
 
@@ -77,9 +75,8 @@ class Probe:
 
 
 def _observe_outputs(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
-    return dict(
-        zip(context.output_names, context.run(options=CallOptions(), adapter=adapter), strict=True)
-    )
+    outputs = context.run(options=CallOptions(), adapter=adapter)
+    return dict(zip(context.output_names, outputs, strict=True))
 
 
 def _compute_output_tolerances(context: CaseContext) -> dict[str, Tolerance]:
@@ -88,9 +85,8 @@ def _compute_output_tolerances(context: CaseContext) -> dict[str, Tolerance]:
 
 def _observe_one_token(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     x, mask = _select_first_token(context)
-    return {
-        "output for one token": context.run(x, mask=mask, options=CallOptions(), adapter=adapter)[0]
-    }
+    outputs = context.run(x, mask=mask, options=CallOptions(), adapter=adapter)
+    return {"output for one token": outputs[0]}
 
 
 def _compute_one_token_tolerances(context: CaseContext) -> dict[str, Tolerance]:
@@ -109,9 +105,8 @@ def _observe_large_tokens(context: CaseContext, adapter: ModuleAdapter) -> dict[
 
 
 def _compute_large_tokens_tolerances(context: CaseContext) -> dict[str, Tolerance]:
-    return {
-        "output for large tokens": context.compute_expected(context.x * LARGE_FACTOR).tolerances[0]
-    }
+    expected = context.compute_expected(context.x * LARGE_FACTOR)
+    return {"output for large tokens": expected.tolerances[0]}
 
 
 def _observe_training(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
@@ -120,7 +115,7 @@ def _observe_training(context: CaseContext, adapter: ModuleAdapter) -> dict[str,
 
 
 def _compute_training_tolerances(context: CaseContext) -> dict[str, Tolerance]:
-    # What is kept is multiplied by 1/(1 - rate), and its errors with it.
+    # The kept weights are multiplied by 1/(1 - rate), and so are their errors.
     factor = 1 / (1 - context.case.dropout)
     limit = context.expected.tolerances[0]
     return {"output in training": Tolerance(factor * limit.exact, factor * limit.float32)}
@@ -128,11 +123,11 @@ def _compute_training_tolerances(context: CaseContext) -> dict[str, Tolerance]:
 
 def _observe_gradients(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     adapter.set(context.parameters)
-    found = adapter.vjp(context.x, context.cotangent, context.mask)
-    nothing = torch.zeros(())
+    gradients = adapter.vjp(context.x, context.cotangent, context.mask)
+    zero = torch.zeros(())
     return {
-        f"gradient of {name}": (nothing if grad is None else grad).double()
-        for name, grad in found.items()
+        f"gradient of {name}": (zero if grad is None else grad).double()
+        for name, grad in gradients.items()
         if name in context.compute_once(_compute_exact_gradients).scales
     }
 
@@ -158,41 +153,39 @@ GRADIENTS_PROBE = Probe("a backward pass", _observe_gradients, _compute_gradient
 def shuffle_steps(
     context: CaseContext, steps: Sequence[HistoryStep], most: int | None = None
 ) -> list[HistoryStep]:
-    """The steps, or `most` of them, in an order that depends on the case's seed alone."""
+    """Return the steps, or `most` of them, in an order that depends on the case's seed only."""
     return random.Random(context.case.seed).sample(steps, len(steps) if most is None else most)
 
 
 def assert_no_effect(
     context: CaseContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
 ) -> None:
-    """Probe a module after each of these steps, taking one probe after the other.
+    """Probe a module after each of these steps, with one probe after the other.
 
-    Raises Violation or SubmissionFailed, with the shortest history found, where an answer is not
-    that of a module to which nothing has happened.
+    Raises Violation or SubmissionFailed, with the shortest history found, if an answer is not that
+    of a freshly built module.
     """
-    for probe in probes:
-        (
-            context.compute_once(probe.observe_baseline),
-            context.compute_once(probe.compute_tolerances),
-        )  # before anything happens
+    for probe in probes:  # before anything happens
+        context.compute_once(probe.observe_baseline)
+        context.compute_once(probe.compute_tolerances)
     state = HistoryState(context, build_fresh_module(context))
     past: list[HistoryStep] = []
     for step, probe in zip(steps, itertools.cycle(probes), strict=False):
         attempt(step, state)
         past.append(step)
-        trouble = _find_failure(state, probe)
-        if trouble is not None:
-            raise _find_shortest_failure(context, past, probe, trouble)
+        failure = _find_failure(state, probe)
+        if failure is not None:
+            raise _find_shortest_failure(context, past, probe, failure)
         past.append(probe)
 
 
 def _find_failure(state: HistoryState, probe: Probe) -> ProbeFailure | None:
-    """What is wrong with the answer to a probe, if anything is."""
+    """Return how a probe fails, or None if its answer is unchanged."""
     state.adapter.set(state.context.parameters)
     try:
         probe.check(state.context, state.adapter)
-    except Violation as found:
-        return found
+    except Violation as violation:
+        return violation
     except SubmissionFailed as failure:
         if failure.status is not Status.CRASHED:
             raise
@@ -201,19 +194,19 @@ def _find_failure(state: HistoryState, probe: Probe) -> ProbeFailure | None:
 
 
 def _find_shortest_failure(
-    context: CaseContext, past: Sequence[HistoryStep], probe: Probe, trouble: ProbeFailure
+    context: CaseContext, past: Sequence[HistoryStep], probe: Probe, failure: ProbeFailure
 ) -> ProbeFailure:
-    """The trouble with as short a history as is found to lead to it."""
+    """Return the failure with the shortest history that is found to cause it."""
     if _run_history(context, (), probe) is None:
-        for few in itertools.islice(_iter_shorter_histories(past), MAX_SHORTER_HISTORIES):
-            again = _run_history(context, few, probe)
+        for shorter in itertools.islice(_iter_shorter_histories(past), MAX_SHORTER_HISTORIES):
+            again = _run_history(context, shorter, probe)
             if again is not None:
-                return _attach_history(again, few)
-    return _attach_history(trouble, past)
+                return _attach_history(again, shorter)
+    return _attach_history(failure, past)
 
 
 def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[HistoryStep, ...]]:
-    """Single steps of a history and then pairs of them, the latest first."""
+    """Yield single steps of a history and then pairs of them, the latest first."""
     latest = past[::-1]
     yield from ((step,) for step in latest)
     yield from ((first, second) for second, first in itertools.combinations(latest, 2))
@@ -222,13 +215,13 @@ def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[Histo
 def _run_history(
     context: CaseContext, history: Sequence[HistoryStep], probe: Probe
 ) -> ProbeFailure | None:
-    """What is wrong with the answer to a probe after this history, if anything is."""
+    """Return how a probe fails after this history, or None."""
     state = HistoryState(context, build_fresh_module(context))
     for step in history:
         attempt(step, state)
     return _find_failure(state, probe)
 
 
-def _attach_history(trouble: ProbeFailure, history: Sequence[HistoryStep]) -> ProbeFailure:
-    trouble.after = "; ".join(map(str, history))
-    return trouble
+def _attach_history(failure: ProbeFailure, history: Sequence[HistoryStep]) -> ProbeFailure:
+    failure.after = "; ".join(map(str, history))
+    return failure

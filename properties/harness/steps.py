@@ -1,6 +1,6 @@
-"""The steps of a history: what can be done to a module, and beside it, before it is asked again.
+"""The steps of a history: operations on a module, and beside it, before it is called again.
 
-Each is a frozen value; `str()` says what it does, as a student reads it.
+Each is a frozen value; `str()` describes it for a student.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,38 +20,26 @@ from properties.violation import Status, SubmissionFailed
 from reference import Parameters
 
 TRAINING_SEED = 1
-"""of the random numbers of a call in training: the same weights are dropped each time"""
+"""The seed of calls in training, so that the same weights are dropped each time."""
 TRAINING = CallOptions(training=True, seed=TRAINING_SEED)
 WITH_GRADIENTS = CallOptions(grad="grad")
 MANY_CALLS = 32
-"""So many calls are many: a counter or a running statistic shows by then."""
+"""Enough calls for a counter or a running statistic to show."""
 
 
 def fit_for_histories(case: Case) -> Case:
-    """One small case whose sizes all differ, so that none can stand in for another.
+    """Return one small case whose sizes differ, so that none can be mistaken for another.
 
-    In float32: moving a module to float64 and back then loses nothing.
+    In float32, so that moving a module to float64 and back loses nothing.
     """
-    return replace(
-        case,
-        batch=2,
-        tokens=4,
-        context_length=6,
-        d_in=5,
-        heads=2,
-        head_dim=3,
-        dropout=0.5,
-        sharpness=2,
-        content=InputContent.NORMAL,
-        memory=MemoryLayout.CONTIGUOUS,
-        mask_form=MaskForm.QUERY_KEY,
-        dtype="float32",
-    )
+    case = replace(case, batch=2, tokens=4, context_length=6, d_in=5, heads=2, head_dim=3)
+    case = replace(case, dropout=0.5, sharpness=2, dtype="float32", mask_form=MaskForm.QUERY_KEY)
+    return replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
 
 
 @dataclass(eq=False)
 class HistoryState:
-    """The module that is probed, and everything made beside it, which stays alive."""
+    """The module that is probed, and all others, which are kept alive."""
 
     context: CaseContext
     adapter: ModuleAdapter
@@ -59,14 +47,14 @@ class HistoryState:
 
 
 class HistoryStep(Protocol):
-    """Something that is done before a module is asked."""
+    """Something that is done before a module is probed."""
 
     def take(self, state: HistoryState) -> None:
-        """Do it. Raises SubmissionFailed when the submission's code goes wrong."""
+        """Do it. Raises SubmissionFailed if the submission's code fails."""
 
 
 def attempt(step: HistoryStep, state: HistoryState) -> None:
-    """Take a step. That it does not work is no matter of histories: other claims say so."""
+    """Take a step. If it crashes, that is not about histories: other properties report it."""
     try:
         step.take(state)
     except SubmissionFailed as failure:
@@ -75,7 +63,7 @@ def attempt(step: HistoryStep, state: HistoryState) -> None:
 
 
 def build_fresh_module(context: CaseContext) -> ModuleAdapter:
-    """A new module with the case's own weights."""
+    """Build a module with the case's own weights."""
     adapter = construct(context.harness.subject, context.contract, context.case)
     adapter.set(context.parameters)
     return adapter
@@ -83,7 +71,7 @@ def build_fresh_module(context: CaseContext) -> ModuleAdapter:
 
 @dataclass(frozen=True)
 class Call:
-    """The module is called with other tokens."""
+    """Call the module with other tokens."""
 
     tokens: int
     batch: int
@@ -96,19 +84,17 @@ class Call:
 
     def __str__(self) -> str:
         mode = " in training" if self.options.training else ""
+        sizes = _describe_sizes(self.tokens, self.batch)
         if self.options.times > 1:
-            return (
-                f"{self.options.times} calls{mode} with {_describe_sizes(self.tokens, self.batch)}"
-            )
-        more = ", no mask" * (not self.masked) + ", recording gradients" * (
-            self.options == WITH_GRADIENTS
-        )
-        return f"a call{mode} with {_describe_sizes(self.tokens, self.batch)}{more}"
+            return f"{self.options.times} calls{mode} with {sizes}"
+        mask = "" if self.masked else ", no mask"
+        gradients = ", recording gradients" if self.options == WITH_GRADIENTS else ""
+        return f"a call{mode} with {sizes}{mask}{gradients}"
 
 
 @dataclass(frozen=True)
 class RefusedCall:
-    """The module is called with tokens that are too wide for it, so that it raises."""
+    """Call the module with tokens that are too wide for it, so that it raises."""
 
     options: CallOptions = CallOptions()  # noqa: RUF009  # it is frozen
 
@@ -123,7 +109,7 @@ class RefusedCall:
 
 @dataclass(frozen=True)
 class Backward:
-    """Gradients are computed for other tokens."""
+    """Compute gradients for other tokens."""
 
     tokens: int
     batch: int
@@ -139,11 +125,11 @@ class Backward:
 
 @dataclass(frozen=True)
 class Build:
-    """Another module is built and called."""
+    """Build another module and call it."""
 
     case: Case
     differences: str
-    """its arguments that differ, in words"""
+    """a description of its arguments that differ"""
 
     def take(self, state: HistoryState) -> None:
         context = state.context
@@ -158,7 +144,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """The module itself is built again, after the others."""
+    """Build the module itself again, after the others."""
 
     def take(self, state: HistoryState) -> None:
         state.others.append(state.adapter)
@@ -170,7 +156,7 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Load:
-    """Other weights are loaded into the module, and then its own again."""
+    """Load other weights into the module, and then its own again."""
 
     def take(self, state: HistoryState) -> None:
         context, adapter = state.context, state.adapter
@@ -184,7 +170,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Move:
-    """A new module is first called in float64, and moved to its dtype then."""
+    """Call a new module in float64 first, and move it to its dtype then."""
 
     def take(self, state: HistoryState) -> None:
         context = state.context
@@ -203,7 +189,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of the module gets other weights and is called."""
+    """Give a copy of the module other weights and call it."""
 
     way: str
 
@@ -220,14 +206,10 @@ class Copy:
 
 
 def make_calls(context: CaseContext) -> list[HistoryStep]:
-    """Calls of other lengths and batches, in training and with gradients, and one that raises."""
-    t, b = context.case.tokens, context.case.batch
-    longest = (
-        min(context.case.context_length, t + 2)
-        if context.contract.has(Capability.CONTEXT)
-        else t + 2
-    )
-    more = b + 1 if context.contract.has(Capability.BATCH) else b
+    """List calls of other sizes, in training and with gradients, and one that raises."""
+    t, b, has = context.case.tokens, context.case.batch, context.contract.has
+    longest = min(context.case.context_length, t + 2) if has(Capability.CONTEXT) else t + 2
+    more = b + 1 if has(Capability.BATCH) else b
     steps: list[HistoryStep] = [
         *(Call(tokens, b) for tokens in sorted({1, t - 1, t, longest})),
         Call(t, more),
@@ -236,15 +218,15 @@ def make_calls(context: CaseContext) -> list[HistoryStep]:
         Backward(t - 1, b),
         Call(1, 1, CallOptions(times=MANY_CALLS)),
     ]
-    if context.contract.has(Capability.MODULE):
+    if has(Capability.MODULE):
         steps.append(RefusedCall())
-    if context.contract.has(Capability.MASK):
+    if has(Capability.MASK):
         steps.append(Call(t, b, masked=False))
     return steps
 
 
 def make_evaluations(context: CaseContext) -> list[HistoryStep]:
-    """What happens between two calls in training."""
+    """List what may happen between two calls in training."""
     t, b = context.case.tokens, context.case.batch
     return [
         Call(t, b),
@@ -257,7 +239,7 @@ def make_evaluations(context: CaseContext) -> list[HistoryStep]:
 
 
 def make_other_modules(context: CaseContext) -> list[HistoryStep]:
-    """Other modules: the same arguments once more, and each of them changed by itself."""
+    """List other modules: with the same arguments again, and with each one changed."""
     case, contract = context.case, context.contract
     changes: tuple[Mapping[str, object], ...] = (
         {},
@@ -271,30 +253,26 @@ def make_other_modules(context: CaseContext) -> list[HistoryStep]:
         {"bias": not case.bias},
     )
     seeded = replace(case, seed=case.seed + 1)
-    there = dict.fromkeys(contract.fit(replace(seeded, **each)) for each in changes)  # type: ignore[arg-type]  # as the fields
-    return [Build(other, _describe_differences(contract, case, other)) for other in there]
+    others = dict.fromkeys(contract.fit(replace(seeded, **each)) for each in changes)  # type: ignore[arg-type]  # as the fields
+    return [Build(other, _describe_differences(contract, case, other)) for other in others]
 
 
 def make_transfers(context: CaseContext) -> list[HistoryStep]:
-    """Loading, moving, copying."""
+    """List loading, moving and copying."""
     return [Load(), Move(), Copy("deepcopy"), Copy("state_dict")]
 
 
 def _describe_differences(contract: Contract, case: Case, other: Case) -> str:
-    """The constructor's arguments that differ between two cases."""
+    """Describe the constructor's arguments that differ between two cases."""
     mine = dict(_flatten_arguments(contract.build_arguments(case)))
     theirs = dict(_flatten_arguments(contract.build_arguments(other)))
-    names = dict.fromkeys([*mine, *theirs])
-    changed = [
-        f"{n}={theirs[n]}" if n in theirs else f"no {n}"
-        for n in names
-        if mine.get(n) != theirs.get(n)
-    ]
+    differing = (n for n in {**mine, **theirs} if mine.get(n) != theirs.get(n))
+    changed = [f"{n}={theirs[n]}" if n in theirs else f"no {n}" for n in differing]
     return ", ".join(changed) or "the same arguments"
 
 
 def _flatten_arguments(arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Arguments by name, those in a config among them."""
+    """Yield arguments by name, including those in a config."""
     for name, value in arguments.items():
         yield from value.items() if isinstance(value, Mapping) else [(name, value)]
 
@@ -307,7 +285,7 @@ def _call_both_ways(adapter: ModuleAdapter, x: Tensor, mask: Tensor | None) -> N
 def _make_other_tokens(
     context: CaseContext, tokens: int, batch: int
 ) -> tuple[Tensor, Tensor | None]:
-    """So many other tokens, and a mask that fits them."""
+    """Return this many other tokens, and a mask that fits them."""
     case = replace(context.case, tokens=tokens, batch=batch)
     return make_tokens(case, context.contract, "x2"), make_mask(case)
 

@@ -1,0 +1,24 @@
+"""Comparisons of whole answers that several families make."""
+
+from torch import Tensor
+
+from properties.harness.harness import CaseContext
+from properties.oracle import Expected
+from reference import Parameters
+
+
+def assert_outputs_unchanged(
+    context: CaseContext, answer: tuple[Tensor, ...], before: tuple[Tensor, ...], expected: Expected
+) -> None:
+    """Raise Violation unless every output is as before, within the tolerances of `expected`."""
+    rows = zip(answer, before, expected.tolerances, context.output_names, strict=True)
+    for got, previous, tolerance, name in rows:
+        context.assert_unchanged(got, previous, tolerance, name)
+
+
+def assert_right_with(
+    context: CaseContext, parameters: Parameters, x: Tensor | None = None
+) -> None:
+    """Raise Violation unless the answer under other parameters is what the oracle says."""
+    answer = context.run(x, parameters)
+    context.assert_matches_oracle(answer, context.compute_expected(x, parameters))
