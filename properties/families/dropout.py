@@ -1,20 +1,19 @@
-"""Dropout acts on the attention weights, on each for itself, in training only.
+"""Dropout acts on the attention weights, independently on each, in training only.
 
 The dropped weights are recovered like the weights themselves (`properties.harness.tomography`):
 with all queries zero every visible weight is the same known number, values are unit vectors and W_o
 is the identity, so each output coordinate shows one weight, dropped or scaled. Rates are then
-counts of coin tosses. A count is called wrong when Chernoff's bound n KL(k/n ‖ p) says that a
-correct module would give it with probability below 10⁻¹⁰; a module faces fewer than ten such
-counts, so a right one is accused with probability below 10⁻⁹. The share of dropped weights is
-counted over at least 120,000 of them: a rate that is off by 0.02 is missed with probability below
-10⁻¹⁵.
+estimated by counting samples. A count fails if, by Chernoff's bound n KL(k/n ‖ p), a correct module
+would have it with probability below 10⁻¹⁰. A module is subject to fewer than ten such counts, so
+a correct one fails with probability below 10⁻⁹. The share of dropped weights is counted over at
+least 120,000 of them: a rate that is off by 0.02 is missed with probability below 10⁻¹⁵.
 
-What else is dropped, besides, shows in other ways. Of queries, keys or scores: what is kept of
-unlike weights is no longer one multiple of them. Of values or of the input: a value vanishes from
-all queries at once. Of what the heads return: single coordinates of a single token vanish. The
-final output may lose some, too, as in GPT-2; to tell that from the heads' results, each element of
-the output then adds up all of those: it is whole, or nothing. Without an output layer the two are
-the same thing.
+Dropout at other places shows in other ways. Of queries, keys or scores: the kept weights, if they
+differ, are no longer one multiple of the undropped ones. Of values or of the input: a value
+vanishes from all queries at once. Of the heads' outputs: single coordinates of a single token
+vanish. The final output may also be dropped, as in GPT-2. To distinguish this from the heads'
+outputs, W_o is set to ones, so that each element of the output is the sum of all of these: it is
+complete, or zero. Without an output layer the two are the same.
 """
 
 import math
@@ -29,20 +28,25 @@ from properties.cases.case_tensors import make_generator
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    replace_parameters,
+    zero_parameters,
+)
 from properties.families.values import it_equals_the_equation
 from properties.harness.harness import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
-from reference import Parameters
+from reference import Parameters, split_heads
 
 family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
 C = Capability
-TOSSES = 120_000
+SAMPLES = 120_000
 SINGLE_TOKEN_SEQUENCES = 4_000
 TOKENS = 16
 DROPOUT_SEED = 1
-"""Where the submission's random numbers begin: a count is no other in another run."""
+"""The seed of the submission's random numbers, so that counts are the same in every run."""
 FALSE_POSITIVE_RATE = 1e-10
 RATE_HINT = "nn.Dropout(dropout) on the attention weights, after the softmax, and nowhere else"
 VALUES_HINT = "is dropout applied to the values, or to the input, as well as to the weights?"
@@ -52,31 +56,19 @@ EXTRA_DROPOUT = Note(
     "for that",
 )
 UNLIKE_SEQUENCES = 64
-"""so many show what becomes of unlike weights"""
+"""The number of sequences whose unlike weights are compared."""
 ONLY_WEIGHTS_DROPPED = "nothing but attention weights dropped"
 
 
 def simplify_for_counting(case: Case) -> Case:
-    """Tokens that fit into a head side by side, and nothing else of interest.
+    """Return a case with as many tokens as a head has dimensions, and no other options.
 
-    In float32: what is counted is whether a weight is zero.
+    In float32, because only zeros are counted.
     """
-    return replace(
-        case,
-        batch=1,
-        tokens=TOKENS,
-        context_length=TOKENS,
-        d_in=TOKENS,
-        heads=2,
-        head_dim=TOKENS,
-        bias=False,
-        dropout=0.3,
-        sharpness=1,
-        content=InputContent.NORMAL,
-        memory=MemoryLayout.CONTIGUOUS,
-        mask_form=MaskForm.NONE,
-        dtype="float32",
-    )
+    sizes = dict.fromkeys(("tokens", "context_length", "d_in", "head_dim"), TOKENS)
+    case = replace(case, batch=1, heads=2, bias=False, dropout=0.3, sharpness=1, **sizes)
+    case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
+    return replace(case, mask_form=MaskForm.NONE, dtype="float32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,82 +76,63 @@ class DropoutObservation:
     """The visible attention weights of many training calls, relative to their undropped value."""
 
     ratio: Float[Tensor, "batch heads visible"]
-    first_token_lost: Bool[
-        Tensor, "batch heads"
-    ]  # whether no query got anything of the first token
-    vanished_rows: Bool[Tensor, "rows"]  # single tokens of which every coordinate vanished
-    has_partial_rows: bool  # some coordinates of a token vanish without the others
+    first_token_lost: Bool[Tensor, "batch heads"]
+    """whether the first token contributed to no query"""
+    vanished_rows: Bool[Tensor, "rows"]
+    """whether all coordinates of a single token vanished"""
+    has_partial_rows: bool
+    """whether some coordinates of a single token vanished without the others"""
 
     @property
     def rate(self) -> float:
-        """The share that is zero."""
+        """The share of weights that are zero."""
         return float((self.ratio == 0).double().mean())
 
 
 def observe_dropout(context: CaseContext) -> DropoutObservation:
-    """Run it in training mode on enough sequences to count by."""
+    """Call the module in training on enough sequences for the counts."""
     case = context.case
     parameters = _make_revealing_parameters(context)
     visible = torch.ones(case.tokens, case.tokens).tril().bool()
     per_sequence = int(visible.sum()) * case.heads
     one = _make_unlike_tokens(case) * _draw_units(context)
-    x = one.expand(-(-TOSSES // per_sequence), -1, -1).contiguous()
+    x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    weights = _split_by_head(context.run(x, parameters, options=options)[0], case)[
-        ..., : case.tokens
-    ]
-    ratio = weights * torch.arange(1, case.tokens + 1)[:, None]
-    single = _split_by_head(
-        context.run(_make_single_tokens(context), parameters, options=options)[0], case
-    )
-    zero = (single == 0)[:, 0, 0]
-    survivors = zero[~zero.all(-1)]
-    nothing = (ratio[..., 0] == 0).all(-1)
-    return DropoutObservation(ratio[..., visible], nothing, zero.all(-1), bool(survivors.any()))
+    weights = split_heads(context.run(x, parameters, options=options)[0], case.heads)
+    ratio = weights[..., : case.tokens] * torch.arange(1, case.tokens + 1)[:, None]
+    output = context.run(_make_single_tokens(context), parameters, options=options)[0]
+    zero = (split_heads(output, case.heads) == 0)[:, 0, 0]
+    partial = zero[~zero.all(-1)]
+    lost = (ratio[..., 0] == 0).all(-1)
+    return DropoutObservation(ratio[..., visible], lost, zero.all(-1), bool(partial.any()))
 
 
 def _make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
-    """Token j is the unit vector number j."""
+    """Make token j the j-th unit vector."""
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
     x[0].fill_diagonal_(1)
     return x
 
 
 def _make_single_tokens(context: CaseContext) -> Float[Tensor, "batch 1 d_in"]:
-    """Sequences of a single token, all of whose values are one."""
+    """Make sequences of a single token, all of whose values are one."""
     return _draw_units(context).expand(SINGLE_TOKEN_SEQUENCES, 1, context.case.d_in).contiguous()
 
 
-def _split_by_head(output: Tensor, case: Case) -> Float[Tensor, "batch heads tokens head_dim"]:
-    heads: Tensor = output.unflatten(-1, (case.heads, case.head_dim))
-    return heads.transpose(1, 2)
-
-
 def _make_revealing_parameters(context: CaseContext) -> Parameters:
-    """No queries, unit values, no output mixing: each output coordinate is one weight."""
+    """Return zero queries, unit values, no output mixing: each output coordinate is one weight."""
     case = context.case
-    zero = torch.zeros(case.d_out, case.d_in, dtype=torch.float64)
     unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(context)
-    values = unit.repeat(case.heads, 1)
-    nothing = torch.zeros(case.d_out, dtype=torch.float64)
-    drawn = dict(context.parameters.items())
-    return Parameters(
-        W_q=zero,
-        W_k=zero,
-        W_v=values,
-        b_q=nothing if "b_q" in drawn else None,
-        b_k=nothing if "b_k" in drawn else None,
-        b_v=nothing if "b_v" in drawn else None,
-        W_o=torch.eye(case.d_out, dtype=torch.float64) if "W_o" in drawn else None,
-        b_o=nothing if "b_o" in drawn else None,
-    )
+    zeros = zero_parameters(context, "W_q", "W_k", "b_q", "b_k", "b_v")
+    values = {"W_v": unit.repeat(case.heads, 1), **make_identity_projection(context)}
+    return replace_parameters(context, **zeros, **values)
 
 
 def _draw_units(context: CaseContext) -> Float[Tensor, "d_in"]:
-    """The unit in which each input dimension is measured: a power of two of either sign.
+    """Draw the unit of each input dimension: a power of two of either sign.
 
-    Drawn from the case's seed, so that nobody knows these inputs before the run. The values undo
-    it without rounding, so that what is counted does not depend on it.
+    It depends on the case's seed, so that nobody knows these inputs before the run. The values
+    cancel it without rounding, so that no count depends on it.
     """
     draw, width = make_generator(context.case, "x2"), (context.case.d_in,)
     exponents = torch.randint(-8, 9, width, generator=draw)
@@ -167,46 +140,41 @@ def _draw_units(context: CaseContext) -> Float[Tensor, "d_in"]:
     return torch.ldexp(signs.double(), exponents)
 
 
-def is_improbable(successes: int, tosses: int, probability: float) -> bool:
-    """Whether a count is too far from its expectation to be chance: Chernoff, two-sided."""
+def is_improbable(successes: int, samples: int, probability: float) -> bool:
+    """Return whether a count is improbable at the false-positive rate: Chernoff, two-sided."""
     if not 0 < probability < 1:
-        return successes != round(tosses * probability)
-    share = successes / tosses
-    divergence = sum(
-        a * math.log(a / b)
-        for a, b in ((share, probability), (1 - share, 1 - probability))
-        if a > 0
-    )
-    return 2 * math.exp(-tosses * divergence) < FALSE_POSITIVE_RATE
+        return successes != round(samples * probability)
+    share = successes / samples
+    pairs = (share, probability), (1 - share, 1 - probability)
+    divergence = sum(a * math.log(a / b) for a, b in pairs if a > 0)
+    return 2 * math.exp(-samples * divergence) < FALSE_POSITIVE_RATE
 
 
 def _assert_frequency(hits: Tensor, probability: float, expected: str, what: str) -> None:
-    successes, tosses = int(hits.sum()), hits.numel()
-    if is_improbable(successes, tosses, probability):
-        got = f"{successes / tosses:.4f} (of {tosses} looked at)"
+    successes, samples = int(hits.sum()), hits.numel()
+    if is_improbable(successes, samples, probability):
+        got = f"{successes / samples:.4f} (of {samples} looked at)"
         raise Violation(ViolationKind.VALUE, f"{expected}: {probability:.4f}", got, what)
 
 
 def _estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
-    """The share that a second dropout, on single coordinates, keeps; 1 where none is seen.
+    """Return the share that a second dropout, on single coordinates, keeps; 1 if there is none.
 
-    It can only be told where the weights are dropped as they should be. Then all that is kept is
-    multiplied by one number, which tells the rate.
+    It can only be estimated where the weights are dropped correctly: then all kept numbers have one
+    factor, from which the rate follows.
     """
-    vanished = int(observation.vanished_rows.sum())
-    kept = observation.ratio[observation.ratio != 0]
+    rows, kept = observation.vanished_rows, observation.ratio[observation.ratio != 0]
     if not observation.has_partial_rows or not kept.numel():
         return 1.0
     share = 1 / (float(kept.median()) * (1 - context.case.dropout))
-    if not 0 < share < 1 or is_improbable(
-        vanished, observation.vanished_rows.numel(), _compute_whole_value_rate(context, share)
-    ):
+    if not 0 < share < 1:
         return 1.0
-    return share
+    whole = _compute_whole_value_rate(context, share)
+    return 1.0 if is_improbable(int(rows.sum()), rows.numel(), whole) else share
 
 
 def _compute_whole_value_rate(context: CaseContext, share: float) -> float:
-    """How likely a value vanishes as a whole, if so many of its coordinates are kept."""
+    """Return the probability that a whole value vanishes if this share of coordinates is kept."""
     rate = context.case.dropout
     return rate + (1 - rate) * (1 - share) ** context.case.head_dim
 
@@ -214,7 +182,7 @@ def _compute_whole_value_rate(context: CaseContext, share: float) -> float:
 def _compute_effective_rate(
     context: CaseContext, observation: DropoutObservation
 ) -> tuple[float, float]:
-    """The rate and the factor of what is seen: a second dropout adds its own."""
+    """Return the observed rate and factor, which include those of a second dropout."""
     keep = (1 - context.case.dropout) * _estimate_second_keep_rate(context, observation)
     return 1 - keep, 1 / keep
 
@@ -224,9 +192,8 @@ def dropout_drops_the_stated_share(context: CaseContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
-    _assert_frequency(
-        observation.ratio == 0, rate, "the share of dropped weights", "weights in training"
-    )
+    expected = "the share of dropped weights"
+    _assert_frequency(observation.ratio == 0, rate, expected, "weights in training")
 
 
 @family_property(
@@ -243,9 +210,8 @@ def dropout_scales_up_what_it_keeps(context: CaseContext) -> None:
     _, factor = _compute_effective_rate(context, observation)
     kept = observation.ratio[observation.ratio != 0]
     if kept.numel() == 0:
-        raise Violation(
-            ViolationKind.VALUE, f"kept weights times {factor:.4f}", "none is kept", "weights"
-        )
+        expected = f"kept weights times {factor:.4f}"
+        raise Violation(ViolationKind.VALUE, expected, "none is kept", "weights")
     worst = float(kept[(kept - factor).abs().argmax()])
     if abs(worst - factor) > 1e-6:
         raise _make_factor_violation(context, factor, f"times {worst:.4f}")
@@ -258,21 +224,19 @@ def _make_factor_violation(context: CaseContext, factor: float, got: str) -> Vio
 
 
 def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> None:
-    """Raises Violation where dropping changes weights that it keeps, as by way of their scores."""
+    """Raise Violation if dropout also changes kept weights, as dropout of scores does."""
     case = context.case
-    revealing = dict(_make_revealing_parameters(context).items())
-    drawn = {name: 4 * getattr(context.parameters, name) for name in ("W_q", "W_k")}
-    parameters = Parameters(**{**revealing, **drawn})
-    x = _make_unlike_tokens(case)
+    drawn, x = context.parameters, _make_unlike_tokens(case)
+    revealing = _make_revealing_parameters(context)
+    parameters = replace(revealing, W_q=4 * drawn.W_q, W_k=4 * drawn.W_k)
     expected = context.compute_expected(x, parameters)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    shown = context.run(
-        x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous(), parameters, options=options
-    )[0]
-    exact, allowed = factor * expected.outputs[0], factor * expected.tolerances[0].exact
-    off = (shown != 0) & ~((shown - exact).abs() <= allowed)
+    repeated = x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous()
+    output = context.run(repeated, parameters, options=options)[0]
+    exact, tolerance = factor * expected.outputs[0], factor * expected.tolerances[0].exact
+    off = (output != 0) & ~((output - exact).abs() <= tolerance)
     if bool(off.any()):
-        got = f"{int(off.sum())} of {int((shown != 0).sum())} are other numbers"
+        got = f"{int(off.sum())} of {int((output != 0).sum())} are other numbers"
         raise _make_factor_violation(context, factor, got)
 
 
@@ -307,26 +271,19 @@ def every_weight_is_dropped_for_itself(context: CaseContext) -> None:
 def _assert_values_lost_by_chance(
     context: CaseContext, observation: DropoutObservation, rate: float
 ) -> None:
-    """Raises Violation where the first token is lost to all queries at once, as a dropped value is.
+    """Raise Violation if all queries lose the first token at once, as they lose a dropped value.
 
-    Unless some query gets nothing of it in evaluation, which is another fault.
+    Nothing is raised if a query gets nothing of it in evaluation, which is another fault.
     """
-    shown = context.run(
-        _make_unlike_tokens(context.case),
-        _make_revealing_parameters(context),
-        options=CallOptions(),
-    )[0]
-    if not bool(_split_by_head(shown, context.case)[..., 0].all()):
+    x, parameters = _make_unlike_tokens(context.case), _make_revealing_parameters(context)
+    output = context.run(x, parameters, options=CallOptions())[0]
+    if not bool(split_heads(output, context.case.heads)[..., 0].all()):
         return
-    hits = int(observation.first_token_lost.sum())
-    if is_improbable(hits, observation.first_token_lost.numel(), rate**context.case.tokens):
-        got = (
-            f"in {hits} of {observation.first_token_lost.numel()} heads no query got anything "
-            f"of the first token"
-        )
-        raise Violation(
-            ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "training", hint=VALUES_HINT
-        )
+    hits, heads = int(observation.first_token_lost.sum()), observation.first_token_lost.numel()
+    if is_improbable(hits, heads, rate**context.case.tokens):
+        got = f"in {hits} of {heads} heads no query got anything of the first token"
+        expected = ONLY_WEIGHTS_DROPPED
+        raise Violation(ViolationKind.VALUE, expected, got, "training", hint=VALUES_HINT)
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
@@ -335,25 +292,24 @@ def dropout_acts_on_the_attention_weights(context: CaseContext) -> None:
     observation = context.compute_once(observe_dropout)
     share = _estimate_second_keep_rate(context, observation)
     whole = _compute_whole_value_rate(context, share)
-    _assert_frequency(
-        observation.vanished_rows, whole, "the share of values that vanish as a whole", "training"
-    )
+    expected = "the share of values that vanish as a whole"
+    _assert_frequency(observation.vanished_rows, whole, expected, "training")
     if share < 1:
         _assert_dropout_of_output(context)
 
 
 def _assert_dropout_of_output(context: CaseContext) -> None:
-    """Raises Violation unless what vanishes besides the weights is of the final output.
+    """Raise Violation unless the second dropout acts on the final output.
 
-    Every element of the output adds up the results of all heads, and these are whole or nothing.
+    Every element of the output is then the sum of all heads' results, which are complete or zero.
     """
     got = "single coordinates of what the heads return vanish, too"
     problem = Violation(ViolationKind.VALUE, ONLY_WEIGHTS_DROPPED, got, "training")
     if not context.contract.has(C.OUTPUT_PROJECTION):
         raise problem
     case = context.case
-    everything = {"W_o": torch.ones(case.d_out, case.d_out, dtype=torch.float64)}
-    parameters = Parameters(**{**dict(_make_revealing_parameters(context).items()), **everything})
+    ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
+    parameters = replace(_make_revealing_parameters(context), W_o=ones)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
     output = context.run(_make_single_tokens(context), parameters, options=options)[0]
     _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
@@ -394,9 +350,8 @@ def every_call_drops_anew(context: CaseContext) -> None:
         return context.run(x, parameters, options=CallOptions(training=True, seed=seed))[0]
 
     if bool((drop(1) == drop(2)).all()):
-        raise Violation(
-            ViolationKind.VALUE, "other weights dropped", "exactly the same", "a second call"
-        )
+        expected = "other weights dropped"
+        raise Violation(ViolationKind.VALUE, expected, "exactly the same", "a second call")
     one, other = drop(1), drop(1)
     if not bool(((one == other) | one.isnan() & other.isnan()).all()):
         expected = "the same weights dropped after torch.manual_seed(1)"

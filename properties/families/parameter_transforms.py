@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from properties.harness.harness import CaseContext
-from reference import Parameters
+from reference import Parameters, linear
 
 
 def replace_parameters(context: CaseContext, **changes: Tensor) -> Parameters:
@@ -22,6 +22,11 @@ def make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
     """Return an output projection that leaves the merged heads unchanged."""
     identity = torch.eye(context.case.d_out, dtype=torch.float64)
     return {"W_o": identity, **zero_parameters(context, "b_o")}
+
+
+def project_output(parameters: Parameters, merged: Tensor) -> Tensor:
+    """Apply the output projection, if there is one, to the merged heads."""
+    return merged if parameters.W_o is None else linear(merged, parameters.W_o, parameters.b_o)
 
 
 def rotate_within_heads(tensor: Tensor, heads: int) -> Tensor:

@@ -1,22 +1,24 @@
-"""The numbers are right: they equal the equation, a second computation of it, and torch's own."""
+"""The output is right: it equals the equation, a second computation of it, and torch's own."""
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from properties import comparison
 from properties.case import InputContent, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
+from properties.families.parameter_transforms import replace_parameters
 from properties.families.purity import evaluation_is_repeatable
 from properties.harness.harness import CaseContext
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
-from reference import Parameters, online_multi_head_attention
+from reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
@@ -40,36 +42,26 @@ def the_output_depends_on_queries_keys_and_values(context: CaseContext) -> None:
         return
     base = context.run(parameters=context.parameters)[0]
     for name, layer in (("W_v", "values"), ("W_q", "queries"), ("W_k", "keys")):
-        changed = _replace_parameter(
-            context.parameters, name, -2 * getattr(context.parameters, name)
-        )
+        change = {name: -2 * getattr(context.parameters, name)}
+        changed = replace_parameters(context, **change)
         moved = context.run(parameters=changed)[0] - base
-        allowed = context.tolerance + context.compute_expected(parameters=changed).tolerances[0]
-        comparison.assert_differs(moved, allowed, f"other {layer} give another output")
+        tolerance = context.tolerance + context.compute_expected(parameters=changed).tolerances[0]
+        comparison.assert_differs(moved, tolerance, f"other {layer} give another output")
 
 
 def _assert_tokens_attend_individually(context: CaseContext) -> None:
-    # Small tokens have nearly equal weights, so that none is too small to see.
+    # Small tokens have nearly equal weights, so that none is negligible.
     before = 0.1 * context.x
-    output, allowed = (
-        context.run(before, options=CallOptions())[0],
-        context.compute_expected(before).tolerances[0],
-    )
-    unlike = output[:, -1] - output[:, 0]
-    comparison.assert_differs(
-        unlike, allowed[:, -1] + allowed[:, 0], "tokens that differ receive different outputs"
-    )
+    output = context.run(before, options=CallOptions())[0]
+    tolerance = context.compute_expected(before).tolerances[0]
+    difference, both = output[:, -1] - output[:, 0], tolerance[:, -1] + tolerance[:, 0]
+    comparison.assert_differs(difference, both, "tokens that differ receive different outputs")
     after = before.clone()
     after[:, 0] = -2 * after[:, 0]
     moved = (context.run(after, options=CallOptions())[0] - output)[:, -1]
-    limit = (allowed + context.compute_expected(after).tolerances[0])[:, -1]
-    comparison.assert_differs(
-        moved, limit, "another first token changes what the last one receives"
-    )
-
-
-def _replace_parameter(parameters: Parameters, name: str, value: Tensor) -> Parameters:
-    return Parameters(**{**dict(parameters.items()), name: value})
+    both = (tolerance + context.compute_expected(after).tolerances[0])[:, -1]
+    expected = "another first token changes what the last one receives"
+    comparison.assert_differs(moved, both, expected)
 
 
 @family_property(hint="work through a small case by hand, step by step, beside your own code")
@@ -79,8 +71,6 @@ def it_equals_the_equation(context: CaseContext) -> None:
 
 
 CORRECT_VALUES = (it_equals_the_equation,)
-
-
 GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards the oracle itself"
 
 
@@ -95,12 +85,12 @@ def it_equals_the_streaming_computation(context: CaseContext) -> None:
 
 
 def _fold_scale_into_queries(context: CaseContext) -> Parameters:
-    """Parameters with which a scale of 1/√head_dim gives what the contract's own scale gives."""
+    """Return parameters whose scores with a scale of 1/√head_dim are those of the contract."""
     if context.contract.scale is None:
         return context.parameters
     factor = context.contract.scale * math.sqrt(context.case.head_dim)
-    present = dict(context.parameters.items())
-    return Parameters(**{**present, **{n: factor * present[n] for n in present if n[-1] == "q"}})
+    queries = {n: factor * t for n, t in context.parameters.items() if n[-1] == "q"}
+    return replace_parameters(context, **queries)
 
 
 @family_property(C.ATTENTION, C.TOKENS, after=CORRECT_VALUES, redundant_because=GUARDS_THE_ORACLE)
@@ -108,18 +98,14 @@ def it_equals_torch_s_attention(context: CaseContext) -> None:
     """The output equals that of torch.nn.functional.scaled_dot_product_attention."""
     exact = context.expected.exact
     visible = context.may_attend(context.case.tokens, context.mask)
+    scale = get_scale(context.contract, context.case)
     attended = F.scaled_dot_product_attention(
-        exact.query,
-        exact.key,
-        exact.value,
-        attn_mask=visible,
-        scale=get_scale(context.contract, context.case),
+        exact.query, exact.key, exact.value, attn_mask=visible, scale=scale
     )
-    merged = attended.transpose(-2, -3).flatten(-2)
-    parameters = context.parameters
-    if parameters.W_o is not None:
-        merged = F.linear(merged, parameters.W_o, parameters.b_o)
-    context.assert_close(context.output, merged, context.tolerance)
+    output, p = merge_heads(attended), context.parameters
+    if p.W_o is not None:
+        output = F.linear(output, p.W_o, p.b_o)
+    context.assert_close(context.output, output, context.tolerance)
 
 
 @family_property(
@@ -127,19 +113,18 @@ def it_equals_torch_s_attention(context: CaseContext) -> None:
     C.MODULE,
     after=CORRECT_VALUES,
     limit=4,
-    on=lambda case: case if case.d_in == case.d_out else with_values(d_in=case.d_out)(case),
+    on=lambda case: replace(case, d_in=case.d_out),
     redundant_because=GUARDS_THE_ORACLE,
 )
 def it_equals_torch_s_multi_head_attention(context: CaseContext) -> None:
     """With the same weights the output equals that of torch.nn.MultiheadAttention."""
-    theirs = _build_torch_module(
-        _fold_scale_into_queries(context), context.case.d_out, context.case.heads
-    )
-    visible = context.may_attend(context.case.tokens, context.mask)
+    parameters, case = _fold_scale_into_queries(context), context.case
+    theirs = _build_torch_module(parameters, case.d_out, case.heads)
+    visible = context.may_attend(case.tokens, context.mask)
     with torch.no_grad():
         blocked = None
         if visible is not None:
-            b, h, t = context.x.shape[0], context.case.heads, context.case.tokens
+            b, h, t = context.x.shape[0], case.heads, case.tokens
             blocked = ~visible.expand(b, h, t, t).flatten(0, 1)
         output = theirs(context.x, context.x, context.x, attn_mask=blocked, need_weights=False)[0]
     context.assert_close(context.output, output, context.tolerance)

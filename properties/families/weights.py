@@ -1,7 +1,7 @@
 """The attention weights are a softmax: positive, one in sum, and they average the values.
 
-Most of these are judged from the output alone, through parameters chosen so that the output shows
-the weights (`properties.harness.tomography`); a module need not return its weights.
+Most of these are checked by the output alone, with parameters under which it shows the weights
+(`properties.harness.tomography`): a module need not return its weights.
 """
 
 from dataclasses import replace
@@ -12,8 +12,14 @@ from torch import Tensor
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
+from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM
-from properties.families.parameter_transforms import replace_parameters, zero_parameters
+from properties.families.parameter_transforms import (
+    make_identity_projection,
+    project_output,
+    replace_parameters,
+    zero_parameters,
+)
 from properties.harness import tomography
 from properties.harness.harness import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
@@ -32,10 +38,9 @@ def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
     """A sequence of equal tokens gives everywhere what one of them gives alone."""
     x = context.x[:, :1].expand_as(context.x).contiguous()
     alone = context.compute_expected(context.x[:, :1])
-    wanted = alone.outputs[0].expand_as(context.output)
-    context.assert_close(
-        context.run(x, options=CallOptions())[0], wanted, context.compute_expected(x).tolerances[0]
-    )
+    everywhere = alone.outputs[0].expand_as(context.output)
+    output = context.run(x, options=CallOptions())[0]
+    context.assert_close(output, everywhere, context.compute_expected(x).tolerances[0])
 
 
 def _double_context_length(case: Case) -> Case | None:
@@ -47,8 +52,9 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     """With every token written twice, the last output stays as it was."""
     doubled = context.x.repeat_interleave(2, dim=1)
     last = context.run(doubled, options=CallOptions())[0][:, -1]
-    allowed = context.tolerance[:, -1] + context.compute_expected(doubled).tolerances[0][:, -1]
-    context.assert_unchanged(last, context.output[:, -1], allowed)
+    tolerance = context.compute_expected(doubled).tolerances[0]
+    both = context.tolerance[:, -1] + tolerance[:, -1]
+    context.assert_unchanged(last, context.output[:, -1], both)
 
 
 @family_property(C.ATTENTION, C.PROJECTED, C.TOKENS, limit=3, hint=SUM_HINT)
@@ -60,9 +66,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
     column[:, 0] = context.parameters.W_v[:, 0]
     parameters = replace_parameters(context, W_v=column)
     expected = context.compute_expected(x, parameters)
-    value = merge_heads(expected.exact.value)
-    if parameters.W_o is not None:
-        value = value @ parameters.W_o.mT + (0 if parameters.b_o is None else parameters.b_o)
+    value = project_output(parameters, merge_heads(expected.exact.value))
     context.assert_close(context.run(x, parameters)[0], value, expected.tolerances[0])
 
 
@@ -71,7 +75,7 @@ def the_weights_sum_to_one(context: CaseContext) -> None:
 )
 def the_output_lies_between_the_values(context: CaseContext) -> None:
     """Before the output projection, every number lies between the values that it averages."""
-    parameters = replace_parameters(context, **_make_identity_projection(context))
+    parameters = replace_parameters(context, **make_identity_projection(context))
     expected = context.compute_expected(parameters=parameters)
     output = context.run(parameters=parameters)[0]
     value = merge_heads(expected.exact.value)
@@ -80,11 +84,6 @@ def the_output_lies_between_the_values(context: CaseContext) -> None:
         low, high = value.cummin(1).values, value.cummax(1).values
     inside = output.clamp(low.expand_as(output), high.expand_as(output))
     context.assert_close(output, inside, expected.tolerances[0])
-
-
-def _make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
-    identity = torch.eye(context.case.d_out, dtype=torch.float64)
-    return {"W_o": identity, **zero_parameters(context, "b_o")}
 
 
 @family_property(
@@ -97,9 +96,7 @@ def _make_identity_projection(context: CaseContext) -> dict[str, Tensor]:
 def without_queries_the_values_are_averaged_evenly(context: CaseContext) -> None:
     """When all queries are zero, every visible token counts the same."""
     parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
-    context.assert_matches_oracle(
-        context.run(parameters=parameters), context.compute_expected(parameters=parameters)
-    )
+    assert_right_with(context, parameters)
 
 
 @family_property(
@@ -114,9 +111,9 @@ def the_output_is_linear_in_the_values(context: CaseContext) -> None:
     plain = zero_parameters(context, "b_v", "b_o")
     once = replace_parameters(context, **plain)
     twice = replace_parameters(context, **plain, W_v=-2 * context.parameters.W_v)
-    allowed = context.compute_expected(parameters=twice).tolerances[0]
+    tolerance = context.compute_expected(parameters=twice).tolerances[0]
     single = context.run(parameters=once)[0]
-    context.assert_unchanged(context.run(parameters=twice)[0], -2 * single, allowed)
+    context.assert_unchanged(context.run(parameters=twice)[0], -2 * single, tolerance)
 
 
 @family_property(
@@ -131,8 +128,8 @@ def without_values_nothing_is_left(context: CaseContext) -> None:
     parameters = replace_parameters(context, **zero_parameters(context, "W_v", "b_v"))
     output = context.run(parameters=parameters)[0]
     bias = torch.zeros(context.case.d_out) if parameters.b_o is None else parameters.b_o
-    allowed = context.compute_expected(parameters=parameters).tolerances[0]
-    context.assert_close(output, bias.expand_as(output).to(torch.float64), allowed)
+    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
+    context.assert_close(output, bias.expand_as(output).to(torch.float64), tolerance)
 
 
 @family_property(
@@ -142,8 +139,8 @@ def the_output_bias_shifts_the_output(context: CaseContext) -> None:
     """Adding to the output layer's bias adds just that to every output."""
     assert context.parameters.b_o is not None
     shifted = replace_parameters(context, b_o=context.parameters.b_o + 1)
-    allowed = context.tolerance + context.compute_expected(parameters=shifted).tolerances[0]
-    context.assert_unchanged(context.run(parameters=shifted)[0], context.output + 1, allowed)
+    tolerance = context.tolerance + context.compute_expected(parameters=shifted).tolerances[0]
+    context.assert_unchanged(context.run(parameters=shifted)[0], context.output + 1, tolerance)
 
 
 @family_property(
@@ -158,8 +155,8 @@ def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     """Adding the same vector to every key leaves the output unchanged."""
     assert context.parameters.b_k is not None
     shifted = replace_parameters(context, b_k=context.parameters.b_k + 1)
-    allowed = context.tolerance + context.compute_expected(parameters=shifted).tolerances[0]
-    context.assert_unchanged(context.run(parameters=shifted)[0], context.output, allowed)
+    tolerance = context.tolerance + context.compute_expected(parameters=shifted).tolerances[0]
+    context.assert_unchanged(context.run(parameters=shifted)[0], context.output, tolerance)
 
 
 @family_property(
@@ -177,12 +174,17 @@ def the_weights_are_a_softmax_of_the_scaled_scores(context: CaseContext) -> None
 def the_weights_are_never_negative(context: CaseContext) -> None:
     """No attention weight is negative, and those of every query sum to one."""
     recovered = context.compute_once(tomography.recover_weights)
-    context.assert_close(
-        recovered.weights, recovered.weights.clamp_min(0), recovered.tolerance, "weights"
-    )
-    total = Tolerance(recovered.tolerance.exact.sum(-1), recovered.tolerance.float32.sum(-1))
-    sums = recovered.weights.sum(-1)
-    context.assert_close(sums, torch.ones_like(sums), total, "sum of weights")
+    weights, tolerance = recovered.weights, recovered.tolerance
+    context.assert_close(weights, weights.clamp_min(0), tolerance, "weights")
+    _assert_sum_to_one(context, weights, tolerance, "weights")
+
+
+def _assert_sum_to_one(
+    context: CaseContext, weights: Tensor, tolerance: Tolerance, name: str
+) -> None:
+    sums = weights.sum(-1)
+    total = Tolerance(tolerance.exact.sum(-1), tolerance.float32.sum(-1))
+    context.assert_close(sums, torch.ones_like(sums), total, f"sum of {name}")
 
 
 @family_property(
@@ -202,22 +204,16 @@ def hidden_tokens_get_no_weight(context: CaseContext) -> None:
 @family_property(C.WEIGHTS, C.MODULE, limit=3, hint="return the weights after the softmax")
 def the_returned_weights_are_those_used(context: CaseContext) -> None:
     """The returned weights, applied to the values, give the returned output."""
-    value, p = context.expected.exact.value, context.parameters
-    output = merge_heads(context.answer[1] @ value)
-    if p.W_o is not None:
-        output = output @ p.W_o.mT + (0 if p.b_o is None else p.b_o)
+    merged = merge_heads(context.answer[1] @ context.expected.exact.value)
+    output = project_output(context.parameters, merged)
     context.assert_close(context.output, output, context.tolerance + context.tolerance)
 
 
 @family_property(C.WEIGHTS, limit=3, hint=SUM_HINT)
 def the_rows_of_the_returned_weights_sum_to_one(context: CaseContext) -> None:
     """Every row of the returned weights sums to one, and no weight is negative."""
-    for weights, allowed, name in zip(
-        context.answer, context.expected.tolerances, context.output_names, strict=True
-    ):
-        if name == "output":
-            continue
-        sums = weights.sum(-1)
-        total = Tolerance(allowed.exact.sum(-1), allowed.float32.sum(-1))
-        context.assert_close(sums, torch.ones_like(sums), total, f"sum of {name}")
-        context.assert_close(weights, weights.clamp_min(0), allowed, name)
+    tolerances, names = context.expected.tolerances, context.output_names
+    for weights, tolerance, name in zip(context.answer, tolerances, names, strict=True):
+        if name != "output":
+            _assert_sum_to_one(context, weights, tolerance, name)
+            context.assert_close(weights, weights.clamp_min(0), tolerance, name)

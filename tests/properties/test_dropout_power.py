@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from properties.families.dropout import FALSE_POSITIVE_RATE, TOSSES, is_improbable
+from properties.families.dropout import FALSE_POSITIVE_RATE, SAMPLES, is_improbable
 
 RATES = (0.05, 0.1, 0.3, 0.5, 0.51, 0.9)
 SHORT = (1, 2, 10, 37, 200)
@@ -75,7 +75,7 @@ def test_few_samples_give_no_false_alarm(tosses: int, rate: float) -> None:
 
 
 @pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("tosses", [2_000, 20_000, TOSSES, 2 * TOSSES])
+@pytest.mark.parametrize("tosses", [2_000, 20_000, SAMPLES, 2 * SAMPLES])
 def test_correct_rate_fails_once_in_ten_billion_at_most(tosses: int, rate: float) -> None:
     low, high = accepted(tosses, rate)
     assert low <= tosses * rate <= high
@@ -93,8 +93,8 @@ def test_correct_rate_fails_once_in_ten_billion_at_most(tosses: int, rate: float
 
 def missed(rate: float, true: float) -> float:
     """The probability that the counts of a module with another rate pass."""
-    low, high = accepted(TOSSES, rate)
-    return math.fsum(math.exp(log_probability(k, TOSSES, true)) for k in range(low, high + 1))
+    low, high = accepted(SAMPLES, rate)
+    return math.fsum(math.exp(log_probability(k, SAMPLES, true)) for k in range(low, high + 1))
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -115,21 +115,21 @@ def test_a_rate_off_by_one_hundredth_is_at_the_edge_of_what_is_seen() -> None:
 
 @pytest.mark.parametrize("rate", RATES)
 def test_the_accepted_counts_are_an_interval_around_the_expected_one(rate: float) -> None:
-    low, high = accepted(TOSSES, rate)
-    counts = [round(TOSSES * i / 400) for i in range(401)]
+    low, high = accepted(SAMPLES, rate)
+    counts = [round(SAMPLES * i / 400) for i in range(401)]
     for k in [*counts, low - 1, low, high, high + 1]:
-        assert is_improbable(k, TOSSES, rate) is not (low <= k <= high), k
-    assert max(high / TOSSES - rate, rate - low / TOSSES) < 0.01
+        assert is_improbable(k, SAMPLES, rate) is not (low <= k <= high), k
+    assert max(high / SAMPLES - rate, rate - low / SAMPLES) < 0.01
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(RATES))
 def test_true_bernoulli_samples_pass(seed: int, rate: float) -> None:
     generator = torch.Generator().manual_seed(seed)
-    hits = int((torch.rand(TOSSES, generator=generator) < rate).sum())
-    assert not is_improbable(hits, TOSSES, rate)
+    hits = int((torch.rand(SAMPLES, generator=generator) < rate).sum())
+    assert not is_improbable(hits, SAMPLES, rate)
 
 
-@pytest.mark.parametrize("tosses", [1, 10, TOSSES])
+@pytest.mark.parametrize("tosses", [1, 10, SAMPLES])
 def test_certainties_allow_no_exception(tosses: int) -> None:
     assert not is_improbable(0, tosses, 0.0)
     assert not is_improbable(tosses, tosses, 1.0)
@@ -138,7 +138,7 @@ def test_certainties_allow_no_exception(tosses: int) -> None:
 
 
 def test_counts_at_the_ends_are_no_fault_of_arithmetic() -> None:
-    assert is_improbable(0, TOSSES, 0.3)
-    assert is_improbable(TOSSES, TOSSES, 0.3)
+    assert is_improbable(0, SAMPLES, 0.3)
+    assert is_improbable(SAMPLES, SAMPLES, 0.3)
     assert not is_improbable(0, 1, 0.3)
     assert not is_improbable(1, 1, 0.3)
