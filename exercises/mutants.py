@@ -46,6 +46,9 @@ INTERCHANGEABLE_NAMES = (("queries", "keys", "values"), ("query", "key", "value"
 """Words that are substituted for one another in names."""
 
 
+DOCUMENTED = (ast.ClassDef, ast.FunctionDef, ast.Module)
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """A solution with one change."""
@@ -132,8 +135,7 @@ def _find_student_lines(source: str) -> set[int]:
 
 def _strip_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
-        documentable = ast.ClassDef | ast.FunctionDef | ast.Module
-        if isinstance(node, documentable) and ast.get_docstring(node):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
     return tree
 
@@ -160,11 +162,11 @@ def _walk(parent: ast.AST, function: str) -> Iterator[tuple[Any, Any, str]]:
         signature = field in ("annotation", "returns", "decorator_list", "args")
         if signature and not isinstance(parent, ast.Call):
             continue  # types and signatures compute nothing
-        container = dict(enumerate(value)) if isinstance(value, list) else {field: value}
-        for key, node in container.items():
-            if isinstance(node, ast.AST):
-                yield value if isinstance(value, list) else vars(parent), key, function
-                yield from _walk(node, function)
+        container: Any = value if isinstance(value, list) else vars(parent)
+        for key in range(len(value)) if isinstance(value, list) else (field,):
+            if isinstance(container[key], ast.AST):
+                yield container, key, function
+                yield from _walk(container[key], function)
 
 
 # ----------------------------------------------------------------------- mutation operators

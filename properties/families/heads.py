@@ -51,14 +51,14 @@ def permuting_the_heads_permutes_their_outputs(context: CaseContext) -> None:
         for name, tensor in context.parameters.items()
         if name not in ("W_o", "b_o")
     }
-    wanted, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
+    before, exact, float32 = context.output, context.tolerance.exact, context.tolerance.float32
     if context.parameters.W_o is not None:
         # Each head's columns move along, so that the sum over the heads stays the same.
         moved["W_o"] = permute_heads(context.parameters.W_o.mT, order).mT
     else:
-        wanted, exact, float32 = (_permute_output_heads(t, order) for t in (wanted, exact, float32))
+        before, exact, float32 = (_permute_output_heads(t, order) for t in (before, exact, float32))
     output = context.run(parameters=replace_parameters(context, **moved))[0]
-    context.assert_unchanged(output, wanted, Tolerance(exact, float32))
+    context.assert_unchanged(output, before, Tolerance(exact, float32))
 
 
 def _permute_output_heads(output: Tensor, order: Tensor) -> Tensor:
