@@ -89,7 +89,7 @@ def test_run_draws_one_secret_seed_and_keeps_it(
     first = again()
     assert first.kind is SeedKind.SECRET
     assert again() == first and len(fake_grader.graded_texts) == 4
-    assert again(insisted={"wall_s": 9.0}) == first, "other settings, the same cases"
+    assert again(limit_overrides={"wall_s": 9.0}) == first, "other settings, the same cases"
     with open_store(store_url) as store:
         chosen = store.load_newest_run("week 1").manifest.settings
         assert grading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
