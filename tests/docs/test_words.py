@@ -16,6 +16,7 @@ RETIRED = (
 KEPT = {
     "CHANGELOG.md",  # what was called so then
     "tests/docs/test_words.py",
+    "tests/grader/report/test_render_html.py",  # the landmarks of a page
 }
 WIRE = re.compile(r"[\"'`]landmarks[\"'`]")
 """a request of the wire, and a field of its reply: names of data stay"""
@@ -56,6 +57,6 @@ def test_a_type_name_has_one_owner() -> None:
 
 def test_the_glossary_is_short() -> None:
     rows = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("\n")
-    terms = [row for row in rows if row.startswith("| **")]
+    terms = [row.split("**")[1] for row in rows if row.startswith("| **")]
     assert 10 <= len(terms) <= 30
-    assert terms == sorted(terms, key=str.lower)
+    assert terms == sorted(terms)
