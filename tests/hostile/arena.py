@@ -1,8 +1,8 @@
 """Where an attack takes place, and the witnesses who say afterwards whether it won.
 
-An arena is a folder that everyone may write, listeners on sockets of four kinds, and a grader process
-(`grader_process.py`) with a secret in its environment. `Arena.attack` grades one attack, asks every
-witness, and gives the list of what it won; the list is empty if it was contained.
+An arena is a folder that everyone may write, listeners on sockets of four kinds, and a grader
+process (`grader_process.py`) with a secret in its environment. `Arena.attack` grades one attack,
+asks every witness, and gives the list of what it won; the list is empty if it was contained.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A grader process as a process of its own, so that an attack may win against it and be seen to win.
+"""A grader process of its own, so that an attack may win against it and be seen to win.
 
 It grades what it is told on standard input, one JSON object a line, and answers on standard
 output. Run as: python grader_process.py OPTIONS, where OPTIONS is a JSON object.

@@ -18,7 +18,7 @@ SMALL = [exercise for exercise in ALL if exercise.slug != "gpt2_size"]
 
 
 class AtTheEdge(RecordingContext):
-    """A context whose answers are off by their whole tolerance, up in one place and down in another."""
+    """A context whose answers are off by their whole tolerance, up here and down there."""
 
     def round_answer(self, exact: Tensor, allowed: Tolerance) -> Tensor:
         # The same answer for the same query, and another one for every other.
