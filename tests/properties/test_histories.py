@@ -273,20 +273,20 @@ def machine(made: type[nn.Module]) -> type[RuleBasedStateMachine]:
     class Histories(RuleBasedStateMachine):
         @initialize()
         def build(self) -> None:
-            self.trial = trial_of(made)
+            self.context = trial_of(made)
             for probe in PROBES:
-                self.trial.compute_once(probe.observe_baseline)
-            self.scene = HistoryState(self.trial, build_fresh_module(self.trial))
-            self.steps = all_steps(self.trial)
+                self.context.compute_once(probe.observe_baseline)
+            self.state = HistoryState(self.context, build_fresh_module(self.context))
+            self.steps = all_steps(self.context)
 
         @rule(number=st.integers(0, 63))
         def step(self, number: int) -> None:
-            attempt(self.steps[number % len(self.steps)], self.scene)
+            attempt(self.steps[number % len(self.steps)], self.state)
 
         @rule(probe=st.sampled_from(PROBES))
         def probe(self, probe: Any) -> None:
-            self.scene.adapter.set(self.trial.parameters)
-            probe.check(self.trial, self.scene.adapter)
+            self.state.adapter.set(self.context.parameters)
+            probe.check(self.context, self.state.adapter)
 
     return Histories
 

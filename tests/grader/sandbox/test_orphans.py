@@ -1,4 +1,4 @@
-"""`kill -9` of examiner, server or child, at any moment: no orphan, and no wrong verdict."""
+"""`kill -9` of grader, server or child, at any moment: no orphan, and no wrong verdict."""
 
 import contextlib
 import os
@@ -51,7 +51,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {"A": (), "B": ("namespaces",)}
 
 
 class RunningGrader:
-    """An examiner in a process of its own, and every process that stems from it."""
+    """A grader process in a process of its own, and every process that stems from it."""
 
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
         answer = folder / "ada.py"
@@ -83,7 +83,7 @@ class RunningGrader:
         return float(began)
 
     def alive(self) -> set[int]:
-        """Zygote, server and its children: their command line names the examiner."""
+        """Zygote, server and its children: their command line names the grader."""
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
