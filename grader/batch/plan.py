@@ -24,13 +24,14 @@ from grader.batch.message import (
     ObjectBatch,
     QueryKey,
 )
-from grader.batch.recording import Query, record_queries
-from grader.batch.replay import ReplayHarness
+from grader.batch.recording import RecordedQuery, record_queries
+from grader.batch.replay import AnswerReplay
 from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
-from properties.harness.harness import FLOAT32_NOTE, Harness
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.oracle import hash_tensors
 from properties.property import Property, PropertyGroup, Verdict, check_in_order
@@ -118,16 +119,16 @@ class BatchResult:
         return self.batch_plan.find_proven(self.comparison)
 
     @functools.cached_property
-    def _replay(self) -> ReplayHarness:
+    def _replay(self) -> AnswerReplay:
         """What judges may see: what was stacked, only where sequences are attended alone."""
         apart = self._make_replay(alone=True)
         batch = [claim for claim in self.cases if claim.group is PropertyGroup.BATCH]
         stacked = all(apart.confirms(claim, self.cases[claim]) for claim in batch)
         return self._make_replay(alone=False) if stacked else apart
 
-    def _make_replay(self, *, alone: bool) -> ReplayHarness:
+    def _make_replay(self, *, alone: bool) -> AnswerReplay:
         recall = functools.partial(self.batch_plan.recall, self.comparison, alone=alone)
-        return ReplayHarness(self.harness, recall)
+        return AnswerReplay(self.harness, recall)
 
 
 def run_batch_plan(
@@ -180,7 +181,7 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
         for about in _group_by(numbered, functools.partial(_compute_object_key, contract))
     ]
     known = tuple(
-        QueryKey(q.key, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
+        QueryKey(q.id, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
         for q in rehearsed.queries
     )
     return BatchPlan(
@@ -188,7 +189,7 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
     )
 
 
-NumberedQuery = tuple[int, Query]
+NumberedQuery = tuple[int, RecordedQuery]
 
 
 def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
@@ -199,7 +200,7 @@ def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[Numbered
     return list(groups.values())
 
 
-def _compute_object_key(contract: Contract, query: Query) -> tuple[object, ...]:
+def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[object, ...]:
     """What tells one construction from another."""
     case = query.case
     arguments = repr(contract.build_arguments(case))
@@ -207,7 +208,7 @@ def _compute_object_key(contract: Contract, query: Query) -> tuple[object, ...]:
     return arguments, *sizes, case.dtype, case.device
 
 
-def _compute_stack_key(query: Query) -> object:
+def _compute_stack_key(query: RecordedQuery) -> object:
     """Questions of the same value share a batch."""
     mask = query.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
@@ -316,7 +317,7 @@ def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
 
 
 def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int, int]]:
-    for alike in _group_by(numbered, lambda query: query.content):
+    for alike in _group_by(numbered, lambda query: query.id[0]):
         for one, other in itertools.pairwise(alike):
             yield one[0], other[0]
 
@@ -339,7 +340,7 @@ class RecordingChannel:
         self.object_count += 1
         return Message(0, "ok", {"handle": self.object_count - 1})
 
-    def record_call(self, adapter: ModuleAdapter, questions: Sequence[Query]) -> None:
+    def record_call(self, adapter: ModuleAdapter, questions: Sequence[RecordedQuery]) -> None:
         """Note one call that answers these questions side by side."""
         first = questions[0]
         if first.cotangent is not None:

@@ -37,7 +37,8 @@ from properties.case import Case
 from properties.check import check_property
 from properties.contract import Capability, Contract
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32_NOTE, Harness
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
 from properties.property import Property, Verdict
 from properties.violation import Note, Status, SubmissionFailed
 

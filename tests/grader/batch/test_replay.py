@@ -8,7 +8,7 @@ import pytest
 
 from grader.batch.message import Comparison
 from grader.batch.plan import BatchResult, run_batch_plan
-from grader.batch.replay import ReplayHarness
+from grader.batch.replay import AnswerReplay
 from grader.sandbox.grader_side.subject import Channel, ChannelSubject
 from grader.sandbox.wire import Message
 from properties.families.batch import each_sequence_is_attended_alone
@@ -138,7 +138,7 @@ def test_replay_adds_notes_to_the_harness() -> None:
     harness = Harness(subject, EXERCISE.contract)
     answers = run_batch_plan(harness, EXERCISE)
     harness.notes.clear()
-    seen = ReplayHarness(
+    seen = AnswerReplay(
         harness, lambda key: BATCH_PLAN.recall(answers.comparison, key, alone=False)
     )
     assert seen.confirms(it_equals_the_equation, PLAN[it_equals_the_equation])
