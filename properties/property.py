@@ -178,12 +178,22 @@ class Verdict:
         return ""
 
 
-def check_in_order(
-    properties: Iterable[Property], check: Callable[[Property], Verdict]
-) -> Iterator[Verdict]:
-    """Judge each; what requires a property that does not hold is not tried.
+VerdictCallback = Callable[[Verdict], None]
+"""is called with every verdict as soon as it is known"""
 
-    One that could not be tried itself may hold: what requires it is tried.
+
+def ignore_verdict(verdict: Verdict) -> None:
+    """Do nothing: nobody waits for single verdicts."""
+
+
+def check_in_order(
+    properties: Iterable[Property],
+    check: Callable[[Property], Verdict],
+    on_verdict: VerdictCallback = ignore_verdict,
+) -> Iterator[Verdict]:
+    """Check each; a property that requires one that does not hold is not tried.
+
+    One that could not be tried itself may hold: properties that require it are tried.
     """
     broken: set[Property] = set()
     for prop in properties:
@@ -194,4 +204,5 @@ def check_in_order(
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.add(prop)
+        on_verdict(verdict)
         yield verdict

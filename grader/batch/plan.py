@@ -7,7 +7,7 @@ after another, noted instead of sent. Stacked questions share a request along th
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,128 +20,21 @@ from grader.batch.message import (
     PLACEHOLDER_NAME,
     BatchPlan,
     BatchRequest,
-    Comparison,
     ObjectBatch,
     QueryKey,
 )
 from grader.batch.recording import RecordedQuery, record_queries
-from grader.batch.replay import AnswerReplay
 from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
-from properties.harness.case_context import FLOAT32_NOTE
-from properties.harness.harness import Harness
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.oracle import hash_tensors
-from properties.property import Property, PropertyGroup, Verdict, check_in_order
-from properties.violation import Status
+from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
 """So many numbers go together in one message; a module of the size of GPT-2 has one of its own."""
 NamedTensors = tuple[tuple[str, Tensor], ...]
-
-
-VerdictCallback = Callable[[Verdict], None]
-"""Is told a verdict. If all are judged a second time, it is told of each a second time."""
-
-
-def ignore_verdict(verdict: Verdict) -> None:
-    """Nobody waits for single verdicts."""
-
-
-def check_all(
-    harness: Harness,
-    exercise: Exercise,
-    one: Callable[[Property, Sequence[Case]], Verdict],
-    afresh: Callable[[], None],
-    seed: int = 0,
-    device: str = "cpu",
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """A verdict on every claim; `one` judges those that do not follow from exact answers.
-
-    If the submission remembers what it was asked, the verdicts would depend on all that was: then
-    `afresh` makes it forget, and every claim is judged by itself, on modules of its own: what
-    disturbs other modules fails the claim that says so, and no other. `watch` is told each as it
-    comes.
-    """
-    plan = exercise.plan_cases(seed, device)
-    answers = run_batch_plan(harness, exercise, seed, device)
-
-    def check_one(claim: Property) -> Verdict:
-        if answers.establishes(claim):
-            return Verdict(claim, Status.PASSED, len(plan[claim]))
-        return one(claim, plan[claim])
-
-    def check_apart(claim: Property) -> Verdict:
-        harness.forget()
-        return one(claim, plan[claim])
-
-    verdicts = _report_each(check_in_order(plan, check_one), on_verdict)
-    if any(has_side_effects(verdict) for verdict in verdicts):
-        afresh()
-        verdicts = _report_each(check_in_order(plan, check_apart), on_verdict)
-    return verdicts
-
-
-def _report_each(verdicts: Iterable[Verdict], on_verdict: VerdictCallback) -> list[Verdict]:
-    seen = []
-    for verdict in verdicts:
-        on_verdict(verdict)
-        seen.append(verdict)
-    return seen
-
-
-def has_side_effects(verdict: Verdict) -> bool:
-    """Whether this says that calls of a submission have effects besides their answers."""
-    troubled = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
-    return troubled and verdict.property.group is PropertyGroup.PURITY
-
-
-@dataclass(eq=False)
-class BatchResult:
-    """What a submission has answered to a script, and what is seen from that alone."""
-
-    harness: Harness
-    batch_plan: BatchPlan
-    cases: Mapping[Property, Sequence[Case]]
-    comparison: Comparison
-
-    def establishes(self, claim: Property) -> bool:
-        """Whether they show that a claim holds."""
-        rests = claim in self.batch_plan.queries_by_property
-        return claim in self.proven or (rests and self._replay.confirms(claim, self.cases[claim]))
-
-    @functools.cached_property
-    def proven(self) -> frozenset[Property]:
-        """The claims that need no judge: every answer that they rest on is the exact one."""
-        return self.batch_plan.find_proven(self.comparison)
-
-    @functools.cached_property
-    def _replay(self) -> AnswerReplay:
-        """What judges may see: what was stacked, only where sequences are attended alone."""
-        apart = self._make_replay(alone=True)
-        batch = [claim for claim in self.cases if claim.group is PropertyGroup.BATCH]
-        stacked = all(apart.confirms(claim, self.cases[claim]) for claim in batch)
-        return self._make_replay(alone=False) if stacked else apart
-
-    def _make_replay(self, *, alone: bool) -> AnswerReplay:
-        recall = functools.partial(self.batch_plan.recall, self.comparison, alone=alone)
-        return AnswerReplay(self.harness, recall)
-
-
-def run_batch_plan(
-    harness: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
-) -> BatchResult:
-    """Put the script of an exercise to a submission."""
-    contract = harness.contract
-    batch_plan = get_batch_plan(exercise, contract.mappings, seed, device)
-    assert isinstance(harness.subject, ChannelSubject)
-    found = batch_plan.run_on(harness.subject, contract.name)
-    if found.float32:
-        harness.add_note(FLOAT32_NOTE)
-    return BatchResult(harness, batch_plan, exercise.plan_cases(seed, device), found)
 
 
 def get_batch_plan(
