@@ -8,7 +8,7 @@ from properties import support
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.cases.small_cases import enumerate_smaller, list_starting_cases
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.property import Property, Verdict
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
@@ -158,7 +158,7 @@ class CounterexampleSearch:
         return found is not None and found.kind is self.kind
 
 
-def _find_violation(prop: Property, context: CaseContext) -> Violation | None:
+def _find_violation(prop: Property, context: LiveContext) -> Violation | None:
     """How a property fails on a trial, if it does."""
     try:
         prop.check(context)

@@ -7,30 +7,37 @@ that a student reads.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast, get_type_hints
 
 from properties.case import Case
 from properties.cases.case_set import select_diverse
 from properties.cases.case_transforms import CaseTransform, identity, transform_cases
 from properties.contract import Capability, Contract
 from properties.group import PropertyGroup as PropertyGroup
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.violation import Status, SubmissionFailed, Violation
 
 MIN_NATURAL_CASES = 8
 """So many cases of the bank as they are need no others beside them."""
 
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
-CheckFunction = Callable[[CaseContext], None]
+RecordableCheck = Callable[[CaseContext], None]
+CheckFunction = Callable[[LiveContext], None]
+"""Every `RecordableCheck` is one, too: a LiveContext is a CaseContext."""
 
 
 @dataclass(frozen=True, eq=False)
 class Property:
-    """One claim; there is one object of each. `judge` raises Violation where it does not hold."""
+    """One property; there is one object of each."""
 
     name: str
     claim: str
     group: PropertyGroup
     check: CheckFunction = field(repr=False)
+    """raises Violation where the claim does not hold"""
+    recordable_check: RecordableCheck | None = field(default=None, repr=False)
+    """the same function if it takes a CaseContext; None if it needs a live submission"""
     needs: frozenset[Capability] = frozenset()
     transform: CaseTransform = field(default=identity, repr=False)
     requires: tuple["Property", ...] = field(default=(), repr=False)
@@ -87,6 +94,7 @@ class PropertyFamily:
                 claim=claim,
                 group=self.group,
                 check=check,
+                recordable_check=get_recordable_check(check),
                 needs=frozenset(needs),
                 transform=on,
                 requires=self.requires + after,
@@ -97,6 +105,19 @@ class PropertyFamily:
             )
 
         return make
+
+
+def get_recordable_check(check: CheckFunction) -> RecordableCheck | None:
+    """Return a check function if its annotation says that it takes any CaseContext, else None.
+
+    Raises TypeError where `context` is annotated otherwise.
+    """
+    annotation = get_type_hints(check).get("context")
+    if annotation is CaseContext:
+        return cast(RecordableCheck, check)
+    if annotation is LiveContext:
+        return None
+    raise TypeError(f"{check.__name__}: annotate `context` as CaseContext or as LiveContext")
 
 
 @dataclass(frozen=True)
@@ -157,12 +178,22 @@ class Verdict:
         return ""
 
 
-def check_in_order(
-    properties: Iterable[Property], check: Callable[[Property], Verdict]
-) -> Iterator[Verdict]:
-    """Judge each; what requires a property that does not hold is not tried.
+VerdictCallback = Callable[[Verdict], None]
+"""is called with every verdict as soon as it is known"""
 
-    One that could not be tried itself may hold: what requires it is tried.
+
+def ignore_verdict(verdict: Verdict) -> None:
+    """Do nothing: nobody waits for single verdicts."""
+
+
+def check_in_order(
+    properties: Iterable[Property],
+    check: Callable[[Property], Verdict],
+    on_verdict: VerdictCallback = ignore_verdict,
+) -> Iterator[Verdict]:
+    """Check each; a property that requires one that does not hold is not tried.
+
+    One that could not be tried itself may hold: properties that require it are tried.
     """
     broken: set[Property] = set()
     for prop in properties:
@@ -173,4 +204,5 @@ def check_in_order(
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.add(prop)
+        on_verdict(verdict)
         yield verdict

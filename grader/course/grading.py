@@ -26,6 +26,7 @@ from grader.course.store.records import (
     make_missing_content,
 )
 from grader.course.store.store import Store
+from grader.grading import worker_pool
 from grader.grading.grade import Settings
 from grader.grading.precompile import precompile_plans
 from grader.grading.worker_pool import RemoteGrader, Sandbox
@@ -174,7 +175,8 @@ def _grade_groups(
             server.isolation_level.layers,
             server.isolation_level.summary,
         )
-        for handed_in, records in run.grade_with_progress(server, list(there), chosen):
+        graded = worker_pool.grade_all(server, list(there), chosen)
+        for handed_in, records in run.track_progress(graded, len(there)):
             group = there[handed_in]
             content = _read_content(group.submitted_files[0], limit)
             if content.digest == group.content.digest:

@@ -19,7 +19,7 @@ from torch import Tensor
 from properties.case import Case, MaskForm
 from properties.cases.case_tensors import draw_normal, round_to_dtype
 from properties.contract import Capability
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.tolerance import Tolerance
 from reference import Parameters
 

@@ -19,7 +19,7 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.families.history import ALL
 from properties.harness import histories
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.harness.histories import (
     CALL_PROBE,
     GRADIENTS_PROBE,
@@ -70,13 +70,13 @@ class CausalAttention(nn.Module):
         return output
 
 
-def trial_of(made: type[nn.Module], seed: int = 1) -> CaseContext:
+def trial_of(made: type[nn.Module], seed: int = 1) -> LiveContext:
     harness = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
     case = fit_for_histories(Case(seed=seed))
     return harness.get_context(EXERCISE.contract.fit(case))
 
 
-def all_steps(context: CaseContext) -> list[Any]:
+def all_steps(context: LiveContext) -> list[Any]:
     return [
         *make_calls(context),
         *make_other_modules(context),
@@ -221,7 +221,7 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
     tried = []
     after = histories._run_history
 
-    def counting(context: CaseContext, history: Any, probe: Any) -> Any:
+    def counting(context: LiveContext, history: Any, probe: Any) -> Any:
         tried.append(history)
         return after(context, history, probe)
 

@@ -32,7 +32,7 @@ class AtTheEdge(RecordingContext):
 
 class EdgeStage(Recorder):
     def create_context(self, case: Case) -> AtTheEdge:
-        return AtTheEdge(self, self.contract, case)
+        return AtTheEdge(self, case)
 
 
 @pytest.mark.parametrize("exercise", SMALL, ids=lambda exercise: exercise.slug)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.batch.recording import NoSubject
+from grader.sandbox.grader_side.subject import make_subject
 from properties.contract import Contract
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.catalogue import DETERMINISTIC
 from properties.mistakes.diagnosis import CASES, Sample, make_attention_inputs
 from properties.mistakes.mistake_table import (
@@ -24,7 +24,7 @@ KNOWN = [each for each in DETERMINISTIC if not each.rare][::3]
 
 
 def given(contract: Contract = MULTI_HEAD, case: int = 0) -> AttentionInputs:
-    context = CaseContext(Harness(NoSubject(), contract), contract, contract.fit(CASES[case]))
+    context = LiveContext(Harness(make_subject({}), contract), contract, contract.fit(CASES[case]))
     return make_attention_inputs(context, context.x, context.parameters)
 
 
