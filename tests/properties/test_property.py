@@ -15,6 +15,7 @@ from properties.cases.case_transforms import at_least, with_values
 from properties.check import check_property, find_smallest_failure
 from properties.contract import Capability, Contract
 from properties.families import masking, values
+from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness, LiveContext
 from properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
 from properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
@@ -375,7 +376,7 @@ def test_a_right_module_has_no_case() -> None:
 # ------------------------------------------------------------------- claims, and choosing
 
 
-def first_judge(context: LiveContext) -> None:
+def first_judge(context: CaseContext) -> None:
     """It has a first line.
 
     And others, which the student does not read.
@@ -412,8 +413,23 @@ def test_claim_is_the_first_line_of_the_check_docstring() -> None:
 
 
 def test_check_without_a_docstring_has_no_claim() -> None:
-    made = PropertyFamily(PropertyGroup.VALUES)()(lambda context: None)
+    def check(context: CaseContext) -> None:
+        pass
+
+    made = PropertyFamily(PropertyGroup.VALUES)()(check)
     assert (made.claim, made.requires, made.needs) == ("", (), frozenset())
+
+
+def test_check_of_a_live_context_cannot_be_recorded() -> None:
+    def check(context: LiveContext) -> None:
+        context.adapter.set(context.parameters)
+
+    assert PropertyFamily(PropertyGroup.VALUES)()(check).recordable_check is None
+
+
+def test_check_must_say_which_context_it_takes() -> None:
+    with pytest.raises(TypeError, match="annotate `context` as CaseContext or as LiveContext"):
+        PropertyFamily(PropertyGroup.VALUES)()(lambda context: None)
 
 
 def test_a_property_applies_where_all_it_needs_is_there() -> None:
