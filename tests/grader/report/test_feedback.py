@@ -344,7 +344,7 @@ def test_empty_file_hides_nothing(tmp_path: Path) -> None:
         ),
         (
             "[levels]\nzzz = 'name'",
-            "levels: there is no claim or group 'zzz'; docs/invariants.md lists them",
+            "levels: there is no claim or group 'zzz'; docs/properties.md lists them",
         ),
         ("level =", "is not TOML: "),
     ],
