@@ -11,8 +11,8 @@ A property runs in three ways, and its check function cannot tell which:
 
 One whose check function takes a `LiveContext` can run in the last way only.
 
-`plan` lays the recorded queries of an exercise out as a few long messages (`message`). `check` sends
-them to a submission and concludes: where every answer is exact, the property holds; where answers
-are not, the property is replayed; and what replay cannot decide is checked live. Only a live check
-fails a submission. Plans are compiled once and kept on disk (`disk_cache`).
+`plan` lays the recorded queries of an exercise out as a few long messages (`message`). `check`
+sends them to a submission and concludes: where every answer is exact, the property holds; where
+answers are not, the property is replayed; and what replay cannot decide is checked live. Only a
+live check fails a submission. Plans are compiled once and kept on disk (`disk_cache`).
 """
