@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from grader.batch.recording import QueryId
-from grader.sandbox.grader_side.subject import ChannelSubject, parse_reply
+from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors, parse_reply
 from grader.sandbox.wire import Message
 from properties.property import Property
 from properties.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
 """stands in a plan for the name of the definition under check"""
-NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from grader.batch.message import (
     QueryKey,
 )
 from grader.batch.recording import RecordedQuery, record_queries
-from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
+from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
@@ -34,7 +34,6 @@ from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
 """so many numbers share a message; a module of the size of GPT-2 has one of its own"""
-NamedTensors = tuple[tuple[str, Tensor], ...]
 
 
 def get_batch_plan(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 from grader.reading.code_patterns import CodePattern
 from grader.reading.excerpts import SourceLines
@@ -14,9 +13,10 @@ from grader.reading.token_units import Unit
 from grader.sandbox.grader_side.budget import Budget
 from grader.sandbox.grader_side.servers import NotConfined, TooSlow
 from grader.sandbox.grader_side.subject import (
+    ChannelSubject,
+    NamedTensors,
     get_message,
     is_out_of_memory,
-    make_failure,
     parse_reply,
 )
 from grader.sandbox.limits import Limits
@@ -46,7 +46,7 @@ class SubmissionChannel(Protocol):
         self,
         op: str,
         meta: Mapping[str, Any],
-        tensors: tuple[tuple[str, Tensor], ...] = (),
+        tensors: NamedTensors = (),
         within: float | None = None,
     ) -> Message:
         """Send a request and return its reply, within seconds. Raises SubmissionFailed, TooSlow."""
@@ -114,19 +114,21 @@ class Session:
     def find_code_patterns(self) -> list[CodePattern]:
         """Find the steps of attention in the loaded code. Raises SubmissionFailed."""
         return parse_reply(
-            self._ask("landmarks", {"name": self.names[0]}), _CodePatternsReply
+            ChannelSubject(self).ask("landmarks", {"name": self.names[0]}), _CodePatternsReply
         ).landmarks
 
     def fetch_units(self) -> list[Unit]:
         """Fetch the source as units that can be compared. Raises SubmissionFailed."""
-        return parse_reply(self._ask("units", {}), _UnitsReply).units
+        return parse_reply(ChannelSubject(self).ask("units", {}), _UnitsReply).units
 
     def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
         """Fetch the lines around locations: cells and lines in them. Raises SubmissionFailed.
 
         The submission may have replaced them: they are to be trusted no more than its answers.
         """
-        return parse_reply(self._ask("excerpts", {"places": list(places)}), _ExcerptsReply).excerpts
+        return parse_reply(
+            ChannelSubject(self).ask("excerpts", {"places": list(places)}), _ExcerptsReply
+        ).excerpts
 
     def start_successor(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """Return a session for the same submission; it takes over a process that only read it."""
@@ -162,9 +164,7 @@ class Session:
         self._retry_if_killed(self._send_load if self.names else self._start_child)
         return True
 
-    def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         """Send one request to the present child. Raises SubmissionFailed, BudgetExhausted."""
         self.budget.require_available("read" if self.child is None else op, self.limits)
         assert self.child is not None, "read or load before asking"
@@ -184,9 +184,7 @@ class Session:
             )
         return reply
 
-    def _request_timed(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...]
-    ) -> Message:
+    def _request_timed(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> Message:
         """Send a request and charge its time to the budget. Raises SubmissionFailed."""
         assert self.child is not None, "request() has looked"
         began, late = time.monotonic(), False
@@ -225,7 +223,7 @@ class Session:
     def _send_load(self) -> Message:
         if self.child is None or self.child.closed:
             self._start_child()
-        return self._ask("load", {"names": self.names, "by_hand": self.by_hand})
+        return ChannelSubject(self).ask("load", {"names": self.names, "by_hand": self.by_hand})
 
     def _start_child(self) -> Message:
         self.close()
@@ -233,12 +231,4 @@ class Session:
         left = self.budget.start_process(self.limits, len(self.data))
         self.child = self.server.start_child(self.limits, left)
         source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
-        return self._ask("read", {"kind": self.kind}, (("source", source),))
-
-    def _ask(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
-        reply = self.request(op, meta, tensors)
-        if reply.op == "raised":
-            raise make_failure(reply.meta)
-        return reply
+        return ChannelSubject(self).ask("read", {"kind": self.kind}, (("source", source),))

@@ -5,7 +5,7 @@ the same verdicts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -16,13 +16,13 @@ from grader.sandbox.worker.runtime import MESSAGE_LIMIT, WorkerRuntime
 from properties.subject import CallOptions, CallResult, Gradients, Module, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed
 
+NamedTensors = tuple[tuple[str, Tensor], ...]
+
 
 class Channel(Protocol):
     """Carries requests to a worker. Raises SubmissionFailed if that is gone or too slow."""
 
-    def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         """Send one request and return its reply."""
 
 
@@ -33,16 +33,14 @@ class InProcessChannel:
     host: WorkerRuntime
     count: int = 0
 
-    def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         self.count += 1
         # As over a wire: neither side may hold tensors that the other can write to.
         reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
         return replace(reply, tensors=_copy_tensors(reply.tensors))
 
 
-def _copy_tensors(tensors: tuple[tuple[str, Tensor], ...]) -> tuple[tuple[str, Tensor], ...]:
+def _copy_tensors(tensors: NamedTensors) -> NamedTensors:
     return tuple((name, tensor.detach().clone()) for name, tensor in tensors)
 
 
@@ -58,9 +56,7 @@ class ChannelSubject:
     channel: Channel
     device: str = "cpu"
 
-    def ask(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
+    def ask(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         """Send a request and return its reply. Raises SubmissionFailed if the submission raised."""
         reply = self.channel.request(op, meta, tensors)
         if reply.op == "raised":
@@ -95,7 +91,7 @@ class ChannelModule:
     handle: int
     device: str = field(default="cpu")
 
-    def _ask(self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any) -> Message:
+    def _ask(self, op: str, tensors: NamedTensors = (), **meta: Any) -> Message:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
     def describe_tensors(self) -> Mapping[str, TensorInfo]:
@@ -119,37 +115,15 @@ class ChannelModule:
 
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
-        reply = self._ask(
-            "forward",
-            label_by_position(given),
-            device=self.device,
-            memory=options.memory,
-            training=options.training,
-            seed=options.seed,
-            grad=options.grad,
-            watched=options.watched,
-            times=options.times,
-        )
+        sent = label_by_position(given)
+        reply = self._ask("forward", sent, device=self.device, **asdict(options))
         tensors = tuple(tensor for _, tensor in reply.tensors)
-        seen = parse_reply(reply, _ForwardReply)
-        outputs = tensors[: len(tensors) - len(given)]
-        if len(tensors) < len(given) or not len(outputs) == len(seen.dtypes) == len(seen.devices):
+        meta = parse_reply(reply, _ForwardReply)
+        count = len(tensors) - len(given)
+        outputs, inputs_after = tensors[:count], tensors[count:]
+        if count < 0 or not len(outputs) == len(meta.dtypes) == len(meta.devices):
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
-        return CallResult(
-            outputs=outputs,
-            inputs_after=tensors[len(outputs) :],
-            form=seen.form,
-            dtypes=seen.dtypes,
-            devices=seen.devices,
-            printed=seen.printed,
-            random_state_moved=seen.random_state_moved,
-            training_after=seen.training_after,
-            earlier_result_changed=seen.earlier_result_changed,
-            config_changed=seen.config_changed,
-            called=seen.called,
-            altered=seen.altered,
-            unmoved=seen.unmoved,
-        )
+        return CallResult(outputs=outputs, inputs_after=inputs_after, **asdict(meta))
 
     def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
         reply = self._ask("refill", label_by_position([*first, *inputs]), device=self.device)
