@@ -1,7 +1,7 @@
-"""The questions of a rehearsal as a few long messages, and the verdicts that follow from them.
+"""Lay out the queries of a recording as a few long messages: the batch plan of an exercise.
 
-The requests about a construction are those that an `Instance` makes when it is asked one question
-after another, noted instead of sent. Stacked questions share a request along the batch axis.
+The requests about an object are those that a `ModuleAdapter` makes for one query after another,
+recorded instead of sent. Stacked queries share a request along the batch axis.
 """
 
 import functools
@@ -24,7 +24,7 @@ from grader.batch.message import (
     QueryKey,
 )
 from grader.batch.recording import RecordedQuery, record_queries
-from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
+from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
@@ -33,60 +33,58 @@ from properties.oracle import hash_tensors
 from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
-"""So many numbers go together in one message; a module of the size of GPT-2 has one of its own."""
-NamedTensors = tuple[tuple[str, Tensor], ...]
+"""so many numbers share a message; a module of the size of GPT-2 has one of its own"""
 
 
 def get_batch_plan(
-    exercise: Exercise, slots: tuple[ParameterMapping, ...], seed: int, device: str
+    exercise: Exercise, mappings: tuple[ParameterMapping, ...], seed: int, device: str
 ) -> BatchPlan:
-    """The script of an exercise, for definitions that keep their parameters in these places.
+    """Return the batch plan of an exercise, for definitions with these parameter mappings.
 
-    Threads and processes that want the same one at once share it.
+    Threads and processes that need the same one at once share it.
     """
-    with _get_lock(exercise, slots, seed, device):
-        return _load_batch_plan(exercise, slots, seed, device)
+    with _get_lock(exercise, mappings, seed, device):
+        return _load_batch_plan(exercise, mappings, seed, device)
 
 
 @functools.lru_cache(maxsize=64)
-def _get_lock(*wanted: object) -> threading.Lock:
+def _get_lock(*key: object) -> threading.Lock:
     return threading.Lock()
 
 
 @functools.lru_cache(maxsize=64)
 def _load_batch_plan(
-    exercise: Exercise, slots: tuple[ParameterMapping, ...], seed: int, device: str
+    exercise: Exercise, mappings: tuple[ParameterMapping, ...], seed: int, device: str
 ) -> BatchPlan:
     def compile_plan() -> BatchPlan:
-        contract = replace(exercise.contract, name=PLACEHOLDER_NAME, mappings=slots)
+        contract = replace(exercise.contract, name=PLACEHOLDER_NAME, mappings=mappings)
         return compile_batch_plan(contract, exercise.plan_cases(seed, device))
 
-    key = disk_cache.compute_key(exercise.slug, slots, seed, device)
+    key = disk_cache.compute_key(exercise.slug, mappings, seed, device)
     return disk_cache.load_or_make(key, exercise.properties, compile_plan)
 
 
 def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> BatchPlan:
-    """Rehearse the claims, and lay out their questions construction by construction."""
-    rehearsed = record_queries(contract, cases)
-    numbered = list(enumerate(rehearsed.queries))
+    """Record the queries of all properties, and lay them out object by object."""
+    recording = record_queries(contract, cases)
+    numbered = list(enumerate(recording.queries))
     parts = [
-        _plan_object(contract, about)
-        for about in _group_by(numbered, functools.partial(_compute_object_key, contract))
+        _plan_object(contract, queries)
+        for queries in _group_by(numbered, functools.partial(_compute_object_key, contract))
     ]
-    known = tuple(
+    keys = tuple(
         QueryKey(q.id, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
-        for q in rehearsed.queries
+        for q in recording.queries
     )
-    return BatchPlan(
-        tuple(map(_build_batch, _group_into_messages(parts))), known, rehearsed.query_numbers
-    )
+    batches = tuple(map(_build_batch, _group_into_messages(parts)))
+    return BatchPlan(batches, keys, recording.query_numbers)
 
 
 NumberedQuery = tuple[int, RecordedQuery]
 
 
 def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
-    """In groups of the same key, in the order of first appearance."""
+    """Group by a key, in the order of first appearance."""
     groups: dict[Any, list[NumberedQuery]] = {}
     for number, query in numbered:
         groups.setdefault(key(query), []).append((number, query))
@@ -94,7 +92,7 @@ def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[Numbered
 
 
 def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[object, ...]:
-    """What tells one construction from another."""
+    """Return the key that identifies the object a query is about."""
     case = query.case
     arguments = repr(contract.build_arguments(case))
     sizes = case.d_in, case.heads, case.head_dim, contract.has_biases(case)
@@ -102,18 +100,18 @@ def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[objec
 
 
 def _compute_stack_key(query: RecordedQuery) -> object:
-    """Questions of the same value share a batch."""
+    """Return a key; queries with equal keys share a batch."""
     mask = query.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
     if query.needs_own_batch or own or query.memory != "contiguous":
         return query
-    shown = None if mask is None else (str(mask.dtype), hash_tensors(mask))
-    return tuple(query.x.shape[1:]), shown
+    mask_key = None if mask is None else (str(mask.dtype), hash_tensors(mask))
+    return tuple(query.x.shape[1:]), mask_key
 
 
 @dataclass(frozen=True, eq=False)
 class _ObjectPlan:
-    """What an exchange holds about one construction."""
+    """What a message holds about one object."""
 
     object_batch: ObjectBatch
     tensors: list[Tensor]
@@ -124,16 +122,16 @@ class _ObjectPlan:
 
     @property
     def size(self) -> int:
-        """How many numbers it makes a message carry, there and back."""
+        """How many numbers it adds to a message and to its reply."""
         return self.object_batch.numel + sum(tensor.numel() for tensor in self.tensors)
 
 
-def _plan_object(contract: Contract, about: list[NumberedQuery]) -> _ObjectPlan:
+def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPlan:
     recorder = RecordingChannel()
-    case = about[0][1].case
+    case = queries[0][1].case
     adapter = construct(ChannelSubject(recorder), contract, case, seed=case.seed)
     calls: list[list[NumberedQuery]] = []
-    for alike in _group_by(about, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
+    for alike in _group_by(queries, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
         adapter.set(alike[0][1].parameters)
         can_stack = contract.has(Capability.BATCH)
         for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:
@@ -154,7 +152,7 @@ def _plan_object(contract: Contract, about: list[NumberedQuery]) -> _ObjectPlan:
 
 
 def _group_into_messages(parts: list[_ObjectPlan]) -> Iterator[list[_ObjectPlan]]:
-    """The parts of each message: as many as go together, of one dtype."""
+    """Yield the parts of each message: as many as fit, all of one dtype."""
     waiting: list[_ObjectPlan] = []
     for part in parts:
         size = sum(other.size for other in (*waiting, part))
@@ -183,7 +181,7 @@ def _build_batch(parts: list[_ObjectPlan]) -> BatchRequest:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedOutput:
-    """A part of the exact answer to a question, and how far what comes back may be off."""
+    """A part of the exact answer to a query, and its tolerances."""
 
     number: int
     exact: Tensor
@@ -192,7 +190,7 @@ class ExpectedOutput:
 
 
 def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
-    """For each output of a call: whose part is what, exactly, and how far it may be off."""
+    """Yield, for each output of a call, the expected part of each query."""
     for k in range(len(call[0][1].exact)):
         block = []
         for number, query in call:
@@ -203,7 +201,7 @@ def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
 
 
 def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
-    """Of what comes back to a call: the parts lie one after the other along the first axis."""
+    """Return the shape of an output whose parts lie side by side along the first axis."""
     if len(parts) == 1:
         return tuple(parts[0].shape)
     return sum(part.shape[0] for part in parts), *parts[0].shape[1:]
@@ -217,14 +215,14 @@ def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int,
 
 @dataclass(eq=False)
 class RecordingChannel:
-    """A channel that sends nothing: it notes requests, and counts the objects they would make."""
+    """A channel that records requests instead of sending them, and counts their objects."""
 
     requests: list[dict[str, Any]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
     object_count: int = 0
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Note it. Objects are known by the order in which the series makes them."""
+        """Record it. Objects are numbered in the order in which the requests make them."""
         names = [name for name, _ in tensors]
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names})
         self.tensors.extend(tensor for _, tensor in tensors)
@@ -233,12 +231,12 @@ class RecordingChannel:
         self.object_count += 1
         return Message(0, "ok", {"handle": self.object_count - 1})
 
-    def record_call(self, adapter: ModuleAdapter, questions: Sequence[RecordedQuery]) -> None:
-        """Note one call that answers these questions side by side."""
-        first = questions[0]
+    def record_call(self, adapter: ModuleAdapter, queries: Sequence[RecordedQuery]) -> None:
+        """Record one call that answers these queries side by side."""
+        first = queries[0]
         if first.cotangent is not None:
             adapter.vjp(first.x, first.cotangent, first.mask)
             return
-        x = torch.cat([query.x for query in questions]) if len(questions) > 1 else first.x
+        x = torch.cat([query.x for query in queries]) if len(queries) > 1 else first.x
         assert isinstance(adapter.module, ChannelModule)
         adapter.module.evaluate(adapter.build_inputs(x, first.mask), first.memory)

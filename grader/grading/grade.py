@@ -49,14 +49,14 @@ from properties.property import Property, Verdict, VerdictCallback, ignore_verdi
 from properties.violation import Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
-"""so many definitions of one file are judged: there are fewer exercises"""
+"""so many definitions of one file are graded: there are fewer exercises"""
 MAX_LISTED = 8
-"""so many of the others are named"""
+"""so many of the other definitions are named"""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is the same for every submission of a run."""
+    """The settings of a run, the same for every submission."""
 
     exercise: Exercise | None = None
     limits: Limits = field(default_factory=Limits)
@@ -66,17 +66,17 @@ class Settings:
     seed: Seed = field(default_factory=Seed)
     device: str = "cpu"
     by_hand: bool = False
-    """whether torch's own attention is out of reach in every exercise that does not ask for it"""
+    """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
-    """how many judge at the same time; as many as are worth it if nobody says"""
+    """how many files are graded at the same time; by default as many as are worth it"""
 
     def get_limits(self, exercise: Exercise | None) -> Limits:
-        """What a submission to an exercise may use."""
-        wanted = {} if exercise is None else exercise.limits
-        return self.limits.with_overrides({**wanted, **self.limit_overrides})
+        """Return the limits of a submission to an exercise."""
+        own = {} if exercise is None else exercise.limits
+        return self.limits.with_overrides({**own, **self.limit_overrides})
 
     def is_by_hand(self, exercise: Exercise) -> bool:
-        """Whether torch's own attention is out of reach in an exercise."""
+        """Return whether torch's own attention is withheld in an exercise."""
         return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Capability.FUSED)
 
 
@@ -257,9 +257,9 @@ def _record_graded(
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
-    """The notes of a bench that hold whatever else is wrong.
+    """Return the notes of a harness that hold whatever else is wrong.
 
-    Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
+    Only a right answer is known to be as exact as float32: a wrong one may come near by chance.
     """
     right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
     return [note for note in harness.notes.values() if right or note != FLOAT32_NOTE]
@@ -268,7 +268,7 @@ def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[
 def list_locations(
     verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
 ) -> list[SourceLocation]:
-    """Where in the code something is to be seen: the mistakes found, and what raised."""
+    """Return where in the code the diagnosed mistakes are, and where it raised."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     return [*((each.cell, each.line) for each in named), *raised]
 
@@ -276,28 +276,28 @@ def list_locations(
 def attach_hint(
     verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
 ) -> list[Verdict]:
-    """Verdicts whose first trouble carries the likeliest reason that reading the code found.
+    """Return the verdicts; the first failure has a warning about a notebook variable as its hint.
 
-    A class that reads a notebook variable fails in many guises, and this is what they share.
+    A class that reads a notebook variable fails in many ways, and that is the likeliest reason.
     """
-    reasons = [str(r["message"]) for r in warnings if r.get("kind") == "notebook_variable"]
-    troubles = [
+    reasons = [str(w["message"]) for w in warnings if w.get("kind") == "notebook_variable"]
+    failures = [
         i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
     ]
-    changed = list(verdicts)
-    if reasons and troubles:
-        changed[troubles[0]] = replace(changed[troubles[0]], hint=reasons[0])
-    return changed
+    hinted = list(verdicts)
+    if reasons and failures:
+        hinted[failures[0]] = replace(hinted[failures[0]], hint=reasons[0])
+    return hinted
 
 
 def summarise_status(verdicts: Sequence[Verdict]) -> Status:
-    """One status for a submission: its first trouble in the order of the claims.
+    """Return one status for a submission: that of its first failure, in the order of properties.
 
-    Without one, that it passed, unless something could not be tried.
+    Without a failure it is passed, unless something is unsupported.
     """
-    troubles = [v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED)]
-    if troubles:
-        return troubles[0]
+    failures = (v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED))
+    if (first := next(failures, None)) is not None:
+        return first
     return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
 
 
@@ -345,7 +345,7 @@ def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
 
 
 def _explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
-    """Nothing to judge; if a cell is no Python, that is the likely reason."""
+    """Say why there is nothing to grade; if a cell is no Python, that is the likely reason."""
     for broken in outline.get("broken", ()):
         text = f"{broken['message']}; nothing in this cell can be used"
         return ErrorRecord("syntax", f"{text} ({problem})", broken["cell"], broken["line"])
@@ -353,35 +353,35 @@ def _explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
 
 
 def _explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
-    """Why a definition could not be made, in words that say what to do."""
+    """Say why a definition could not be loaded, and what to do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
         module = rest.split("'")[1] if "'" in rest else rest
         text = f"`{name}` imports `{module}`, which is not installed where it is graded"
         return ErrorRecord("import", text, failed.cell, failed.line)
-    text = f"`{name}` could not be loaded: {failed.message}"
+    reason = "could not be loaded"
     if isinstance(failed, BudgetExhausted):
-        text = f"`{name}` was not judged, since all that a file may use was used: {failed.message}"
+        reason = "was not judged, since all that a file may use was used"
+    text = f"`{name}` {reason}: {failed.message}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
 
 
 def _record_left_out(
     submission: Submission, settings: Settings, left: Sequence[Target]
 ) -> SubmissionRecord:
-    """One record for the definitions that are too many to be judged, so that a class can go on."""
+    """Return one record for the definitions of a file that are too many to be graded."""
     names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
     more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
     text = (
         f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions "
-        f"that answer an "
-        "exercise are; hand in the others in files of their own"
+        "that answer an exercise are; hand in the others in files of their own"
     )
     began = time.monotonic()
     return _record_ungraded(submission, settings, began, ErrorRecord("too_many", text), left[0])
 
 
 def record_unreadable(submission: Submission, settings: Settings, problem: str) -> SubmissionRecord:
-    """The record of a file that cannot be taken."""
+    """Return the record of a file that cannot be read."""
     error = ErrorRecord("unreadable", problem)
     return _record_ungraded(submission, settings, time.monotonic(), error)
 
@@ -410,5 +410,5 @@ def _record_ungraded(
 
 
 def record_note(note: Note) -> NoteRecord:
-    """A note of the examiner's, for the record."""
+    """Return a note of the grader's own as a record holds it."""
     return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)

@@ -1,4 +1,4 @@
-"""From paths on the command line to files that can be read: finding, opening, naming.
+"""Find submissions from paths on the command line, and read their bytes.
 
 Opening is careful: a submission may be a link, a pipe or a device, and none of these is followed
 or waited for.
@@ -19,26 +19,26 @@ SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_m
 
 
 class SubmissionNotFound(Exception):
-    """A path that leads to no submission; the message says what and what to do."""
+    """A path leads to no submission; the message says why and what to do."""
 
 
 class UnreadableSubmission(Exception):
-    """A file that cannot be taken as a submission; the message says why."""
+    """A file cannot be read as a submission; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One file handed in, and the definition in it that is meant, if the caller said so."""
+    """One submitted file, and the definition in it to grade, if the caller names one."""
 
     path: Path
     display_path: str
     name: str | None = None
     submitted_by: str | None = None
-    """who handed it in, where that is known otherwise than from the file name"""
+    """who submitted it, where that is known from elsewhere than the file name"""
 
     @property
     def student(self) -> str:
-        """Whose it is: as a course says, else as far as the file name tells."""
+        """Who submitted it: as a course says, else the stem of the file name."""
         return Path(self.display_path).stem if self.submitted_by is None else self.submitted_by
 
     @property
@@ -100,14 +100,14 @@ def _walk_folder(folder: Path) -> Iterator[Submission]:
 
 
 def escape_path(path: Path) -> str:
-    """A path as text that can be written anywhere: bytes that are no UTF-8 are escaped."""
+    """Return a path as text that can be written anywhere: bytes that are no UTF-8 are escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_submission(submission: Submission, limit: int) -> bytes:
-    """The bytes of a submission, never more than `limit`.
+    """Return the bytes of a submission, never more than `limit`.
 
-    Raises Unopened for anything but a readable regular file of that size.
+    Raises UnreadableSubmission for anything but a readable regular file of at most that size.
     """
     try:
         fd = os.open(submission.path, _FLAGS)

@@ -180,7 +180,11 @@ class CaseContext(AnswerSource):
         `memory` is the layout of the input: by default the case's for the case's own input, and
         contiguous for others.
         """
-        return self.answer_outputs(self._make_query(x, parameters, mask, memory, seed))
+        x = self.x if x is None else x
+        mask = self.mask if isinstance(mask, EllipsisType) else mask
+        memory = memory or self.get_memory_layout(x)
+        query = Query(self.case, x, parameters or self.parameters, mask, memory, seed)
+        return self.answer_outputs(query)
 
     def run(
         self,
@@ -192,21 +196,8 @@ class CaseContext(AnswerSource):
         seed: int | None = None,
     ) -> tuple[Tensor, ...]:
         """Return the outputs of one call, in float64."""
-        outputs = self.answer_outputs(self._make_query(x, parameters, mask, memory, seed))
+        outputs = self.call(x, parameters, mask, memory=memory, seed=seed)
         return tuple(output.to(torch.float64) for output in outputs.tensors)
-
-    def _make_query(
-        self,
-        x: Tensor | None,
-        parameters: Parameters | None,
-        mask: Mask,
-        memory: str | None,
-        seed: int | None,
-    ) -> Query:
-        x = self.x if x is None else x
-        mask = self.mask if isinstance(mask, EllipsisType) else mask
-        memory = memory or self.get_memory_layout(x)
-        return Query(self.case, x, parameters or self.parameters, mask, memory, seed)
 
     def run_stacked(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
         """Return the output for each of several inputs of one length: in one call if possible.

@@ -117,7 +117,7 @@ class ModuleAdapter:
         )
 
     def vjp(self, x: Tensor, cotangent: Tensor, mask: Tensor | None) -> dict[str, Tensor | None]:
-        """Return the gradients of sum(output * cotangent) by canonical name; None for no gradient."""
+        """Return the gradients of sum(output * cotangent) by canonical name; None for none."""
         inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
         if self.contract.entry is Entry.FUNCTION:
             contract = self.contract

@@ -61,7 +61,7 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
     case, drawn = context.case, context.parameters
     width = compute_payload_width(case)
     content = case.d_in - width
-    # The content has fewer dimensions than the input, so its weights grow to keep the scores' spread.
+    # The content has fewer dimensions than x, so its weights grow to keep the scores' spread.
     keep = torch.zeros(case.d_in, dtype=torch.float64)
     keep[:content] = (case.d_in / content) ** 0.5
     values = torch.zeros(case.heads, case.head_dim, case.d_in, dtype=torch.float64)
