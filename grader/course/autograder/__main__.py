@@ -103,7 +103,7 @@ def _make_results(results: list[ExerciseResult], left: int) -> dict[str, Any]:
 
 
 def _report_failure(root: Path, why: str) -> int:
-    """Write that it is not the student's fault; the reason goes to the log, which only staff see."""
+    """Write that it is not the student's fault, and the reason into the log for instructors."""
     click.echo(f"headcheck: {sanitise(why)}")
     try:
         _write(root, {"score": 0, "output": FAULT_MESSAGE})
