@@ -8,7 +8,7 @@ from exercises import ALL, BY_SLUG, Exercise
 from grader.grading.grade import Settings
 from grader.report.records import Report, build_report
 from grader.sandbox.limits import Limits
-from grader.ui import cli
+from grader.ui import cli, options
 
 ONE = BY_SLUG["causal_attention"]
 STRICT = replace(ONE, limits={"call_s": 1, "threads": 2})
@@ -35,7 +35,7 @@ def test_a_limit_that_does_not_exist_is_an_error() -> None:
 
 def test_the_command_names_the_true_defaults() -> None:
     fields = asdict(Limits())
-    for limit in cli.LIMIT_OPTIONS:
+    for limit in options.LIMIT_OPTIONS:
         assert limit.default << (20 if limit.mebibytes else 0) == fields.pop(limit.field)
     assert set(fields) == {"source"}
 
