@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.slicing import SliceStep, compute_slice, filename_of, locate_error
+from grader.reading.slicing import SliceStep, compute_slice, get_filename, locate_error
 
 
 def notebook(*cells: str) -> SubmissionSource:
@@ -359,7 +359,7 @@ def test_the_innermost_frame_of_the_submission_counts() -> None:
 def test_module_locations_have_no_cell() -> None:
     source = read_source(b"def Wanted():\n    return 1 / 0\n", "py")
     [step] = compute_slice(source, "Wanted")
-    assert (step.cell, step.line, filename_of(None)) == (None, 1, "<submission>")
+    assert (step.cell, step.line, get_filename(None)) == (None, 1, "<submission>")
     with pytest.raises(ZeroDivisionError) as caught:
         run((step,))["Wanted"]()
     assert locate_error(caught.value) == (None, 2)
@@ -384,7 +384,7 @@ def test_top_level_await_is_refused_at_its_place() -> None:
 def test_another_filename_may_be_given() -> None:
     [step] = compute_slice(notebook("Wanted = 1"), "Wanted")
     assert step.compile("elsewhere.py").co_filename == "elsewhere.py"
-    assert step.compile().co_filename == filename_of(1) == "<cell 1>"
+    assert step.compile().co_filename == get_filename(1) == "<cell 1>"
 
 
 def test_future_imports_keep_their_effect_and_nothing_is_inherited() -> None:
