@@ -157,7 +157,7 @@ class ForkService:
             os.close(fd)
 
     def start_process(self, request: dict[str, Any], fds: list[int]) -> tuple[int, list[int]]:
-        """Start a process that runs the requested call; return its pid and pidfd. Raises OSError."""
+        """Start a process that runs the call; return its pid and pidfd. Raises OSError."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:

@@ -1,8 +1,8 @@
-"""The system calls that a submission may make, by number on x86-64 and aarch64.
+"""The system calls that a submission may make, with their numbers on x86-64 and aarch64.
 
-They are what Python, torch and threads need to compute, to read the files that Landlock lets them
-read, and to write into a scratch folder. None makes a process, a socket or another user of this
-one. The numbers are checked against libseccomp in the tests.
+Python, torch and threads need them to compute, to read the files that Landlock grants, and to
+write into the scratch folder. None creates a process or a socket, or changes the user. The tests
+compare the numbers with libseccomp.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ FULL_MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class ArgumentFilter:
-    """Allowed where one argument, masked, is one of these values."""
+    """Allow a call if one argument, masked, is one of these values."""
 
     argument: int
     values: tuple[int, ...]
@@ -150,20 +150,18 @@ _NAMESPACES, _TRACED = 0x7E020000, 0x00802000
 _CLONE_MASK = CLONE_THREAD | _NAMESPACES | _TRACED
 
 CONDITIONAL = {
-    # A thread, in the same namespaces, with no tracer.
+    # Start a thread in the same namespaces, without a tracer.
     "clone": ArgumentFilter(0, (CLONE_THREAD,), _CLONE_MASK),
-    "prctl": ArgumentFilter(
-        0, (15, 16, 0x53564D41)
-    ),  # the names of threads and of anonymous memory
-    # Is it a terminal, how wide, how much is there to read, blocking, close on exec.
+    # The names of threads and of anonymous memory.
+    "prctl": ArgumentFilter(0, (15, 16, 0x53564D41)),
+    # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
     "ioctl": ArgumentFilter(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
     "fcntl": ArgumentFilter(1, (0, 1, 2, 3, 4, 1030)),  # duplicate, and flags
     "prlimit64": ArgumentFilter(0, (0,)),  # its own limits
-    "sched_getaffinity": ArgumentFilter(
-        0, (0,)
-    ),  # its own processors: of others it would tell that they are
+    # Its own processors: the call would reveal which other processes exist.
+    "sched_getaffinity": ArgumentFilter(0, (0,)),
 }
 UNIMPLEMENTED = ("clone3",)
-"""answered as by a kernel that does not know them: the C library then uses what came before"""
+"""fail with ENOSYS, as on an older kernel: the C library then falls back on older calls"""
 SELF_ONLY = "tgkill"
-"""may name the process itself alone: this is how a thread raises a signal"""
+"""restricted to the process itself; threads raise signals with it"""
