@@ -1,7 +1,7 @@
 """One run of a command: from paths to a report, and from a report to text and files."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -22,10 +22,10 @@ from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
 from grader.grading.grade import Settings
 from grader.grading.precompile import precompile_plans
-from grader.grading.worker_pool import GradedSubmission, RemoteGrader, Sandbox, create_sandbox
+from grader.grading.worker_pool import GradedSubmission, create_sandbox
 from grader.reading import submission
 from grader.reading.notebook_lines import find_file_line
-from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
+from grader.reading.submission import SubmissionNotFound, UnreadableSubmission
 from grader.report import points, render
 from grader.report.feedback import Feedback, redact_report
 from grader.report.records import (
@@ -50,11 +50,11 @@ __all__ = [
     "examine_machine",
     "format_hint",
     "grade_paths",
-    "grade_with_progress",
     "make_settings",
     "render_report",
     "save_report",
     "show_report",
+    "track_progress",
     "watch_file",
     "write_report",
 ]
@@ -106,24 +106,23 @@ def grade_paths(
     Submissions that are not trusted are graded only where they can be confined; SandboxError else.
     A path that leads nowhere beside others that do is reported, and the others are graded.
     """
-    found, missing = _collect_submissions(paths)
+    missing: list[tuple[str, str]] = []
+    found = list(dict.fromkeys(submission.find_submissions(paths, missing)))
     records = [_record_missing(path, problem) for path, problem in missing]
     sandbox = create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
     with precompile_plans(found, settings), sandbox as server:
-        for _, graded in grade_with_progress(server, found, settings):
+        for _, graded in track_progress(worker_pool.grade_all(server, found, settings), len(found)):
             records.extend(graded)
     return build_report(records, server.isolation_level, settings.seed)
 
 
-def grade_with_progress(
-    sandbox: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
-) -> Iterator[GradedSubmission]:
-    """Every file with its records, in order, as soon as it is judged."""
+def track_progress(graded: Iterable[GradedSubmission], total: int) -> Iterator[GradedSubmission]:
+    """Yield every file with its records, and show on a bar how many there are."""
     with _make_progress() as progress:
-        task = progress.add_task("grading", total=len(found))
-        for handed_in, records in worker_pool.grade_all(sandbox, found, settings):
-            progress.update(task, description=handed_in.display_path[-40:], advance=1)
-            yield handed_in, records
+        task = progress.add_task("grading", total=total)
+        for file, records in graded:
+            progress.update(task, description=file.display_path[-40:], advance=1)
+            yield file, records
 
 
 def watch_file(
@@ -144,17 +143,14 @@ def watch_file(
     """
     if Path(path).is_dir():
         raise SubmissionNotFound(f"{path}: a folder cannot be watched; name one file")
-    [handed_in] = submission.find_submissions([path])
+    [file] = submission.find_submissions([path])
     code = None
     try:
         with create_sandbox(trusted=trusted, device=settings.device, ahead=ahead) as server:
-            for _ in wait_for_saves(handed_in.path):
-                records = [
-                    r
-                    for _, found in grade_with_progress(server, [handed_in], settings)
-                    for r in found
-                ]
-                if read_stamp(handed_in.path) is None:
+            for _ in wait_for_saves(file.path):
+                graded = track_progress(worker_pool.grade_all(server, [file], settings), 1)
+                records = [record for _, listed in graded for record in listed]
+                if read_stamp(file.path) is None:
                     continue  # it was taken away in the middle, and will be back
                 report = redact_report(
                     build_report(records, server.isolation_level, settings.seed), telling
@@ -181,22 +177,7 @@ def _show_next(report: Report, form: str, *, first: bool) -> None:
     show_report(report, form)
 
 
-def _collect_submissions(
-    paths: Sequence[str],
-) -> tuple[list[Submission], list[tuple[str, SubmissionNotFound]]]:
-    found: list[Submission] = []
-    missing: list[tuple[str, SubmissionNotFound]] = []
-    for path in paths:
-        try:
-            found.extend(submission.find_submissions([path]))
-        except SubmissionNotFound as problem:
-            missing.append((path, problem))
-    if not found:
-        raise missing[0][1]
-    return list(dict.fromkeys(found)), missing
-
-
-def _record_missing(path: str, problem: SubmissionNotFound) -> SubmissionRecord:
+def _record_missing(path: str, problem: str) -> SubmissionRecord:
     return SubmissionRecord(
         file=path,
         student=Path(path).stem,
@@ -206,7 +187,7 @@ def _record_missing(path: str, problem: SubmissionNotFound) -> SubmissionRecord:
         max_score=0.0,
         status="not_tried",
         seconds=0.0,
-        error=ErrorRecord("not_found", str(problem)),
+        error=ErrorRecord("not_found", problem),
     )
 
 
@@ -249,8 +230,8 @@ def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | Non
     """The line of a notebook's file that holds a line of a cell, if the file is still there."""
     limit = Limits().source
     try:
-        [handed_in] = submission.find_submissions([record.file])
-        return find_file_line(submission.read_submission(handed_in, limit), cell, line)
+        [file] = submission.find_submissions([record.file])
+        return find_file_line(submission.read_submission(file, limit), cell, line)
     except (SubmissionNotFound, UnreadableSubmission, ValueError):
         return None
 

@@ -222,14 +222,14 @@ class BatchPlan:
         )
 
     def recall(
-        self, comparison: Comparison, key: QueryId, *, alone: bool
+        self, comparison: Comparison, key: QueryId, *, unstacked: bool
     ) -> tuple[Tensor, ...] | None:
         """The outputs that answered a question; None if nothing usable did.
 
-        With `alone`, what shared its batch with other questions is left out.
+        With `unstacked`, answers that shared their batch with other queries are left out.
         """
         number = self._number_by_key.get(key)
-        if number is None or (alone and not self.query_keys[number].unstacked):
+        if number is None or (unstacked and not self.query_keys[number].unstacked):
             return None
         batch, row = (
             self._batch_by_query[number],

@@ -7,7 +7,7 @@ after another, noted instead of sent. Stacked questions share a request along th
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,127 +20,21 @@ from grader.batch.message import (
     PLACEHOLDER_NAME,
     BatchPlan,
     BatchRequest,
-    Comparison,
     ObjectBatch,
     QueryKey,
 )
-from grader.batch.recording import Query, record_queries
-from grader.batch.replay import ReplayHarness
+from grader.batch.recording import RecordedQuery, record_queries
 from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
-from properties.harness.harness import FLOAT32_NOTE, Harness
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.oracle import hash_tensors
-from properties.property import Property, PropertyGroup, Verdict, check_in_order
-from properties.violation import Status
+from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
 """So many numbers go together in one message; a module of the size of GPT-2 has one of its own."""
 NamedTensors = tuple[tuple[str, Tensor], ...]
-
-
-VerdictCallback = Callable[[Verdict], None]
-"""Is told a verdict. If all are judged a second time, it is told of each a second time."""
-
-
-def ignore_verdict(verdict: Verdict) -> None:
-    """Nobody waits for single verdicts."""
-
-
-def check_all(
-    harness: Harness,
-    exercise: Exercise,
-    one: Callable[[Property, Sequence[Case]], Verdict],
-    afresh: Callable[[], None],
-    seed: int = 0,
-    device: str = "cpu",
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """A verdict on every claim; `one` judges those that do not follow from exact answers.
-
-    If the submission remembers what it was asked, the verdicts would depend on all that was: then
-    `afresh` makes it forget, and every claim is judged by itself, on modules of its own: what
-    disturbs other modules fails the claim that says so, and no other. `watch` is told each as it
-    comes.
-    """
-    plan = exercise.plan_cases(seed, device)
-    answers = run_batch_plan(harness, exercise, seed, device)
-
-    def check_one(claim: Property) -> Verdict:
-        if answers.establishes(claim):
-            return Verdict(claim, Status.PASSED, len(plan[claim]))
-        return one(claim, plan[claim])
-
-    def check_apart(claim: Property) -> Verdict:
-        harness.forget()
-        return one(claim, plan[claim])
-
-    verdicts = _report_each(check_in_order(plan, check_one), on_verdict)
-    if any(has_side_effects(verdict) for verdict in verdicts):
-        afresh()
-        verdicts = _report_each(check_in_order(plan, check_apart), on_verdict)
-    return verdicts
-
-
-def _report_each(verdicts: Iterable[Verdict], on_verdict: VerdictCallback) -> list[Verdict]:
-    seen = []
-    for verdict in verdicts:
-        on_verdict(verdict)
-        seen.append(verdict)
-    return seen
-
-
-def has_side_effects(verdict: Verdict) -> bool:
-    """Whether this says that calls of a submission have effects besides their answers."""
-    troubled = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
-    return troubled and verdict.property.group is PropertyGroup.PURITY
-
-
-@dataclass(eq=False)
-class BatchResult:
-    """What a submission has answered to a script, and what is seen from that alone."""
-
-    harness: Harness
-    batch_plan: BatchPlan
-    cases: Mapping[Property, Sequence[Case]]
-    comparison: Comparison
-
-    def establishes(self, claim: Property) -> bool:
-        """Whether they show that a claim holds."""
-        rests = claim in self.batch_plan.queries_by_property
-        return claim in self.proven or (rests and self._replay.confirms(claim, self.cases[claim]))
-
-    @functools.cached_property
-    def proven(self) -> frozenset[Property]:
-        """The claims that need no judge: every answer that they rest on is the exact one."""
-        return self.batch_plan.find_proven(self.comparison)
-
-    @functools.cached_property
-    def _replay(self) -> ReplayHarness:
-        """What judges may see: what was stacked, only where sequences are attended alone."""
-        apart = self._make_replay(alone=True)
-        batch = [claim for claim in self.cases if claim.group is PropertyGroup.BATCH]
-        stacked = all(apart.confirms(claim, self.cases[claim]) for claim in batch)
-        return self._make_replay(alone=False) if stacked else apart
-
-    def _make_replay(self, *, alone: bool) -> ReplayHarness:
-        recall = functools.partial(self.batch_plan.recall, self.comparison, alone=alone)
-        return ReplayHarness(self.harness, recall)
-
-
-def run_batch_plan(
-    harness: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
-) -> BatchResult:
-    """Put the script of an exercise to a submission."""
-    contract = harness.contract
-    batch_plan = get_batch_plan(exercise, contract.mappings, seed, device)
-    assert isinstance(harness.subject, ChannelSubject)
-    found = batch_plan.run_on(harness.subject, contract.name)
-    if found.float32:
-        harness.add_note(FLOAT32_NOTE)
-    return BatchResult(harness, batch_plan, exercise.plan_cases(seed, device), found)
 
 
 def get_batch_plan(
@@ -180,7 +74,7 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
         for about in _group_by(numbered, functools.partial(_compute_object_key, contract))
     ]
     known = tuple(
-        QueryKey(q.key, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
+        QueryKey(q.id, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
         for q in rehearsed.queries
     )
     return BatchPlan(
@@ -188,7 +82,7 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
     )
 
 
-NumberedQuery = tuple[int, Query]
+NumberedQuery = tuple[int, RecordedQuery]
 
 
 def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
@@ -199,7 +93,7 @@ def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[Numbered
     return list(groups.values())
 
 
-def _compute_object_key(contract: Contract, query: Query) -> tuple[object, ...]:
+def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[object, ...]:
     """What tells one construction from another."""
     case = query.case
     arguments = repr(contract.build_arguments(case))
@@ -207,7 +101,7 @@ def _compute_object_key(contract: Contract, query: Query) -> tuple[object, ...]:
     return arguments, *sizes, case.dtype, case.device
 
 
-def _compute_stack_key(query: Query) -> object:
+def _compute_stack_key(query: RecordedQuery) -> object:
     """Questions of the same value share a batch."""
     mask = query.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
@@ -316,7 +210,7 @@ def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
 
 
 def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int, int]]:
-    for alike in _group_by(numbered, lambda query: query.content):
+    for alike in _group_by(numbered, lambda query: query.id[0]):
         for one, other in itertools.pairwise(alike):
             yield one[0], other[0]
 
@@ -339,7 +233,7 @@ class RecordingChannel:
         self.object_count += 1
         return Message(0, "ok", {"handle": self.object_count - 1})
 
-    def record_call(self, adapter: ModuleAdapter, questions: Sequence[Query]) -> None:
+    def record_call(self, adapter: ModuleAdapter, questions: Sequence[RecordedQuery]) -> None:
         """Note one call that answers these questions side by side."""
         first = questions[0]
         if first.cotangent is not None:

@@ -8,12 +8,12 @@ from torch import Tensor
 from grader.report.records import Counterexample
 from properties.case import Case
 from properties.contract import Contract, Entry
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 
 MAX_ELEMENTS = 64  # numbers in one tensor that are still worth writing out
 
 
-def build_counterexample(context: CaseContext) -> Counterexample:
+def build_counterexample(context: LiveContext) -> Counterexample:
     """The smallest failing case, and code that shows what it gives."""
     return Counterexample(case=_list_fields(context.case), code=render_code(context))
 
@@ -22,7 +22,7 @@ def _list_fields(case: Case) -> dict[str, str | int | float | bool]:
     return {field.name: getattr(case, field.name) for field in fields(case)}
 
 
-def render_code(context: CaseContext) -> str | None:
+def render_code(context: LiveContext) -> str | None:
     """Lines that build the module with the case's weights and call it; None if they were long."""
     contract, case = context.contract, context.case
     stored = contract.to_stored(context.parameters, case)
@@ -48,7 +48,7 @@ def render_code(context: CaseContext) -> str | None:
     return "\n".join(lines)
 
 
-def _list_expected(context: CaseContext) -> list[tuple[str, Tensor]]:
+def _list_expected(context: LiveContext) -> list[tuple[str, Tensor]]:
     outputs = context.expected.outputs
     if not context.adapter.has_batch_axis:
         outputs = tuple(output[0] for output in outputs)
@@ -72,7 +72,7 @@ def _render_assignment(path: str, tensor: Tensor) -> str:
     return f"module{steps}.data = {_render_tensor(tensor)}"
 
 
-def _render_call(context: CaseContext) -> list[str]:
+def _render_call(context: LiveContext) -> list[str]:
     context.adapter.set(context.parameters)
     given = zip(context.contract.call, context.adapter.build_inputs(context.x, None), strict=True)
     lines = [f"{name} = {_render_tensor(tensor)}" for name, tensor in given]

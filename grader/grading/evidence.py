@@ -28,7 +28,7 @@ from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.diagnosis import DiagnosedMistake, make_attention_inputs
 from properties.mistakes.pipeline import (
     CORRECT,
@@ -38,7 +38,6 @@ from properties.mistakes.pipeline import (
     PipelineState,
 )
 from properties.property import PropertyGroup, Verdict
-from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS
 from properties.violation import SubmissionFailed, Violation, ViolationKind
 
@@ -131,7 +130,7 @@ def _find_first_failure(
 
 
 def _measure_first(
-    take: Callable[[CaseContext], T | None], harness: Harness, case: Case
+    take: Callable[[LiveContext], T | None], harness: Harness, case: Case
 ) -> T | None:
     """What the first case shows on which there is something to see."""
     for shown in choose_cases(harness.contract, case):
@@ -157,7 +156,7 @@ def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
 # ------------------------------------------------------------------------------------- weights
 
 
-def measure_weights(context: CaseContext, pipeline: Pipeline | None = None) -> Weights | None:
+def measure_weights(context: LiveContext, pipeline: Pipeline | None = None) -> Weights | None:
     """The attention weights where they are most wrong; None if they are right or out of reach.
 
     Those that were returned. If these are right: where the mistake is known, those that follow
@@ -175,7 +174,7 @@ def measure_weights(context: CaseContext, pipeline: Pipeline | None = None) -> W
     return None
 
 
-def _compare_returned_weights(context: CaseContext) -> Weights | None:
+def _compare_returned_weights(context: LiveContext) -> Weights | None:
     visible = context.may_attend(context.case.tokens, context.mask)
     rows = zip(context.output_names, context.expected.outputs, strict=True)
     for i, (name, expected) in enumerate(rows):
@@ -188,7 +187,7 @@ def _compare_returned_weights(context: CaseContext) -> Weights | None:
     return None
 
 
-def _compare_recovered_weights(context: CaseContext) -> Weights | None:
+def _compare_recovered_weights(context: LiveContext) -> Weights | None:
     if not context.contract.has(*tomography.REQUIRED_CAPABILITIES):
         return None
     for case in transform_cases(context.contract, tomography.fit_for_recovery, [context.case]):
@@ -199,8 +198,8 @@ def _compare_recovered_weights(context: CaseContext) -> Weights | None:
     return None
 
 
-def _make_followed_comparison(pipeline: Pipeline) -> Callable[[CaseContext], Weights | None]:
-    def compare_followed_weights(context: CaseContext) -> Weights | None:
+def _make_followed_comparison(pipeline: Pipeline) -> Callable[[LiveContext], Weights | None]:
+    def compare_followed_weights(context: LiveContext) -> Weights | None:
         if not context.contract.has(Capability.ATTENTION):
             return None
         evaluator = MemoisedEvaluator(
@@ -259,7 +258,7 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------------- influence
 
 
-def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
+def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
     """Which outputs moved as each token changed; None where just those moved that should.
 
     None, too, if the answer to one input changes by itself: then nothing can be told. One call for
@@ -270,7 +269,7 @@ def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:
         return None
     tokens = range(min(case.tokens, MAX_TOKENS))
-    base, again = context.run(options=CallOptions())[0], context.run(options=CallOptions())[0]
+    base, again = context.run(memory="contiguous")[0], context.run(memory="contiguous")[0]
     if not torch.equal(base, again):
         return None
     moved = [_measure_movement(context, token, base) for token in tokens]
@@ -292,19 +291,19 @@ def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
     )
 
 
-def _measure_movement(context: CaseContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_movement(context: LiveContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
     """Which outputs move when a token changes: those of the submission, and those of the oracle."""
     x = context.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
     right, exact = context.expected, context.compute_expected(x)
     rounding = 512 * PRECISIONS[context.case.dtype].u * base.abs().nan_to_num().max()
     slack = 2 * (right.tolerances[0].float32 + exact.tolerances[0].float32) + rounding
-    got = (context.run(x, options=CallOptions())[0] - base).abs() > slack
+    got = (context.run(x)[0] - base).abs() > slack
     expected = (exact.outputs[0] - right.outputs[0]).abs() > slack
     return got.any(-1), expected.any(-1)
 
 
-def _compute_allowed_influence(context: CaseContext) -> Tensor:
+def _compute_allowed_influence(context: LiveContext) -> Tensor:
     """For every output of every sequence, the tokens that it may depend on: its own, always."""
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     visible = context.may_attend(t, context.mask)

@@ -1,4 +1,11 @@
-"""From one submission to its record: read, choose what to judge, load, judge, count points."""
+"""Grade one file: the middle of find, infer, check, explain, report.
+
+`grader.run.grade_paths` finds the files and reports on all records. In between, for each file:
+
+1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
+2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`.
+3. explain: `explain_failures` counts points, names mistakes, and takes evidence and excerpts.
+"""
 
 import contextlib
 import gc
@@ -9,12 +16,11 @@ from typing import Any
 
 from exercises import Exercise
 from grader import fault
-from grader.batch.plan import VerdictCallback, check_all, ignore_verdict
+from grader.batch.check import check_all
 from grader.grading import counterexample, evidence, explain, infer
 from grader.grading.excerpts import SourceLocation, collect_excerpts
 from grader.grading.infer import Target, TargetNotFound
-from grader.reading import submission
-from grader.reading.submission import Submission, UnreadableSubmission
+from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report import points
 from grader.report.points import Points
 from grader.report.records import (
@@ -35,10 +41,11 @@ from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from properties.case import Case
 from properties.check import check_property
-from properties.contract import Capability, Contract
+from properties.contract import Capability
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32_NOTE, Harness
-from properties.property import Property, Verdict
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
+from properties.property import Property, Verdict, VerdictCallback, ignore_verdict
 from properties.violation import Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
@@ -74,116 +81,134 @@ class Settings:
 
 
 def grade_file(
-    server: ChildFactory, handed_in: Submission, settings: Settings
+    server: ChildFactory, submission: Submission, settings: Settings
 ) -> list[SubmissionRecord]:
-    """The records of one file, whatever happens: a class goes on where one file shows our fault.
+    """Return the records of one file, or one that names an internal error.
 
-    Nothing is said of that file but that; it has no verdict. Raises SandboxError.
+    So the rest of a class is still graded. Raises SandboxError.
     """
     try:
-        return grade_file_or_raise(server, handed_in, settings)
+        return grade_file_or_raise(server, submission, settings)
     except SandboxError:
         raise
     except Exception as error:
         problem = ErrorRecord(fault.ERROR_KIND, fault.describe(error))
-        return [_record_ungraded(handed_in, settings, time.monotonic(), problem)]
+        return [_record_ungraded(submission, settings, time.monotonic(), problem)]
 
 
 def grade_file_or_raise(
-    server: ChildFactory, handed_in: Submission, settings: Settings
+    server: ChildFactory, submission: Submission, settings: Settings
 ) -> list[SubmissionRecord]:
-    """The records of one file: one for every definition in it that answers an exercise.
+    """Return the records of one file: one for every definition in it that answers an exercise.
 
-    Whatever is wrong with the file is in the record. Raises only what is our own fault.
+    Whatever is wrong with the file is in the record. Raises only internal errors.
     """
-    began = time.monotonic()
+    began, limits = time.monotonic(), settings.get_limits(settings.exercise)
     try:
-        data = submission.read_submission(handed_in, settings.get_limits(settings.exercise).source)
+        data = read_submission(submission, limits.source)
     except UnreadableSubmission as problem:
-        return [record_unreadable(handed_in, settings, str(problem))]
-    session = Session(server, data, handed_in.kind, settings.get_limits(settings.exercise))
-    with contextlib.closing(session):
-        try:
-            wanted = infer_exercise(session, handed_in, settings)
-        except SubmissionFailed as failed:
-            wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
-        if isinstance(wanted, ErrorRecord):
-            shown = collect_excerpts(session, [(wanted.cell, wanted.line)])
-            return [replace(_record_ungraded(handed_in, settings, began, wanted), source=shown)]
+        return [record_unreadable(submission, settings, str(problem))]
+    with contextlib.closing(Session(server, data, submission.kind, limits)) as session:
+        targets = infer_targets(session, submission, settings)
+        if isinstance(targets, ErrorRecord):
+            source = collect_excerpts(session, [(targets.cell, targets.line)])
+            return [replace(_record_ungraded(submission, settings, began, targets), source=source)]
         records = [
-            grade_definition(session, handed_in, target, settings)
-            for target in wanted[:MAX_DEFINITIONS]
+            grade_definition(session, submission, target, settings)
+            for target in targets[:MAX_DEFINITIONS]
         ]
-        if len(wanted) > MAX_DEFINITIONS:
-            records.append(_record_left_out(handed_in, settings, wanted[MAX_DEFINITIONS:]))
-    gc.collect()  # a bench and its trials hang together in circles, with all their tensors
-    gc.freeze()  # what is left stays, and need not be looked at again after the next one
+        if len(targets) > MAX_DEFINITIONS:
+            records.append(_record_left_out(submission, settings, targets[MAX_DEFINITIONS:]))
+    gc.collect()  # a harness and its contexts refer to each other, with all their tensors
+    gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
 
 
-def infer_exercise(
-    session: Session, handed_in: Submission, settings: Settings
+def infer_targets(
+    session: Session, submission: Submission, settings: Settings
 ) -> list[Target] | ErrorRecord:
-    """What to judge in a submission, or why there is nothing."""
-    outline = session.read_outline()
-    found = infer.parse_outline(outline)
+    """Return the definitions to grade and their exercises, or why there are none."""
     try:
-        return infer.choose_targets(found, settings.exercise, handed_in.name)
+        outline = session.read_outline()
+    except SubmissionFailed as failed:
+        return ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+    try:
+        signatures = infer.parse_outline(outline)
+        return infer.choose_targets(signatures, settings.exercise, submission.name)
     except TargetNotFound as problem:
         return _explain_not_found(str(problem), outline)
 
 
 def grade_definition(
     reading: Session,
-    handed_in: Submission,
+    submission: Submission,
     target: Target,
     settings: Settings,
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> SubmissionRecord:
-    """The record of one definition; `watch` is told every verdict as soon as it is known.
+    """Return the record of one definition; `on_verdict` gets each verdict as soon as it is known.
 
-    Raises only what is our own fault.
+    Raises only internal errors.
     """
-    began = time.monotonic()
+    began, exercise = time.monotonic(), target.exercise
+    contract = replace(exercise.contract, name=target.name)
     session = reading.start_successor(
-        settings.get_limits(target.exercise), by_hand=settings.is_by_hand(target.exercise)
+        settings.get_limits(exercise), by_hand=settings.is_by_hand(exercise)
     )
-    contract = rename_contract(target.exercise.contract, target.name)
     with contextlib.closing(session):
         try:
             warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
-            harness = Harness(ChannelSubject(session), contract)
-            verdicts = check_properties(session, harness, target.exercise, settings, on_verdict)
-            named = attach_hint(verdicts, warnings)
-            told = session.repeat_if_killed(
-                lambda: explain_failures(session, harness, target, settings, named)
+            live = LiveChecker(session, Harness(ChannelSubject(session), contract))
+            seed, device = settings.seed.value, settings.device
+            verdicts = check_all(
+                live.harness, exercise, live.check, live.restart, seed, device, on_verdict
             )
+            explanation = explain_failures(live, target, settings, attach_hint(verdicts, warnings))
         except SubmissionFailed as failed:
             error = _explain_load_error(failed, target.name)
-            shown = collect_excerpts(session, [(error.cell, error.line)])
-            return replace(
-                _record_ungraded(handed_in, settings, began, error, target), source=shown
-            )
-    said = [*([target.note] if target.note else []), *select_certain_notes(harness, verdicts)]
-    return SubmissionRecord(
-        file=handed_in.display_path,
-        student=handed_in.student,
-        exercise=target.exercise.slug,
-        name=target.name,
-        score=round(sum(p.points for p in told.properties), 6),
-        max_score=round(sum(p.max_points for p in told.properties), 6),
-        status=summarise_status(verdicts).value,
-        seconds=time.monotonic() - began,
-        properties=told.properties,
-        notes=tuple(dict.fromkeys([*map(_record_warning, warnings), *map(record_note, said)])),
-        diagnosis=told.diagnosis,
-        source=told.source,
-    )
+            source = collect_excerpts(session, [(error.cell, error.line)])
+            record = _record_ungraded(submission, settings, began, error, target)
+            return replace(record, source=source)
+    own = [target.note] if target.note else []
+    notes = [
+        *map(_record_warning, warnings),
+        *map(record_note, [*own, *select_certain_notes(live.harness, verdicts)]),
+    ]
+    return _record_graded(submission, target, began, verdicts, notes, explanation)
+
+
+@dataclass(frozen=True)
+class LiveChecker:
+    """Checks properties in a session, in a fresh process if the last one is gone."""
+
+    session: Session
+    harness: Harness
+
+    def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
+        """Check one property; again if the process was ended from outside meanwhile."""
+        for _ in self.session.iter_tries():
+            try:
+                self.revive()
+            except SubmissionFailed as failure:  # no time is left, or it cannot be loaded again
+                verdict = Verdict(prop, failure.status, failure=failure)
+            else:
+                verdict = check_property(prop, self.harness, cases)
+        return verdict
+
+    def revive(self) -> None:
+        """Start a process if there is none. Raises SubmissionFailed."""
+        if self.session.revive():
+            self.harness.forget()
+
+    def restart(self) -> None:
+        """End the process, and with it all that the submission remembers."""
+        self.session.close()
+        self.harness.forget()
 
 
 @dataclass(frozen=True)
 class _Explanation:
-    """What is said of verdicts, as a record holds it."""
+    """What is said about verdicts, as a record holds it."""
 
     properties: tuple[PropertyRecord, ...]
     diagnosis: tuple[DiagnosisRecord, ...]
@@ -191,23 +216,44 @@ class _Explanation:
 
 
 def explain_failures(
-    session: Session,
-    harness: Harness,
-    target: Target,
-    settings: Settings,
-    verdicts: Sequence[Verdict],
+    live: LiveChecker, target: Target, settings: Settings, verdicts: Sequence[Verdict]
 ) -> _Explanation:
-    """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
-    with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are told
-        if session.revive():
-            harness.forget()
-    properties = _record_properties(target.exercise, verdicts, settings.points, harness)
-    found = explain.diagnose_failures(session, harness, verdicts, settings.device)
-    named = explain.record_diagnoses(session, found)
-    if session.is_alive:
-        properties = evidence.attach_evidence(properties, verdicts, harness, found)
-    shown = collect_excerpts(session, list_locations(verdicts, named))
-    return _Explanation(tuple(properties), tuple(named), tuple(shown))
+    """Return points, diagnosed mistakes, evidence and excerpts. Raises SubmissionFailed."""
+    session, harness = live.session, live.harness
+    for _ in session.iter_tries():
+        with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
+            live.revive()
+        properties = _record_properties(target.exercise, verdicts, settings.points, harness)
+        mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
+        diagnosis = explain.record_diagnoses(session, mistakes)
+        if session.is_alive:
+            properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)
+        source = collect_excerpts(session, list_locations(verdicts, diagnosis))
+    return _Explanation(tuple(properties), tuple(diagnosis), tuple(source))
+
+
+def _record_graded(
+    submission: Submission,
+    target: Target,
+    began: float,
+    verdicts: Sequence[Verdict],
+    notes: Sequence[NoteRecord],
+    explanation: _Explanation,
+) -> SubmissionRecord:
+    return SubmissionRecord(
+        file=submission.display_path,
+        student=submission.student,
+        exercise=target.exercise.slug,
+        name=target.name,
+        score=round(sum(p.points for p in explanation.properties), 6),
+        max_score=round(sum(p.max_points for p in explanation.properties), 6),
+        status=summarise_status(verdicts).value,
+        seconds=time.monotonic() - began,
+        properties=explanation.properties,
+        notes=tuple(dict.fromkeys(notes)),
+        diagnosis=explanation.diagnosis,
+        source=explanation.source,
+    )
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
@@ -225,44 +271,6 @@ def list_locations(
     """Where in the code something is to be seen: the mistakes found, and what raised."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     return [*((each.cell, each.line) for each in named), *raised]
-
-
-def rename_contract(contract: Contract, name: str) -> Contract:
-    """A contract with the name that this submission uses."""
-    return replace(contract, name=name)
-
-
-def check_properties(
-    session: Session,
-    harness: Harness,
-    exercise: Exercise,
-    settings: Settings,
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """Judge every claim in order."""
-
-    def check_one(wanted: Property, cases: Sequence[Case]) -> Verdict:
-        return session.repeat_if_killed(lambda: _check_revived(wanted, session, harness, cases))
-
-    def restart() -> None:
-        session.close()
-        harness.forget()
-
-    return check_all(
-        harness, exercise, check_one, restart, settings.seed.value, settings.device, on_verdict
-    )
-
-
-def _check_revived(
-    wanted: Property, session: Session, harness: Harness, cases: Sequence[Case]
-) -> Verdict:
-    """Judge one claim, in a fresh process if the last one is gone."""
-    try:
-        if session.revive():
-            harness.forget()
-    except SubmissionFailed as failure:  # no time is left, or loading it again did not work
-        return Verdict(wanted, failure.status, failure=failure)
-    return check_property(wanted, harness, cases)
 
 
 def attach_hint(
@@ -358,7 +366,7 @@ def _explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
 
 
 def _record_left_out(
-    handed_in: Submission, settings: Settings, left: Sequence[Target]
+    submission: Submission, settings: Settings, left: Sequence[Target]
 ) -> SubmissionRecord:
     """One record for the definitions that are too many to be judged, so that a class can go on."""
     names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
@@ -369,17 +377,17 @@ def _record_left_out(
         "exercise are; hand in the others in files of their own"
     )
     began = time.monotonic()
-    return _record_ungraded(handed_in, settings, began, ErrorRecord("too_many", text), left[0])
+    return _record_ungraded(submission, settings, began, ErrorRecord("too_many", text), left[0])
 
 
-def record_unreadable(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+def record_unreadable(submission: Submission, settings: Settings, problem: str) -> SubmissionRecord:
     """The record of a file that cannot be taken."""
     error = ErrorRecord("unreadable", problem)
-    return _record_ungraded(handed_in, settings, time.monotonic(), error)
+    return _record_ungraded(submission, settings, time.monotonic(), error)
 
 
 def _record_ungraded(
-    handed_in: Submission,
+    submission: Submission,
     settings: Settings,
     began: float,
     error: ErrorRecord,
@@ -389,10 +397,10 @@ def _record_ungraded(
     most = sum(points.distribute_points(exercise, settings.points).values()) if exercise else 0.0
     known = {status.value for status in Status}
     return SubmissionRecord(
-        file=handed_in.display_path,
-        student=handed_in.student,
+        file=submission.display_path,
+        student=submission.student,
         exercise=exercise.slug if exercise else None,
-        name=target.name if target else handed_in.name,
+        name=target.name if target else submission.name,
         score=0.0,
         max_score=round(most, 6),
         status=error.kind if error.kind in known else Status.NOT_TRIED.value,

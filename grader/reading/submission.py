@@ -47,12 +47,26 @@ class Submission:
         return KIND_BY_SUFFIX[self.path.suffix.lower()]
 
 
-def find_submissions(arguments: Sequence[str]) -> list[Submission]:
-    """The submissions that paths stand for: files, folders of files, and FILE:NAME.
+def find_submissions(
+    arguments: Sequence[str], missing: list[tuple[str, str]] | None = None
+) -> list[Submission]:
+    """Return the submissions that paths stand for: files, folders of files, and FILE:NAME.
 
-    Raises NotFound for a path that does not exist, is of another kind, or holds no submission.
+    Raises SubmissionNotFound for a path that does not exist, is of another kind, or holds no
+    submission. With `missing`, such paths are listed there with their problem, and it raises only
+    if nothing is found at all.
     """
-    return [submission for argument in arguments for submission in _expand_argument(argument)]
+    found: list[Submission] = []
+    for argument in arguments:
+        try:
+            found.extend(_expand_argument(argument))
+        except SubmissionNotFound as problem:
+            if missing is None:
+                raise
+            missing.append((argument, str(problem)))
+    if missing and not found:
+        raise SubmissionNotFound(missing[0][1])
+    return found
 
 
 def _expand_argument(argument: str) -> Iterator[Submission]:

@@ -162,7 +162,7 @@ def regrade(
     """
     with open_store(location) as store:
         from grader.course import grading
-        from grader.course.change_table import format_changes
+        from grader.course.results import format_changes
         from grader.report import points as points_
         from grader.seed import make_seed
 

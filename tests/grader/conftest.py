@@ -114,7 +114,7 @@ def sandbox() -> Iterator[SandboxDriver]:
     """A sandbox of a module's own, in an environment with a secret."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    os.environ[CANARY] = "a secret of the examiner's"
+    os.environ[CANARY] = "a secret of the grader's"
     try:
         with ServerHandle() as server:
             yield SandboxDriver(server)

@@ -101,7 +101,7 @@ def judge(run: GradingRun, kind: str, course: Course) -> str:
     assert end is not None, f"it stands still, or goes on, with {run.list_processes()}"
     left = run.wait_for_leftovers()
     assert left == {}, f"left over: {left}"
-    if kind == "examiner":
+    if kind == "grader":
         assert end.code == -signal.SIGKILL
         assert end.err == ""
         return "killed"

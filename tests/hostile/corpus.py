@@ -11,7 +11,7 @@ The source of an attack names what it is up against by marks that `arena.py` fil
     @won@ @token@     to be said on success; part of every name it leaves behind
     @arena@           a folder that everyone may write: canary, results.json, submissions/
     @tcp@ @udp@ @unix@ @abstract@    listeners that must hear nothing
-    @examiner@ @server@              the processes to harm
+    @grader@ @server@              the processes to harm
     @project@         where the rooms and their solutions lie
 """
 
@@ -116,21 +116,21 @@ ATTACKS: tuple[Attack, ...] = (
         writes_at_exit makes_devices runs_programs executes_over_itself
         connects_by_tcp sends_by_udp looks_up_names connects_by_unix_sockets
         listens_on_unix_sockets opens_odd_sockets talks_by_fastopen_and_io_uring
-        signals_by_sockets traces_the_examiner reads_the_examiner_s_memory
-        starves_the_examiner steals_descriptors outlives_the_examiner
+        signals_by_sockets traces_the_grader reads_the_grader_s_memory
+        starves_the_grader steals_descriptors outlives_the_grader
         reaches_the_kernel keeps_keys controls_terminals watches_files
         lowers_its_own_guards finds_descriptors opens_many_files guesses_random_numbers
         """,
         PASSED,
     ),
     *_make_attacks(
-        "signals_the_examiner", PASSED | CRASHED
+        "signals_the_grader", PASSED | CRASHED
     ),  # a signal to its group is for itself, too
     *_make_attacks(
         "calls_by_another_abi", PASSED | CRASHED
     ),  # the filter kills who calls by a foreign ABI
     Attack("learns_from_earlier_runs", PASSED, times=2),
-    # It speaks to the examiner itself.
+    # It speaks to the grader itself.
     *_make_attacks(
         """
         frame_of_noise frame_of_an_endless_body frame_of_no_json

@@ -9,7 +9,7 @@ from tests.hostile.corpus import ATTACKS, FOLDER, KNOWN_LIMITS, PAIRED_ATTACK, A
 REPETITIONS = 20
 
 
-# What a submission says about itself is judged on the examiner's side, which knows no rungs:
+# What a submission says about itself is judged on the grader's side, which knows no rungs:
 # those that are only after points are tried on one of them, and on all in the deep run.
 EACH = [(s, a) for s in SETTINGS for a in ATTACKS if s == SETTINGS[0] or not a.twin]
 

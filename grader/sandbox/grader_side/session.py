@@ -1,9 +1,9 @@
 """One submission at the other end of a channel, brought back when its process is gone."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ from grader.sandbox.timing import RequestTime
 from grader.sandbox.wire import Message
 from properties.violation import SubmissionFailed
 
-T = TypeVar("T")
 MAX_TRIES = 3
 """how often something is tried when its process is killed by others, the first time included"""
 
@@ -141,17 +140,16 @@ class Session:
         """Whether there is a child to ask."""
         return self.child is not None and not self.child.closed
 
-    def repeat_if_killed(self, action: Callable[[], T]) -> T:
-        """What an action gives; again if a child was ended from outside meanwhile.
+    def iter_tries(self) -> Iterator[None]:
+        """Yield once, and again each time that a child was ended from outside meanwhile.
 
         That is nothing to hold against a submission: the kernel was short of memory, say.
         """
-        for _ in range(MAX_TRIES - 1):
+        for _ in range(MAX_TRIES):
             before = self._count_killed()
-            done = action()
+            yield
             if self._count_killed() == before:
-                return done
-        return action()
+                return
 
     def _count_killed(self) -> int:
         """How many children were ended from outside."""

@@ -1,4 +1,4 @@
-"""`kill -9` of examiner, server or child, at any moment: no orphan, and no wrong verdict."""
+"""`kill -9` of grader, server or child, at any moment: no orphan, and no wrong verdict."""
 
 import contextlib
 import os
@@ -23,21 +23,21 @@ EXAMINER = """
     import time
     from pathlib import Path
     from exercises import BY_SLUG
-    from grader.grading.grade import Settings, grade
+    from grader.grading.grade import Settings, grade_file_or_raise
     from grader.sandbox.isolation import Layer
-    from grader.sandbox.grader_side.servers import SandboxError, Server
-    from grader.reading.submission import find
+    from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+    from grader.reading.submission import find_submissions
 
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
-    [answer] = find([sys.argv[1]])
-    server = Server(without=[Layer(name) for name in sys.argv[2:]])
+    [answer] = find_submissions([sys.argv[1]])
+    server = ServerHandle(without=[Layer(name) for name in sys.argv[2:]])
     print("zygote", server.zygote.process.pid, flush=True)
     try:
         with server:
             print("ready", server.process.pid, flush=True)
             while True:
                 began = time.monotonic()
-                [record] = grade(server, answer, settings)
+                [record] = grade_file_or_raise(server, answer, settings)
                 print(record.status, record.score == record.max_score, began, flush=True)
     except SandboxError as error:
         print("error", error, flush=True)
@@ -51,7 +51,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {"A": (), "B": ("namespaces",)}
 
 
 class RunningGrader:
-    """An examiner in a process of its own, and every process that stems from it."""
+    """A grader process in a process of its own, and every process that stems from it."""
 
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
         answer = folder / "ada.py"
@@ -83,7 +83,7 @@ class RunningGrader:
         return float(began)
 
     def alive(self) -> set[int]:
-        """Zygote, server and its children: their command line names the examiner."""
+        """Zygote, server and its children: their command line names the grader."""
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

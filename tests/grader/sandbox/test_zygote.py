@@ -38,7 +38,7 @@ def started() -> Zygote:
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the examiner's"
+    os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the grader's"
     with started() as there:
         del os.environ["HEADCHECK_TEST_CANARY"]
         yield there
