@@ -11,53 +11,17 @@ from dataclasses import dataclass, field
 
 from grader.reading.effects import iter_scope_nodes
 
-_FACTORIES = frozenset(
-    {
-        "arange",
-        "bernoulli",
-        "empty",
-        "empty_like",
-        "eye",
-        "FloatTensor",
-        "from_numpy",
-        "full",
-        "full_like",
-        "linspace",
-        "normal",
-        "ones",
-        "ones_like",
-        "rand",
-        "rand_like",
-        "randint",
-        "randn",
-        "randn_like",
-        "randperm",
-        "tensor",
-        "Tensor",
-        "zeros",
-        "zeros_like",
-    }
+_FACTORY_NAMES = (
+    "arange bernoulli empty empty_like eye FloatTensor from_numpy full full_like linspace "
+    "normal ones ones_like rand rand_like randint randn randn_like randperm tensor Tensor zeros "
+    "zeros_like"
 )
-_NON_TENSOR_METHODS = frozenset(
-    {
-        "allclose",
-        "data_ptr",
-        "dim",
-        "element_size",
-        "equal",
-        "is_contiguous",
-        "is_floating_point",
-        "item",
-        "ndimension",
-        "nelement",
-        "numel",
-        "numpy",
-        "size",
-        "stride",
-        "tolist",
-        "type",
-    }
+_FACTORIES = frozenset(_FACTORY_NAMES.split())
+_NON_TENSOR_METHOD_NAMES = (
+    "allclose data_ptr dim element_size equal is_contiguous is_floating_point item ndimension "
+    "nelement numel numpy size stride tolist type"
 )
+_NON_TENSOR_METHODS = frozenset(_NON_TENSOR_METHOD_NAMES.split())
 _TENSOR_ATTRIBUTES = frozenset({"H", "T", "data", "imag", "mH", "mT", "real"})
 
 

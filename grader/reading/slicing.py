@@ -55,30 +55,7 @@ _FILENAME = re.compile(r"<cell (\d{1,9})>|<submission>")
 # ------------------------------------------------------------------------------ slices
 
 
-@dataclass(frozen=True, slots=True)
-class SliceStep:
-    """One top-level statement of the slice, ready to be compiled and run."""
-
-    code: ast.stmt
-    cell: int | None
-    line: int
-    binds: tuple[str, ...]
-    flags: int
-    """the `__future__` features in force, as compiler flags"""
-
-    def compile(self, filename: str | None = None) -> CodeType:
-        """Compile to code with the cell's line numbers and a file name that `locate_error` knows.
-
-        Raises SyntaxError if the statement awaits at top level, which needs a running notebook.
-        """
-        module = ast.Module([self.code], type_ignores=[])
-        with warnings.catch_warnings(action="ignore"):
-            name = filename or get_filename(self.cell)
-            code: CodeType = compile(module, name, "exec", self.flags, dont_inherit=True)
-        return code
-
-
-def compute_slice(source: SubmissionSource, name: str) -> tuple[SliceStep, ...]:
+def compute_slice(source: SubmissionSource, name: str) -> tuple["Statement", ...]:
     """Return the statements, in source order, that define `name` as it is at the end.
 
     Empty if no statement binds the name and there is no star import it could come from.
@@ -98,7 +75,7 @@ def compute_slice(source: SubmissionSource, name: str) -> tuple[SliceStep, ...]:
             uses = [(statement, end), *program.find_dependencies(statement, moment)]
             # A statement with the same dependencies at all moments is visited once.
             todo += [(s, when if s.index in program.time_dependent else end) for s, when in uses]
-    return tuple(program.statements[index].to_step() for index in sorted(kept))
+    return tuple(program.statements[index] for index in sorted(kept))
 
 
 def get_filename(cell: int | None) -> str:
@@ -117,11 +94,10 @@ def _parse_position(filename: str | None, line: int | None) -> Position | None:
     return (int(match[1]) if match[1] else None), line or 1
 
 
-def compute_union_slice(source: SubmissionSource, names: list[str]) -> list[SliceStep]:
+def compute_union_slice(source: SubmissionSource, names: list[str]) -> list["Statement"]:
     """Return the statements that several definitions need, each once, in source order."""
-    found = [step for name in names for step in compute_slice(source, name)]
-    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
-    return [steps[position] for position in sorted(steps)]
+    found = {step.index: step for name in names for step in compute_slice(source, name)}
+    return [found[index] for index in sorted(found)]
 
 
 def locate_error(
@@ -131,7 +107,7 @@ def locate_error(
     """Return the position of the innermost frame in the submission; None if there is none.
 
     `locate_line` maps file names and lines to positions, by default for the file names of compiled
-    steps. A syntax error from compiling a step has no frame there, but carries its position.
+    statements. A syntax error from compiling one has no frame there, but carries its position.
     """
     if isinstance(problem, SyntaxError) and (
         position := locate_line(problem.filename, problem.lineno)
@@ -150,18 +126,25 @@ def locate_error(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A top-level statement with its position and effects."""
+    """A top-level statement with its position and effects, ready to be compiled and run."""
 
     index: int
     node: ast.stmt
     cell: int | None
     flags: int
+    """the `__future__` features in force, as compiler flags"""
     effects: Effects
 
-    def to_step(self) -> SliceStep:
-        """Return the statement as a step of a slice."""
-        binds = tuple(sorted(self.effects.binds))
-        return SliceStep(self.node, self.cell, self.node.lineno, binds, self.flags)
+    def compile(self) -> CodeType:
+        """Compile to code with the cell's line numbers and a file name that `locate_error` knows.
+
+        Raises SyntaxError if the statement awaits at top level, which needs a running notebook.
+        """
+        module = ast.Module([self.node], type_ignores=[])
+        with warnings.catch_warnings(action="ignore"):
+            filename = get_filename(self.cell)
+            code: CodeType = compile(module, filename, "exec", self.flags, dont_inherit=True)
+        return code
 
 
 @dataclass(frozen=True, slots=True)

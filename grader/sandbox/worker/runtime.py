@@ -176,7 +176,7 @@ class WorkerRuntime:
                 exec(step.compile(), self.namespace)
             except (Exception, SystemExit) as error:
                 first = first or error
-                self.failed_names.update(dict.fromkeys(step.binds, error))
+                self.failed_names.update(dict.fromkeys(step.effects.binds, error))
         return first
 
     def construct(self, meta: Meta, tensors: Tensors) -> Reply:

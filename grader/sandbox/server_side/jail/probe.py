@@ -18,10 +18,10 @@ _REASONS = {
 def find_missing_layers(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
     """Return the layers that are missing or left out on purpose, and why."""
     missing: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
-    tries: dict[Layer, Callable[[], None]] = {
+    tries: dict[Layer, Callable[[], object]] = {
         Layer.NAMESPACES: lambda: _try_namespaces(needed),
         Layer.LANDLOCK: _try_landlock,
-        Layer.SCOPES: _try_scopes,
+        Layer.SCOPES: lambda: _require_landlock(landlock.SCOPE_ABI),
         Layer.SECCOMP: _try_seccomp,
     }
     for layer, action in tries.items():
@@ -33,7 +33,7 @@ def find_missing_layers(left_out: Collection[Layer], needed: Sequence[Path]) -> 
     return {layer: missing[layer] for layer in Layer if layer in missing}
 
 
-def attempt(action: Callable[[], None]) -> str | None:
+def attempt(action: Callable[[], object]) -> str | None:
     """Try an action in a process of its own; return why it failed, None if it did not."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -75,18 +75,17 @@ def _try_namespaces(needed: Sequence[Path]) -> None:
         raise OSError(code, f"within them: {os.strerror(abs(code))}")
 
 
-def _try_landlock() -> None:
+def _require_landlock(needed: int) -> int:
     version = landlock.get_abi_version()
-    if version < landlock.TRUNCATE_ABI:
-        raise OSError(f"this kernel has version {version} of Landlock, it takes 3")
+    if version < needed:
+        raise OSError(f"this kernel has version {version} of Landlock, it takes {needed}")
+    return version
+
+
+def _try_landlock() -> None:
+    version = _require_landlock(landlock.TRUNCATE_ABI)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     landlock.restrict(landlock.create_ruleset({}, version))
-
-
-def _try_scopes() -> None:
-    version = landlock.get_abi_version()
-    if version < landlock.SCOPE_ABI:
-        raise OSError(f"this kernel has version {version} of Landlock, it takes 6")
 
 
 def _try_seccomp() -> None:
