@@ -217,15 +217,12 @@ class _Visitor(ast.NodeVisitor):
         if node.value is not None:  # `x: int` alone binds nothing
             self._visit_all([node.value, node.target])
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node: ast.Attribute | ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
             self._record_change(get_root_name(node), self.effects.changes)
-        self.visit(node.value)
+        self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self._record_change(get_root_name(node), self.effects.changes)
-        self._visit_all([node.value, node.slice])
+    visit_Subscript = visit_Attribute
 
     def visit_Expr(self, node: ast.Expr) -> None:
         match node.value:

@@ -19,16 +19,7 @@ from torch import Tensor
 
 from grader.sandbox import wire
 from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import (
-    EXIT_TIMEOUT_S,
-    GONE,
-    NOT_STARTED,
-    START_TIMEOUT_S,
-    ForkedProcess,
-    Zygote,
-    ZygoteGone,
-    wait_readable,
-)
+from grader.sandbox.grader_side.launch import ForkedProcess, Zygote, ZygoteGone, wait_readable
 from grader.sandbox.isolation import IsolationLevel, Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.timing import NO_TIME, ChildTimer, ProcessTimes, RequestTime
@@ -89,7 +80,7 @@ class ServerHandle:
             if not (self.isolation_level.is_confining or self.trusted):
                 raise SandboxError(self.isolation_level.refusal)
             if self._receive() != b"ready":
-                raise SandboxError(NOT_STARTED)
+                raise SandboxError(launch.NOT_STARTED)
         except ZygoteGone as gone:
             self.close()
             raise SandboxError(str(gone)) from None
@@ -102,11 +93,11 @@ class ServerHandle:
     def process(self) -> ForkedProcess:
         """The running server process. Raises SandboxError if it has been closed."""
         if self._process is None:
-            raise SandboxError(GONE)
+            raise SandboxError(launch.GONE)
         return self._process
 
     def _receive(self) -> bytes:
-        self.control.settimeout(START_TIMEOUT_S)
+        self.control.settimeout(launch.START_TIMEOUT_S)
         try:
             return self.control.recv(1 << 16)
         except (TimeoutError, ConnectionError):
@@ -117,7 +108,7 @@ class ServerHandle:
         if "error" in level:
             raise SandboxError(level["error"])
         if not level:
-            raise SandboxError(NOT_STARTED)
+            raise SandboxError(launch.NOT_STARTED)
         return msgspec.convert(level, IsolationLevel)
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> "ChildChannel":
@@ -144,8 +135,10 @@ class ServerHandle:
         if not fds:
             ours.close()
             os.close(status)
+            if not reply:
+                raise SandboxError(launch.GONE)
             why = reply.decode(errors="replace")
-            raise NotConfined(f"no process for a submission: {why}") if why else SandboxError(GONE)
+            raise NotConfined(f"no process for a submission: {why}")
         ours.setblocking(False)
         return ChildChannel(ours, fds[0], status, limits, left, ChildTimer(int(reply)))
 
@@ -155,7 +148,7 @@ class ServerHandle:
         self._theirs.close()
         process, self._process = self._process, None
         if process is not None:
-            if not process.wait(EXIT_TIMEOUT_S):
+            if not process.wait(launch.EXIT_TIMEOUT_S):
                 process.kill()
             process.close()
         self.zygote.close()
@@ -248,7 +241,7 @@ class ChildChannel:
         killed = not self.close(grace=1.0)
         status = self.exit_status
         if status is None:
-            raise SandboxError(GONE)
+            raise SandboxError(launch.GONE)
         if not status.confined and not killed:
             raise NotConfined(f"a child could not be confined: {status.problem}")
         by_others = status.signal == signal.SIGKILL and not killed
@@ -274,7 +267,7 @@ class ChildChannel:
         if not ended:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        self._read_status(EXIT_TIMEOUT_S)
+        self._read_status(launch.EXIT_TIMEOUT_S)
         os.close(self.pidfd)
         os.close(self.status)
         return ended

@@ -2,13 +2,12 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.second_device import get_cpu_tensor
 
 MAX_OUTPUTS = 64
@@ -82,14 +81,6 @@ def compute_gradients(
     if not output.requires_grad:
         return (None,) * len(leaves)
     return torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
-
-
-def iter_leaves_without_gradient(target: object, paths: Sequence[str]) -> Iterator[Tensor]:
-    """Yield the leaf tensors at these paths that do not require gradients."""
-    for path in paths:
-        tensor = attribute_paths.find(target, path)
-        if tensor is not None and tensor.is_leaf and not tensor.requires_grad:
-            yield tensor
 
 
 def extract_tensors(result: object) -> list[Tensor]:

@@ -1,6 +1,6 @@
-"""Compute a module's gradients, take a step of gradient descent, load a state dict."""
+"""Compute a module's gradients, and take a step of gradient descent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,6 @@ from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.calling import (
     compute_gradients,
     extract_tensors,
-    iter_leaves_without_gradient,
     make_sendable,
     set_training,
 )
@@ -44,11 +43,6 @@ def descend(target: Any, tensors: dict[str, Tensor], device: str, rate: float) -
                 parameter.grad = None
 
 
-def load_weights(target: Any, entries: Mapping[str, Tensor]) -> None:
-    """Call `load_state_dict` with the module's own state, updated by these entries."""
-    target.load_state_dict({**target.state_dict(), **entries})
-
-
 def _split_call(
     tensors: dict[str, Tensor], device: str
 ) -> tuple[Tensor, tuple[Tensor, ...], list[Tensor]]:
@@ -68,7 +62,8 @@ def _evaluation_mode(target: object) -> Iterator[None]:
 @contextmanager
 def _restore_requires_grad(target: object, paths: Sequence[str]) -> Iterator[None]:
     """Restore `requires_grad` of the tensors at these paths afterwards."""
-    plain = list(iter_leaves_without_gradient(target, paths))
+    tensors = (attribute_paths.find(target, path) for path in paths)
+    plain = [t for t in tensors if t is not None and t.is_leaf and not t.requires_grad]
     try:
         yield
     finally:

@@ -314,9 +314,10 @@ class WorkerRuntime:
         return {}, ()
 
     def restore(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Load weights through the state dict."""
+        """Load the module's own state dict, updated by these entries."""
+        target = self.objects[meta["handle"]]
         entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
-        learning.load_weights(self.objects[meta["handle"]], entries)
+        target.load_state_dict({**target.state_dict(), **entries})
         return {}, ()
 
     def move(self, meta: Meta, tensors: Tensors) -> Reply:
