@@ -252,7 +252,7 @@ WITHOUT_ATTENTION = replace(CORRECT, mix=values_alone)
 """A linear layer: what becomes of the values when nobody attends."""
 
 STEP_NAMES = tuple(step.name for step in fields(Pipeline))
-RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "given")
+RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "inputs")
 """What each step computes."""
 
 

@@ -173,7 +173,7 @@ def test_planted_fault_is_reported_on_the_smallest_case(
 
 def test_simplest_case_is_transformed_by_the_property() -> None:
     judge = wrong_where(lambda case: True)
-    wanted = claim(judge, prepare=at_least(tokens=4, heads=3))
+    wanted = claim(judge, transform=at_least(tokens=4, heads=3))
     verdict = check_property(wanted, nobody(), wanted.select_cases(CONTRACT, BANK))
     assert verdict.case is not None
     assert (verdict.case.tokens, verdict.case.heads, verdict.case.batch) == (4, 3, 1)
@@ -441,7 +441,7 @@ def test_never_more_cases_are_chosen_than_the_limit() -> None:
 
 
 def test_cases_that_become_equal_are_checked_once() -> None:
-    asked = claim(first_judge, prepare=with_values(**dict(vars_of(SMALLEST))))
+    asked = claim(first_judge, transform=with_values(**dict(vars_of(SMALLEST))))
     assert asked.select_cases(CONTRACT, BANK) == (SMALLEST,)
 
 

@@ -217,8 +217,10 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         }.items():
             for name in names.split():
                 delattr(module, name)
-        sys.modules.update(dict.fromkeys(("resource", "fcntl",
-        "grader.sandbox.server_side.server"))) sys.platform = "win32" from grader.ui.cli import main
+        absent = ("resource", "fcntl", "grader.sandbox.server_side.server")
+        sys.modules.update(dict.fromkeys(absent))
+        sys.platform = "win32"
+        from grader.ui.cli import main
         main()
     """
     (tmp_path / "ada.py").write_text(RIGHT)

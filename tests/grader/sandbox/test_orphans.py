@@ -23,21 +23,21 @@ EXAMINER = """
     import time
     from pathlib import Path
     from exercises import BY_SLUG
-    from grader.grading.grade import Settings, grade
+    from grader.grading.grade import Settings, grade_file_or_raise
     from grader.sandbox.isolation import Layer
-    from grader.sandbox.grader_side.servers import SandboxError, Server
-    from grader.reading.submission import find
+    from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
+    from grader.reading.submission import find_submissions
 
     settings = Settings(exercise=BY_SLUG["simplified_attention"])
-    [answer] = find([sys.argv[1]])
-    server = Server(without=[Layer(name) for name in sys.argv[2:]])
+    [answer] = find_submissions([sys.argv[1]])
+    server = ServerHandle(without=[Layer(name) for name in sys.argv[2:]])
     print("zygote", server.zygote.process.pid, flush=True)
     try:
         with server:
             print("ready", server.process.pid, flush=True)
             while True:
                 began = time.monotonic()
-                [record] = grade(server, answer, settings)
+                [record] = grade_file_or_raise(server, answer, settings)
                 print(record.status, record.score == record.max_score, began, flush=True)
     except SandboxError as error:
         print("error", error, flush=True)
