@@ -171,7 +171,8 @@ def unmerged(s: PipelineState) -> Tensor:
 
 
 def unmerged_last(s: PipelineState) -> Tensor:
-    return output_layer(s).unflatten(-1, (s.inputs.heads, -1))
+    output = output_layer(s)
+    return output.reshape(*output.shape[:-1], s.inputs.heads, -1)
 
 
 def values_projected(s: PipelineState) -> Tensor:
