@@ -35,6 +35,30 @@ if imported := [name for name in SHAPE_CHECKED if name in sys.modules]:
 install_import_hook(SHAPE_CHECKED, "beartype.beartype")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="run every member of each family, not a sample"
+    )
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Generate nothing for a test marked deep unless `-m` asks for such tests."""
+    if collector.config.option.markexpr != "not deep":
+        return None
+    deep = any(mark.name == "deep" for mark in getattr(obj, "pytestmark", ()))
+    return [] if deep else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize by `@pytest.mark.sampled(names, whole, sample)`: by all of it with `--whole`."""
+    for mark in metafunc.definition.iter_markers("sampled"):
+        names, whole, sample = mark.args
+        chosen = whole if metafunc.config.getoption("whole") else sample
+        metafunc.parametrize(names, list(chosen), **mark.kwargs)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = explain_unavailable("cuda")
     if reason is None:

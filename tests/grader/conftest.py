@@ -1,4 +1,4 @@
-"""A sandbox for the tests of this folder: one server a module, and what is asked of it often."""
+"""A sandbox for the tests of this folder: one server for all, and what is asked of it often."""
 
 import os
 import sys
@@ -109,9 +109,9 @@ def is_alive(pid: int) -> bool:
     return bool(known) and not (known[0] == "Z" and known[1] == "1")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sandbox() -> Iterator[SandboxDriver]:
-    """A sandbox of a module's own, in an environment with a secret."""
+    """A sandbox in an environment with a secret; who damages it takes `own_sandbox`."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
     os.environ[CANARY] = "a secret of the examiner's"
@@ -138,13 +138,13 @@ WITHOUT: dict[str, tuple[Layer, ...]] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(WITHOUT))
+@pytest.fixture(scope="session", params=list(WITHOUT))
 def level(request: pytest.FixtureRequest) -> str:
     """Every rung that confines, in turn."""
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def confined_sandbox(level: str) -> Iterator[SandboxDriver]:
     """A sandbox on that rung; skipped where the machine has no such."""
     if sys.platform != "linux":

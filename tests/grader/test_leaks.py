@@ -45,7 +45,7 @@ LONG = 7000
 
 
 @pytest.fixture(
-    scope="module", params=[(SOME, 3), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
+    scope="module", params=[(SOME, 2), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
 )
 def judged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -156,7 +156,7 @@ def test_hidden_property_does_not_leak(
 
 def test_sample_answers_violate_many_properties(judged: Sequence[SubmissionRecord]) -> None:
     broken = {c.name for one in judged for c in one.properties if c.status == "failed"}
-    assert len(judged) >= 12 and len(broken) > 10
+    assert len(judged) >= 8 and len(broken) > 10
 
 
 def test_reduced_json_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:

@@ -55,7 +55,7 @@ class Causal(nn.Module):
 
 
 def suite_of(implementation: type[nn.Module], exercise: object) -> PropertySuite:
-    contract = replace(vars(exercise)["CONTRACT"], slots=PACKED)
+    contract = replace(vars(exercise)["CONTRACT"], mappings=PACKED)
     return PropertySuite({contract.name: implementation}, contract, CASES)
 
 

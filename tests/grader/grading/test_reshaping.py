@@ -79,7 +79,9 @@ def test_a_number_that_came_from_nowhere_has_no_origin() -> None:
 @pytest.mark.parametrize(
     "merge",
     [
-        lambda s: merge_heads(s.head_contexts.mean(1, keepdim=True).expand_as(s.head_outputs)),  # no move
+        lambda s: merge_heads(
+            s.head_contexts.mean(1, keepdim=True).expand_as(s.head_outputs)
+        ),  # no move
         lambda s: merge_heads(s.head_contexts).round(decimals=-1),  # integers, but others
         lambda s: -merge_heads(s.head_contexts),
         lambda s: merge_heads(s.head_contexts) + 3 * NUMEL_PER_PART,

@@ -246,7 +246,9 @@ def test_internal_error_is_raised_in_the_starting_process(
 ) -> None:
     worker = worker_of(server)
     try:
-        with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'display_path'"):
+        with pytest.raises(
+            AttributeError, match="'NoneType' object has no attribute 'display_path'"
+        ):
             worker.grade(Nothing(Path(), "nothing"))
         assert worker.grade(found[0])[0].status == "passed"
     finally:
