@@ -90,9 +90,10 @@ def thin_out(members: Sequence[Member], most: int) -> list[Member]:
 def choose_exercises(most: int) -> list[str]:
     """Exercises with about so many answers: those that changed, then some drawn by the commit."""
     commit = _git("rev-parse", "HEAD")
+    changed = find_changed_exercises()
     drawn = sorted(BY_SLUG, key=lambda slug: zlib.crc32(f"{commit} {slug}".encode()))
     chosen: list[str] = []
-    for slug in dict.fromkeys([*find_changed_exercises(), *drawn]):
+    for slug in sorted(drawn, key=lambda slug: slug not in changed):
         size = len(load_bank(BY_SLUG[slug]))
         if size <= most:
             chosen.append(slug)

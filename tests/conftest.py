@@ -8,6 +8,7 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 from grader.grading.devices import explain_unavailable
+from tests.servers import connect_zygote, server, shared_zygote
 
 # What has its annotated shapes checked on every call while the tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
@@ -33,6 +34,8 @@ if imported := [name for name in SHAPE_CHECKED if name in sys.modules]:
         "Let grader.ui.pytest_plugin.plugin import it where it is used."
     )
 install_import_hook(SHAPE_CHECKED, "beartype.beartype")
+
+__all__ = ["connect_zygote", "server", "shared_zygote"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

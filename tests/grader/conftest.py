@@ -23,6 +23,7 @@ from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
 from properties.subject import CallOptions, CallResult, Module
 from properties.violation import SubmissionFailed
+from tests.servers import ConnectZygote
 
 CANARY = "HEADCHECK_TEST_CANARY"
 GOOD = "def wanted(x):\n    return 2 * x\n"
@@ -110,13 +111,13 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Iterator[SandboxDriver]:
+def sandbox(connect_zygote: ConnectZygote) -> Iterator[SandboxDriver]:
     """A sandbox in an environment with a secret; who damages it takes `own_sandbox`."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
     os.environ[CANARY] = "a secret of the examiner's"
     try:
-        with ServerHandle() as server:
+        with ServerHandle(ahead=connect_zygote()) as server:
             yield SandboxDriver(server)
     finally:
         del os.environ[CANARY]
@@ -145,11 +146,12 @@ def level(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def confined_sandbox(level: str) -> Iterator[SandboxDriver]:
+def confined_sandbox(level: str, connect_zygote: ConnectZygote) -> Iterator[SandboxDriver]:
     """A sandbox on that rung; skipped where the machine has no such."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    with ServerHandle(trusted=True, without=WITHOUT[level]) as server:
+    ahead = connect_zygote()
+    with ServerHandle(trusted=True, without=WITHOUT[level], ahead=ahead) as server:
         if server.isolation_level.name != level:
             pytest.skip(f"this machine is on rung {server.isolation_level.name}, not {level}")
         yield SandboxDriver(server)

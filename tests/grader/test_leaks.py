@@ -48,17 +48,16 @@ LONG = 7000
     scope="module", params=[(SOME, 2), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
 )
 def judged(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, server: ServerHandle
 ) -> Sequence[SubmissionRecord]:
     """All that is known of many wrong answers."""
     folder = tmp_path_factory.mktemp("answers")
-    with ServerHandle(trusted=True) as server:
-        return [
-            replace(one, seconds=one.seconds + LONG)
-            for slug, answer in spread_answers(*request.param)
-            for handed_in in find_submissions([str(write_answer(answer, folder))])
-            for one in grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[slug]))
-        ]
+    return [
+        replace(one, seconds=one.seconds + LONG)
+        for slug, answer in spread_answers(*request.param)
+        for handed_in in find_submissions([str(write_answer(answer, folder))])
+        for one in grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[slug]))
+    ]
 
 
 def secrets(claim: PropertyRecord) -> set[str]:

@@ -4,7 +4,6 @@ But for its limits, which there are none of here: claims on which an answer ran 
 out, and of the others what is said may then be less.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,12 +26,6 @@ ANSWERS = [
     for answer in load_bank(exercise)
 ]
 SAMPLE = [each for each in ANSWERS if each.values[0] is BY_SLUG["linear_layer"]][::4]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerHandle]:
-    with ServerHandle() as server:
-        yield server
 
 
 def judged(place: Sandbox, exercise: Exercise, path: Path) -> list[SubmissionRecord]:
