@@ -29,7 +29,7 @@ MODULES = (
     "grader/report/feedback.py",
     "grader/sandbox/wire.py",
     "grader/seed.py",
-    "grader/course/intake/attribution.py",
+    "grader/course/intake/identity.py",
 )
 TIMEOUT_S = 300
 COPIED = (

@@ -133,6 +133,7 @@ def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) ->
 def test_killed_process_costs_no_verdict_and_no_delay(
     kind: str, course: Course, tmp_path: Path
 ) -> None:
+    """`judge` fails unless the run ended as it may."""
     how = kill_once(course, kind, random.Random(f"{SEED} {kind}"), tmp_path)
     sys.stdout.write(f"{kind}, seed {SEED}: {how}\n")
 
@@ -191,6 +192,7 @@ def test_grader_ends_stopped_processes(kind: str, course: Course, tmp_path: Path
 
 @pytest.mark.deep
 def test_kills_at_two_hundred_moments(course: Course, tmp_path: Path) -> None:
+    """`judge` fails unless each run ended as it may."""
     sys.stdout.write(f"seed {SEED}; an undisturbed run took {course.seconds:.1f} s\n")
     for kind, chance in chances(EACH):
         began = time.monotonic()

@@ -66,4 +66,5 @@ SUITES = {
 
 
 def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
+    """`apply_outcome` fails or skips as the outcome says."""
     apply_outcome(suite.get_outcome(cell))
