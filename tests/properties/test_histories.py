@@ -201,6 +201,7 @@ def test_exception_after_a_history_names_it() -> None:
 
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.name)
 def test_stateless_module_satisfies_the_property(claim: Any) -> None:
+    """A claim that does not hold raises Violation."""
     if claim.applies_to(EXERCISE.contract):
         claim.check(trial_of(CausalAttention))
 
@@ -307,6 +308,7 @@ def search(made: type[nn.Module], examples: int) -> None:
 
 
 def test_search_finds_no_violating_history_for_right_modules() -> None:
+    """A history that breaks a claim raises Violation."""
     search(CausalAttention, examples=10)
 
 

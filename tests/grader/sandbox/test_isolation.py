@@ -165,6 +165,7 @@ def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: "SandboxD
 
 @LINUX
 def test_private_folder_requires_namespaces(sandbox: "SandboxDriver") -> None:
+    """The call must pass with namespaces, and without them `get_failure` demands that it fails."""
     body = "open('x', 'w').close()\nreturn x"
     session, module = sandbox.open_with_body(body)
     if sandbox.server.isolation_level.name != "A":

@@ -25,7 +25,8 @@ def test_an_exercise_goes_before_the_rest_and_the_command_line_before_it() -> No
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 def test_the_limits_of_an_exercise_exist(exercise: Exercise) -> None:
-    Limits().with_overrides(exercise.limits)
+    limits = Limits().with_overrides(exercise.limits)
+    assert {name: getattr(limits, name) for name in exercise.limits} == dict(exercise.limits)
 
 
 def test_a_limit_that_does_not_exist_is_an_error() -> None:

@@ -47,7 +47,9 @@ import torch
 def simplified_attention(x):
     return torch.softmax(x @ x.T, dim=-1) @ x
 """
-WITHOUT: dict[str, tuple[str, ...]] = {"A": (), "B": ("namespaces",)}
+WITHOUT: tuple[tuple[str, ...], ...] = ((), ("namespaces",))
+"""what is left out on the levels A and B"""
+ON_LEVELS = pytest.mark.sampled("without", WITHOUT, WITHOUT[:1], ids=lambda w: "AB"[len(w)])
 
 
 class RunningGrader:
@@ -117,11 +119,6 @@ def gone(grader_process: RunningGrader, within: float = 20) -> bool:
     return True
 
 
-@pytest.fixture(params=list(WITHOUT))
-def without(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    return WITHOUT[request.param]
-
-
 @pytest.fixture
 def grader_process(tmp_path: Path, without: tuple[str, ...]) -> Iterator[RunningGrader]:
     running = RunningGrader(tmp_path, without)
@@ -162,18 +159,22 @@ def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: f
     assert grader_process.errors.read() == ""
 
 
+@ON_LEVELS
 def test_killed_child_loses_no_verdict(grader_process: RunningGrader) -> None:
     kill_children(grader_process.begun(), 4, random.Random(1))
 
 
+@ON_LEVELS
 def test_a_killed_server_ends_the_run_and_its_children(grader_process: RunningGrader) -> None:
     kill_server(grader_process.begun(), random.Random(2))
 
 
+@ON_LEVELS
 def test_killed_grader_leaves_no_processes(grader_process: RunningGrader) -> None:
     kill_grader(grader_process.begun(), random.Random(3))
 
 
+@ON_LEVELS
 def test_grader_killed_while_the_server_starts_leaves_no_processes(
     grader_process: RunningGrader,
 ) -> None:
@@ -181,6 +182,7 @@ def test_grader_killed_while_the_server_starts_leaves_no_processes(
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("without", WITHOUT, ids=["A", "B"])
 @pytest.mark.parametrize("seed", range(10))
 def test_kills_at_random_moments_leave_no_processes(
     seed: int, tmp_path: Path, without: tuple[str, ...]

@@ -18,7 +18,10 @@ from grader.sandbox.grader_side import launch
 from grader.sandbox.grader_side.launch import Zygote, ZygoteGone
 from grader.sandbox.server_side.zygote import ForkService
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's"),
+    pytest.mark.own_zygote,
+]
 TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"
 
 
