@@ -1,8 +1,7 @@
-"""Files that people keep: written whole or not at all, with a message where that does not work.
+"""Write files atomically: whole or not at all, with a useful message on failure.
 
-A file gets a name of its own while it is written, and the one that was asked for once it is whole:
-what was there before stays until then, and nobody ever reads half a report. Imports nothing of
-headcheck's.
+A file is written under a temporary name and renamed once it is complete, so an existing file stays
+until then, and half a report is never read. Imports no other module of headcheck.
 """
 
 import errno
@@ -26,23 +25,23 @@ ADVICE = {
     errno.EEXIST: "a file is where a folder should be; choose another place",
     errno.EISDIR: "a folder is where a file should be; choose another place",
 }
-"""what to do about what the system says"""
+"""what to do about an error of the system, by its number"""
 PROBE_SIZE = 1 << 16
-"""so many bytes must fit at least where something is going to be written"""
+"""how many bytes must fit into a folder for it to count as writable"""
 
 
 class WriteError(Exception):
-    """Something could not be written; the message says where, why, and what to do."""
+    """A file could not be written; the message says where, why, and what to do."""
 
 
-def make_write_error(place: Path | str, error: OSError) -> WriteError:
-    """The error to raise where the system did not let a place be written."""
+def make_write_error(target: Path | str, error: OSError) -> WriteError:
+    """Return the error to raise where the system could not write to a target."""
     advice = ADVICE.get(error.errno or 0, "choose another place")
-    return WriteError(f"{place}: cannot be written: {error.strerror or error}; {advice}")
+    return WriteError(f"{target}: cannot be written: {error.strerror or error}; {advice}")
 
 
 def describe_os_error(error: OSError) -> str:
-    """What the system says about a file, and what to do; its number means nothing to anybody."""
+    """Describe an error of the system, and what to do about it, without its number."""
     if error.errno is None or error.strerror is None:
         return str(error)
     if error.errno in NO_SPACE_ERRNOS and error.filename is None:
@@ -54,18 +53,18 @@ def describe_os_error(error: OSError) -> str:
 
 
 def ensure_writable(folder: Path) -> None:
-    """Make a folder, and see that something can be written into it. Raises NotWritten."""
+    """Create a folder and check that files can be written into it. Raises WriteError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
             _write_all(probe.fileno(), bytes(PROBE_SIZE))
-            os.fsync(probe.fileno())  # some systems find out no earlier that there is no room
+            os.fsync(probe.fileno())  # some file systems report a full disk only here
     except OSError as error:
         raise make_write_error(folder, error) from None
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put a file there, whole or not at all; what is no file is written to. Raises NotWritten."""
+    """Write a file, whole or not at all; write to a device directly. Raises WriteError."""
     try:
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             with path.open("wb") as device:  # /dev/stdout, say
@@ -77,20 +76,20 @@ def write(path: Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Raises OSError, and leaves nothing behind then."""
-    made = path.with_name(f".headcheck-{secrets.token_hex(6)}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    """Replace a file atomically. Raises OSError, and leaves no temporary file behind."""
+    temporary = path.with_name(f".headcheck-{secrets.token_hex(6)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
             _write_all(descriptor, data)
         finally:
             os.close(descriptor)
         if path.exists():
-            made.chmod(stat.S_IMODE(path.stat().st_mode))
-        made.replace(path)
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            made.unlink()
+            temporary.unlink()
         raise
 
 

@@ -1,7 +1,7 @@
-"""The seed of a run: the number that its cases are drawn from, and who knows it.
+"""The seed of a run: the number from which its cases are derived, and who knows it.
 
-Everybody knows the public one, so its answers could be learnt by heart. A graded run draws a secret
-one, once for everybody in it.
+The public seed is known, so students could memorise its answers. A graded run draws a secret seed,
+the same for all its submissions.
 """
 
 import secrets
@@ -11,7 +11,7 @@ from enum import StrEnum
 from properties.cases.case_set import PUBLIC_SEED
 
 MAX_SEED = 2**63 - 1
-"""the largest number that every format of ours carries"""
+"""the largest number that all stored formats can carry"""
 
 
 class SeedKind(StrEnum):
@@ -24,22 +24,22 @@ class SeedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A number, and who knows it."""
+    """The number of a seed, and who knows it."""
 
     value: int = PUBLIC_SEED
     kind: SeedKind = SeedKind.PUBLIC
 
 
 def make_seed(value: int) -> Seed:
-    """The seed of somebody who names one, which may be the public one."""
+    """Return the seed with a value that the user gave; it may be the public one."""
     return Seed(value, SeedKind.PUBLIC if value == PUBLIC_SEED else SeedKind.GIVEN)
 
 
 def draw_secret_seed() -> Seed:
-    """A seed that nobody knows."""
+    """Draw a seed that nobody knows."""
     return Seed(1 + secrets.randbelow(MAX_SEED), SeedKind.SECRET)
 
 
 def choose_grading_seed(value: int | None) -> Seed:
-    """The seed of a graded run: a secret one if nobody names any."""
+    """Return the seed of a graded run: a secret one unless the user gives a value."""
     return draw_secret_seed() if value is None else make_seed(value)

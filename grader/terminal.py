@@ -1,12 +1,12 @@
-"""Standard input, output and error, where they are closed, full, or read by nobody any more.
+"""Standard input, output and error, when they are closed, full, or no longer read.
 
 Theory of operation
-    A closed descriptor is the next one that is opened: a socket to the sandbox would become
-    standard output, and what is printed would go there. So before anything else is opened, what is
-    closed is opened on nothing. What is written to a reader who has gone (`… | head`) is dropped,
-    and the command ends as it would have; nobody has asked for more. Where standard output takes
-    nothing for another reason, such as a full disk, that is said once. Standard error is where it
-    would be said: what it does not take is lost.
+    The next file that a process opens gets the lowest closed descriptor: a socket to the sandbox
+    could become standard output, and printed text would go there. So closed standard streams are
+    opened on the null device before anything else is opened. Output to a reader that has exited
+    (`… | head`) is discarded, and the command ends as usual. If standard output fails for another
+    reason, such as a full disk, that is reported once, on standard error. What standard error does
+    not accept is lost.
 
 Imports nothing heavy.
 """
@@ -22,13 +22,13 @@ from grader.files import make_write_error
 
 
 class Stream(io.BufferedWriter):
-    """A standard stream that goes on into nothing when its descriptor takes no more."""
+    """A standard stream that continues on the null device once its descriptor fails."""
 
     is_reader_gone = False
-    """whether whoever read it has gone"""
+    """whether the reader has closed its end"""
 
     def write(self, data: Any) -> int:
-        """As of a file; what has to wait is written by the next one."""
+        """Write as to a file; discard the data if that fails."""
         try:
             return super().write(data)
         except OSError as error:
@@ -36,7 +36,7 @@ class Stream(io.BufferedWriter):
             return memoryview(data).nbytes
 
     def flush(self) -> None:
-        """As of a file."""
+        """Flush as a file; discard the data if that fails."""
         try:
             super().flush()
         except OSError as error:
@@ -46,27 +46,27 @@ class Stream(io.BufferedWriter):
         if isinstance(error, BlockingIOError):
             raise error
         self.is_reader_gone = isinstance(error, BrokenPipeError)
-        with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - no path, but a device
-            os.dup2(nothing.fileno(), self.fileno())
-        super().flush()  # what waits must not be tried again at the end
+        with open(os.devnull, "wb") as null:  # noqa: PTH123 - no path, but a device
+            os.dup2(null.fileno(), self.fileno())
+        super().flush()  # discards the buffer, which must not be written again at exit
         self.report_error(error)
 
     def report_error(self, error: OSError) -> None:
-        """Nothing to be told, and nobody who could be."""
+        """Do nothing: standard error is where an error would be reported."""
 
 
 class Stdout(Stream):
-    """Standard output. Raises NotWritten once where it takes nothing, unless nobody reads it."""
+    """Standard output. Raises WriteError once if it fails, unless its reader has exited."""
 
     def report_error(self, error: OSError) -> None:
-        """Raises NotWritten."""
+        """Raise WriteError unless the reader has exited."""
         if not self.is_reader_gone:
             raise make_write_error("standard output", error) from None
 
 
 @contextmanager
 def guard_streams() -> Iterator[None]:
-    """Let this process write to its standard streams, whatever they are, within the context."""
+    """Let this process write to its standard streams, in whatever state, within the context."""
     open_closed_streams()
     before = sys.stdout, sys.stderr
     sys.stdout = _wrap_stream(before[0], 1, Stdout)
@@ -75,29 +75,29 @@ def guard_streams() -> Iterator[None]:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):  # it was said when it was written
+            with suppress(Exception):  # reported when it was written
                 stream.flush()
         sys.stdout, sys.stderr = before
 
 
 def is_reader_gone() -> bool:
-    """Whether whoever read standard output has gone."""
+    """Whether the reader of standard output has exited."""
     buffer = getattr(sys.stdout, "buffer", None)
     return isinstance(buffer, Stdout) and buffer.is_reader_gone
 
 
 def open_closed_streams() -> None:
-    """Open on nothing whichever of the standard streams is closed, here and in what is started."""
+    """Open closed standard streams on the null device, for this process and its children."""
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            opened = os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is fd
             os.set_inheritable(opened, True)
 
 
 def _wrap_stream(stream: TextIO | None, fd: int, kind: type[Stream]) -> TextIO:
-    """The same stream, of this kind; what has no descriptor of its own as it is."""
+    """Wrap a stream in one of this kind; return it unchanged if it has no descriptor of its own."""
     if stream is not None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every character

@@ -1,8 +1,8 @@
-"""When a file was saved, found out by looking at it now and then.
+"""Notice when a file is saved, by polling it.
 
-Looking costs nothing for one file and works on every kind of drive. A file is taken up when two
-looks in a row find it the same: an editor may be in the middle of writing it, may put another file
-in its place, or take it away for a moment.
+Polling costs nothing for one file and works on every kind of drive. A file counts as saved once two
+polls in a row find it unchanged, since an editor may still be writing it, may replace it, or may
+remove it for a moment.
 """
 
 import stat
@@ -15,22 +15,22 @@ FileStamp = tuple[int, int, int]
 
 
 def read_stamp(path: Path) -> FileStamp | None:
-    """What changes when a file is saved; None where there is no file."""
+    """Return what changes when a file is saved; None unless it is a regular file."""
     try:
-        found = path.stat()
+        info = path.stat()
     except OSError:
         return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+    return (info.st_ino, info.st_mtime_ns, info.st_size) if stat.S_ISREG(info.st_mode) else None
 
 
 def wait_for_saves(path: Path, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Once for the file as it is, then once whenever it has been saved; never ends."""
-    taken: FileStamp | None = None
+    """Yield once for the existing file, then once each time it is saved; never end."""
+    reported: FileStamp | None = None
     before = read_stamp(path)
     while True:
         now = read_stamp(path)
-        if now is not None and now == before and now != taken:
-            taken = now
+        if now is not None and now == before and now != reported:
+            reported = now
             yield
         else:
             wait(POLL_INTERVAL_S)

@@ -1,6 +1,6 @@
-"""Generate docs/invariants.md from the properties.
+"""Generate docs/properties.md from the properties.
 
-    python -m properties.page > docs/invariants.md
+    python -m properties.page > docs/properties.md
 
 A test compares the two.
 """
@@ -15,7 +15,7 @@ from properties.property import Property, PropertyGroup
 HEAD = """\
 # Properties
 
-Made by `python -m properties.page > docs/invariants.md`; do not edit.
+Made by `python -m properties.page > docs/properties.md`; do not edit.
 
 What holds of every correct implementation, in the order in which it is checked: {count} properties.
 The name is that of the check function in `properties/families/`. The claim is the first line of its

@@ -1,13 +1,13 @@
-"""What right means: attention as the paper writes it, functional, in whatever dtype it is given.
+"""The oracle: attention as the paper writes it, computed in the dtype of the input.
 
     linear       x Wᵀ + b
     attention    softmax(Q Kᵀ / √d_k) V, the equation itself
-    masks        who may attend to whom; True means "may attend"
+    masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
-    streaming    the same answers by another road: online softmax, and a key-value cache
+    streaming    the same results computed differently: online softmax, and a key-value cache
 
-Call these with float64 to use them as oracles. The two roads share no arithmetic, and agree to
-the last few units of the last place.
+Call these with float64 to use them as oracles. The two implementations share no arithmetic, and
+agree up to a few units in the last place.
 """
 
 from reference.attention import (

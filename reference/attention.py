@@ -4,9 +4,9 @@
 
 Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 (arXiv:1706.03762).
 
-These functions are the standard other code is compared with, so they take no fast path.
-They compute in the dtype they are given: call them with float64 to use them as an oracle.
-In a mask, True means "this query may attend to this key".
+Other code is compared with these functions, so they take no fast path. They compute in the dtype of
+their input: call them with float64 to use them as an oracle. In a mask, True means "this query may
+attend to this key".
 """
 
 import math
@@ -21,7 +21,7 @@ def scaled_scores(
     key: Float[Tensor, "*batch k d_k"],
     scale: float | None = None,
 ) -> Float[Tensor, "*batch q k"]:
-    """Measure how well each key matches each query: scale · Q Kᵀ.
+    """Compute how well each key matches each query: scale · Q Kᵀ.
 
     Without a scale it is 1/√d_k, which keeps the variance of the scores at that of the inputs.
     """
@@ -36,7 +36,7 @@ def attention_weights(
     may_attend: Bool[Tensor, "*#batch #q #k"] | None = None,
     scale: float | None = None,
 ) -> Float[Tensor, "*batch q k"]:
-    """Share one unit of attention among the keys a query may attend to.
+    """Distribute one unit of attention over the keys that a query may attend to.
 
     softmax(scale · Q Kᵀ), taken over the permitted keys alone; every other weight is zero.
     A query that may attend to no key gets zeros, here and in every gradient.
@@ -44,8 +44,8 @@ def attention_weights(
     scores = scaled_scores(query, key, scale)
     if may_attend is None:
         return torch.softmax(scores, dim=-1)
-    # A row of nothing but -inf has no softmax: it gives NaN, and a NaN gradient even when the
-    # NaN is overwritten afterwards. Such a row keeps its scores and loses its weights below.
+    # The softmax of a row of nothing but -inf is NaN, with a NaN gradient even if the NaN is
+    # overwritten afterwards. Such a row keeps its scores here, and its weights are zeroed below.
     sees_a_key = may_attend.any(dim=-1, keepdim=True)
     scores = scores.masked_fill(~may_attend & sees_a_key, -math.inf)
     return torch.softmax(scores, dim=-1).masked_fill(~may_attend, 0.0)
@@ -72,11 +72,11 @@ def causal_weights_by_renormalising(
     query: Float[Tensor, "tokens d_k"],
     key: Float[Tensor, "tokens d_k"],
 ) -> Float[Tensor, "tokens tokens"]:
-    """Attend to all tokens, erase the future, and let what is left of each row sum to one again.
+    """Attend to all tokens, zero the future, and renormalise each row to sum to one.
 
-    In exact arithmetic these are the causal attention weights, because the softmax's own
-    denominator cancels. In floating point a row is lost, 0/0, once the weights of the past
-    underflow beside those of the future; masking the scores has no such limit.
+    In exact arithmetic these are the causal attention weights, because the denominator of the
+    softmax cancels. In floating point a row becomes 0/0 once the weights of the past underflow
+    relative to those of the future; masking the scores has no such limit.
     """
     weights = torch.softmax(scaled_scores(query, key), dim=-1)
     past = torch.tril(weights)

@@ -1,4 +1,4 @@
-"""Who may attend to whom.
+"""Masks: which tokens may attend to which.
 
 A mask is a bool tensor that broadcasts to (*batch, queries, keys); True means "may attend".
 """
@@ -26,7 +26,9 @@ def sliding_window_mask(
     Raises ValueError for a width below 1, which would not let a token see even itself.
     """
     if width < 1:
-        raise ValueError(f"window: width is {width}; give 1 or more (1 sees only the token itself)")
+        raise ValueError(
+            f"sliding_window_mask: width is {width}; give 1 or more (1 sees only the token itself)"
+        )
     position = torch.arange(tokens, device=device)
     distance = position[:, None] - position[None, :]
     return (distance >= 0) & (distance < width)

@@ -4,8 +4,8 @@
 
 Source: Vaswani et al. 2017, section 3.2.2 (arXiv:1706.03762).
 
-One head without an output projection is plain self-attention, so this one function, with a mask
-or without, is what every attention module is judged by.
+One head without an output projection is plain self-attention, so every attention module is compared
+with this one function, with a mask or without.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ class Parameters:
     """The weights of multi-head attention, in the layout of ``torch.nn.Linear``: (out, in).
 
     The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o.
-    What is None is absent: a projection without bias, attention without an output projection.
+    None means absent: a projection without bias, attention without an output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
@@ -40,20 +40,20 @@ class Parameters:
             raise ValueError("Parameters: b_o without W_o; give both, or b_o=None")
 
     def items(self) -> Iterator[tuple[str, Tensor]]:
-        """Name and tensor of every parameter that is present, in the order of the fields."""
+        """Yield name and tensor of every parameter that is present, in the order of the fields."""
         for field in fields(self):
             tensor: Tensor | None = getattr(self, field.name)
             if tensor is not None:
                 yield field.name, tensor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Parameters":
-        """The same parameters with `change` applied to every tensor that is present."""
+        """Return the parameters with `change` applied to every tensor that is present."""
         return Parameters(**{name: change(tensor) for name, tensor in self.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class MultiHeadResult:
-    """Everything multi-head attention computes on the way to its output."""
+    """All intermediate results of multi-head attention, and its output."""
 
     query: Float[Tensor, "*batch heads tokens head_dim"]
     key: Float[Tensor, "*batch heads tokens head_dim"]
@@ -96,7 +96,7 @@ def multi_head_attention(
     may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None = None,
     scale: float | None = None,
 ) -> MultiHeadResult:
-    """Let every head attend on its own part of the projected tokens, then mix what they found.
+    """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim.
     A token that may attend to nothing has a context of zeros, so its output is b_o.

@@ -1,7 +1,7 @@
-"""Attention without ever holding a whole row of scores: the second, independent oracle.
+"""Attention that never holds a whole row of scores: a second, independent oracle.
 
-Theory. The softmax of a row needs its maximum and its sum, and both can be kept up to date while
-the keys pass by in blocks. With m the largest score so far, l = Σ exp(s_j - m) and
+Theory. The softmax of a row needs its maximum and its sum, and both can be updated while the keys
+are processed in blocks. With m the largest score so far, l = Σ exp(s_j - m) and
 a = Σ exp(s_j - m) v_j, a block that raises the maximum to m' rescales l and a by exp(m - m');
 at the end the output is a / l.
 
@@ -9,9 +9,8 @@ Sources: Milakov & Gimelshein 2018, "Online normalizer calculation for softmax"
 (arXiv:1805.02867); Dao et al. 2022, "FlashAttention" (arXiv:2205.14135), which tiles the same
 recurrence.
 
-Nothing here calls the functions of `reference.attention`, and no head is split or merged: where
-the two oracles agree, neither is likely to share the other's mistake. They do so to the last few
-units of the last place.
+This module calls no function of `reference.attention`, and splits and merges no heads, so the two
+oracles are unlikely to share a mistake. They agree up to a few units in the last place.
 """
 
 import math
@@ -31,7 +30,7 @@ def online_attention(
     scale: float | None = None,
     block: int = 1,
 ) -> Float[Tensor, "*batch q d_v"]:
-    """Average the values as the keys pass by, `block` at a time.
+    """Average the values while processing `block` keys at a time.
 
     A query that may attend to no key gets zeros, in the output and in every gradient.
     Raises ValueError for a block below 1.
@@ -61,7 +60,7 @@ def online_attention(
         total = total * rescale + exponentials.sum(dim=-1, keepdim=True)
         mixed = mixed * rescale + exponentials @ value[..., here, :]
         largest = raised
-    # The largest permitted score alone adds exp(0) = 1, so a zero total means no permitted key.
+    # The largest permitted score contributes exp(0) = 1, so a total of zero means no permitted key.
     return mixed / torch.where(total == 0, 1.0, total)
 
 
@@ -74,8 +73,8 @@ def online_multi_head_attention(
 ) -> Float[Tensor, "*batch tokens d_out"]:
     """Compute multi-head attention one head after the other, each from its own rows of weights.
 
-    What the heads found meets in a sum, output = Σ_h context_h W_o,hᵀ + b_o; without W_o it is
-    laid side by side. The mask broadcasts to (*batch, heads, tokens, tokens).
+    The outputs of the heads are summed, output = Σ_h context_h W_o,hᵀ + b_o, or concatenated
+    without W_o. The mask broadcasts to (*batch, heads, tokens, tokens).
     Raises ValueError when the heads do not divide d_out, and for a block below 1.
     """
     d_out, tokens = parameters.W_q.shape[0], x.shape[-2]
@@ -96,7 +95,7 @@ def online_multi_head_attention(
 
 
 def _project(x: Tensor, parameters: Parameters, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value of the one head that owns these rows of the weights."""
+    """Return query, key and value of the head that owns these rows of the weights."""
 
     def projection(weight: Tensor, bias: Tensor | None) -> Tensor:
         product = torch.einsum("...i,oi->...o", x, weight[rows])
@@ -107,7 +106,7 @@ def _project(x: Tensor, parameters: Parameters, rows: slice) -> tuple[Tensor, Te
 
 
 def _mix(contexts: list[Tensor], parameters: Parameters) -> Tensor:
-    """Add up what each head contributes through its own columns of W_o."""
+    """Sum the contributions of the heads, each through its own columns of W_o."""
     if parameters.W_o is None:
         return torch.cat(contexts, dim=-1)
     columns = parameters.W_o.chunk(len(contexts), dim=1)
@@ -117,10 +116,10 @@ def _mix(contexts: list[Tensor], parameters: Parameters) -> Tensor:
 
 
 class KeyValueCache:
-    """The keys and values of the tokens so far, so that decoding computes each of them once.
+    """The keys and values of all tokens so far, so that decoding computes each of them once.
 
-    Feed it the tokens in any portions, attend with the queries of the newest ones, and take
-    tokens back: the outputs are the rows of causal attention over all tokens held.
+    Append tokens in any portions, attend with the queries of the newest ones, and rewind: the
+    outputs are the rows of causal attention over all tokens held.
     """
 
     def __init__(self) -> None:
@@ -134,7 +133,7 @@ class KeyValueCache:
     def append(
         self, key: Float[Tensor, "*batch k d_k"], value: Float[Tensor, "*batch k d_v"]
     ) -> None:
-        """Hold the keys and values of the next k tokens behind those held already."""
+        """Append the keys and values of the next k tokens."""
         if self._key is None or self._value is None:
             self._key, self._value = key, value
         else:

@@ -1,1 +1,1 @@
-"""The judge judged: every known answer against every property of its exercise, and a page on it."""
+"""The audit: every known answer against every property of its exercise, and reports on it."""

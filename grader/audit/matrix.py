@@ -1,7 +1,7 @@
-"""The judge is judged: every answer of the banks against every claim of its exercise.
+"""The audit: check every answer of the answer banks against every property of its exercise.
 
-The answers are the project's own and are trusted: they run without a sandbox, in processes beside
-this one. Nothing is shrunk; a claim is broken by the first case on which it does not hold.
+The answers are the project's own and trusted: they run without a sandbox, in child processes.
+Counterexamples are not shrunk: a property is broken by the first case on which it does not hold.
 """
 
 import gc
@@ -22,7 +22,7 @@ import torch
 from exercises import BY_SLUG, Exercise
 from exercises.answers import Answer, AnswerKind, load_bank
 from exercises.mutants import generate_mutants, load_equivalents
-from grader.batch.plan import check_all
+from grader.batch.check import check_all
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import PUBLIC_SEED
@@ -37,73 +37,73 @@ MEMORY_LIMIT = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class AnswerResult:
-    """An answer and what became of it. What requires a broken claim is not tried."""
+    """An answer and the properties it breaks. Properties that depend on these are not tried."""
 
     answer: Answer
     broken: tuple[str, ...]
     not_tried: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: dict[str, float]
-    """processor time by claim; that of what was asked all at once by itself"""
+    """processor time by property; that of the batched queries under `BATCH_LABEL`"""
 
     @property
     def earns_nothing(self) -> bool:
-        """Whether the gate holds every point back."""
+        """Whether the answer gets no points because the prerequisite does not hold."""
         return BY_SLUG[self.answer.exercise].prerequisite.name in (*self.broken, *self.not_tried)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What became of all answers to some exercises."""
+    """The results of all answers to some exercises."""
 
     exercises: tuple[Exercise, ...]
     results: tuple[AnswerResult, ...]
 
     @property
     def survivors(self) -> list[AnswerResult]:
-        """Wrong answers that break no claim."""
-        return [j for j in self.results if j.answer.is_wrong and not j.broken]
+        """The wrong answers that break no property."""
+        return [r for r in self.results if r.answer.is_wrong and not r.broken]
 
     @property
     def false_alarms(self) -> list[AnswerResult]:
-        """Right answers that break a claim."""
-        return [j for j in self.results if not j.answer.is_wrong and j.broken]
+        """The right answers that break a property."""
+        return [r for r in self.results if not r.answer.is_wrong and r.broken]
 
     def select_results(self, exercise: Exercise) -> list[AnswerResult]:
-        """The answers to one exercise."""
-        return [j for j in self.results if j.answer.exercise == exercise.slug]
+        """Return the results of the answers to one exercise."""
+        return [r for r in self.results if r.answer.exercise == exercise.slug]
 
     @property
     def properties(self) -> list[Property]:
-        """The claims of all these exercises, each once."""
+        """The properties of all these exercises, each once."""
         return list(dict.fromkeys(p for e in self.exercises for p in e.properties))
 
     @property
     def kills(self) -> Counter[str]:
-        """How many wrong answers break each claim."""
-        return Counter(name for j in self.results if j.answer.is_wrong for name in j.broken)
+        """The number of wrong answers that break each property."""
+        return Counter(name for r in self.results if r.answer.is_wrong for name in r.broken)
 
     @property
     def sole_kills(self) -> Counter[str]:
-        """How many wrong answers break that claim and no other."""
-        wrong = (j for j in self.results if j.answer.is_wrong)
-        return Counter(j.broken[0] for j in wrong if len(j.broken) == 1)
+        """The number of wrong answers that break this property and no other."""
+        wrong = (r for r in self.results if r.answer.is_wrong)
+        return Counter(r.broken[0] for r in wrong if len(r.broken) == 1)
 
     @property
     def seconds(self) -> Counter[str]:
-        """Processor time spent on each claim."""
-        spent: Counter[str] = Counter()
-        for judged in self.results:
-            spent.update(judged.seconds)
-        return spent
+        """Processor time spent on each property."""
+        total: Counter[str] = Counter()
+        for result in self.results:
+            total.update(result.seconds)
+        return total
 
     @property
     def idle(self) -> list[Property]:
-        """Claims that no wrong answer breaks, and that give no reason why they are there.
+        """Properties that no wrong answer breaks and that are not marked as redundant.
 
-        A claim may earn its keep in one exercise alone, so only a full audit can tell.
+        A property may be broken in one exercise alone, so only a full audit finds any.
         """
-        banks = any(j.answer.kind is AnswerKind.WRONG for j in self.results)
+        banks = any(r.answer.kind is AnswerKind.WRONG for r in self.results)
         full = banks and set(self.exercises) == set(BY_SLUG.values())
         return [
             p
@@ -113,19 +113,19 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing wrong passes, nothing right is accused, and no claim is idle."""
+        """Whether there are no survivors, no false alarms and no idle properties."""
         return not (self.survivors or self.false_alarms or self.idle)
 
 
 def load_answers(exercise: Exercise) -> list[Answer]:
-    """The solution and the bank of an exercise."""
+    """Load the solution and the answer bank of an exercise."""
     title, solution = exercise.title, exercise.solution
     known = Answer(exercise.slug, AnswerKind.SOLUTION, "solution", title, solution)
     return [known, *load_bank(exercise)]
 
 
 def load_mutants(exercise: Exercise) -> list[Answer]:
-    """The solution with every small change, those that change nothing marked as such."""
+    """Generate the mutants of the solution, with equivalent mutants marked as such."""
     known = load_equivalents(exercise)
     return [
         Answer(
@@ -139,50 +139,46 @@ def load_mutants(exercise: Exercise) -> list[Answer]:
     ]
 
 
-def run_audit(exercises: Sequence[Exercise], wanted: Iterable[Answer], jobs: int) -> Audit:
-    """Judge answers to these exercises, in so many processes beside this one."""
-    return Audit(tuple(exercises), tuple(_check_answers(list(wanted), jobs)))
-
-
-def _check_answers(wanted: Sequence[Answer], jobs: int) -> Iterable[AnswerResult]:
+def run_audit(exercises: Sequence[Exercise], answers: Iterable[Answer], jobs: int) -> Audit:
+    """Check answers to these exercises in `jobs` child processes."""
     # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
-        yield from pool.map(check_answer, wanted, chunksize=4)
+        return Audit(tuple(exercises), tuple(pool.map(check_answer, answers, chunksize=4)))
 
 
 def initialise_process() -> None:
-    """Prepare a process for judging answers, whatever they do."""
+    """Prepare a process for checking answers, whatever they do."""
     torch.set_num_threads(1)
     gc.freeze()
-    # Some wrong answers ask for as much memory as there is.
+    # Some wrong answers allocate all memory that they can get.
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    # What wrong answers print, and what torch says about them, is of no interest here.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    # Output of wrong answers, and the warnings of torch about them, are discarded.
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
 
 
 def check_answer(answer: Answer, seed: int = PUBLIC_SEED) -> AnswerResult:
-    """Judge one answer on the cases of a seed, in this process."""
-    gc.collect()  # what was judged before hangs together in circles, with all of its tensors
+    """Check one answer on the cases of a seed, in this process."""
+    gc.collect()  # reference cycles keep the tensors of earlier answers alive
     exercise = BY_SLUG[answer.exercise]
     harness = Harness(make_subject(_load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
 
-    def check_timed(wanted: Property, cases: Sequence[Case]) -> Verdict:
-        began = time.process_time()
-        verdict = find_first_failure(wanted, harness, cases)
-        seconds[wanted.name] = time.process_time() - began
+    def check_timed(prop: Property, cases: Sequence[Case]) -> Verdict:
+        start = time.process_time()
+        verdict = find_first_failure(prop, harness, cases)
+        seconds[prop.name] = time.process_time() - start
         return verdict
 
     def restart() -> None:
         harness.subject = make_subject(_load_namespace(answer))
         harness.forget()
 
-    began = time.process_time()
+    start = time.process_time()
     verdicts = check_all(harness, exercise, check_timed, restart, seed)
-    seconds[BATCH_LABEL] = time.process_time() - began - sum(seconds.values())
+    seconds[BATCH_LABEL] = time.process_time() - start - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
     return AnswerResult(
         answer,
@@ -194,7 +190,7 @@ def check_answer(answer: Answer, seed: int = PUBLIC_SEED) -> AnswerResult:
 
 
 def _load_namespace(answer: Answer) -> dict[str, Any]:
-    """The namespace of an answer, whose classes can be found by name, as copying them wants."""
+    """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes."""
     module = types.ModuleType("submission")
     sys.modules["submission"] = module
     exec(compile(answer.source, answer.name, "exec"), vars(module))

@@ -1,4 +1,4 @@
-"""What an audit found: as text, as JSON, and as a heat map on a page of its own."""
+"""Reports on an audit: as text, as JSON, and as a page with a heat map."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MAX_COSTLIEST = 10
 
 
 def render_text(audit: Audit) -> str:
-    """A row for every exercise, what is wrong with the judge, and what costs most."""
+    """Render a row for every exercise, the problems of the grader, and the costliest properties."""
     head = ("exercise", "claims", "right", "wrong", "survivors", "false alarms", "seconds")
     rows = [head, *(_format_row(audit, exercise) for exercise in audit.exercises)]
     parts = [
@@ -28,30 +28,30 @@ def render_text(audit: Audit) -> str:
 
 
 def _format_row(audit: Audit, exercise: Exercise) -> tuple[str, ...]:
-    judged = audit.select_results(exercise)
-    wrong = [j for j in judged if j.answer.is_wrong]
+    results = audit.select_results(exercise)
+    wrong = [r for r in results if r.answer.is_wrong]
     counts = (
         len(exercise.properties),
-        len(judged) - len(wrong),
+        len(results) - len(wrong),
         len(wrong),
-        sum(not j.broken for j in wrong),
-        sum(bool(j.broken) for j in judged if not j.answer.is_wrong),
+        sum(not r.broken for r in wrong),
+        sum(bool(r.broken) for r in results if not r.answer.is_wrong),
     )
-    seconds = sum(sum(j.seconds.values()) for j in judged)
+    seconds = sum(sum(r.seconds.values()) for r in results)
     return (exercise.slug, *map(str, counts), f"{seconds:.1f}")
 
 
 def _list_problems(audit: Audit) -> Iterator[str]:
-    for judged in audit.survivors:
-        yield f"survivor     {_format_label(judged)}: {judged.answer.description}"
-    for judged in audit.false_alarms:
-        yield f"false alarm  {_format_label(judged)}: {', '.join(judged.broken)}"
-    for claim in audit.idle:
-        yield f"idle         {claim.name}: no wrong answer breaks it"
+    for result in audit.survivors:
+        yield f"survivor     {_format_label(result)}: {result.answer.description}"
+    for result in audit.false_alarms:
+        yield f"false alarm  {_format_label(result)}: {', '.join(result.broken)}"
+    for prop in audit.idle:
+        yield f"idle         {prop.name}: no wrong answer breaks it"
 
 
-def _format_label(judged: AnswerResult) -> str:
-    return f"{judged.answer.exercise}/{judged.answer.name}"
+def _format_label(result: AnswerResult) -> str:
+    return f"{result.answer.exercise}/{result.answer.name}"
 
 
 def _list_costs(audit: Audit) -> Iterator[str]:
@@ -64,25 +64,25 @@ def _list_costs(audit: Audit) -> Iterator[str]:
 
 
 def _summarise(audit: Audit) -> str:
-    wrong = sum(j.answer.is_wrong for j in audit.results)
+    wrong = sum(r.answer.is_wrong for r in audit.results)
     right = len(audit.results) - wrong
-    found = (
+    summary = (
         f"{len(audit.survivors)} of {wrong} wrong answers survive, {len(audit.false_alarms)} of "
         f"{right} right ones are accused, {len(audit.idle)} claims are idle"
     )
-    return f"Clean: {found}." if audit.clean else f"Not clean: {found}."
+    return f"Clean: {summary}." if audit.clean else f"Not clean: {summary}."
 
 
 def to_json(audit: Audit) -> str:
-    """The kill matrix and what follows from it."""
+    """Encode the kill matrix, and what follows from it, as JSON."""
     content = {
         "format": 1,
         "headcheck": get_version(),
         "clean": audit.clean,
         "survivors": list(map(_format_label, audit.survivors)),
         "false_alarms": list(map(_format_label, audit.false_alarms)),
-        "idle": [claim.name for claim in audit.idle],
-        "claims": [_property_to_dict(audit, name) for name in (p.name for p in audit.properties)],
+        "idle": [prop.name for prop in audit.idle],
+        "claims": [_property_to_dict(audit, prop.name) for prop in audit.properties],
         "answers": list(map(_answer_to_dict, audit.results)),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -93,20 +93,20 @@ def _property_to_dict(audit: Audit, name: str) -> dict[str, Any]:
     return {"name": name, **counts, "seconds": round(audit.seconds[name], 3)}
 
 
-def _answer_to_dict(judged: AnswerResult) -> dict[str, Any]:
+def _answer_to_dict(result: AnswerResult) -> dict[str, Any]:
     return {
-        "exercise": judged.answer.exercise,
-        "name": judged.answer.name,
-        "wrong": judged.answer.is_wrong,
-        "says": judged.answer.description,
-        "broken": list(judged.broken),
-        "not_tried": list(judged.not_tried),
-        "notes": list(judged.notes),
+        "exercise": result.answer.exercise,
+        "name": result.answer.name,
+        "wrong": result.answer.is_wrong,
+        "says": result.answer.description,
+        "broken": list(result.broken),
+        "not_tried": list(result.not_tried),
+        "notes": list(result.notes),
     }
 
 
 def render_html(audit: Audit) -> str:
-    """One page: for every exercise its answers by its claims, the broken ones dark."""
+    """Render one page: for every exercise its answers by its properties, the broken ones dark."""
     template = get_environment().get_template("audit.html.j2")
     return template.render(
         version=get_version(), sandbox="", audit=audit, verdict=_summarise(audit)

@@ -1,4 +1,4 @@
-"""A counterexample as lines of Python that a student can paste below their own definition."""
+"""Counterexamples as lines of Python that students can paste below their own definition."""
 
 from dataclasses import fields
 
@@ -8,22 +8,19 @@ from torch import Tensor
 from grader.report.records import Counterexample
 from properties.case import Case
 from properties.contract import Contract, Entry
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 
-MAX_ELEMENTS = 64  # numbers in one tensor that are still worth writing out
-
-
-def build_counterexample(context: CaseContext) -> Counterexample:
-    """The smallest failing case, and code that shows what it gives."""
-    return Counterexample(case=_list_fields(context.case), code=render_code(context))
+MAX_ELEMENTS = 64  # larger tensors are not written out
 
 
-def _list_fields(case: Case) -> dict[str, str | int | float | bool]:
-    return {field.name: getattr(case, field.name) for field in fields(case)}
+def build_counterexample(context: LiveContext) -> Counterexample:
+    """Return the smallest failing case, and code that runs it."""
+    case = {field.name: getattr(context.case, field.name) for field in fields(context.case)}
+    return Counterexample(case=case, code=render_code(context))
 
 
-def render_code(context: CaseContext) -> str | None:
-    """Lines that build the module with the case's weights and call it; None if they were long."""
+def render_code(context: LiveContext) -> str | None:
+    """Render lines that build the module with the case's weights and call it; None if too long."""
     contract, case = context.contract, context.case
     stored = contract.to_stored(context.parameters, case)
     tensors = [context.x, *(tensor for _, tensor in stored)]
@@ -36,23 +33,16 @@ def render_code(context: CaseContext) -> str | None:
     else:
         lines += _render_construction(contract, case)
         lines += [_render_assignment(path, tensor) for path, tensor in stored]
-        lines.append(
-            f"x = {_render_tensor(context.x if context.adapter.has_batch_axis else context.x[0])}"
-        )
-        mask = context.mask
-        if mask is None:
+        x = context.x if context.adapter.has_batch_axis else context.x[0]
+        lines.append(f"x = {_render_tensor(x)}")
+        if context.mask is None:
             lines.append("print(module(x))")
         else:
-            lines += [f"mask = {_render_tensor(mask)}", "print(module(x, mask))"]
-    lines += [f"# expected {name}: {_render_rounded(t)}" for name, t in _list_expected(context)]
+            lines += [f"mask = {_render_tensor(context.mask)}", "print(module(x, mask))"]
+    for name, output in zip(context.output_names, context.expected.outputs, strict=True):
+        expected = output if context.adapter.has_batch_axis else output[0]
+        lines.append(f"# expected {name}: {torch.round(expected, decimals=6).tolist()}")
     return "\n".join(lines)
-
-
-def _list_expected(context: CaseContext) -> list[tuple[str, Tensor]]:
-    outputs = context.expected.outputs
-    if not context.adapter.has_batch_axis:
-        outputs = tuple(output[0] for output in outputs)
-    return list(zip(context.output_names, outputs, strict=True))
 
 
 def _render_construction(contract: Contract, case: Case) -> list[str]:
@@ -72,10 +62,10 @@ def _render_assignment(path: str, tensor: Tensor) -> str:
     return f"module{steps}.data = {_render_tensor(tensor)}"
 
 
-def _render_call(context: CaseContext) -> list[str]:
+def _render_call(context: LiveContext) -> list[str]:
     context.adapter.set(context.parameters)
-    given = zip(context.contract.call, context.adapter.build_inputs(context.x, None), strict=True)
-    lines = [f"{name} = {_render_tensor(tensor)}" for name, tensor in given]
+    inputs = zip(context.contract.call, context.adapter.build_inputs(context.x, None), strict=True)
+    lines = [f"{name} = {_render_tensor(tensor)}" for name, tensor in inputs]
     return [*lines, f"print({context.contract.name}({', '.join(context.contract.call)}))"]
 
 
@@ -84,7 +74,3 @@ def _render_tensor(tensor: Tensor) -> str:
     if tensor.numel() == 0:
         return f"torch.zeros({tuple(tensor.shape)}, dtype={dtype})"
     return f"torch.tensor({tensor.tolist()}, dtype={dtype})"
-
-
-def _render_rounded(tensor: Tensor) -> str:
-    return str(torch.round(tensor, decimals=6).tolist())

@@ -1,6 +1,6 @@
-"""Devices by name: whether there is one, whose turn it is, and arithmetic that repeats itself.
+"""Devices by name: their availability, their distribution over workers, repeatable arithmetic.
 
-Imports torch where it is needed only: pytest loads this before it knows whether anyone will ask.
+Imports torch inside functions only, because pytest loads this module in any case.
 """
 
 import os
@@ -13,31 +13,31 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """A kind of device: whether there is one here, and what it can and cannot do."""
+    """A kind of device: whether this machine has one, and what it can do."""
 
     explain_missing: Callable[[], str | None]
-    """why there is none; None where there is one"""
+    """return why there is none; None if there is one"""
     count: Callable[[], int] | None = None
-    """how many there are, where they have numbers"""
+    """count the devices of this kind, if they are numbered"""
     missing_dtypes: tuple[str, ...] = ()
-    """the dtypes that it cannot compute in"""
+    """dtypes that it cannot compute in"""
     make_deterministic: Callable[[], None] | None = None
-    """makes it compute as exactly as its dtypes say, and repeatably"""
+    """make it compute repeatably, in the full precision of each dtype"""
 
 
 def explain_unavailable(device: str) -> str | None:
-    """Why there is no such device; None where there is one."""
+    """Return why this machine has no such device; None if it has one."""
     name, _, number = device.partition(":")
     kind = KINDS[name]
-    if why := kind.explain_missing():
-        return why
-    if number and kind.count and int(number) >= (there := kind.count()):
-        return f"needs the device {device}: there are {there}, numbered from 0"
+    if reason := kind.explain_missing():
+        return reason
+    if number and kind.count and int(number) >= (count := kind.count()):
+        return f"needs the device {device}: there are {count}, numbered from 0"
     return None
 
 
 def is_known(device: str) -> bool:
-    """Whether this is a name of a device, here or elsewhere."""
+    """Whether this is the name of a device, whether or not this machine has it."""
     name, colon, number = device.partition(":")
     if name not in KINDS:
         return False
@@ -45,34 +45,34 @@ def is_known(device: str) -> bool:
 
 
 def explain_missing_dtype(device: str, dtype: str) -> str | None:
-    """Why a device cannot compute in a dtype; None where it can."""
+    """Return why a device cannot compute in a dtype; None if it can."""
     name = device.partition(":")[0]
     return f"{name} has no {dtype}" if dtype in KINDS[name].missing_dtypes else None
 
 
 @cache
 def make_deterministic(device: str) -> None:
-    """Make this process compute on a device as exactly as its dtypes say, and repeatably."""
+    """Make this process compute on a device repeatably, in the full precision of each dtype."""
     if make := KINDS[device.partition(":")[0]].make_deterministic:
         make()
 
 
 def select_gpu(worker: str) -> None:
-    """Show this process one GPU, chosen by the number of its pytest-xdist worker ("gw3").
+    """Restrict this process to one GPU, by the number of its pytest-xdist worker ("gw3").
 
-    In vain once CUDA has been initialised.
+    This has no effect once CUDA is initialised.
     """
-    there = list_gpus()
+    gpus = list_gpus()
     number = worker.removeprefix("gw")
-    if there and number.isdecimal():
-        os.environ["CUDA_VISIBLE_DEVICES"] = there[int(number) % len(there)]
+    if gpus and number.isdecimal():
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(number) % len(gpus)]
 
 
 def list_gpus() -> list[str]:
-    """The names of the GPUs that this process may use, found without CUDA."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return [name.strip() for name in chosen.split(",") if name.strip()]
+    """Return the names of the GPUs that this process may use, without initialising CUDA."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
     count = len(list(Path("/dev").glob("nvidia[0-9]*")))
     return [str(number) for number in range(count)]
 
@@ -86,8 +86,8 @@ def _explain_missing_cuda() -> str | None:
     if torch.cuda.is_available():
         return None
     built = torch.version.cuda is not None or torch.version.hip is not None
-    why = "torch.cuda.is_available() is False" if built else "this torch has no CUDA in it"
-    return f"needs a CUDA device: {why}"
+    reason = "torch.cuda.is_available() is False" if built else "this torch has no CUDA in it"
+    return f"needs a CUDA device: {reason}"
 
 
 def _count_cuda_devices() -> int:
@@ -97,14 +97,14 @@ def _count_cuda_devices() -> int:
 
 
 def _make_cuda_deterministic() -> None:
-    """Compute in all the bits of a dtype.
+    """Compute with all bits of a dtype, and repeatably.
 
-    Otherwise a product of float32 may be one of TensorFloat-32, of ten bits, and the same product
-    may come out differently in another workspace.
+    By default a float32 product may be computed in TensorFloat-32, with ten bits, and cuBLAS may
+    give another result in another workspace.
     """
     import torch
 
-    # Read when cuBLAS makes its first handle.
+    # cuBLAS reads this when it creates its first handle.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
@@ -130,9 +130,9 @@ KINDS: Mapping[str, DeviceKind] = {
     ),
     "mps": DeviceKind(explain_missing=_explain_missing_mps, missing_dtypes=("float64",)),
 }
-"""by name: all that there are"""
+"""all kinds of devices, by name"""
 
 DEVICE_NAMES = ", ".join(
     f"{name}, {name}:N" if kind.count else name for name, kind in KINDS.items()
 )
-"""what may be asked for, as it is told"""
+"""the valid names, as messages list them"""

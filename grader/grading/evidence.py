@@ -1,12 +1,13 @@
-"""What can be drawn of the claims that do not hold: numbers for pictures, taken after the verdicts.
+"""Evidence of failed properties: numbers for figures, measured after the verdicts.
 
-The first claim about values gets the attention weights and, where the diagnosis names a mistake in
-splitting or merging heads, the way of every number. The first claim about the mask gets which
-outputs moved. No other is drawn, so that a submission with a hundred failures costs no more than
-one with two. Nothing here decides anything: where no picture can be taken, there is none.
+The first failed property about values gets the attention weights and, where the diagnosis names a
+mistake in splitting or merging heads, the origin of every number. The first failed property about
+the mask gets which outputs moved. No other property gets evidence, so that a submission with a
+hundred failures costs no more than one with two. Evidence affects no verdict: where it cannot be
+measured, there is none.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -28,31 +29,28 @@ from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.diagnosis import DiagnosedMistake, make_attention_inputs
 from properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
     MemoisedEvaluator,
     Pipeline,
-    PipelineState,
 )
 from properties.property import PropertyGroup, Verdict
-from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS
 from properties.violation import SubmissionFailed, Violation, ViolationKind
 
 MAX_TOKENS = 6
-"""how many tokens a picture shows: more would be too small to read"""
+"""how many tokens a figure shows: more would be too small to read"""
 MIN_TOKENS = 4
-"""how many tokens a picture shows where the case can be given so many: of two there is little to
-see"""
+"""how many tokens a figure shows if the case can have so many: two show little"""
 MIN_SHARPNESS = 2
-"""standard deviation of the scores, at least: of nearly equal weights little is seen"""
+"""standard deviation of the scores, at least: nearly equal weights show little"""
 MAX_WIDTH = 64
-"""modules wider than this take too long to make again for a picture"""
+"""modules wider than this take too long to construct again for a figure"""
 MIN_DIFFERENCE = 1e-5
-"""a weight that is off by less is no mistake to look at: float32 may be off by that"""
+"""a smaller error of a weight is no mistake: float32 may cause it"""
 SIGNIFICANT_DIGITS = 6
 
 T = TypeVar("T")
@@ -64,88 +62,78 @@ VALUE_GROUPS = (
     PropertyGroup.MASK,
 )
 EVIDENCE_ERRORS = (SubmissionFailed, Violation, *SHAPE_ERRORS)
-"""What ends the taking of a picture: the submission, its process, or shapes that do not fit."""
+"""What ends a measurement: the submission, its process, or shapes that do not fit."""
 
 
 def attach_evidence(
     records: Sequence[PropertyRecord],
     verdicts: Sequence[Verdict],
     harness: Harness,
-    found: Sequence[DiagnosedMistake],
+    diagnosed: Sequence[DiagnosedMistake],
 ) -> list[PropertyRecord]:
-    """The same records, some with evidence. `bench` needs a process that still answers.
+    """Return the same records, some with evidence. The harness needs a process that still answers.
 
-    Of what took too long or too much memory nothing is asked again.
+    A submission that exhausted its time or memory is not called again.
     """
     if any(verdict.status in UNDIAGNOSABLE for verdict in verdicts):
         return list(records)
-    evidence: dict[int, EvidenceRecord] = {}
     with harness.suppress_notes(), torch.no_grad():
-        for at, taken in _collect_evidence(verdicts, harness, found):
-            evidence[at] = _merge_evidence(evidence.get(at, EvidenceRecord()), taken)
+        evidence = _collect_evidence(verdicts, harness, diagnosed)
     return [
         replace(record, evidence=evidence[i]) if i in evidence else record
         for i, record in enumerate(records)
     ]
 
 
-def _merge_evidence(one: EvidenceRecord, other: EvidenceRecord) -> EvidenceRecord:
-    return EvidenceRecord(
-        one.weights or other.weights,
-        one.influence or other.influence,
-        one.layouts or other.layouts,
-    )
-
-
 def _collect_evidence(
-    verdicts: Sequence[Verdict], harness: Harness, found: Sequence[DiagnosedMistake]
-) -> Iterator[tuple[int, EvidenceRecord]]:
-    """Evidence, each with the number of the verdict that it belongs to."""
-    pipeline = next((finding.pipeline for finding in found if finding.pipeline is not None), None)
-    about_values = _find_first_failure(verdicts, VALUE_GROUPS)
-    if about_values is not None:
-        at, case = about_values
-        ways = trace_layouts(pipeline) if pipeline is not None else ()
-        seen = _measure_first(lambda context: measure_weights(context, pipeline), harness, case)
-        if ways or seen is not None:
-            yield at, EvidenceRecord(weights=seen, layouts=ways)
-    about_the_mask = _find_first_failure(verdicts, (PropertyGroup.MASK,))
-    if about_the_mask is not None:
-        at, case = about_the_mask
-        moved = _measure_first(measure_influence, harness, case)
-        if moved is not None:
-            yield at, EvidenceRecord(influence=moved)
+    verdicts: Sequence[Verdict], harness: Harness, diagnosed: Sequence[DiagnosedMistake]
+) -> dict[int, EvidenceRecord]:
+    """Measure the evidence, by the index of the verdict that it belongs to."""
+    evidence: dict[int, EvidenceRecord] = {}
+    pipeline = next((d.pipeline for d in diagnosed if d.pipeline is not None), None)
+    if failure := _find_first_failure(verdicts, VALUE_GROUPS):
+        index, case = failure
+        layouts = trace_layouts(pipeline) if pipeline is not None else ()
+        weights = _measure_first(lambda context: measure_weights(context, pipeline), harness, case)
+        if layouts or weights is not None:
+            evidence[index] = EvidenceRecord(weights=weights, layouts=layouts)
+    if failure := _find_first_failure(verdicts, (PropertyGroup.MASK,)):
+        index, case = failure
+        influence = _measure_first(measure_influence, harness, case)
+        if influence is not None:
+            evidence[index] = replace(evidence.get(index, EvidenceRecord()), influence=influence)
+    return evidence
 
 
 def _find_first_failure(
     verdicts: Sequence[Verdict], groups: Sequence[PropertyGroup]
 ) -> tuple[int, Case] | None:
-    """The first verdict on a claim of these groups that a number broke, and its case."""
+    """Find the first verdict in these groups with a wrong number; return its index and case."""
     for i, verdict in enumerate(verdicts):
-        broken = verdict.violation is not None and verdict.case is not None
-        if broken and verdict.property.group in groups:
-            assert verdict.violation is not None and verdict.case is not None
-            if verdict.violation.kind in (ViolationKind.VALUE, ViolationKind.FINITE):
-                return i, verdict.case
+        violation, case = verdict.violation, verdict.case
+        if violation is None or case is None or verdict.property.group not in groups:
+            continue
+        if violation.kind in (ViolationKind.VALUE, ViolationKind.FINITE):
+            return i, case
     return None
 
 
 def _measure_first(
-    take: Callable[[CaseContext], T | None], harness: Harness, case: Case
+    measure: Callable[[LiveContext], T | None], harness: Harness, failing: Case
 ) -> T | None:
-    """What the first case shows on which there is something to see."""
-    for shown in choose_cases(harness.contract, case):
+    """Measure on the first case that shows something."""
+    for case in choose_cases(harness.contract, failing):
         with suppress(*EVIDENCE_ERRORS):
-            taken = take(harness.create_context(shown))
-            if taken is not None:
-                return taken
+            measured = measure(harness.create_context(case))
+            if measured is not None:
+                return measured
     return None
 
 
 def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
-    """The cases that are drawn: with as many tokens as can be looked at, else the one that failed.
+    """Return the cases to measure: one with a readable number of tokens, then the one that failed.
 
-    None of them where the modules of the contract are too large.
+    There are none where the modules of the contract are too large.
     """
     tokens = min(max(case.tokens, MIN_TOKENS), MAX_TOKENS)
     longest = max(case.context_length, tokens)
@@ -157,73 +145,64 @@ def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
 # ------------------------------------------------------------------------------------- weights
 
 
-def measure_weights(context: CaseContext, pipeline: Pipeline | None = None) -> Weights | None:
-    """The attention weights where they are most wrong; None if they are right or out of reach.
+def measure_weights(context: LiveContext, pipeline: Pipeline | None = None) -> Weights | None:
+    """Return the attention weights where they are most wrong; None if correct or out of reach.
 
-    Those that were returned. If these are right: where the mistake is known, those that follow
-    from it, else those that can be read from outputs. Raises SubmissionFailed, Violation.
+    These are the returned weights or, if they are correct, those that the diagnosed mistake gives
+    or, without a diagnosis, those recovered from outputs. Raises SubmissionFailed, Violation.
     """
-    ways = (
-        (_compare_returned_weights, _compare_recovered_weights)
-        if pipeline is None
-        else (_compare_returned_weights, _make_followed_comparison(pipeline))
-    )
-    for way in ways:
-        found = way(context)
-        if found is not None:
-            return found
-    return None
+    returned = _compare_returned_weights(context)
+    if returned is not None:
+        return returned
+    if pipeline is None:
+        return _compare_recovered_weights(context)
+    return _compare_pipeline_weights(context, pipeline)
 
 
-def _compare_returned_weights(context: CaseContext) -> Weights | None:
+def _compare_returned_weights(context: LiveContext) -> Weights | None:
     visible = context.may_attend(context.case.tokens, context.mask)
     rows = zip(context.output_names, context.expected.outputs, strict=True)
     for i, (name, expected) in enumerate(rows):
         if name != "output" and context.contract.returns is not Returns.OUTPUT:
             pair = (expected, context.answer[i])
-            four = [t.unsqueeze(1) if t.dim() == 3 else t for t in pair]
-            shown = _find_worst(context.case, four[0], four[1], visible)
-            if shown is not None:
-                return replace(shown, of=name, made="returned")
+            right, got = (t.unsqueeze(1) if t.dim() == 3 else t for t in pair)
+            worst = _find_worst(context.case, right, got, visible)
+            if worst is not None:
+                return replace(worst, of=name, made="returned")
     return None
 
 
-def _compare_recovered_weights(context: CaseContext) -> Weights | None:
+def _compare_recovered_weights(context: LiveContext) -> Weights | None:
     if not context.contract.has(*tomography.REQUIRED_CAPABILITIES):
         return None
     for case in transform_cases(context.contract, tomography.fit_for_recovery, [context.case]):
         fresh = context.harness.create_context(case)
-        seen = tomography.recover_weights(fresh)
+        recovered = tomography.recover_weights(fresh)
         visible = fresh.may_attend(case.tokens, None)
-        return _find_worst(case, seen.expected[None], seen.weights[None], visible)
+        return _find_worst(case, recovered.expected[None], recovered.weights[None], visible)
     return None
 
 
-def _make_followed_comparison(pipeline: Pipeline) -> Callable[[CaseContext], Weights | None]:
-    def compare_followed_weights(context: CaseContext) -> Weights | None:
-        if not context.contract.has(Capability.ATTENTION):
-            return None
-        evaluator = MemoisedEvaluator(
-            make_attention_inputs(context, context.x, context.parameters), CORRECT
-        )
-        right, wrong = evaluator.evaluate(CORRECT), evaluator.evaluate(pipeline)
-        if right is None or wrong is None or _has_other_shape(right, wrong):
-            return None
-        visible = context.may_attend(context.case.tokens, context.mask)
-        shown = _find_worst(context.case, right.applied_weights, wrong.applied_weights, visible)
-        return None if shown is None else replace(shown, made="followed")
-
-    return compare_followed_weights
-
-
-def _has_other_shape(right: PipelineState, wrong: PipelineState) -> bool:
-    return wrong.applied_weights.shape != right.applied_weights.shape
+def _compare_pipeline_weights(context: LiveContext, pipeline: Pipeline) -> Weights | None:
+    if not context.contract.has(Capability.ATTENTION):
+        return None
+    inputs = make_attention_inputs(context, context.x, context.parameters)
+    evaluator = MemoisedEvaluator(inputs, CORRECT)
+    right, wrong = evaluator.evaluate(CORRECT), evaluator.evaluate(pipeline)
+    if right is None or wrong is None:
+        return None
+    visible = context.may_attend(context.case.tokens, context.mask)
+    worst = _find_worst(context.case, right.applied_weights, wrong.applied_weights, visible)
+    return None if worst is None else replace(worst, made="followed")
 
 
 def _find_worst(
     case: Case, expected: Tensor, got: Tensor, visible: Tensor | None
 ) -> Weights | None:
-    """The head and sequence, and the part of the matrix, where weights are most wrong."""
+    """Return the part of the matrix, in one head and sequence, where weights are most wrong.
+
+    None if no weight is wrong, or the shapes differ.
+    """
     b, h, t, _ = expected.shape
     if got.shape != expected.shape:
         return None
@@ -251,7 +230,7 @@ def _find_worst(
 
 
 def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
-    """So many neighbouring tokens as are shown, the one at `at` among them."""
+    """Return as many neighbouring tokens as a figure shows, the one at `at` among them."""
     start = max(0, at - MAX_TOKENS + 1)
     return tuple(range(start, min(start + MAX_TOKENS, tokens)))
 
@@ -259,18 +238,18 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------------- influence
 
 
-def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
-    """Which outputs moved as each token changed; None where just those moved that should.
+def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
+    """Return which outputs moved as each token changed; None if exactly the right ones did.
 
-    None, too, if the answer to one input changes by itself: then nothing can be told. One call for
-    each token, since stacked in a batch one sequence might move another. Raises SubmissionFailed,
-    Violation.
+    None, too, if repeated calls with one input differ, for then nothing can be concluded. There is
+    one call for each token, since sequences that share a batch might influence each other. Raises
+    SubmissionFailed, Violation.
     """
     case = context.case
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:
         return None
     tokens = range(min(case.tokens, MAX_TOKENS))
-    base, again = context.run(options=CallOptions())[0], context.run(options=CallOptions())[0]
+    base, again = context.run(memory="contiguous")[0], context.run(memory="contiguous")[0]
     if not torch.equal(base, again):
         return None
     moved = [_measure_movement(context, token, base) for token in tokens]
@@ -292,20 +271,20 @@ def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
     )
 
 
-def _measure_movement(context: CaseContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
-    """Which outputs move when a token changes: those of the submission, and those of the oracle."""
+def _measure_movement(context: LiveContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which outputs of the submission, and of the oracle, move when a token changes."""
     x = context.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
     right, exact = context.expected, context.compute_expected(x)
     rounding = 512 * PRECISIONS[context.case.dtype].u * base.abs().nan_to_num().max()
     slack = 2 * (right.tolerances[0].float32 + exact.tolerances[0].float32) + rounding
-    got = (context.run(x, options=CallOptions())[0] - base).abs() > slack
+    got = (context.run(x)[0] - base).abs() > slack
     expected = (exact.outputs[0] - right.outputs[0]).abs() > slack
     return got.any(-1), expected.any(-1)
 
 
-def _compute_allowed_influence(context: CaseContext) -> Tensor:
-    """For every output of every sequence, the tokens that it may depend on: its own, always."""
+def _compute_allowed_influence(context: LiveContext) -> Tensor:
+    """Return the tokens that each output of each sequence may depend on: its own, always."""
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     visible = context.may_attend(t, context.mask)
     may = torch.ones(t, t, dtype=torch.bool) if visible is None else visible
@@ -317,7 +296,7 @@ def _to_float_matrix(matrix: Tensor) -> FloatMatrix:
 
 
 def _round_number(value: float) -> float | None:
-    """A number as it is worth keeping; None for what is no finite number, which JSON lacks."""
+    """Round a number for the record; None unless it is finite, since JSON has no infinity."""
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if abs(value) < float("inf") else None
 
 

@@ -1,7 +1,7 @@
-"""The student's own lines for the record: those to look at, and some around them.
+"""Excerpts of the student's code for the record: the lines to look at, and some around them.
 
-They come from the process of the submission, which may answer what it likes: only how much is
-bounded here, and what is marked is what was asked for. Whoever shows them makes them harmless.
+The lines come from the process of the submission, which may send anything: here only their amount
+is bounded, and only requested lines are marked. The renderers sanitise them.
 """
 
 from collections.abc import Iterable
@@ -14,31 +14,28 @@ from properties.violation import SubmissionFailed
 MAX_EXCERPTS = 8
 """how many excerpts a record carries"""
 MAX_LENGTH = 16_000
-"""how many characters of one"""
+"""how many characters one excerpt has"""
 
 SourceLocation = tuple[int | None, int | None]
-"""a cell, None in a module, and a line of it, None where that is not known"""
+"""a cell, None in a module, and a line of it, None if unknown"""
 
 
 def collect_excerpts(session: Session, locations: Iterable[SourceLocation]) -> tuple[Excerpt, ...]:
-    """The lines around these places; none if the process that has the source is gone."""
-    known = sorted({(cell or 0, line) for cell, line in locations if line is not None})[
-        :MAX_EXCERPTS
-    ]
-    asked = [(cell or None, line) for cell, line in known]
-    if not asked or not session.is_alive:
+    """Fetch the lines around these locations; none if the process with the source has exited."""
+    known = sorted({(cell or 0, line) for cell, line in locations if line is not None})
+    requested = [(cell or None, line) for cell, line in known[:MAX_EXCERPTS]]
+    if not requested or not session.is_alive:
         return ()
     try:
-        return tuple(
-            make_excerpt(lines, asked) for lines in session.fetch_excerpts(asked)[:MAX_EXCERPTS]
-        )
+        fetched = session.fetch_excerpts(requested)[:MAX_EXCERPTS]
     except SubmissionFailed:
         return ()
+    return tuple(make_excerpt(lines, requested) for lines in fetched)
 
 
-def make_excerpt(shown: SourceLines, asked: Iterable[tuple[int | None, int]]) -> Excerpt:
-    """Lines for the record, with those marked that were asked for."""
-    text = "\n".join(shown.text[:MAX_LENGTH].split("\n")[:MAX_LINES])
-    last = shown.line + text.count("\n")
-    marked = (line for cell, line in asked if cell == shown.cell and shown.line <= line <= last)
-    return Excerpt(shown.cell, shown.line, text, tuple(sorted(set(marked))))
+def make_excerpt(source: SourceLines, requested: Iterable[tuple[int | None, int]]) -> Excerpt:
+    """Return the excerpt of some lines, with the requested ones marked."""
+    text = "\n".join(source.text[:MAX_LENGTH].split("\n")[:MAX_LINES])
+    lines = range(source.line, source.line + text.count("\n") + 1)
+    marked = {line for cell, line in requested if cell == source.cell and line in lines}
+    return Excerpt(source.cell, source.line, text, tuple(sorted(marked)))

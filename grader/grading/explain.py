@@ -1,4 +1,4 @@
-"""The mistakes that explain a submission, each with the line of its code to look at."""
+"""Diagnose the mistakes of a submission and find the line of code to look at for each."""
 
 import re
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
 def diagnose_failures(
     session: Session, harness: Harness, verdicts: Sequence[Verdict], device: str
 ) -> tuple[DiagnosedMistake, ...]:
-    """What is wrong with a submission that broke a claim, if that is known."""
-    ended = {verdict.status for verdict in verdicts}
-    if ended <= {Status.PASSED} or ended.intersection(UNDIAGNOSABLE):
+    """Return the mistakes of a submission that failed a property, if they are known."""
+    statuses = {verdict.status for verdict in verdicts}
+    if statuses <= {Status.PASSED} or statuses.intersection(UNDIAGNOSABLE):
         return ()
     try:
         if session.revive():
@@ -31,51 +31,55 @@ def diagnose_failures(
         return ()
 
 
-def record_diagnoses(session: Session, found: Sequence[DiagnosedMistake]) -> list[DiagnosisRecord]:
-    """Findings for the report, each with its line of the code if it can be told."""
+def record_diagnoses(
+    session: Session, diagnosed: Sequence[DiagnosedMistake]
+) -> list[DiagnosisRecord]:
+    """Return records of diagnosed mistakes for the report, each with its line of code if known."""
     try:
-        marks = session.find_code_patterns() if found else []
+        patterns = session.find_code_patterns() if diagnosed else []
     except SubmissionFailed:
-        marks = []
-    return [record_diagnosis(finding, marks) for finding in found]
+        patterns = []
+    return [record_diagnosis(each, patterns) for each in diagnosed]
 
 
 def record_diagnosis(
-    finding: DiagnosedMistake, landmarks: Sequence[CodePattern]
+    diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern]
 ) -> DiagnosisRecord:
-    """A finding for the report; reading the code decides what behaviour leaves open."""
-    meant = choose_by_code(finding, landmarks)
-    others = finding.indistinguishable if meant is None else ()
-    meant = meant or finding.mistake
-    at = find_code_pattern(meant, landmarks)
+    """Return the record of a mistake; the code decides between indistinguishable ones."""
+    chosen = choose_by_code(diagnosed, patterns)
+    others = diagnosed.indistinguishable if chosen is None else ()
+    mistake = chosen or diagnosed.mistake
+    pattern = find_code_pattern(mistake, patterns)
     return DiagnosisRecord(
-        name=meant.name,
-        sentence=" Or: ".join([meant.sentence, *(other.sentence for other in others)]),
-        cell=parse_position(at.cell) if at else None,
-        line=parse_position(at.line) if at else None,
-        cases_matched=finding.cases_matched,
-        cases_tried=finding.cases_tried,
+        name=mistake.name,
+        sentence=" Or: ".join([mistake.sentence, *(other.sentence for other in others)]),
+        cell=parse_position(pattern.cell) if pattern else None,
+        line=parse_position(pattern.line) if pattern else None,
+        cases_matched=diagnosed.cases_matched,
+        cases_tried=diagnosed.cases_tried,
     )
 
 
-def choose_by_code(finding: DiagnosedMistake, landmarks: Sequence[CodePattern]) -> Mistake | None:
-    """The one of several mistakes alike whose most telling mark is in the code."""
-    for each in (finding.mistake, *finding.indistinguishable):
-        if any(_match_patterns(look, landmarks) for look in each.code_matchers[:1] if look.detail):
-            return each
+def choose_by_code(diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern]) -> Mistake | None:
+    """Return the indistinguishable mistake whose most telling code pattern is in the code."""
+    for mistake in (diagnosed.mistake, *diagnosed.indistinguishable):
+        first = mistake.code_matchers[:1]
+        if any(matcher.detail and _match_patterns(matcher, patterns) for matcher in first):
+            return mistake
     return None
 
 
-def find_code_pattern(
-    misconception: Mistake, landmarks: Sequence[CodePattern]
-) -> CodePattern | None:
-    """The line to look at."""
-    for look in misconception.code_matchers:
-        fitting = _match_patterns(look, landmarks)
-        if fitting:
-            return fitting[-1 if look.last else 0]
+def find_code_pattern(mistake: Mistake, patterns: Sequence[CodePattern]) -> CodePattern | None:
+    """Return the code pattern to look at for a mistake."""
+    for matcher in mistake.code_matchers:
+        if matches := _match_patterns(matcher, patterns):
+            return matches[-1 if matcher.last else 0]
     return None
 
 
-def _match_patterns(look: CodeMatcher, landmarks: Sequence[CodePattern]) -> list[CodePattern]:
-    return [m for m in landmarks if m.kind == look.kind and re.search(look.detail, m.detail[:200])]
+def _match_patterns(matcher: CodeMatcher, patterns: Sequence[CodePattern]) -> list[CodePattern]:
+    return [
+        pattern
+        for pattern in patterns
+        if pattern.kind == matcher.kind and re.search(matcher.detail, pattern.detail[:200])
+    ]

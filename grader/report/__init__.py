@@ -1,1 +1,1 @@
-"""What is told of a submission: the records, their points, and who reads them in which form."""
+"""Reports on submissions: their records, points, feedback levels and rendered forms."""

@@ -1,8 +1,8 @@
-"""What a student is told of a report: everything, or less, claim by claim.
+"""Feedback levels: how much of a report a student receives, property by property.
 
-A level is a white list: `told` builds new records from the fields that a level names, so that a
-field which somebody adds to a record is kept back until it is named here. It is called once, on the
-report, before anything is rendered or written.
+A level is an allow list: `redact_report` builds new records from the fields that a level names, so
+that a field added to a record is withheld until it is named here. It is called once, on the report,
+before anything is rendered or written.
 """
 
 import difflib
@@ -37,12 +37,12 @@ STATIC_NOTE_KINDS = (
     "unregistered",
     "unused_argument",
 )
-"""notes about the student's own text, which no claim has found"""
-PROPERTY_NAMES = frozenset(claim.name for claim in families.ALL)
+"""kinds of notes that come from reading the code, not from checking a property"""
+PROPERTY_NAMES = frozenset(prop.name for prop in families.ALL)
 
 
 class FeedbackLevel(StrEnum):
-    """How much is told of a claim, from least to most."""
+    """How much is reported of a property, from least to most."""
 
     NAME = "name"
     MESSAGE = "message"
@@ -50,31 +50,31 @@ class FeedbackLevel(StrEnum):
     FULL = "full"
 
     def includes(self, other: "FeedbackLevel") -> bool:
-        """Whether as much is told as at the other level."""
+        """Whether this level reports at least as much as the other."""
         order = list(FeedbackLevel)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """How much a run tells: of every claim, of single ones, and of which nothing at all."""
+    """The feedback level of a run, its exceptions, and the hidden properties."""
 
     level: FeedbackLevel = FeedbackLevel.FULL
     levels: Mapping[str, FeedbackLevel] = field(default_factory=dict)
-    """by the names of claims"""
+    """exceptions by the name of a property"""
     hidden: frozenset[str] = frozenset()
-    """names of claims that are counted and not described"""
+    """names of properties that are counted but not described"""
 
-    def get_level(self, claim: str) -> FeedbackLevel:
-        """How much is told of a claim that is not hidden."""
-        return self.levels.get(claim, self.level)
+    def get_level(self, name: str) -> FeedbackLevel:
+        """Return the level of a property that is not hidden."""
+        return self.levels.get(name, self.level)
 
 
 FULL_FEEDBACK = Feedback()
 
 
 def redact_report(report: Report, feedback: Feedback | None) -> Report:
-    """The part of a report that may be told; all of it if nobody says."""
+    """Return the part of a report that may be disclosed; all of it without settings."""
     if feedback is None or feedback == FULL_FEEDBACK:
         return report
     return Report(
@@ -82,27 +82,27 @@ def redact_report(report: Report, feedback: Feedback | None) -> Report:
         headcheck=report.headcheck,
         submissions=tuple(redact_submission(record, feedback) for record in report.submissions),
         sandbox=report.sandbox,
-        # Who has the seed can make every case.
+        # The seed would reveal every case.
         seed=None if report.seed is None else SeedRecord(report.seed.kind, None),
     )
 
 
 def redact_submission(record: SubmissionRecord, feedback: Feedback) -> SubmissionRecord:
-    """The part of one submission's record that may be told.
+    """Return the part of one submission's record that may be disclosed.
 
-    The score counts every claim. How long it took depends on all of them, too, and so is not said.
+    The score counts every property. The time, too, depends on all of them, so it is withheld.
     """
     if feedback == FULL_FEEDBACK:
         return record
-    shown = [claim for claim in record.properties if claim.name not in feedback.hidden]
+    shown = [p for p in record.properties if p.name not in feedback.hidden]
     hidden = len(record.properties) - len(shown)
-    worded = [
-        c
-        for c in shown
-        if _has_failed(c) and feedback.get_level(c.name).includes(FeedbackLevel.MESSAGE)
+    explained = [
+        p
+        for p in shown
+        if _has_failed(p) and feedback.get_level(p.name).includes(FeedbackLevel.MESSAGE)
     ]
-    diagnosis = record.diagnosis if worded else ()
-    places = {(c.cell, c.line) for c in worded} | {(d.cell, d.line) for d in diagnosis}
+    diagnosis = record.diagnosis if explained else ()
+    locations = {(each.cell, each.line) for each in (*explained, *diagnosis)}
     return SubmissionRecord(
         file=record.file,
         student=record.student,
@@ -112,105 +112,102 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         max_score=record.max_score,
         status=_redact_status(record, shown),
         seconds=0.0,
-        properties=tuple(
-            _redact_property(each, feedback.get_level(each.name), shown) for each in shown
-        ),
+        properties=tuple(_redact_property(p, feedback.get_level(p.name), shown) for p in shown),
         notes=_filter_notes(record.notes, feedback, hidden),
         error=record.error,
         diagnosis=diagnosis,
-        source=_filter_source(record, feedback, places),
+        source=_filter_source(record, feedback, locations),
         hidden=record.hidden + hidden,
     )
 
 
-def _has_failed(claim: PropertyRecord) -> bool:
-    return claim.status not in (Status.PASSED, Status.NOT_TRIED)
+def _has_failed(prop: PropertyRecord) -> bool:
+    return prop.status not in (Status.PASSED, Status.NOT_TRIED)
 
 
 def _redact_status(record: SubmissionRecord, shown: Sequence[PropertyRecord]) -> str:
-    """The first trouble that is told; a hidden one is no more than a failure."""
+    """Return the first disclosed failure; a hidden one becomes a mere `failed`."""
     if record.error is not None or record.status in (Status.PASSED, Status.NOT_TRIED):
         return record.status
-    return next((claim.status for claim in shown if _has_failed(claim)), Status.FAILED.value)
+    return next((prop.status for prop in shown if _has_failed(prop)), Status.FAILED.value)
 
 
 def _filter_notes(
     notes: Sequence[NoteRecord], feedback: Feedback, hidden: int
 ) -> tuple[NoteRecord, ...]:
-    """What reading the file showed; what judging it showed only where no claim is kept back."""
-    open_ = not hidden and feedback.level.includes(FeedbackLevel.MESSAGE)
-    return tuple(note for note in notes if open_ or note.kind in STATIC_NOTE_KINDS)
+    """Keep notes from reading the code, and the others only if no property is withheld."""
+    keep_all = not hidden and feedback.level.includes(FeedbackLevel.MESSAGE)
+    return tuple(note for note in notes if keep_all or note.kind in STATIC_NOTE_KINDS)
 
 
 def _filter_source(
-    record: SubmissionRecord, feedback: Feedback, places: Container[tuple[int | None, int | None]]
+    record: SubmissionRecord,
+    feedback: Feedback,
+    locations: Container[tuple[int | None, int | None]],
 ) -> tuple[Excerpt, ...]:
-    """The lines that what is told points to, from `case` on: the submission says what they are.
+    """Keep the excerpts at disclosed locations, from level `case` on.
 
-    All of them where nothing was judged, for then it was given nothing that it could tell.
+    The submission chooses their text, so it could leak a case in them. All are kept where nothing
+    was graded, because then it has not received any case.
     """
     if record.error is not None:
         return record.source
     if not feedback.level.includes(FeedbackLevel.CASE):
         return ()
-    told = [
-        replace(each, marked=tuple(line for line in each.marked if (each.cell, line) in places))
+    excerpts = [
+        replace(each, marked=tuple(line for line in each.marked if (each.cell, line) in locations))
         for each in record.source
     ]
-    return tuple(each for each in told if each.marked)
+    return tuple(each for each in excerpts if each.marked)
 
 
 def _redact_property(
-    claim: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
+    prop: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
 ) -> PropertyRecord:
-    """The fields of a claim that a level names; all of them at the last."""
-    message = _redact_message(claim, level, shown)
-    words = "" if claim.status == Status.NOT_TRIED else claim.words
+    """Return the fields of a property that a level names; all of them at the highest."""
+    message = _redact_message(prop, level, shown)
+    words = "" if prop.status == Status.NOT_TRIED else prop.words
     if level is FeedbackLevel.FULL:
-        return replace(claim, message=message, words=words)
-    said, case = level.includes(FeedbackLevel.MESSAGE), level.includes(FeedbackLevel.CASE)
-    found = claim.counterexample
+        return replace(prop, message=message, words=words)
+    explained, with_case = level.includes(FeedbackLevel.MESSAGE), level.includes(FeedbackLevel.CASE)
+    example = prop.counterexample
     return PropertyRecord(
-        name=claim.name,
-        claim=claim.claim,
-        group=claim.group,
-        status=claim.status,
-        points=claim.points,
-        max_points=claim.max_points,
+        name=prop.name,
+        claim=prop.claim,
+        group=prop.group,
+        status=prop.status,
+        points=prop.points,
+        max_points=prop.max_points,
         message=message,
-        case=claim.case if case else None,
-        counterexample=Counterexample(case=found.case) if case and found else None,
-        words=words if said else "",
-        cell=claim.cell if said else None,
-        line=claim.line if said else None,
+        case=prop.case if with_case else None,
+        counterexample=Counterexample(case=example.case) if with_case and example else None,
+        words=words if explained else "",
+        cell=prop.cell if explained else None,
+        line=prop.line if explained else None,
     )
 
 
 def _redact_message(
-    claim: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
+    prop: PropertyRecord, level: FeedbackLevel, shown: Sequence[PropertyRecord]
 ) -> str:
     if not level.includes(FeedbackLevel.MESSAGE):
         return ""
-    if claim.status == Status.NOT_TRIED:
-        return _redact_reason(claim.message, shown)
-    return claim.message if level.includes(FeedbackLevel.CASE) else claim.words
-
-
-def _redact_reason(message: str, shown: Sequence[PropertyRecord]) -> str:
-    """Why a claim was not tried, if that is another claim which is told."""
-    cause = message.removeprefix(NOT_TRIED_PREFIX)
-    return message if cause in {claim.claim for claim in shown} else WITHHELD_REASON
+    if prop.status == Status.NOT_TRIED:
+        # The reason is the claim of another property, which may itself be hidden.
+        cause = prop.message.removeprefix(NOT_TRIED_PREFIX)
+        return prop.message if cause in {p.claim for p in shown} else WITHHELD_REASON
+    return prop.message if level.includes(FeedbackLevel.CASE) else prop.words
 
 
 # ---------------------------------------------------------------------------- settings
 
 
 class BadFeedback(Exception):
-    """A level or a file of levels that cannot be used; the message says where and why."""
+    """An invalid level or file of levels; the message says where and why."""
 
 
 def load_feedback(text: str) -> Feedback:
-    """What is meant by a level's name, or by the path of a TOML file that ends in `.toml`.
+    """Parse the name of a level, or read a TOML file, whose path ends in `.toml`.
 
     Raises BadFeedback.
     """
@@ -232,22 +229,23 @@ def load_feedback(text: str) -> Feedback:
 
 
 def parse_table(table: Mapping[str, Any]) -> Feedback:
-    """The settings in a file: `level`, `hidden` and the table `levels`. Raises BadFeedback."""
+    """Parse the settings in a file: `level`, `hidden` and table `levels`. Raises BadFeedback."""
+    settings = ["level", "hidden", "levels"]
     for key in table:
-        if key not in ("level", "hidden", "levels"):
-            raise BadFeedback(_describe_unknown(key, ["level", "hidden", "levels"], "setting"))
+        if key not in settings:
+            raise BadFeedback(_describe_unknown(key, settings, "setting"))
     level = _parse_level("level", table.get("level", FeedbackLevel.FULL.value))
     levels, hidden = table.get("levels", {}), table.get("hidden", [])
     if not isinstance(levels, dict):
         raise BadFeedback('levels must be a table: [levels], and below it claim = "level"')
     if not isinstance(hidden, list) or not all(isinstance(name, str) for name in hidden):
         raise BadFeedback('hidden must be a list of names: hidden = ["claim", "group"]')
-    given = {name: _parse_level(f"levels.{name}", value) for name, value in levels.items()}
-    # A claim's own level goes before that of its group.
-    order = sorted(given, key=lambda name: name in PROPERTY_NAMES)
-    named = {claim: given[name] for name in order for claim in _expand_name("levels", name)}
-    kept_back = frozenset(claim for name in hidden for claim in _expand_name("hidden", name))
-    return Feedback(level, named, kept_back)
+    parsed = {name: _parse_level(f"levels.{name}", value) for name, value in levels.items()}
+    # A property's own level takes precedence over that of its group, so it comes last.
+    order = sorted(parsed, key=lambda name: name in PROPERTY_NAMES)
+    by_property = {prop: parsed[name] for name in order for prop in _expand_name("levels", name)}
+    withheld = frozenset(prop for name in hidden for prop in _expand_name("hidden", name))
+    return Feedback(level, by_property, withheld)
 
 
 def _parse_level(where: str, value: object) -> FeedbackLevel:
@@ -257,8 +255,8 @@ def _parse_level(where: str, value: object) -> FeedbackLevel:
 
 
 def _expand_name(where: str, name: str) -> Sequence[str]:
-    """The claims that a name stands for: itself, or all of a group."""
-    members = [claim.name for claim in families.ALL if name in (claim.name, claim.group)]
+    """Return the names of the properties that a name stands for: one, or all of a group."""
+    members = [prop.name for prop in families.ALL if name in (prop.name, prop.group)]
     if members:
         return members
     known = [*PROPERTY_NAMES, *(group.value for group in PropertyGroup)]
@@ -266,9 +264,9 @@ def _expand_name(where: str, name: str) -> Sequence[str]:
 
 
 def _describe_unknown(value: object, known: Sequence[str], what: str) -> str:
-    """There is no such thing, and what may have been meant."""
+    """Describe an unknown value, with suggestions."""
     close = difflib.get_close_matches(str(value), known, n=3)
     if close:
         return f"there is no {what} {value!r}; did you mean {' or '.join(close)}?"
-    listed = f"there are {', '.join(known)}" if len(known) < 10 else "docs/invariants.md lists them"
+    listed = f"there are {', '.join(known)}" if len(known) < 10 else "docs/properties.md lists them"
     return f"there is no {what} {value!r}; {listed}"

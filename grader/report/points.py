@@ -1,4 +1,4 @@
-"""From verdicts to points: each group's points are shared evenly by its claims."""
+"""From verdicts to points: the points of a group are shared evenly by its properties."""
 
 import math
 import tomllib
@@ -13,11 +13,11 @@ Points = Mapping[str, Mapping[str, float]]
 
 
 class BadPoints(Exception):
-    """A points file that cannot be used; the message says where and why."""
+    """An invalid points file; the message says where and why."""
 
 
 def load_points(path: Path) -> Points:
-    """What an instructor wants groups to be worth: a TOML table per exercise, a number per group.
+    """Load the points of groups from TOML: a table per exercise, a number per group.
 
     Raises BadPoints.
     """
@@ -43,13 +43,13 @@ def load_points(path: Path) -> Points:
 
 
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
-    """What each claim of an exercise is worth."""
-    changed = (points or {}).get(exercise.slug, {})
+    """Return the points of each property of an exercise."""
+    overrides = (points or {}).get(exercise.slug, {})
     groups: dict[PropertyGroup, list[Property]] = {}
     for prop in exercise.properties:
         groups.setdefault(prop.group, []).append(prop)
     return {
-        prop: changed.get(group.value, exercise.get_points(group)) / len(members)
+        prop: overrides.get(group.value, exercise.get_points(group)) / len(members)
         for group, members in groups.items()
         for prop in members
     }
@@ -58,9 +58,7 @@ def distribute_points(exercise: Exercise, points: Points | None) -> dict[Propert
 def award_points(
     exercise: Exercise, verdicts: Sequence[Verdict], points: Points | None
 ) -> list[float]:
-    """The points of each verdict, in order; none at all unless the gate holds."""
+    """Return the points of each verdict, in order; none unless the prerequisite holds."""
     value = distribute_points(exercise, points)
-    opened = any(
-        v.property is exercise.prerequisite and v.status is Status.PASSED for v in verdicts
-    )
-    return [value[v.property] if opened and v.status is Status.PASSED else 0.0 for v in verdicts]
+    holds = any(v.property is exercise.prerequisite and v.status is Status.PASSED for v in verdicts)
+    return [value[v.property] if holds and v.status is Status.PASSED else 0.0 for v in verdicts]

@@ -1,6 +1,6 @@
-"""The record of a verdict, as it is stored and rendered: format 1 of docs/report-format.md.
+"""The records of a report, as they are stored and rendered: format 1 of docs/report-format.md.
 
-Everything is frozen and plain, so that a report can be encoded as JSON, compared and rendered by
+All records are frozen and plain, so that reports can be encoded as JSON, compared and rendered by
 pure functions.
 """
 
@@ -15,13 +15,13 @@ from grader.sandbox.isolation import IsolationLevel
 from grader.seed import Seed
 
 MAX_TEXT_LENGTH = 4000
-"""how many characters of one text a report carries: a submission chooses some of them"""
+"""how many characters one text of a report has, since submissions choose some of them"""
 FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class NoteRecord:
-    """Something worth saying that is no failure."""
+    """A remark on a submission that is not a failure."""
 
     kind: str
     message: str
@@ -31,7 +31,7 @@ class NoteRecord:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """Why a submission could not be judged at all."""
+    """Why a submission could not be graded at all."""
 
     kind: str
     message: str
@@ -41,7 +41,7 @@ class ErrorRecord:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """The smallest input found that breaks a claim, and lines of Python that show it."""
+    """The smallest case found that breaks a property, and lines of Python that reproduce it."""
 
     case: dict[str, str | int | float | bool]
     code: str | None = None
@@ -53,7 +53,7 @@ BoolMatrix = tuple[tuple[bool, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class WeightsEvidence:
-    """The attention weights of one head on one sequence: those that are right, and those got."""
+    """The expected and the actual attention weights of one head on one sequence."""
 
     case: str
     length: int
@@ -83,9 +83,9 @@ class InfluenceEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LayoutEvidence:
-    """Where each number lies after the heads were split or merged: blocks of rows of columns.
+    """Where each number lies after the heads are split or merged: blocks of rows of columns.
 
-    A number is known by where it should be: its token, head and channel; by nothing where none is.
+    A number is identified by its token, head and channel; an empty tuple means no number.
     """
 
     step: str
@@ -99,7 +99,7 @@ class LayoutEvidence:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRecord:
-    """What can be drawn of a claim that does not hold."""
+    """The numbers from which figures of a failed property are drawn."""
 
     weights: WeightsEvidence | None = None
     influence: InfluenceEvidence | None = None
@@ -108,7 +108,7 @@ class EvidenceRecord:
 
 @dataclass(frozen=True, slots=True)
 class PropertyRecord:
-    """What became of one claim."""
+    """The verdict on one property."""
 
     name: str
     claim: str
@@ -139,7 +139,7 @@ class DiagnosisRecord:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines of a submission around those to look at."""
+    """Lines of a submission around the marked ones."""
 
     cell: int | None
     line: int
@@ -169,7 +169,7 @@ class SubmissionRecord:
 
 @dataclass(frozen=True, slots=True)
 class SandboxRecord:
-    """How well the submissions of a run were confined."""
+    """How the submissions of a run were confined."""
 
     rung: str
     layers: tuple[str, ...]
@@ -178,7 +178,7 @@ class SandboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class SeedRecord:
-    """What the cases of a run were drawn from."""
+    """The seed from which the cases of a run were derived."""
 
     kind: str
     value: int | None
@@ -196,14 +196,14 @@ class Report:
 
 
 def shorten(text: str) -> str:
-    """The text, or the beginning of it and how long it was."""
+    """Return the text, or its beginning and its length if it is too long."""
     if len(text) <= MAX_TEXT_LENGTH:
         return text
     return f"{text[:MAX_TEXT_LENGTH]} [… shortened: {len(text)} characters in all]"
 
 
 def get_version() -> str:
-    """The version of the installed distribution."""
+    """Return the version of the installed distribution."""
     try:
         return version("headcheck")
     except PackageNotFoundError:
@@ -212,37 +212,37 @@ def get_version() -> str:
 
 def build_report(
     submissions: Sequence[SubmissionRecord],
-    rung: IsolationLevel | None = None,
+    level: IsolationLevel | None = None,
     seed: Seed | None = None,
 ) -> Report:
-    """A report on these submissions by this version, which ran on this rung of the sandbox."""
-    sandbox = None if rung is None else SandboxRecord(rung.name, rung.layers, rung.summary)
-    drawn = None if seed is None else record_seed(seed)
-    return Report(FORMAT_VERSION, get_version(), tuple(submissions), sandbox, drawn)
+    """Return a report by this version on submissions that ran at this isolation level."""
+    sandbox = None if level is None else SandboxRecord(level.name, level.layers, level.summary)
+    seed_record = None if seed is None else record_seed(seed)
+    return Report(FORMAT_VERSION, get_version(), tuple(submissions), sandbox, seed_record)
 
 
 def record_seed(seed: Seed) -> SeedRecord:
-    """A seed as a report holds it."""
+    """Return the record of a seed."""
     return SeedRecord(seed.kind.value, seed.value)
 
 
 def to_json(report: Report) -> str:
-    """The report as JSON, indented, the same bytes for the same report."""
+    """Encode the report as indented JSON; equal reports give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def from_json(text: str | bytes) -> Report:
-    """A report read back. Raises msgspec.ValidationError when it is not in this format."""
+    """Decode a report. Raises msgspec.ValidationError unless it is in this format."""
     return msgspec.json.decode(text, type=Report, strict=False)
 
 
 def strip_seconds(report: Report) -> Report:
-    """The part of a report that is the same in every run."""
+    """Return the report without its times, so that runs can be compared."""
     return replace(report, submissions=tuple(replace(s, seconds=0.0) for s in report.submissions))
 
 
 def compute_exit_code(report: Report) -> int:
-    """0 if everything passed, 1 if not everything did, 2 if headcheck itself went wrong."""
+    """Return 0 if everything passed, 2 after an internal error of headcheck, 1 otherwise."""
     if any(s.error is not None and s.error.kind == fault.ERROR_KIND for s in report.submissions):
         return 2
     return 0 if all(s.status == "passed" for s in report.submissions) else 1

@@ -7,9 +7,8 @@ from properties.cases.case_transforms import at_least
 from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 
 family_property = PropertyFamily(PropertyGroup.BATCH, FORM)
 C = Capability
@@ -26,7 +25,7 @@ def each_sequence_is_attended_alone(context: CaseContext) -> None:
     # Any one of them, depending on the case: the first, the last or one between.
     b = context.case.seed % context.case.batch
     only, mask = slice(b, b + 1), _select_masks(context, slice(b, b + 1))
-    alone = context.run(context.x[only], mask=mask, options=CallOptions())[0]
+    alone = context.run(context.x[only], mask=mask)[0]
     context.assert_unchanged(alone, context.output[only], context.tolerance[only])
 
 
@@ -43,7 +42,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     """Sequences in another order give their outputs in that order."""
     order = torch.arange(context.case.batch).roll(1)
     mask = _select_masks(context, order)
-    permuted = context.run(context.x[order], mask=mask, options=CallOptions())[0]
+    permuted = context.run(context.x[order], mask=mask)[0]
     context.assert_unchanged(permuted, context.output[order], context.tolerance[order])
 
 
@@ -56,7 +55,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
 def the_memory_layout_does_not_matter(context: CaseContext) -> None:
     """The same numbers, laid out differently in memory, give the same output."""
     x = context.x[:1].repeat(context.case.batch, *(1,) * (context.x.dim() - 1))
-    plain, expected = context.run(x, options=CallOptions()), context.compute_expected(x)
+    plain, expected = context.run(x), context.compute_expected(x)
     for memory in ("transposed", "expanded"):
-        answer = context.run(x, options=CallOptions(memory=memory))
+        answer = context.run(x, memory=memory)
         assert_outputs_unchanged(context, answer, plain, expected)

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.oracle import Expected
 from reference import Parameters
 

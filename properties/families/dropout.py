@@ -34,7 +34,8 @@ from properties.families.parameter_transforms import (
     zero_parameters,
 )
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
@@ -89,7 +90,7 @@ class DropoutObservation:
         return float((self.ratio == 0).double().mean())
 
 
-def observe_dropout(context: CaseContext) -> DropoutObservation:
+def observe_dropout(context: LiveContext) -> DropoutObservation:
     """Call the module in training on enough sequences for the counts."""
     case = context.case
     parameters = _make_revealing_parameters(context)
@@ -98,9 +99,9 @@ def observe_dropout(context: CaseContext) -> DropoutObservation:
     one = _make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    weights = split_heads(context.run(x, parameters, options=options)[0], case.heads)
+    weights = split_heads(context.run_module(x, parameters, options=options)[0], case.heads)
     ratio = weights[..., : case.tokens] * torch.arange(1, case.tokens + 1)[:, None]
-    output = context.run(_make_single_tokens(context), parameters, options=options)[0]
+    output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
     zero = (split_heads(output, case.heads) == 0)[:, 0, 0]
     partial = zero[~zero.all(-1)]
     lost = (ratio[..., 0] == 0).all(-1)
@@ -188,7 +189,7 @@ def _compute_effective_rate(
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
-def dropout_drops_the_stated_share(context: CaseContext) -> None:
+def dropout_drops_the_stated_share(context: LiveContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
@@ -204,7 +205,7 @@ def dropout_drops_the_stated_share(context: CaseContext) -> None:
     hint=RATE_HINT,
     dtypes=("float64",),
 )
-def dropout_scales_up_what_it_keeps(context: CaseContext) -> None:
+def dropout_scales_up_what_it_keeps(context: LiveContext) -> None:
     """In training, each kept weight is multiplied by 1/(1 - dropout)."""
     observation = context.compute_once(observe_dropout)
     _, factor = _compute_effective_rate(context, observation)
@@ -223,7 +224,7 @@ def _make_factor_violation(context: CaseContext, factor: float, got: str) -> Vio
     return Violation(ViolationKind.VALUE, expected, got, "weights in training")
 
 
-def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> None:
+def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> None:
     """Raise Violation if dropout also changes kept weights, as dropout of scores does."""
     case = context.case
     drawn, x = context.parameters, _make_unlike_tokens(case)
@@ -232,7 +233,7 @@ def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> 
     expected = context.compute_expected(x, parameters)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
     repeated = x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous()
-    output = context.run(repeated, parameters, options=options)[0]
+    output = context.run_module(repeated, parameters, options=options)[0]
     exact, tolerance = factor * expected.outputs[0], factor * expected.tolerances[0].exact
     off = (output != 0) & ~((output - exact).abs() <= tolerance)
     if bool(off.any()):
@@ -247,7 +248,7 @@ def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> 
     hint="draw one mask of the shape of the weights: (batch, heads, tokens, tokens)",
     dtypes=("float64",),
 )
-def every_weight_is_dropped_for_itself(context: CaseContext) -> None:
+def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
     """Weights are dropped independently: of other sequences, heads, queries and keys."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
@@ -269,14 +270,14 @@ def every_weight_is_dropped_for_itself(context: CaseContext) -> None:
 
 
 def _assert_values_lost_by_chance(
-    context: CaseContext, observation: DropoutObservation, rate: float
+    context: LiveContext, observation: DropoutObservation, rate: float
 ) -> None:
     """Raise Violation if all queries lose the first token at once, as they lose a dropped value.
 
     Nothing is raised if a query gets nothing of it in evaluation, which is another fault.
     """
     x, parameters = _make_unlike_tokens(context.case), _make_revealing_parameters(context)
-    output = context.run(x, parameters, options=CallOptions())[0]
+    output = context.run_module(x, parameters, options=CallOptions())[0]
     if not bool(split_heads(output, context.case.heads)[..., 0].all()):
         return
     hits, heads = int(observation.first_token_lost.sum()), observation.first_token_lost.numel()
@@ -287,7 +288,7 @@ def _assert_values_lost_by_chance(
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
-def dropout_acts_on_the_attention_weights(context: CaseContext) -> None:
+def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     """Dropping a weight removes a whole value from the average, not single coordinates of it."""
     observation = context.compute_once(observe_dropout)
     share = _estimate_second_keep_rate(context, observation)
@@ -298,7 +299,7 @@ def dropout_acts_on_the_attention_weights(context: CaseContext) -> None:
         _assert_dropout_of_output(context)
 
 
-def _assert_dropout_of_output(context: CaseContext) -> None:
+def _assert_dropout_of_output(context: LiveContext) -> None:
     """Raise Violation unless the second dropout acts on the final output.
 
     Every element of the output is then the sum of all heads' results, which are complete or zero.
@@ -311,7 +312,7 @@ def _assert_dropout_of_output(context: CaseContext) -> None:
     ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
     parameters = replace(_make_revealing_parameters(context), W_o=ones)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    output = context.run(_make_single_tokens(context), parameters, options=options)[0]
+    output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
     _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
@@ -324,14 +325,14 @@ def _assert_dropout_of_output(context: CaseContext) -> None:
 )
 def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is that of attention without dropout."""
-    without = context.harness.get_context(replace(context.case, dropout=0.0))
+    without = context.with_case(replace(context.case, dropout=0.0))
     context.assert_answer_unchanged(without.run())
 
 
 @family_property(C.MODULE, on=with_values(dropout=0.0), limit=1, hint=RATE_HINT)
-def no_dropout_means_no_difference(context: CaseContext) -> None:
+def no_dropout_means_no_difference(context: LiveContext) -> None:
     """Without dropout, training gives what evaluation gives."""
-    context.assert_answer_unchanged(context.run(options=CallOptions(training=True, seed=1)))
+    context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
 
 
 @family_property(
@@ -341,13 +342,13 @@ def no_dropout_means_no_difference(context: CaseContext) -> None:
     hint="draw anew in every call",
     dtypes=("float64",),
 )
-def every_call_drops_anew(context: CaseContext) -> None:
+def every_call_drops_anew(context: LiveContext) -> None:
     """In training two calls drop different weights; after the same seed they drop the same."""
     x = _draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
     parameters = _make_revealing_parameters(context)
 
     def drop(seed: int) -> Tensor:
-        return context.run(x, parameters, options=CallOptions(training=True, seed=seed))[0]
+        return context.run_module(x, parameters, options=CallOptions(training=True, seed=seed))[0]
 
     if bool((drop(1) == drop(2)).all()):
         expected = "other weights dropped"

@@ -14,10 +14,9 @@ from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters
 from properties.families.purity import evaluation_is_repeatable
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 from reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -52,13 +51,13 @@ def the_output_depends_on_queries_keys_and_values(context: CaseContext) -> None:
 def _assert_tokens_attend_individually(context: CaseContext) -> None:
     # Small tokens have nearly equal weights, so that none is negligible.
     before = 0.1 * context.x
-    output = context.run(before, options=CallOptions())[0]
+    output = context.run(before)[0]
     tolerance = context.compute_expected(before).tolerances[0]
     difference, both = output[:, -1] - output[:, 0], tolerance[:, -1] + tolerance[:, 0]
     comparison.assert_differs(difference, both, "tokens that differ receive different outputs")
     after = before.clone()
     after[:, 0] = -2 * after[:, 0]
-    moved = (context.run(after, options=CallOptions())[0] - output)[:, -1]
+    moved = (context.run(after)[0] - output)[:, -1]
     both = (tolerance + context.compute_expected(after).tolerances[0])[:, -1]
     expected = "another first token changes what the last one receives"
     comparison.assert_differs(moved, both, expected)

@@ -1,14 +1,15 @@
-"""Name the mistake: find the known misconception that computes what a submission computes.
+"""Name the mistake: find the known mistake that computes what a submission computes.
 
-A few cases are chosen on which misconceptions differ: all sizes differ from each other, so that no
-divisor can be taken for another; scores are sharp enough for a wrong scale to show; one case shows
-the attention weights themselves (`properties.harness.tomography`). The submission answers them, and
-every misconception of `properties.mistakes.catalogue` is followed on the same numbers. It is named
-only if it explains every answer, bit for bit but for rounding. Most are refuted by the first case.
+The submission answers a few cases on which mistakes differ: all sizes differ from each other, so
+that no divisor can be confused with another; scores are sharp enough to reveal a wrong scale; one
+case shows the attention weights themselves (`properties.harness.tomography`). Every mistake of
+`properties.mistakes.catalogue` is evaluated on the same inputs. A mistake is named only if it
+explains every answer up to rounding. Most are refuted by the first case.
 
-An answer is explained within 2⁸ u (1 + max |q kᵀ|) of its largest element, with u the roundoff of
-float64: the bound of `properties.tolerance` for the scores that a wrong scale may have, as one
-number. No two misconceptions of the catalogue come that near to each other.
+A mistake explains an answer if no element differs by more than 2⁸ u (1 + max |q kᵀ|) times the
+largest element, with u the unit roundoff of float64: the bound of `properties.tolerance` for the
+scores that a wrong scale may give, as one number. No two mistakes of the catalogue come that near
+to each other.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from torch import Tensor
 from properties.case import Case, InputContent, MaskForm
 from properties.contract import Capability, Returns
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.mistakes import dropout_diagnosis
 from properties.mistakes.catalogue import DETERMINISTIC, Mistake
@@ -99,7 +100,7 @@ CASES = (
     Case(batch=2, tokens=5, context_length=7, d_in=5, head_dim=5, seed=2013),
     Case(batch=2, tokens=19, context_length=20, d_in=3, heads=2, head_dim=2, seed=2006),
 )
-"""Where misconceptions differ. Those with d_in = d_out are for what only runs there."""
+"""Cases on which mistakes differ. Some mistakes only run where d_in = d_out."""
 
 EXTREME_CASES = tuple(
     replace(CASES[2], batch=8, sharpness=sharpness, mask_form=form, seed=seed)
@@ -110,35 +111,33 @@ EXTREME_CASES = tuple(
         (100_000, MaskForm.BATCH_HEAD_QUERY_KEY, 2010),
     )
 )
-"""For answers that are right on the others: scores that outweigh a fill and overflow an exp."""
+"""For answers that are correct on `CASES`: scores that outweigh a fill or overflow an exp."""
 
 MIN_ANSWERS = 3
-"""how many answers there must be to explain"""
+"""how many answers a diagnosis has to explain at least"""
 
 
 @dataclass(frozen=True)
 class DiagnosedMistake:
-    """A mistake that explains the answers."""
+    """A mistake that explains the answers of a submission."""
 
     mistake: Mistake
     cases_matched: int
-    """answers that it explains"""
+    """number of answers that it explains"""
     cases_tried: int
-    """cases that were tried"""
     indistinguishable: tuple[Mistake, ...] = ()
-    """other mistakes that would have given the same answers"""
+    """other mistakes that give the same answers"""
     pipeline: Pipeline | None = None
-    """what gives the answers, with this mistake and those found beside it; None if not known"""
+    """computes the answers, with this mistake and those found with it; None if not known"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
-    """The mistakes that explain what a submission computes; none if it is right, or unknown.
+    """Return the mistakes that explain a submission; none if it is correct or not understood.
 
-    A submission that raises on a case says nothing there, unless the mistake cannot be followed
-    there either.
+    A case on which the submission raises is ignored.
     """
     try:
-        # Modules of the size of a real model take a second to make.
+        # Modules of the size of a real model take a second to construct.
         few = harness.contract.sizes is not None
         cases, extreme = (CASES[:MIN_ANSWERS], EXTREME_CASES[:1]) if few else (CASES, EXTREME_CASES)
         samples = [
@@ -148,7 +147,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
         if not any(sample.is_wrong for sample in samples):
             samples += _collect_samples(harness, extreme, device)
     except SubmissionFailed:
-        return ()  # out of time or memory: nothing that could be compared
+        return ()  # out of time or memory: there are no answers to compare
     mistakes = [
         m
         for m in DETERMINISTIC
@@ -157,22 +156,22 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
     if harness.contract.returns is not Returns.WEIGHTS_TWICE:
         return _explain(samples, mistakes, pairs=not few) or _diagnose_dropout(harness, device)
     parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
-    # What is returned besides, or instead, is no question where there is one thing to return.
+    # Each part is a single result, so mistakes about which results are returned cannot occur.
     mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
-    found = [finding for each in parts for finding in _explain(each, mistakes, pairs=False)]
-    return tuple({finding.mistake: finding for finding in found}.values())
+    diagnosed = [d for part in parts for d in _explain(part, mistakes, pairs=False)]
+    return tuple({d.mistake: d for d in diagnosed}.values())
 
 
 def _diagnose_dropout(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
     try:
-        found = dropout_diagnosis.diagnose_dropout(harness, device)
+        mistake = dropout_diagnosis.diagnose_dropout(harness, device)
     except (SubmissionFailed, Violation):
         return ()
-    return (DiagnosedMistake(found, 2, 2),) if found else ()
+    return (DiagnosedMistake(mistake, 2, 2),) if mistake else ()
 
 
 class Sample:
-    """One case, what the submission answered, and what every recipe gives."""
+    """One case: its inputs, the submission's answer, and an evaluator of pipelines."""
 
     def __init__(
         self, inputs: AttentionInputs, answer: tuple[Tensor, ...] | None, base: Pipeline
@@ -184,23 +183,23 @@ class Sample:
 
     @cached_property
     def correct_state(self) -> PipelineState:
-        steps = self.evaluator.evaluate(self.base)
-        assert steps is not None, "the right recipe can be followed on every case"
-        return steps
+        state = self.evaluator.evaluate(self.base)
+        assert state is not None, "the correct pipeline can be evaluated on every case"
+        return state
 
     @cached_property
     def is_wrong(self) -> bool:
-        """Whether the submission answered, with numbers, and not with the right ones."""
+        """Whether the submission answered with finite numbers, but not the correct ones."""
         return self.has_finite_answer and not self.matches_answer(self.correct_state.answer)
 
     @cached_property
     def has_finite_answer(self) -> bool:
-        """Whether there are finite numbers in the answer."""
+        """Whether there is an answer with at least one finite number."""
         return self.answer is not None and any(bool(t.isfinite().any()) for t in self.answer)
 
     @cached_property
     def _finite(self) -> list[Tensor | None]:
-        """Which elements of each tensor of the answer are finite; None where all are."""
+        """For each tensor of the answer, a mask of its finite elements; None if all are finite."""
         masks = [t.isfinite() for t in self.answer or ()]
         return [None if bool(mask.all()) else mask for mask in masks]
 
@@ -212,7 +211,7 @@ class Sample:
         return [relative * float(t.max()) if t.numel() else 0.0 for t in finite]
 
     def matches_answer(self, other: tuple[Tensor, ...]) -> bool:
-        """Whether these are the answer, but for rounding; what is not finite, is it in both."""
+        """Whether `other` is the answer up to rounding, with the same elements finite."""
         answer = self.answer or ()
         return len(answer) == len(other) and all(
             a.shape == b.shape and _is_close(a, b, tolerance, finite)
@@ -222,29 +221,28 @@ class Sample:
         )
 
     def find_candidates(self, mistakes: Sequence[Mistake], *, pairs: bool) -> Iterator[Candidate]:
-        """The mistakes, or pairs of them, that may explain this answer."""
-        wanted = make_key(self.inputs, self.base, mistakes, pairs=pairs)
-        return build_table(wanted).find_candidates(self.answer or (), self._tolerances)
+        """Find the mistakes, or pairs of them, that may explain this answer."""
+        key = make_key(self.inputs, self.base, mistakes, pairs=pairs)
+        return build_table(key).find_candidates(self.answer or (), self._tolerances)
 
     def is_explained_by(self, pipeline: Pipeline) -> bool:
-        """Whether a recipe gives this answer, as far as there is one."""
-        steps = self.evaluator.evaluate(pipeline)
-        if self.answer is None or not self.has_finite_answer:
+        """Whether a pipeline gives this answer; any does if there is no finite answer."""
+        if not self.has_finite_answer:
             return True
-        return steps is not None and self.matches_answer(steps.answer)
+        state = self.evaluator.evaluate(pipeline)
+        return state is not None and self.matches_answer(state.answer)
 
     def select_output(self, index: int) -> "Sample":
-        """One of two answers, as if it had been the only one asked for."""
-        one = None if self.answer is None else self.answer[index : index + 1]
-        return Sample(replace(self.inputs, wanted=("matrix",)), one, self.base)
+        """Return a sample of one of the two outputs, as if it were the only one."""
+        answer = None if self.answer is None else self.answer[index : index + 1]
+        return Sample(replace(self.inputs, wanted=("matrix",)), answer, self.base)
 
 
 def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -> bool:
-    if finite is None:
-        return bool(((got - other).abs() <= tolerance).all())
-    if not torch.equal(finite, other.isfinite()):
+    if finite is not None and not torch.equal(finite, other.isfinite()):
         return False
-    return bool(((got - other).abs() <= tolerance)[finite].all())
+    close = (got - other).abs() <= tolerance
+    return bool((close if finite is None else close[finite]).all())
 
 
 # ------------------------------------------------------------------------------- samples
@@ -256,7 +254,7 @@ def _collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> li
 
 
 def _collect_weight_samples(harness: Harness, device: str) -> list[Sample]:
-    """A case on which the outputs are attention weights."""
+    """Collect a case on which the outputs are attention weights, if the contract permits one."""
     case = harness.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
     if not harness.contract.has(*tomography.REQUIRED_CAPABILITIES) or case.d_in < 2:
         return []
@@ -271,7 +269,7 @@ def _collect_weight_samples(harness: Harness, device: str) -> list[Sample]:
 
 
 def _make_sample(
-    context: CaseContext, x: Tensor | None = None, parameters: Parameters | None = None
+    context: LiveContext, x: Tensor | None = None, parameters: Parameters | None = None
 ) -> Sample:
     x = context.x if x is None else x
     parameters = parameters or context.parameters
@@ -282,9 +280,9 @@ def _make_sample(
 
 
 def make_attention_inputs(
-    context: CaseContext, x: Tensor, parameters: Parameters
+    context: LiveContext, x: Tensor, parameters: Parameters
 ) -> AttentionInputs:
-    """What a recipe is followed on, in a trial."""
+    """Return the inputs on which pipelines are evaluated for a case."""
     contract, case = context.contract, context.case
     return AttentionInputs(
         x=x,
@@ -301,9 +299,9 @@ def make_attention_inputs(
 
 
 def _observe_answer(
-    context: CaseContext, x: Tensor, parameters: Parameters
+    context: LiveContext, x: Tensor, parameters: Parameters
 ) -> tuple[Tensor, ...] | None:
-    """What comes back, in whatever form; None if the submission raises."""
+    """Return whatever the submission returns; None if it raises."""
     try:
         _set_parameters(context.adapter, parameters)
         returned = context.adapter.forward(x, context.mask, CallOptions())
@@ -315,7 +313,7 @@ def _observe_answer(
 
 
 def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
-    """Give it these parameters; where it lacks some, those that it has."""
+    """Set these parameters; where the module lacks some, those that it has."""
     try:
         adapter.set(parameters)
     except SubmissionFailed:
@@ -339,38 +337,36 @@ def _explain(
     others = [sample for sample in samples if sample is not first]
     with torch.no_grad():
         for together in (False, True) if pairs else (False,):
-            found = [
-                (names, pipeline)
-                for names, overrides in first.find_candidates(mistakes, pairs=together)
+            explanations = [
+                (candidate, pipeline)
+                for candidate, overrides in first.find_candidates(mistakes, pairs=together)
                 for pipeline in _iter_explaining_pipelines(first, overrides)
                 if all(sample.is_explained_by(pipeline) for sample in others)
             ]
-            if found:
-                return _make_diagnosed_mistakes(found, samples)
+            if explanations:
+                return _make_diagnosed_mistakes(explanations, samples)
     return ()
 
 
 def _make_diagnosed_mistakes(
-    found: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
+    explanations: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
 ) -> tuple[DiagnosedMistake, ...]:
-    best, pipeline = found[0]
-    single = [names[0] for names, _ in found if len(names) == 1]
-    alike = dict.fromkeys(m for m in single if m not in best and not m.rare)
+    best, pipeline = explanations[0]
+    single = [mistakes[0] for mistakes, _ in explanations if len(mistakes) == 1]
+    others = tuple(dict.fromkeys(m for m in single if m not in best and not m.rare))
     matched = sum(sample.has_finite_answer for sample in samples)
-    return tuple(
-        DiagnosedMistake(each, matched, len(samples), tuple(alike), pipeline) for each in best
-    )
+    return tuple(DiagnosedMistake(m, matched, len(samples), others, pipeline) for m in best)
 
 
 def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iterator[Pipeline]:
-    """A recipe with a change if it explains a sample; and with what people do about NaN."""
+    """Yield pipelines that explain a sample: with these overrides, or with a NaN workaround too."""
     pipeline = sample.base.override(overrides)
-    steps = sample.evaluator.evaluate(pipeline)
-    if steps is None:
+    state = sample.evaluator.evaluate(pipeline)
+    if state is None:
         return
-    explains = sample.matches_answer(steps.answer)
+    explains = sample.matches_answer(state.answer)
     if explains:
         yield pipeline
-    # Where there is no NaN here, there may be one on other samples.
-    if explains or not is_finite(steps.answer):
+    # Even if there is no NaN here, there may be some on other samples.
+    if explains or not is_finite(state.answer):
         yield from filter(sample.is_explained_by, apply_nan_workarounds(sample.base, overrides))

@@ -1,14 +1,14 @@
-"""Name what is wrong with dropout, from what becomes of every single attention weight.
+"""Name a mistake in dropout, from what becomes of every single attention weight.
 
 The weights are recovered (`properties.harness.tomography`) once in evaluation and once in training,
-from many copies of one sequence. Every element is then 0 or the exact weight times one number, or
-something else; which number it is, and which elements vanish together, tells the mistakes apart.
-Only what all elements agree on is said. Over the copies there are thousands of tosses, so that
-elements vanish together by chance with a probability below 10⁻³⁰.
+from many copies of one sequence. Every element is then 0, or the exact weight times one factor, or
+something else; the factor, and which elements vanish together, identify the mistake. A mistake is
+named only if all elements agree on it. The copies amount to thousands of samples, so that elements
+vanish together by chance with a probability below 10⁻³⁰.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.catalogue import Mistake
 from properties.mistakes.catalogue import dropout as dropout_mistakes
 from properties.subject import CallOptions
@@ -26,23 +26,16 @@ from properties.subject import CallOptions
 COPIES = 128
 RATE = 0.3
 CASE = Case(
-    batch=COPIES,
-    tokens=4,
-    context_length=4,
-    d_in=12,
-    heads=2,
-    head_dim=6,
-    dropout=RATE,
-    seed=2011,
+    batch=COPIES, tokens=4, context_length=4, d_in=12, heads=2, head_dim=6, dropout=RATE, seed=2011
 )
 TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class DropoutWeights:
-    """The exact weights, and those of many copies of one sequence.
+    """The exact weights, and those that were used for many copies of one sequence.
 
-    Heads that are narrower than a sequence is long show the first keys alone.
+    Heads that are narrower than the sequence is long only show the first keys.
     """
 
     exact: Float[Tensor, "heads q k"]
@@ -51,17 +44,17 @@ class DropoutWeights:
 
     @property
     def visible(self) -> Bool[Tensor, "heads q k"]:
-        """Which weights there are to be dropped."""
+        """Which weights can be dropped: those that are not hidden."""
         return self.exact > 0
 
     @property
     def kept(self) -> Bool[Tensor, "batch visible"]:
-        """Which of them are not zero."""
+        """Which visible weights are not zero."""
         return self.used[:, self.visible] != 0
 
     @property
     def factor(self) -> float | None:
-        """The one number that all kept weights are multiplied by, if there is one."""
+        """The factor that all kept weights share, if there is one."""
         ratio = (self.used[:, self.visible] / self.exact[self.visible])[self.kept]
         if not ratio.numel():
             return None
@@ -70,46 +63,42 @@ class DropoutWeights:
 
 
 def diagnose_dropout(harness: Harness, device: str) -> Mistake | None:
-    """What is wrong with dropout alone, if it is known. Raises SubmissionFailed."""
+    """Return the mistake in dropout if everything else is correct. Raises SubmissionFailed."""
     contract = harness.contract
     if not contract.has(*tomography.REQUIRED_CAPABILITIES, Capability.MODULE, Capability.BATCH):
         return None
     context = harness.create_context(contract.fit(replace(CASE, device=device)))
     evaluated = _recover_dropout_weights(context, training=False)
-    found = _diagnose_evaluation(evaluated, context.case.dropout)
-    if found is not None or not _is_exact(evaluated):
-        return found
+    mistake = _diagnose_evaluation(evaluated, context.case.dropout)
+    if mistake is not None or not _is_exact(evaluated):
+        return mistake
     return _diagnose_training(context, _recover_dropout_weights(context, training=True))
 
 
-def _recover_dropout_weights(context: CaseContext, training: bool) -> DropoutWeights:
+def _recover_dropout_weights(context: LiveContext, training: bool) -> DropoutWeights:
     case = context.case
     columns = tomography.compute_payload_width(case)
     parameters = tomography.make_routing_parameters(context)
     x = tomography.make_sequence(case, 0, columns)
     exact = context.compute_expected(x, parameters, mask=None).exact
-    shown = _run_heads(context, x.expand(case.batch, -1, -1), training)
-    used = shown[..., :columns].permute(0, 2, 1, 3)[..., : case.tokens]
+    outputs = _run_heads(context, x.expand(case.batch, -1, -1), training)
+    used = outputs[..., :columns].permute(0, 2, 1, 3)[..., : case.tokens]
     observed = used.shape[-1]
     return DropoutWeights(exact.weights[0, ..., :observed], exact.scores[0, ..., :observed], used)
 
 
-def _run_heads(context: CaseContext, x: Tensor, training: bool) -> Tensor:
-    """The output of every head: batch tokens heads head_dim."""
+def _run_heads(context: LiveContext, x: Tensor, training: bool) -> Tensor:
+    """Return the output of every head: batch tokens heads head_dim."""
     parameters = tomography.make_routing_parameters(context)
     context.adapter.set(parameters)
     options = CallOptions(training=training, seed=context.case.seed)
-    output = context.run(x.contiguous(), parameters, mask=None, options=options)[0]
+    output = context.run_module(x.contiguous(), parameters, mask=None, options=options)[0]
     heads: Tensor = output.unflatten(-1, (context.case.heads, context.case.head_dim))
     return heads
 
 
 def _is_exact(weights: DropoutWeights) -> bool:
-    return _is_close(weights.used, weights.exact)
-
-
-def _is_close(one: Tensor, other: Tensor) -> bool:
-    return bool(((one - other).abs() <= TOLERANCE).all())
+    return bool(((weights.used - weights.exact).abs() <= TOLERANCE).all())
 
 
 def _diagnose_evaluation(observed: DropoutWeights, rate: float) -> Mistake | None:
@@ -123,7 +112,7 @@ def _diagnose_evaluation(observed: DropoutWeights, rate: float) -> Mistake | Non
     return None
 
 
-def _diagnose_training(context: CaseContext, observed: DropoutWeights) -> Mistake | None:
+def _diagnose_training(context: LiveContext, observed: DropoutWeights) -> Mistake | None:
     rate = context.case.dropout
     if _is_exact(observed):
         return dropout_mistakes.NEVER if rate else None
@@ -133,87 +122,80 @@ def _diagnose_training(context: CaseContext, observed: DropoutWeights) -> Mistak
     if whole is not None:
         return dropout_mistakes.NOT_ON_WEIGHTS if whole < RATE / 4 else None
     if observed.factor is None:
-        return (
-            _diagnose_rows(observed, rate)
-            if observed.exact.shape[-1] == context.case.tokens
-            else None
-        )
+        whole_rows_visible = observed.exact.shape[-1] == context.case.tokens
+        return _diagnose_rows(observed, rate) if whole_rows_visible else None
     return _diagnose_factor(observed, observed.factor, rate) or _diagnose_shared_drops(observed)
 
 
 def _diagnose_factor(observed: DropoutWeights, factor: float, rate: float) -> Mistake | None:
     share = float(observed.kept.double().mean())
 
-    def like(number: float, probability: float) -> bool:
-        # Thousands of tosses: a share is off by 0.1 in one of 10³⁰ runs.
-        return abs(factor - number) < TOLERANCE and abs(share - probability) < 0.1
+    def matches(expected_factor: float, keep_probability: float) -> bool:
+        # With thousands of samples, a share is off by 0.1 in one of 10³⁰ runs.
+        return abs(factor - expected_factor) < TOLERANCE and abs(share - keep_probability) < 0.1
 
     keep = 1 - rate
-    if like(1 / keep, keep):
+    if matches(1 / keep, keep):
         return None
-    if like(1.0, keep):
+    if matches(1.0, keep):
         return dropout_mistakes.NOT_RESCALED
-    if like(1 / rate, rate):
+    if matches(1 / rate, rate):
         return dropout_mistakes.KEEPS_P
-    if like(1 / rate, keep):
+    if matches(1 / rate, keep):
         return dropout_mistakes.SCALED_BY_P
-    if like(1 / keep**2, keep**2):
+    if matches(1 / keep**2, keep**2):
         return dropout_mistakes.TWICE
-    if any(like(1 / (1 - other), 1 - other) for other in (0.1, 0.2, 0.5)):
+    if any(matches(1 / (1 - other), 1 - other) for other in (0.1, 0.2, 0.5)):
         return dropout_mistakes.OTHER_RATE
     return None
 
 
 def _diagnose_shared_drops(observed: DropoutWeights) -> Mistake | None:
-    """Which weights share their fate."""
-    alive = observed.used != 0
+    """Name the weights that are always dropped together, if there are any."""
+    kept = observed.used != 0
     hidden = ~observed.visible
-    if bool((alive == alive[:1]).all()):
+    if bool((kept == kept[:1]).all()):
         return dropout_mistakes.SHARED_BY_BATCH
-    if alive.shape[1] > 1 and bool((alive == alive[:, :1]).all()):
+    if kept.shape[1] > 1 and bool((kept == kept[:, :1]).all()):
         return dropout_mistakes.SHARED_BY_HEADS
-    rows = (alive | hidden).all(-1) | ~alive.any(-1)
+    rows = (kept | hidden).all(-1) | ~kept.any(-1)
     if bool(rows.all()):
         return dropout_mistakes.WHOLE_ROWS
-    columns = (alive | hidden).all(-2) | ~alive.any(-2)
+    columns = (kept | hidden).all(-2) | ~kept.any(-2)
     return dropout_mistakes.WHOLE_KEYS if bool(columns.all()) else None
 
 
 def _diagnose_rows(observed: DropoutWeights, rate: float) -> Mistake | None:
-    """Rows that are what some choice of dropped elements makes of the exact ones."""
-    ways: tuple[tuple[Mistake, RowVariants], ...] = (
+    """Name the mistake that turns the exact rows into the observed ones by dropping elements."""
+    variants: tuple[tuple[Mistake, RowVariants], ...] = (
         (dropout_mistakes.RENORMALISED, lambda exact, _: _renormalise(exact)),
         (dropout_mistakes.BEFORE_SOFTMAX, lambda _, scores: _drop_before_softmax(scores, rate)),
     )
-    for each, way in ways:
+    heads, queries, _ = observed.visible.shape
+    rows = [
+        (h, q, observed.visible[h, q]) for h, q in itertools.product(range(heads), range(queries))
+    ]
+    for mistake, make_rows in variants:
         if all(
-            _are_among(
-                way(observed.exact[h, q, v], observed.scores[h, q, v]), observed.used[:, h, q, v]
-            )
-            for h, q, v in _iter_rows(observed.visible)
+            _are_among(make_rows(observed.exact[row], observed.scores[row]), observed.used[:, *row])
+            for row in rows
         ):
-            return each
+            return mistake
     return None
 
 
 RowVariants = Callable[[Tensor, Tensor], Tensor]
-"""What dropping may make of a row, from its exact weights and its scores: one row a choice."""
-
-
-def _iter_rows(visible: Bool[Tensor, "heads q k"]) -> Iterator[tuple[int, int, Tensor]]:
-    heads, queries, _ = visible.shape
-    for h, q in itertools.product(range(heads), range(queries)):
-        yield h, q, visible[h, q]
+"""All rows that dropping can make of one, from its exact weights and its scores."""
 
 
 def _enumerate_choices(count: int) -> Float[Tensor, "choices {count}"]:
-    """Every way to keep some of so many elements."""
+    """Return every choice of elements to keep, as rows of zeros and ones."""
     return torch.tensor(list(itertools.product((0.0, 1.0), repeat=count)), dtype=torch.float64)
 
 
 def _renormalise(exact: Float[Tensor, "visible"]) -> Float[Tensor, "choices visible"]:
     kept = exact * _enumerate_choices(exact.shape[0])
-    # A row of which nothing is left may be anything: zeros, or NaN made zeros.
+    # A row of which everything is dropped may be zeros, or NaN replaced by zeros.
     return kept / kept.sum(-1, keepdim=True).clamp_min(1e-12)
 
 
@@ -226,31 +208,28 @@ def _drop_before_softmax(
 def _are_among(
     known_rows: Float[Tensor, "choices visible"], rows: Float[Tensor, "batch visible"]
 ) -> bool:
-    """Whether every row is one of those that are known, but for rows that are lost to NaN.
-
-    Some must be left, and not all the same.
-    """
+    """Whether every row without NaN is one of the known rows, and there is such a row."""
     rows = rows[rows.isfinite().all(-1)]
     distance = (rows[:, None] - known_rows[None]).abs().amax(-1)
     return bool(rows.numel()) and bool((distance.amin(-1) <= TOLERANCE).all())
 
 
-def _measure_whole_value_share(context: CaseContext) -> float | None:
-    """The share of values that vanish as a whole, if there are some of which single coordinates do.
+def _measure_whole_value_share(context: LiveContext) -> float | None:
+    """Return the share of values that vanish whole, or None if no value vanishes in part.
 
-    With the same payload in all dimensions the coordinates of a head are equal, unless something
-    other than weights is dropped. The first token has one weight: where weights are dropped, too,
-    all its coordinates vanish at once.
+    With the same payload in all dimensions, the coordinates of a head are equal unless something
+    other than weights is dropped. The first token has a single weight: where weights are dropped,
+    too, all its coordinates vanish at once.
     """
     columns = tomography.compute_payload_width(context.case)
     x = tomography.make_sequence(context.case, 0, columns).clone()
     x[..., -columns:] = 1
-    # An instance of its own: nothing that an earlier call left behind has a part in this.
-    alone = context.harness.create_context(context.case)
-    shown = _run_heads(alone, x.expand(context.case.batch, -1, -1), training=True)[..., :columns]
-    gone = shown[:, 0] == 0
-    single = _is_random(gone) and bool((gone.any(-1) & ~gone.all(-1)).any())
-    return float(gone.all(-1).double().mean()) if single else None
+    # A freshly built module, so that nothing left behind by an earlier call matters.
+    fresh = context.harness.create_context(context.case)
+    outputs = _run_heads(fresh, x.expand(context.case.batch, -1, -1), training=True)[..., :columns]
+    dropped = outputs[:, 0] == 0
+    partial = _is_random(dropped) and bool((dropped.any(-1) & ~dropped.all(-1)).any())
+    return float(dropped.all(-1).double().mean()) if partial else None
 
 
 def _is_random(kept: Bool[Tensor, "batch *elements"]) -> bool:

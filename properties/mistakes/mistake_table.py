@@ -1,10 +1,11 @@
-"""What every mistake, and every pair of them, gives on one input: worked out once for everybody.
+"""The answers that all mistakes, and pairs of them, give on one input: computed once, then cached.
 
-Theory ------ A submission is compared with thousands of recipes on the first case that it got
-wrong. What these give there does not depend on the submission, and the cases are always the same.
-So it is kept, as rows of numbers, and an answer is compared with all rows at once. What comes near
-is then looked at as if it had been followed alone (`properties.mistakes.diagnosis`): a menu only
-spares what cannot explain it.
+Theory of operation
+    A submission is compared with thousands of pipelines on the first case that it gets wrong. Their
+    answers do not depend on the submission, and the cases are always the same, so the answers are
+    cached as rows of numbers, and a submission's answer is compared with all rows at once. The
+    table only excludes what cannot explain an answer: candidates that come near it are then
+    evaluated one by one (`properties.mistakes.diagnosis`).
 """
 
 import functools
@@ -22,17 +23,17 @@ from properties.mistakes.steps.scores import filled_with_minus_1e9, nan_replaced
 from properties.oracle import hash_tensors
 
 MAX_VARIANTS_PER_MISTAKE = 4
-"""how many ways to make a mistake are tried beside another one"""
+"""how many variants of a mistake are combined with other mistakes"""
 
 NAN_WORKAROUNDS: tuple[StepOverrides, ...] = (
     {"hide": filled_with_minus_1e9},
     {"hide": raised_by(-1e9)},
     {"use": nan_replaced},
 )
-"""What else people do where a row with nothing but −∞ gives NaN."""
+"""What people add where a row of nothing but −∞ gives NaN."""
 
 MAX_TABLES = 16
-"""so many menus, the ones used last: a few megabytes each, 25 for a layer of GPT-2"""
+"""how many recently used tables are cached: a few megabytes each, 25 for a layer of GPT-2"""
 
 Mistakes = tuple[Mistake, ...]
 Candidate = tuple[Mistakes, StepOverrides]
@@ -42,120 +43,119 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class MistakeKey:
-    """Which input, what is right there, and which mistakes are known; one at a time or in pairs."""
+    """An input, the correct pipeline on it, and the mistakes to try: one at a time or in pairs."""
 
     inputs: AttentionInputs = field(compare=False)
     base: Pipeline
     mistakes: Mistakes
     pairs: bool
     content: bytes
-    """of what is given"""
+    """identifies `inputs`, which are not compared themselves"""
 
 
 def make_key(
     inputs: AttentionInputs, base: Pipeline, mistakes: Sequence[Mistake], *, pairs: bool
 ) -> MistakeKey:
-    """What a menu is asked for."""
-    tensors = [inputs.x, inputs.may_attend, *(t for _, t in inputs.parameters.items())]
+    """Return the key of the table for these inputs and mistakes."""
+    parameters = dict(inputs.parameters.items())
     rest = inputs.heads, inputs.scale, inputs.context_length, inputs.causal, inputs.wanted
-    names = [name for name, _ in inputs.parameters.items()]
-    return MistakeKey(
-        inputs, base, tuple(mistakes), pairs, hash_tensors(*tensors) + repr((rest, names)).encode()
-    )
+    content = hash_tensors(inputs.x, inputs.may_attend, *parameters.values())
+    content += repr((rest, list(parameters))).encode()
+    return MistakeKey(inputs, base, tuple(mistakes), pairs, content)
 
 
 @dataclass(frozen=True, eq=False)
 class MistakeTable:
-    """Candidates, and by the shapes of an answer the rows of those that give such a one."""
+    """Candidates, and their answers as rows of numbers, by the shapes of the answer."""
 
     candidates: tuple[Candidate, ...]
     rows: Mapping[Shapes, tuple[Tensor, Tensor]]
-    """by number, whose a row is; and the numbers of all tensors, end to end"""
+    """the index of each row's candidate, and each row: the numbers of all tensors, end to end"""
 
     def find_candidates(self, answer: Outputs, tolerances: Sequence[float]) -> Iterator[Candidate]:
-        """Those that give an answer but for rounding; what is not finite, is it in both."""
+        """Yield the candidates that give this answer within the tolerances.
+
+        Numbers that are not finite must be so in both answers.
+        """
         owners, rows = self.rows.get(_get_shapes(answer), (torch.empty(0), torch.empty(0, 0)))
         if not len(owners):
             return
         numbers = _flatten(answer)
         sizes = torch.tensor([t.numel() for t in answer])
-        allowed = torch.tensor(tolerances, dtype=torch.float64).repeat_interleave(sizes)
+        tolerance = torch.tensor(tolerances, dtype=torch.float64).repeat_interleave(sizes)
         finite = numbers.isfinite()
-        close = ((rows - numbers).abs() <= allowed) | ~finite
-        alike = (rows.isfinite() == finite).all(1) & close.all(1)
-        for number in owners[alike].unique().tolist():
-            yield self.candidates[number]
+        close = ((rows - numbers).abs() <= tolerance) | ~finite
+        matches = (rows.isfinite() == finite).all(1) & close.all(1)
+        for index in owners[matches].unique().tolist():
+            yield self.candidates[index]
 
 
 @functools.lru_cache(maxsize=MAX_TABLES)
 def build_table(key: MistakeKey) -> MistakeTable:
-    """Follow every candidate on an input."""
+    """Evaluate every candidate on the input of the key."""
     evaluator = MemoisedEvaluator(key.inputs, key.base)
-    make = _iter_pairs if key.pairs else _iter_singles
-    candidates = tuple(make(evaluator, key))
-    found: dict[Shapes, tuple[list[int], list[Tensor]]] = {}
-    for number, (_, overrides) in enumerate(candidates):
+    candidates = tuple(_iter_pairs(evaluator, key) if key.pairs else _iter_singles(key))
+    answers: dict[Shapes, tuple[list[int], list[Tensor]]] = {}
+    for index, (_, overrides) in enumerate(candidates):
         for answer in _iter_outputs(evaluator, key.base, overrides):
-            owners, rows = found.setdefault(_get_shapes(answer), ([], []))
-            owners.append(number)
+            owners, rows = answers.setdefault(_get_shapes(answer), ([], []))
+            owners.append(index)
             rows.append(_flatten(answer))
     stacked = {
-        form: (torch.tensor(owners), torch.stack(rows)) for form, (owners, rows) in found.items()
+        shapes: (torch.tensor(owners), torch.stack(rows))
+        for shapes, (owners, rows) in answers.items()
     }
     return MistakeTable(candidates, stacked)
 
 
-def _iter_singles(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candidate]:
-    for each in key.mistakes:
-        for overrides in each.variants:
-            yield (each,), overrides
+def _iter_singles(key: MistakeKey) -> Iterator[Candidate]:
+    return (((each,), overrides) for each in key.mistakes for overrides in each.variants)
 
 
 def _iter_pairs(evaluator: MemoisedEvaluator, key: MistakeKey) -> Iterator[Candidate]:
-    """Two mistakes in different steps."""
-    right = evaluator.evaluate(key.base)
-    assert right is not None, "the right recipe can be followed on every case"
+    """Yield pairs of mistakes that change different steps."""
+    correct = evaluator.evaluate(key.base)
+    assert correct is not None, "the correct pipeline can be evaluated on every case"
     common = [
         (each, overrides)
         for each in key.mistakes
         for overrides in each.variants[:MAX_VARIANTS_PER_MISTAKE]
-        if not each.rare and _has_effect(evaluator, key.base.override(overrides), right.answer)
+        if not each.rare and _has_effect(evaluator, key.base.override(overrides), correct.answer)
     ]
     for (one, overrides), (other, another) in itertools.combinations(common, 2):
         if one is not other and not overrides.keys() & another.keys():
             yield (one, other), {**overrides, **another}
 
 
-def _has_effect(evaluator: MemoisedEvaluator, pipeline: Pipeline, right: Outputs) -> bool:
-    """Whether a recipe gives something else."""
-    steps = evaluator.evaluate(pipeline)
-    return steps is None or not all(map(torch.equal, steps.answer, right))
+def _has_effect(evaluator: MemoisedEvaluator, pipeline: Pipeline, correct: Outputs) -> bool:
+    """Whether a pipeline gives another answer than the correct one."""
+    state = evaluator.evaluate(pipeline)
+    return state is None or not all(map(torch.equal, state.answer, correct))
 
 
 def _iter_outputs(
     evaluator: MemoisedEvaluator, base: Pipeline, overrides: StepOverrides
 ) -> Iterator[Outputs]:
-    """What a recipe with a change gives; and with what people do about NaN, where there is some."""
-    steps = evaluator.evaluate(base.override(overrides))
-    if steps is None:
+    """Yield the answer with these overrides and, if it has NaN, those with NaN workarounds."""
+    state = evaluator.evaluate(base.override(overrides))
+    if state is None:
         return
-    yield steps.answer
-    if not is_finite(steps.answer):
+    yield state.answer
+    if not is_finite(state.answer):
         for pipeline in apply_nan_workarounds(base, overrides):
-            after = evaluator.evaluate(pipeline)
-            if after is not None:
-                yield after.answer
+            if (state := evaluator.evaluate(pipeline)) is not None:
+                yield state.answer
 
 
 def apply_nan_workarounds(base: Pipeline, overrides: StepOverrides) -> Iterator[Pipeline]:
-    """A recipe with a change, and with what people do about NaN in a step that it leaves alone."""
-    for habit in NAN_WORKAROUNDS:
-        if not habit.keys() & overrides.keys():
-            yield base.override({**overrides, **habit})
+    """Yield the pipeline with these overrides and a NaN workaround in a step they leave alone."""
+    for workaround in NAN_WORKAROUNDS:
+        if not workaround.keys() & overrides.keys():
+            yield base.override({**overrides, **workaround})
 
 
 def is_finite(answer: Iterable[Tensor]) -> bool:
-    """Whether there is no NaN and no infinity."""
+    """Whether an answer has no NaN and no infinity."""
     return all(math.isfinite(t.sum()) for t in answer)
 
 

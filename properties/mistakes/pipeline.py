@@ -1,18 +1,17 @@
-"""Multi-head attention as a recipe: one function for every step, each of which can be exchanged.
+"""Multi-head attention as a pipeline: one replaceable function for every step.
 
     x → see → project → split → assign → match → scale → permit → hide → normalise → use → mix
       → merge → finish → give
 
-`RIGHT` computes what `reference.multi_head_attention` computes. A mistake that people make is
-another function in the place of one or two of these (`properties.mistakes.catalogue`), so
-everything before and after it is simulated, too: what a mistake in the mask does to the output can
-be compared exactly, whatever is projected afterwards.
+`CORRECT` computes what `reference.multi_head_attention` computes. A mistake replaces one or two of
+these functions (`properties.mistakes.catalogue`), and the other steps run as usual, so the effect
+of, say, a mistake in the mask on the final output can be compared exactly.
 
-All steps have a batch axis. Nothing here is checked for shape: a mistake may give any.
+All tensors have a batch axis. Shapes are not checked here: a faulty step may return any.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import torch
@@ -24,7 +23,7 @@ from reference.multi_head import Parameters
 
 @dataclass(frozen=True, eq=False)
 class AttentionInputs:
-    """What attention is computed from."""
+    """The input, parameters and mask that attention is computed from."""
 
     x: Float[Tensor, "batch tokens d_in"]
     parameters: Parameters
@@ -33,9 +32,9 @@ class AttentionInputs:
     scale: float
     context_length: int
     causal: bool = False
-    """whether the mask is the module's own; otherwise it was handed in"""
+    """whether the mask is the module's own; otherwise the caller passes it"""
     wanted: tuple[str, ...] = ("output",)
-    """what is asked for: `output`, `weights`, or the `matrix` of the only head's weights"""
+    """results to return: `output`, `weights`, or the `matrix` of the only head's weights"""
 
     @property
     def d_in(self) -> int:
@@ -63,7 +62,7 @@ QKVTensors = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(eq=False)
 class PipelineState:
-    """What has been computed so far, each under the name of what it is."""
+    """The results of the steps computed so far."""
 
     inputs: AttentionInputs
     x: Tensor = field(init=False)  # batch tokens d_in
@@ -82,24 +81,24 @@ class PipelineState:
     answer: tuple[Tensor, ...] = field(init=False)
 
     def copy(self) -> "PipelineState":
-        """The same results, to go on from. By far quicker than `copy.copy`."""
+        """Return a copy to continue from. By far faster than `copy.copy`."""
         other = PipelineState.__new__(PipelineState)
         other.__dict__.update(self.__dict__)
         return other
 
     @property
     def query(self) -> Tensor:
-        """Who asks."""
+        """The queries, which are compared with the keys."""
         return self.roles[0]
 
     @property
     def key(self) -> Tensor:
-        """What is compared with."""
+        """The keys, which the queries are compared with."""
         return self.roles[1]
 
     @property
     def value(self) -> Tensor:
-        """What is averaged."""
+        """The values, which the weights average."""
         return self.roles[2]
 
     @property
@@ -116,18 +115,24 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return x @ weight.mT if bias is None else x @ weight.mT + bias
 
 
+def map_qkv(function: Callable[[Tensor], Tensor], tensors: Iterable[Tensor]) -> QKVTensors:
+    """Apply a function to queries, keys and values."""
+    q, k, v = map(function, tensors)
+    return q, k, v
+
+
 def split_heads(t: Tensor, heads: int) -> Tensor:
-    """One block of neighbouring columns for each head: batch heads tokens head_dim."""
+    """Give each head a block of neighbouring columns: batch heads tokens head_dim."""
     *size, width = t.shape
     return t.reshape(*size, heads, width // heads).transpose(-3, -2)
 
 
 def merge_heads(t: Tensor) -> Tensor:
-    """The heads side by side again."""
+    """Lay the heads side by side again."""
     return t.transpose(-3, -2).flatten(-2)
 
 
-# ---------------------------------------------------------------------------- the right steps
+# --------------------------------------------------------------------------- the correct steps
 
 
 def tokens(s: PipelineState) -> Tensor:
@@ -143,12 +148,11 @@ def projections(s: PipelineState) -> QKVTensors:
 
 def head_blocks(s: PipelineState) -> QKVTensors:
     """Each head takes a block of neighbouring columns."""
-    q, k, v = (split_heads(t, s.inputs.heads) for t in s.projected)
-    return q, k, v
+    return map_qkv(lambda t: split_heads(t, s.inputs.heads), s.projected)
 
 
 def roles_as_projected(s: PipelineState) -> QKVTensors:
-    """Queries ask, keys are compared with, values are averaged."""
+    """The projections by W_q, W_k and W_v are the queries, keys and values."""
     return s.split
 
 
@@ -158,12 +162,12 @@ def products(s: PipelineState) -> Tensor:
 
 
 def scaled_products(s: PipelineState) -> Tensor:
-    """Q Kᵀ / √d_k, or what else the statement asks for."""
+    """Q Kᵀ / √d_k, or with whatever scale the statement asks for."""
     return s.raw_scores * s.inputs.scale
 
 
 def requested_mask(s: PipelineState) -> Tensor | None:
-    """The mask of the statement."""
+    """The mask that the statement asks for."""
     return s.inputs.may_attend
 
 
@@ -178,7 +182,7 @@ def softmax_over_keys(s: PipelineState) -> Tensor:
 
 
 def unchanged_weights(s: PipelineState) -> Tensor:
-    """The weights as they are."""
+    """The weights, unchanged."""
     return s.weights
 
 
@@ -198,12 +202,12 @@ def output_layer(s: PipelineState) -> Tensor:
 
 
 def requested_results(s: PipelineState) -> tuple[Tensor, ...]:
-    """What the statement asks to be returned."""
+    """The results that the statement asks for."""
     return tuple(select_result(s, name) for name in s.inputs.wanted)
 
 
 def select_result(s: PipelineState, name: str) -> Tensor:
-    """One of the things that can be asked for."""
+    """Return one result by its name."""
     match name:
         case "output":
             return s.output
@@ -211,21 +215,21 @@ def select_result(s: PipelineState, name: str) -> Tensor:
             return s.applied_weights
         case "matrix":
             return s.applied_weights[:, 0]
-    raise ValueError(f"asked: there is no {name}; ask for output, weights or matrix")
+    raise ValueError(f"select_result: there is no {name}; ask for output, weights or matrix")
 
 
 def values_alone(s: PipelineState) -> Tensor:
-    """No attention: every token has its own value."""
+    """Every token keeps its own value: no attention."""
     return s.value
 
 
 StepOverrides = Mapping[str, Callable[[PipelineState], object]]
-"""Functions by the step that they stand in for."""
+"""Replacement functions by the name of their step."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A function for every step, in their order."""
+    """One function for every step, in order."""
 
     see: Callable[[PipelineState], Tensor] = tokens
     project: Callable[[PipelineState], QKVTensors] = projections
@@ -243,23 +247,23 @@ class Pipeline:
     give: Callable[[PipelineState], tuple[Tensor, ...]] = requested_results
 
     def override(self, overrides: StepOverrides) -> "Pipeline":
-        """Other functions in the place of some."""
-        return replace(self, **overrides)  # type: ignore[arg-type]  # each is one for its step
+        """Return this pipeline with some steps replaced."""
+        return replace(self, **overrides)  # type: ignore[arg-type]  # each fits its own step
 
 
 CORRECT = Pipeline()
 WITHOUT_ATTENTION = replace(CORRECT, mix=values_alone)
-"""A linear layer: what becomes of the values when nobody attends."""
+"""A linear layer: the values as they are projected."""
 
 STEP_NAMES = tuple(step.name for step in fields(Pipeline))
-RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "given")
-"""What each step computes."""
+RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "inputs")
+"""The field of the state that each step computes, in the order of the steps."""
 
 
 class MemoisedEvaluator:
-    """Follows recipes on one input, which differ from one of them in a step or two.
+    """Evaluates pipelines that differ from a base in a step or two, all on one input.
 
-    What comes before the last difference is remembered: other recipes begin in the same way.
+    The states up to the last step that differs are cached, since other pipelines share them.
     """
 
     def __init__(self, inputs: AttentionInputs, base: Pipeline) -> None:
@@ -267,7 +271,7 @@ class MemoisedEvaluator:
         self._root = _Node(PipelineState(inputs))
 
     def evaluate(self, pipeline: Pipeline) -> PipelineState | None:
-        """Everything a recipe computes; None where it cannot be followed: shapes do not fit."""
+        """Return all results of a pipeline, or None if some shapes in it do not fit."""
         functions = [getattr(pipeline, step) for step in STEP_NAMES]
         differs = [
             i for i, function in enumerate(functions) if function is not self._base_functions[i]
@@ -275,45 +279,40 @@ class MemoisedEvaluator:
         last = differs[-1] if differs else 0
         node = self._root
         for result_name, function in zip(RESULT_NAMES[:last], functions, strict=False):
-            after = node.get_successor(result_name, function)
-            if after is None:
+            successor = node.get_successor(result_name, function)
+            if successor is None:
                 return None
-            node = after
-        steps = node.steps.copy()
+            node = successor
+        state = node.state.copy()
         try:
             for result_name, function in zip(RESULT_NAMES[last:], functions[last:], strict=True):
-                setattr(steps, result_name, function(steps))
+                setattr(state, result_name, function(state))
         except SHAPE_ERRORS:
             return None
-        return steps
+        return state
 
 
 SHAPE_ERRORS = (RuntimeError, ValueError, IndexError)
-"""What torch raises where shapes do not fit, as it does in a program that makes the mistake."""
+"""What torch raises where shapes do not fit, as in a program that makes the mistake."""
 
 
 class _Node:
-    """The state after some steps, and after each step that was taken from here."""
+    """The state after some steps, and its successors by the function of the next step."""
 
-    __slots__ = ("steps", "successors")
+    __slots__ = ("state", "successors")
 
-    def __init__(self, steps: PipelineState) -> None:
-        self.steps = steps
+    def __init__(self, state: PipelineState) -> None:
+        self.state = state
         self.successors: dict[Callable[[PipelineState], object], _Node | None] = {}
 
     def get_successor(
         self, result_name: str, function: Callable[[PipelineState], object]
     ) -> "_Node | None":
         if function not in self.successors:
-            self.successors[function] = self._compute_successor(result_name, function)
+            state = self.state.copy()
+            try:
+                setattr(state, result_name, function(state))
+                self.successors[function] = _Node(state)
+            except SHAPE_ERRORS:
+                self.successors[function] = None
         return self.successors[function]
-
-    def _compute_successor(
-        self, result_name: str, function: Callable[[PipelineState], object]
-    ) -> "_Node | None":
-        steps = self.steps.copy()
-        try:
-            setattr(steps, result_name, function(steps))
-        except SHAPE_ERRORS:
-            return None
-        return _Node(steps)

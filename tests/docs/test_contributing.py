@@ -114,13 +114,13 @@ def add_a_property(checkout: Checkout) -> None:
     family = "properties/families/values.py"
     written = (checkout.folder / family).read_text(encoding="utf-8")
     checkout.write(family, written + PROPERTY)
-    checkout.make("properties.page", "docs/invariants.md")
+    checkout.make("properties.page", "docs/properties.md")
     checkout.write("exercises/linear_layer/answers/faults.toml", FAULT)
 
 
 def test_a_property_is_a_function_and_a_wrong_answer(checkout: Checkout) -> None:
     add_a_property(checkout)
-    page = (checkout.folder / "docs" / "invariants.md").read_text(encoding="utf-8")
+    page = (checkout.folder / "docs" / "properties.md").read_text(encoding="utf-8")
     assert "`ones_are_nothing_special` | An input of nothing but ones is answered" in page
     checkout.must_have_changed("To add a property", unmade="tests/golden/<slug>.txt")
 

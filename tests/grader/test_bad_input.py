@@ -27,7 +27,7 @@ GradeFile = Callable[..., SubmissionRecord]
 
 
 @pytest.fixture
-def graded(sandbox: "SandboxDriver", tmp_path: Path) -> GradeFile:
+def grade_notebook(sandbox: "SandboxDriver", tmp_path: Path) -> GradeFile:
     """Grades one file with this content on an exercise that is quickly judged."""
 
     def grade_file(

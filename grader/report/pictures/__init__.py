@@ -1,1 +1,1 @@
-"""Pictures of what went wrong, as static SVG, each with the sentence that it shows."""
+"""Figures of failed properties as static SVG, each with a caption."""

@@ -1,4 +1,4 @@
-"""What a picture shows, in one sentence: for those who read the text, or hear it."""
+"""Captions: the main finding of a figure in one sentence, also for readers of text alone."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,13 +13,13 @@ from grader.report.records import (
 )
 
 DISPLAY_TOLERANCE = 0.005
-"""numbers nearer than this look the same with two decimals"""
+"""numbers nearer than this look equal with two decimals"""
 PARTS = ("queries", "keys", "values")
 Origin = tuple[int, ...]
 
 
 def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
-    """The main thing about each picture, in the order of the pictures."""
+    """Return the caption of each figure, in the order of the figures."""
     return tuple(_iter_descriptions(evidence))
 
 
@@ -36,32 +36,29 @@ def _iter_descriptions(evidence: EvidenceRecord) -> Iterator[str]:
 
 
 def describe_weights(evidence: WeightsEvidence) -> str:
-    """What is most clearly wrong with a matrix of weights."""
-    for find in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
-        found = find(evidence)
-        if found:
-            return f"With {evidence.length} tokens, {found}"
+    """Describe the most obvious error in a matrix of weights."""
+    for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
+        if finding := describe(evidence):
+            return f"With {evidence.length} tokens, {finding}"
     return f"With {evidence.length} tokens, the weights differ by less than can be seen."
 
 
 def _describe_nan(evidence: WeightsEvidence) -> str:
     rows = [q for q, row in zip(evidence.queries, evidence.got, strict=True) if None in row]
-    return (
-        f"the weights of {_format_tokens(rows)} are no numbers (NaN or infinite)." if rows else ""
-    )
+    if not rows:
+        return ""
+    return f"the weights of {_format_tokens(rows)} are no numbers (NaN or infinite)."
 
 
 def _describe_row_sum(evidence: WeightsEvidence) -> str:
-    """Rows are compared whose right weights are all there: those sum to one."""
+    """Compare the rows whose expected weights are all in the window, so that they sum to one."""
     sums = zip(evidence.queries, _sum_rows(evidence.expected), _sum_rows(evidence.got), strict=True)
     off = [(abs(got - 1), q, got) for q, right, got in sums if abs(right - 1) < 1e-4]
-    far, query, total = max(off, default=(0.0, 0, 0.0))
-    if far < DISPLAY_TOLERANCE:
+    error, query, total = max(off, default=(0.0, 0, 0.0))
+    if error < DISPLAY_TOLERANCE:
         return ""
-    return (
-        f"row {query} of what was got sums to {format_number(total)}; the weights of a token "
-        f"sum to 1."
-    )
+    shown = format_number(total)
+    return f"row {query} of what was got sums to {shown}; the weights of a token sum to 1."
 
 
 def _sum_rows(matrix: FloatMatrix) -> list[float]:
@@ -73,35 +70,33 @@ def _describe_leak(evidence: WeightsEvidence) -> str:
     weight, query, key = max(leaks, default=(0.0, 0, 0))
     if weight <= 0:
         return ""
-    return (
-        f"token {query} gives weight {format_number(weight)} to token {key}, which is hidden "
-        f"from it."
-    )
+    shown = format_number(weight)
+    return f"token {query} gives weight {shown} to token {key}, which is hidden from it."
 
 
 def _describe_wrong_weight(evidence: WeightsEvidence) -> str:
     off = [(abs(got - right), q, k, right, got) for q, k, _, right, got in _iter_cells(evidence)]
-    far, query, key, right, got = max(off)
-    if not far:
+    error, query, key, right, got = max(off)
+    if not error:
         return ""
-    other = "itself" if query == key else f"token {key}"
-    given, wanted = format_distinct(got, right)
-    return f"token {query} gives weight {given} to {other}, where {wanted} is right."
+    target = "itself" if query == key else f"token {key}"
+    actual, expected = format_distinct(got, right)
+    return f"token {query} gives weight {actual} to {target}, where {expected} is right."
 
 
 def _iter_cells(evidence: WeightsEvidence) -> Iterator[tuple[int, int, bool, float, float]]:
-    """Query, key, whether that may be seen, the right weight and the one got."""
+    """Yield query, key, whether the key is visible, the expected weight and the actual one."""
     rows = zip(evidence.queries, evidence.may_attend, evidence.expected, evidence.got, strict=True)
     for query, may, right, got in rows:
-        for key, allowed, wanted, value in zip(evidence.keys, may, right, got, strict=True):
-            yield query, key, allowed, wanted or 0.0, value or 0.0
+        for key, visible, expected, actual in zip(evidence.keys, may, right, got, strict=True):
+            yield query, key, visible, expected or 0.0, actual or 0.0
 
 
 # ----------------------------------------------------------------------------------- influence
 
 
 def describe_influence(evidence: InfluenceEvidence) -> str:
-    """Which outputs moved that must not, or did not that should."""
+    """Describe which outputs moved that must not, or did not move that should."""
     leaks, stuck = [], []
     rows = zip(evidence.tokens, evidence.may, evidence.expected, evidence.got, strict=True)
     for output, may, expected, got in rows:
@@ -125,7 +120,7 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
 
 
 def describe_layout(evidence: LayoutEvidence) -> str:
-    """How many numbers are in a wrong place, and what one row holds."""
+    """Describe how many numbers are in the wrong position, and what one wrong row holds."""
     right, got = _flatten_rows(evidence.expected), _flatten_rows(evidence.got)
     if _get_shape(evidence.expected) != _get_shape(evidence.got):
         return (
@@ -138,11 +133,10 @@ def describe_layout(evidence: LayoutEvidence) -> str:
     if at is None:
         return "Every number is where it should be."
     head, token = divmod(at, len(evidence.expected[0]))
-    place = f"head {head}, token {token}" if evidence.step == "split" else f"token {token}"
+    row = f"head {head}, token {token}" if evidence.step == "split" else f"token {token}"
     return (
         f"With {evidence.tokens} tokens and {evidence.heads} heads of {evidence.head_dim} "
-        f"channels, "
-        f"{wrong} of {len(pairs)} numbers are in the wrong place: {place} holds "
+        f"channels, {wrong} of {len(pairs)} numbers are in the wrong place: {row} holds "
         f"{_describe_origins(evidence, got[at])} instead of "
         f"{_describe_origins(evidence, right[at])}."
     )
@@ -165,13 +159,13 @@ def _flatten_rows(blocks: Sequence[Sequence[Sequence[Origin]]]) -> list[Sequence
 
 
 def _describe_origins(evidence: LayoutEvidence, row: Sequence[Origin]) -> str:
-    """`columns 0–2 of token 1 and columns 0–2 of token 2`, and zeros where there is nothing."""
+    """Describe a row: `columns 0–2 of token 1 and columns 0–2 of token 2`, or zeros."""
     runs = groupby(row, key=lambda origin: (origin[0], *origin[3:]) if origin else ())
     return " and ".join(_describe_origin(evidence, list(run)) for _, run in runs)
 
 
 def _describe_origin(evidence: LayoutEvidence, run: Sequence[Origin]) -> str:
-    """Neighbours that come from one token of one part."""
+    """Describe neighbouring numbers that come from one token of one part."""
     if not run[0]:
         return "zeros" if len(run) > 1 else "a zero"
     columns = [compute_column(evidence, origin) for origin in run]
@@ -180,17 +174,17 @@ def _describe_origin(evidence: LayoutEvidence, run: Sequence[Origin]) -> str:
 
 
 def format_part(origin: Origin) -> str:
-    """`keys, ` where a number is one of the keys, and nothing where that goes without saying."""
+    """Return the part that a number comes from, as `keys, `; empty if it is the expected part."""
     return f"{PARTS[origin[3]]}, " if len(origin) > 3 and 0 <= origin[3] < len(PARTS) else ""
 
 
 def compute_column(evidence: LayoutEvidence, origin: Origin) -> int:
-    """The column in which a number was before the split, or should be after the merge."""
+    """Return the column of a number before the split, or its correct one after the merge."""
     return origin[1] * evidence.head_dim + origin[2]
 
 
 def format_label(evidence: LayoutEvidence, origin: Origin) -> str:
-    """A number by where it belongs: `1:4` is column 4 of token 1, `k1:4` that of the keys."""
+    """Return the label of a number: `1:4` is column 4 of token 1, `k1:4` that of the keys."""
     if not origin:
         return "0"
     return f"{format_part(origin)[:1]}{origin[0]}:{compute_column(evidence, origin)}"

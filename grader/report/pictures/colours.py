@@ -1,8 +1,9 @@
-"""Colours for numbers, which people who see colours differently can tell apart, too.
+"""Colour scales for numbers that remain distinguishable with colour blindness.
 
-The scales are straight lines in Oklab between few fixed colours. Lightness falls evenly along the
-sequential one, and along each half of the diverging one; their hues are blue and yellow, and blue
-and orange, which the usual kinds of colour blindness leave apart. Every cell also holds its number.
+The scales are straight lines in Oklab between a few fixed colours. Lightness falls evenly along the
+sequential scale, and along each half of the diverging one. Their hues are blue and yellow, and blue
+and orange, which remain distinct in the common kinds of colour blindness. Every cell also holds its
+number.
 
 Source: Björn Ottosson 2020, "A perceptual color space for image processing".
 """
@@ -20,28 +21,28 @@ DIVERGING_HIGH: Lab = (0.56, 0.09, 0.11)
 """from blue by nearly white to orange"""
 STEPS = 200
 NAN_COLOUR = "#8a8a8a"
-"""for what is no number"""
+"""for NaN and infinities"""
 CATEGORICAL = ("#bfe1f5", "#f7e6a4", "#e9c8dd", "#cfe8cf", "#e3dccf", "#d5d5ea")
-"""pale, for as many things as have no order; each cell also says which one it is"""
+"""pale colours for unordered categories; each cell also has a label"""
 
 
 def sequential(share: float) -> str:
-    """The colour of a number between 0 and 1."""
+    """Return the colour of a number between 0 and 1."""
     return _sequential(round(min(max(share, 0.0), 1.0) * STEPS))
 
 
 def diverging(share: float) -> str:
-    """The colour of a number between -1 and 1: blue below 0, orange above."""
+    """Return the colour of a number between -1 and 1: blue below 0, orange above."""
     return _diverging(round(min(max(share, -1.0), 1.0) * STEPS))
 
 
 def choose_text_colour(colour: str) -> str:
-    """Black or white, whichever stands out more on a colour."""
+    """Return black or white, whichever contrasts more with a colour."""
     return "#000" if compute_luminance(colour) > 0.179 else "#fff"
 
 
 def compute_luminance(colour: str) -> float:
-    """Relative luminance by WCAG 2: 0 for black, 1 for white."""
+    """Compute the relative luminance of WCAG 2: 0 for black, 1 for white."""
     channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -54,11 +55,8 @@ def _sequential(step: int) -> str:
 
 @cache
 def _diverging(step: int) -> str:
-    return _to_hex(
-        _interpolate(
-            DIVERGING_MID, DIVERGING_HIGH if step > 0 else DIVERGING_LOW, abs(step) / STEPS
-        )
-    )
+    end = DIVERGING_HIGH if step > 0 else DIVERGING_LOW
+    return _to_hex(_interpolate(DIVERGING_MID, end, abs(step) / STEPS))
 
 
 def _interpolate(one: Lab, other: Lab, share: float) -> Lab:
@@ -67,7 +65,7 @@ def _interpolate(one: Lab, other: Lab, share: float) -> Lab:
 
 
 def _to_hex(lab: Lab) -> str:
-    """Oklab to sRGB, as Ottosson gives it."""
+    """Convert Oklab to sRGB by Ottosson's matrices."""
     lightness, a, b = lab
     long, middle, short = (
         (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3,

@@ -1,4 +1,4 @@
-"""The evidence of a claim as pictures: static SVG, each with what it shows in words."""
+"""Draw the evidence of a property as figures: static SVG, each with a caption and a legend."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ WEIGHTS_PROVENANCE = {
     "recovered": "as they can be read from the outputs",
     "followed": "as the mistake that was found makes them",
 }
-"""how it is known which weights were got"""
+"""how the actual weights were obtained"""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Panels side by side, the main thing about them, and how to read them."""
+    """Panels side by side, with a caption that states the main finding, and a legend."""
 
     sentence: str
     panels: tuple[Markup, ...]
@@ -33,7 +33,7 @@ class Picture:
 
 
 def draw_pictures(evidence: EvidenceRecord | None) -> tuple[Picture, ...]:
-    """All that can be drawn of a claim; nothing where nothing was taken."""
+    """Draw all figures of a property; none without evidence."""
     return () if evidence is None else tuple(_iter_pictures(evidence))
 
 
@@ -60,8 +60,7 @@ def _draw_weights(evidence: WeightsEvidence) -> Picture:
 def _draw_influence(evidence: InfluenceEvidence) -> Picture:
     legend = (
         f"One token of sequence {evidence.sequence} was changed at a time. A dot: the output "
-        f"moved. "
-        "Hatched: it may not, as the token is hidden from it. A frame with ✗: it is wrong. "
+        "moved. Hatched: it may not, as the token is hidden from it. A frame with ✗: it is wrong. "
         f"On {sanitise_line(evidence.case)}"
     )
     return Picture(describe_influence(evidence), heatmaps.draw_influence(evidence), legend)
@@ -70,9 +69,8 @@ def _draw_influence(evidence: InfluenceEvidence) -> Picture:
 def _draw_layout(evidence: LayoutEvidence) -> Picture:
     moved = "the projection, before the split" if evidence.step == "split" else "the merged output"
     legend = (
-        f"How {evidence.tokens} tokens, {evidence.heads} heads and {evidence.head_dim} channels "
-        f"in each are "
-        f"laid out by the mistake that was found. 1:4 is the number that belongs to token 1, "
-        f"column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
+        f"How {evidence.tokens} tokens, {evidence.heads} heads and {evidence.head_dim} channels in "
+        "each are laid out by the mistake that was found. 1:4 is the number that belongs to token "
+        f"1, column 4 of {moved}. Colours are tokens; framed cells hold a wrong number."
     )
     return Picture(describe_layout(evidence), moves.draw_layout(evidence), legend)

@@ -22,7 +22,7 @@ from grader.report.records import BoolMatrix, InfluenceEvidence, WeightsEvidence
 
 LEFT, TOP, BELOW = 34.0, 40.0, 34.0
 SIDE = 176.0
-"""how long the side of a matrix is, at least and if cells are not too small then"""
+"""the side of a matrix, unless its cells would become smaller or larger than allowed"""
 SMALLEST, LARGEST = 36.0, 48.0
 MOVED_COLOUR, LEAK_COLOUR, PAPER_COLOUR = "#7fa8d9", "#f2b27a", "#fbfaf7"
 MatrixRow = tuple[float | None, ...]
@@ -30,7 +30,7 @@ MatrixRow = tuple[float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows and columns with their labels, and where each cell is."""
+    """Rows and columns with their labels, and the position of each cell."""
 
     rows: Sequence[int]
     columns: Sequence[int]
@@ -53,7 +53,7 @@ class Grid:
         return Box(LEFT + column * self.side, TOP + row * self.side, self.side, self.side)
 
     def draw_labels(self, title: str, across: str, down: str) -> Iterator[Markup]:
-        """The title above, what rows and columns are, and the number of each."""
+        """Draw the title, the names of the axes, and the number of each row and column."""
         middle = LEFT + len(self.columns) * self.side / 2
         yield draw_text((LEFT, 7), title, size=13, text_anchor="start", font_weight=600)
         yield draw_text((middle, 21), across, opacity=0.8)
@@ -68,7 +68,7 @@ class Grid:
 
 
 def draw_weights(evidence: WeightsEvidence) -> tuple[Markup, ...]:
-    """Expected, got, and what the difference is."""
+    """Draw the expected weights, the actual ones, and their difference."""
     off = tuple(
         tuple(None if g is None or e is None else g - e for e, g in zip(right, got, strict=True))
         for right, got in zip(evidence.expected, evidence.got, strict=True)
@@ -90,22 +90,19 @@ def _draw_matrix(
 ) -> Markup:
     grid = Grid(evidence.queries, evidence.keys)
     signed = ends[0] < 0
+    may = evidence.may_attend
     cells = [
-        _draw_number(
-            grid.get_box(i, j), value, colour, may=evidence.may_attend[i][j], signed=signed
-        )
+        _draw_number(grid.get_box(i, j), value, colour, may=may[i][j], signed=signed)
         for i, row in enumerate(matrix)
         for j, value in enumerate(row)
     ]
-    words = "; ".join(
-        f"token {query}: {format_row(row)}"
-        for query, row in zip(evidence.queries, matrix, strict=True)
-    )
+    rows = zip(evidence.queries, matrix, strict=True)
+    words = "; ".join(f"token {query}: {format_row(row)}" for query, row in rows)
     return make_drawing(
         grid.width,
         grid.height + BELOW,
         f"{title}: attention weights, a row for each token",
-        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, evidence.may_attend)}",
+        f"{words}. {_describe_hidden(evidence.queries, evidence.keys, may)}",
         *grid.draw_labels(title, "attended to", "attending"),
         *cells,
         _draw_colour_bar(grid, colour, ends),
@@ -122,27 +119,16 @@ def _draw_number(
     # A halo keeps the number readable where the cell is hatched.
     halo = {} if may else {"stroke": fill, "stroke_width": 4, "paint_order": "stroke"}
     label = format_number(value, signed=signed)
-    parts.append(
-        draw_text(
-            box.middle,
-            label,
-            size=_fit_font_size(label, box),
-            fill=choose_text_colour(fill),
-            **halo,
-        )
-    )
+    # A digit is about 0.6 times as wide as its font size.
+    size = min(FONT_SIZE + 1, (box.width - 3) / (0.6 * len(label)))
+    parts.append(draw_text(box.middle, label, size=size, fill=choose_text_colour(fill), **halo))
     return join_elements(parts)
-
-
-def _fit_font_size(label: str, box: Box) -> float:
-    """The size at which a number fits into its cell, a digit being as wide as 0.6 of its size."""
-    return min(FONT_SIZE + 1, (box.width - 3) / (0.6 * len(label)))
 
 
 def _draw_colour_bar(
     grid: Grid, colour: Callable[[float], str], ends: tuple[float, float]
 ) -> Markup:
-    """What the colours mean."""
+    """Draw the scale of the colours, with the numbers at its ends."""
     low, high = ends
     steps, y = 24, grid.height + 10
     width = len(grid.columns) * grid.side / steps
@@ -155,20 +141,17 @@ def _draw_colour_bar(
     ]
     for at, value in ((LEFT, low), (LEFT + steps * width, high)):
         anchor = "start" if value == low else "end"
-        parts.append(
-            draw_text(
-                (at, y + 16), format_number(value, signed=low < 0), text_anchor=anchor, size=10
-            )
-        )
+        label = format_number(value, signed=low < 0)
+        parts.append(draw_text((at, y + 16), label, text_anchor=anchor, size=10))
     return join_elements(parts)
 
 
 def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatrix) -> str:
     hidden = [
         f"{row} from {column}"
-        for row, allowed in zip(rows, may, strict=True)
-        for column, evidence in zip(columns, allowed, strict=True)
-        if not evidence
+        for row, cells in zip(rows, may, strict=True)
+        for column, visible in zip(columns, cells, strict=True)
+        if not visible
     ]
     return f"Hidden (attending from attended to): {', '.join(hidden)}." if hidden else ""
 
@@ -177,7 +160,7 @@ def _describe_hidden(rows: Sequence[int], columns: Sequence[int], may: BoolMatri
 
 
 def draw_influence(evidence: InfluenceEvidence) -> tuple[Markup, ...]:
-    """Which outputs should move when a token changes, and which did."""
+    """Draw which outputs should move when a token changes, and which did."""
     return (
         _draw_moves(evidence, "Should move", evidence.expected),
         _draw_moves(evidence, "Moved", evidence.got),
@@ -206,12 +189,12 @@ def _draw_moves(evidence: InfluenceEvidence, title: str, moved: BoolMatrix) -> M
 
 
 def _list_outputs(tokens: Sequence[int], moved: BoolMatrix, column: int) -> str:
-    found = [str(token) for token, row in zip(tokens, moved, strict=True) if row[column]]
-    return ", ".join(found) or "none"
+    outputs = [str(token) for token, row in zip(tokens, moved, strict=True) if row[column]]
+    return ", ".join(outputs) or "none"
 
 
 def _draw_move(box: Box, moves: bool, *, may: bool, right: bool) -> Markup:
-    """A dot where an output moves; what is wrong has a frame and a cross beside the colour."""
+    """Draw a dot if an output moves, and a frame and a cross if that is wrong."""
     wrong = (moves and not may) or (right and not moves)
     parts = [
         draw_rectangle(box, fill=LEAK_COLOUR if wrong else MOVED_COLOUR if moves else PAPER_COLOUR)

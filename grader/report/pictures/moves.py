@@ -1,4 +1,4 @@
-"""Where numbers went when heads were split or merged: what should lie where, and what does."""
+"""Where numbers go when heads are split or merged: the expected layout and the actual one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,16 +20,17 @@ from grader.report.records import LayoutEvidence
 LEFT, TOP, GAP = 50.0, 46.0, 12.0
 WIDTH, HEIGHT = 33.0, 27.0
 MAX_BLOCKS = 6
-"""how many blocks, rows and columns are drawn: a report can be written by anybody"""
+"""how many blocks, rows and columns are drawn, since a report may come from anywhere"""
 
 Blocks = Sequence[Sequence[Sequence[Origin]]]
 
 
 def draw_layout(evidence: LayoutEvidence) -> tuple[Markup, ...]:
-    """The numbers as they should lie, and as they do."""
+    """Draw the expected layout of the numbers, and the actual one."""
     expected, got = _truncate(evidence.expected), _truncate(evidence.got)
-    return _draw_panel(evidence, "Expected", expected, expected), _draw_panel(
-        evidence, "Got", got, expected
+    return (
+        _draw_panel(evidence, "Expected", expected, expected),
+        _draw_panel(evidence, "Got", got, expected),
     )
 
 
@@ -52,9 +53,8 @@ def _draw_panel(evidence: LayoutEvidence, title: str, blocks: Blocks, right: Blo
         for i, row in enumerate(block):
             for j, origin in enumerate(row):
                 box = Box(start + j * WIDTH, TOP + i * HEIGHT, WIDTH, HEIGHT)
-                parts.append(
-                    _draw_cell(evidence, box, origin, wrong=origin != _get_origin(right, b, i, j))
-                )
+                wrong = origin != _get_origin(right, b, i, j)
+                parts.append(_draw_cell(evidence, box, origin, wrong=wrong))
         parts += _draw_borders(evidence, start, columns, rows)
     return make_drawing(
         LEFT + max(1, len(blocks)) * across,
@@ -68,7 +68,7 @@ def _draw_panel(evidence: LayoutEvidence, title: str, blocks: Blocks, right: Blo
 def _draw_headings(
     evidence: LayoutEvidence, block: int, start: float, columns: int
 ) -> Iterator[Markup]:
-    """What stands above a block: its head, or after a merge the columns of the output."""
+    """Draw the heading of a block: its head, or after a merge the columns of the output."""
     names = "channel" if evidence.step == "split" else "column"
     above = f"head {block}" if evidence.step == "split" else "" if block == 0 else f"block {block}"
     yield draw_text((start + columns * WIDTH / 2, 22), above or f"{names}s", font_weight=600)
@@ -79,14 +79,13 @@ def _draw_headings(
 def _draw_borders(
     evidence: LayoutEvidence, start: float, columns: int, rows: int
 ) -> Iterator[Markup]:
-    """Lines between the heads that were merged."""
+    """Draw lines between merged heads."""
     if evidence.step != "merge" or evidence.head_dim < 1:
         return
     for at in range(evidence.head_dim, columns, evidence.head_dim):
         x = start + at * WIDTH
-        yield make_element(
-            "path", d=f"M{x:g} {TOP - 4:g}V{TOP + rows * HEIGHT + 4:g}", stroke="currentColor"
-        )
+        line = f"M{x:g} {TOP - 4:g}V{TOP + rows * HEIGHT + 4:g}"
+        yield make_element("path", d=line, stroke="currentColor")
 
 
 def _draw_cell(evidence: LayoutEvidence, box: Box, origin: Origin, *, wrong: bool) -> Markup:
@@ -95,11 +94,10 @@ def _draw_cell(evidence: LayoutEvidence, box: Box, origin: Origin, *, wrong: boo
     if wrong:
         frame = Box(box.x + 1.5, box.y + 1.5, box.width - 3, box.height - 3)
         parts.append(draw_rectangle(frame, fill="none", stroke="#000", stroke_width=2))
-    said = format_label(evidence, origin)
-    size = min(FONT_SIZE + 1, (box.width - 6) / (0.55 * len(said)))
-    parts.append(
-        draw_text(box.middle, said, size=size, fill="#000", font_weight=700 if wrong else 400)
-    )
+    label = format_label(evidence, origin)
+    size = min(FONT_SIZE + 1, (box.width - 6) / (0.55 * len(label)))
+    weight = 700 if wrong else 400
+    parts.append(draw_text(box.middle, label, size=size, fill="#000", font_weight=weight))
     return join_elements(parts)
 
 
@@ -111,15 +109,14 @@ def _get_origin(blocks: Blocks, block: int, row: int, column: int) -> Origin | N
 
 
 def _describe_panel(evidence: LayoutEvidence, blocks: Blocks) -> str:
-    """Every row, for those who cannot see it."""
-    said = []
+    """Describe every row, for readers who cannot see the figure."""
+    rows = []
     for b, block in enumerate(blocks):
         for i, row in enumerate(block):
             where = f"head {b}, token {i}" if evidence.step == "split" else f"token {i}"
-            said.append(
-                f"{where}: {', '.join(_describe_number(evidence, origin) for origin in row)}"
-            )
-    return "; ".join(said) + "."
+            numbers = ", ".join(_describe_number(evidence, origin) for origin in row)
+            rows.append(f"{where}: {numbers}")
+    return "; ".join(rows) + "."
 
 
 def _describe_number(evidence: LayoutEvidence, origin: Origin) -> str:

@@ -1,10 +1,10 @@
-"""Numbers in cells: as short as can be read."""
+"""Numbers as short text, for cells and captions."""
 
 import math
 
 
 def format_number(value: float | None, *, signed: bool = False) -> str:
-    """A number in at most five characters or so; `NaN` for what is no finite number."""
+    """Format a number in about five characters; None, which stands for NaN or ∞, is `NaN`."""
     if value is None:
         return "NaN"
     sign = "−" if value < 0 else "+" if signed and value > 0 else ""
@@ -25,7 +25,7 @@ def _format_magnitude(value: float) -> str:
 
 
 def format_distinct(one: float, other: float) -> tuple[str, str]:
-    """Two numbers that are not equal, with as many digits as it takes to see that."""
+    """Format two numbers that differ with as many digits as it takes to show that."""
     shown = format_number(one), format_number(other)
     for digits in range(3, 18):
         if shown[0] != shown[1]:
@@ -35,5 +35,5 @@ def format_distinct(one: float, other: float) -> tuple[str, str]:
 
 
 def format_row(values: tuple[float | None, ...]) -> str:
-    """A row of numbers, as a sentence can hold it."""
+    """Format a row of numbers for a sentence."""
     return " ".join(map(format_number, values))

@@ -1,7 +1,7 @@
-"""Elements of SVG as text: what is put into one is escaped, and nothing needs a style sheet.
+"""SVG elements as text: their content is escaped, and they need no style sheet.
 
-No element has an id, so that any number of pictures can stand on one page. What is not on a cell
-of its own colour is drawn in currentColor, so that it follows the theme around it.
+No element has an id, so that a page can hold any number of drawings. Everything that is not on a
+coloured cell is drawn in currentColor, so that it follows the theme of the page.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from markupsafe import Markup, escape
 from grader.report.render.sanitise import sanitise
 
 FONT_SIZE = 11
-"""points of text"""
+"""of text, in pixels"""
 
 
 class Box(NamedTuple):
-    """Where something is drawn."""
+    """A rectangle to draw in."""
 
     x: float
     y: float
@@ -29,15 +29,14 @@ class Box(NamedTuple):
 
 
 def make_element(name: str, *inside: str, **attributes: object) -> Markup:
-    """One element; underscores in the names of attributes are hyphens. All is escaped."""
-    given = "".join(
+    """Return an element with escaped content; underscores in attribute names become hyphens."""
+    rendered = "".join(
         f' {key.strip("_").replace("_", "-")}="{escape(_format_value(value))}"'
         for key, value in attributes.items()
     )
     content = "".join(map(escape, inside))
-    return Markup(
-        f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>"
-    )  # its parts are
+    # All parts have been escaped.
+    return Markup(f"<{name}{rendered}>{content}</{name}>" if content else f"<{name}{rendered}/>")
 
 
 def _format_value(value: object) -> object:
@@ -45,7 +44,7 @@ def _format_value(value: object) -> object:
 
 
 def make_drawing(width: float, height: float, title: str, words: str, *inside: str) -> Markup:
-    """A picture with a name and a description for those who do not see it."""
+    """Return a drawing with a title and a description for readers who cannot see it."""
     return make_element(
         "svg",
         make_element("title", sanitise(title)),
@@ -66,19 +65,19 @@ def make_drawing(width: float, height: float, title: str, words: str, *inside: s
 def draw_text(
     at: tuple[float, float], content: str, *, size: float = FONT_SIZE, **more: object
 ) -> Markup:
-    """Text around a place. Its baseline is set by hand: not every renderer centres it."""
+    """Draw text around a point. The baseline is computed: not every renderer can centre text."""
     x, y = at
-    shown = {"text_anchor": "middle", "font_size": size, **more}
-    return make_element("text", sanitise(content), x=float(x), y=y + 0.35 * size, **shown)
+    attributes = {"text_anchor": "middle", "font_size": size, **more}
+    return make_element("text", sanitise(content), x=float(x), y=y + 0.35 * size, **attributes)
 
 
 def draw_rectangle(box: Box, **more: object) -> Markup:
-    """A box with a colour, a frame or both."""
+    """Draw a box with a colour, a frame or both."""
     return make_element("rect", x=box.x, y=box.y, width=box.width, height=box.height, **more)
 
 
 def draw_hatching(box: Box, colour: str) -> Markup:
-    """Diagonal lines over a cell, all of them inside."""
+    """Draw diagonal lines inside a cell."""
     x, y, size, _ = box
     gap = size / 4
     lines = []
@@ -91,11 +90,11 @@ def draw_hatching(box: Box, colour: str) -> Markup:
 
 
 def draw_vertical_text(at: tuple[float, float], content: str) -> Markup:
-    """Text that reads upwards."""
+    """Draw text that reads upwards."""
     x, y = at
     return draw_text((0, 0), content, transform=f"translate({x:g} {y:g}) rotate(-90)", opacity=0.8)
 
 
 def join_elements(parts: Iterable[str]) -> Markup:
-    """Several elements."""
+    """Join several elements."""
     return Markup("").join(parts)

@@ -1,9 +1,9 @@
-"""A report for people: `text` for a terminal, `html` for a browser, `github` for its workflows.
+"""Renderers of a report: `text` for terminals, `html` for browsers, `github` for workflows.
 
-Pure functions of the report.
+All are pure functions of the report.
 
-Whatever a submission can influence passes `harmless` on its way into `view`, which decides what
-is said, and the renderers show nothing else.
+Everything that a submission can influence is sanitised on its way into a `view`, which decides what
+is displayed. The renderers display nothing else.
 """
 
 from grader.report.render import github, html, text

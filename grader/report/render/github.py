@@ -1,8 +1,8 @@
-"""A report as commands of a GitHub workflow: annotations beside the lines, then the text.
+"""A report as GitHub workflow commands: annotations beside the lines, then the text.
 
-A log is read for commands line by line, so that nothing a submission says may begin a line with
-`::`, nor have `##[` in it anywhere: `harmless` sees to that, and the commands' own values are
-escaped here.
+GitHub looks for commands in every line of a log, so text from a submission must not begin a line
+with `::`, nor contain `##[`: `sanitise` prevents both, and the values of the commands are escaped
+here.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -11,20 +11,20 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from grader.report.records import PropertyRecord, Report, SubmissionRecord
+from grader.report.records import Report, SubmissionRecord
 from grader.report.render import text
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.view import FailureView, make_view, tally_statuses
+from grader.report.render.view import make_view, tally_statuses
 
 MAX_ERRORS = 10
-"""how many errors of one step are shown beside the files"""
+"""how many errors of one step GitHub displays beside the files"""
 LineLookup = Callable[[SubmissionRecord, int, int], int | None]
-"""the line of a notebook's file that holds a line of a cell, if that can be told"""
+"""maps a line of a notebook's cell to the line of the file, or None if unknown"""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Something wrong, and where."""
+    """A finding and its location."""
 
     title: str
     message: str
@@ -33,63 +33,61 @@ class Annotation:
 
 
 def render(report: Report, line_of: LineLookup) -> str:
-    """The most important findings of every submission as errors, a notice, and the whole text.
+    """Render the most important findings as errors, a notice, and the whole text.
 
-    GitHub shows only so many errors of a step. So the first finding of every submission goes before
-    the second of any, and what is left over is in the text.
+    GitHub displays only a limited number of errors per step, so the first finding of every
+    submission comes before the second of any. The rest is in the text.
     """
     rows = [
         [(record, each) for each in collect_annotations(record)] for record in report.submissions
     ]
     order = [f for rank in itertools.zip_longest(*rows) for f in rank if f is not None]
-    lines = [format_error(record, found, line_of) for record, found in order[:MAX_ERRORS]]
-    notice = format_command(
-        "notice", _summarise(report, len(order) - MAX_ERRORS), title="headcheck"
-    )
+    lines = [format_error(record, each, line_of) for record, each in order[:MAX_ERRORS]]
+    summary = _summarise(report, len(order) - MAX_ERRORS)
+    notice = format_command("notice", summary, title="headcheck")
     return "".join(f"{line}\n" for line in (*lines, notice)) + text.render(report)
 
 
 def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
-    """What is wrong with a submission, the most telling first: errors, mistakes, claims."""
-    shown = make_view(record)
-    if record.error is not None and shown.error is not None:
-        title = f"It could not be judged: {shown.error.kind}"
-        yield Annotation(title, shown.error.message, record.error.cell, record.error.line)
-    if shown.diagnosis is not None:
-        for found, sentence in zip(record.diagnosis, shown.diagnosis.sentences, strict=True):
-            yield Annotation("The mistake", sentence, found.cell, found.line)
-    claims = {sanitise_line(claim.claim): claim for claim in record.properties}
-    for trouble in shown.failures:
-        yield _annotate_property(trouble, claims[trouble.claim])
+    """Yield the findings on a submission, the most telling first: errors, mistakes, properties."""
+    view = make_view(record)
+    if record.error is not None and view.error is not None:
+        title = f"It could not be judged: {view.error.kind}"
+        yield Annotation(title, view.error.message, record.error.cell, record.error.line)
+    if view.diagnosis is not None:
+        for mistake, sentence in zip(record.diagnosis, view.diagnosis.sentences, strict=True):
+            yield Annotation("The mistake", sentence, mistake.cell, mistake.line)
+    by_claim = {sanitise_line(prop.claim): prop for prop in record.properties}
+    for failure in view.failures:
+        prop = by_claim[failure.claim]
+        case = f"\non        {failure.case}" if failure.case else ""
+        message = (failure.details or failure.status) + case
+        yield Annotation(failure.claim, message, prop.cell, prop.line)
 
 
-def _annotate_property(trouble: FailureView, claim: PropertyRecord) -> Annotation:
-    case = [f"on        {trouble.case}"] if trouble.case else []
-    message = "\n".join([trouble.details or trouble.status, *case])
-    return Annotation(trouble.claim, message, claim.cell, claim.line)
-
-
-def format_error(record: SubmissionRecord, found: Annotation, line_of: LineLookup) -> str:
-    """The command that shows a finding beside its line; without a line, at the top of the file."""
-    line = found.line
-    if line is not None and found.cell is not None:
-        line = line_of(record, found.cell, line)
+def format_error(record: SubmissionRecord, annotation: Annotation, line_of: LineLookup) -> str:
+    """Format the error command that annotates a line or, without a line, the top of the file."""
+    line = annotation.line
+    if line is not None and annotation.cell is not None:
+        line = line_of(record, annotation.cell, line)
     at = {} if line is None else {"line": str(line)}
-    return format_command("error", found.message, file=record.file, **at, title=found.title)
+    return format_command(
+        "error", annotation.message, file=record.file, **at, title=annotation.title
+    )
 
 
 def _summarise(report: Report, left: int) -> str:
     more = f"; {left} more findings are in the log" if left > 0 else ""
     if len(report.submissions) == 1:
-        shown = make_view(report.submissions[0])
-        return f"{shown.file}: {shown.score}, {shown.status}{more}"
+        view = make_view(report.submissions[0])
+        return f"{view.file}: {view.score}, {view.status}{more}"
     return tally_statuses([record.status for record in report.submissions]) + more
 
 
 def format_command(name: str, message: str, **properties: str) -> str:
-    """A workflow command in one line, with its values escaped."""
-    given = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
-    return f"::{name}{' ' if given else ''}{given}::{_escape_data(sanitise(message))}"
+    """Format a workflow command in one line, with its values escaped."""
+    pairs = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    return f"::{name}{' ' if pairs else ''}{pairs}::{_escape_data(sanitise(message))}"
 
 
 def _escape_data(clean: str) -> str:

@@ -1,4 +1,4 @@
-"""A report as static pages that need no network and no script."""
+"""A report as static HTML pages that need no network and no script."""
 
 import re
 import unicodedata
@@ -20,43 +20,43 @@ SYMBOLS = {
     "not tried": "–",
 }
 TOC_IGNORE_CLASS = "jp-toc-ignore"
-"""the class of headings that JupyterLab leaves out of its table of contents"""
+"""the class by which JupyterLab leaves headings out of its table of contents"""
 MAX_NAME_LENGTH = 40
-"""how many characters of a page's name come from the submission"""
+"""how many characters of a page's file name come from the submission"""
 
 
 def render_index(report: Report) -> str:
-    """A page with a table of all submissions, each with a link to its page."""
+    """Render a page with a table of all submissions, each with a link to its page."""
     links = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
     return _render_template("index.html.j2", report, rows=_make_rows(report, links))
 
 
 def render_page(submission: SubmissionRecord, report: Report) -> str:
-    """The page of one submission of a report."""
+    """Render the page of one submission of a report."""
     return _render_template("page.html.j2", report, shown=make_view(submission))
 
 
 def render_all(report: Report) -> str:
-    """Everything on one page, for who wants one file."""
+    """Render everything on one page, as a single file."""
     links = [f"#submission-{i + 1}" for i in range(len(report.submissions))]
     return _render_template("whole.html.j2", report, rows=_make_rows(report, links))
 
 
 def render_fragment(submission: SubmissionRecord) -> str:
-    """One submission without a page around it, for a notebook to show, whatever its theme.
+    """Render one submission without a page around it, for a notebook with any theme.
 
-    Its rules are about nothing else on the page that it is put in, and its headings are kept out
-    of the notebook's table of contents.
+    Its style rules apply to nothing else on the page, and its headings are kept out of the
+    notebook's table of contents.
     """
     shown = get_environment().get_template("fragment.html.j2").render(shown=make_view(submission))
-    # What a submission wrote is escaped by now: a tag is ours.
+    # Text from the submission is escaped by now, so all tags are from the template.
     return re.sub(r'<(h[4-6])(?: class="([^"]*)")?>', rf'<\1 class="{TOC_IGNORE_CLASS} \2">', shown)
 
 
 def make_page_name(submission: SubmissionRecord, index: int) -> str:
-    """The file name of the page of a report's submission number `index`, counted from 0.
+    """Return the file name of the page of submission number `index`, counted from 0.
 
-    Short plain ASCII, whatever the submission is called; no two of a report are equal.
+    It is short plain ASCII, whatever the submission is called, and unique in the report.
     """
     stem = re.split(r"[/\\]", submission.file[-1000:])[-1].rpartition(".")[0]
     words = f"{stem[:MAX_NAME_LENGTH]} {(submission.name or '')[:MAX_NAME_LENGTH]}"
@@ -69,23 +69,20 @@ def _make_rows(report: Report, links: list[str]) -> list[tuple[str, object]]:
     return [(link, make_view(s)) for link, s in zip(links, report.submissions, strict=True)]
 
 
-def _render_template(template: str, report: Report, **shown: object) -> str:
-    return (
-        get_environment()
-        .get_template(template)
-        .render(
-            version=sanitise_line(report.headcheck),
-            sandbox=sanitise_line(report.sandbox.summary) if report.sandbox else "",
-            cases=describe_cases(report.seed) if report.seed else "",
-            tally=tally_statuses([record.status for record in report.submissions]),
-            **shown,
-        )
+def _render_template(name: str, report: Report, **variables: object) -> str:
+    template = get_environment().get_template(name)
+    return template.render(
+        version=sanitise_line(report.headcheck),
+        sandbox=sanitise_line(report.sandbox.summary) if report.sandbox else "",
+        cases=describe_cases(report.seed) if report.seed else "",
+        tally=tally_statuses([record.status for record in report.submissions]),
+        **variables,
     )
 
 
 @cache
 def get_environment() -> Environment:
-    """Where the templates are; whatever is put into one is escaped."""
+    """Return the environment of the templates, which escapes everything put into them."""
     environment = Environment(
         loader=PackageLoader("grader", "report/render/templates"),
         autoescape=True,

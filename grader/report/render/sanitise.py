@@ -1,19 +1,19 @@
-"""Text that a submission wrote, made fit to be shown: nothing that controls, and not too long.
+"""Sanitise text from a submission for display: remove control characters and limit its length.
 
-A terminal is controlled by characters, and a log of continuous integration by what lines look like:
-GitHub's runner obeys a line that begins with `::`, after any blanks, or has `##[` in it.
+Terminals are controlled by characters, and logs of continuous integration by the form of lines:
+GitHub's runner obeys a line that begins with `::`, after any blanks, or contains `##[`.
 """
 
 import json
 import re
 
 MAX_LINE_LENGTH = 200
-"""how many characters of a file name, a class name or another single line are shown"""
+"""how many characters of a file name, a class name or another single line are displayed"""
 
-# What moves the cursor, switches colours, reverses the reading order or cannot be seen: C0 and C1
-# but newline and tab, the soft hyphen, zero-width characters (but the two joiners, which scripts
-# and emoji need), marks, embeddings, overrides and isolates of direction, separators of lines,
-# tags, and halves of surrogate pairs (a file name that is not UTF-8), which cannot be written.
+# Characters that move the cursor, switch colours, reverse the reading order or are invisible: C0
+# and C1 except newline and tab, the soft hyphen, zero-width characters (except the two joiners,
+# which scripts and emoji need), marks, embeddings, overrides and isolates of direction, line
+# separators, tags, and lone surrogates (of a file name that is not UTF-8), which cannot be written.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -23,21 +23,21 @@ UNSAFE_IN_LINE = re.compile(f"[\t\n]|{UNSAFE.pattern}")
 
 
 def sanitise(text: str, limit: int = 4000) -> str:
-    """The text with what controls as visible escapes, at most `limit` characters of it.
+    """Replace unsafe characters by visible escapes, and return at most `limit` characters.
 
-    Newlines and tabs stay. Of a long text the beginning and the end are kept, and a note between
-    them says how long it was.
+    Newlines and tabs stay. Of a long text the beginning and the end are kept, with a note of its
+    length between them.
     """
     return _sanitise(text, limit, UNSAFE)
 
 
 def sanitise_line(text: str, limit: int = MAX_LINE_LENGTH) -> str:
-    """As `harmless`, with newlines and tabs escaped too: it cannot pass for several lines."""
+    """Sanitise and also escape newlines and tabs, so that the text stays on one line."""
     return _sanitise(text, limit, UNSAFE_IN_LINE)
 
 
 def escape_json(text: str) -> str:
-    """The same JSON, with whatever controls a terminal or a log as escapes inside its strings."""
+    """Escape unsafe characters inside the strings of JSON, without changing its content."""
     escaped = UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text)
     return escaped.replace("##[", "#\\u0023[")
 
@@ -46,10 +46,10 @@ def _escape_command(match: re.Match[str]) -> str:
     return "#\\x23" if match[0] == "##" else f"{match[1]}\\x3a"
 
 
-def _sanitise(text: str, limit: int, unfit: re.Pattern[str]) -> str:
-    # An escape is longer than what it stands for, so what lies further in could not be shown.
+def _sanitise(text: str, limit: int, unsafe: re.Pattern[str]) -> str:
+    # Escapes never shorten a text, so its middle could not be kept anyway.
     ends = text if len(text) <= 2 * limit else text[:limit] + text[-limit:]
-    escaped = WORKFLOW_COMMAND.sub(_escape_command, unfit.sub(_escape, ends))
+    escaped = WORKFLOW_COMMAND.sub(_escape_command, unsafe.sub(_escape, ends))
     if len(escaped) <= limit:
         return escaped
     gap = f" [… shortened: {len(text)} characters in all …] "

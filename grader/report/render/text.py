@@ -1,4 +1,4 @@
-"""A report as plain text, for a terminal, a log or a mail."""
+"""A report as plain text, for a terminal, a log or an e-mail."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,30 +23,30 @@ from grader.report.render.view import (
 from properties.violation import Status
 
 STYLES = {"expected": "green", "got     ": "red", "hint    ": "cyan"}
-"""of the lines of a message, by how they begin"""
+"""styles of the lines of a message, by their first characters"""
 FILE_COLUMN_WIDTH = 48
-"""how wide the column of files in the last table may become; of longer ones the end is shown"""
+"""the maximal width of the file column in the last table; longer names are cut on the left"""
 
 
 @dataclass(frozen=True, slots=True)
 class StyledLine:
-    """One line, and how a terminal with colours shows it."""
+    """One line, and its style on a terminal with colours."""
 
     text: str
     style: str = ""
 
 
 def render(report: Report) -> str:
-    """What a student or an instructor reads.
+    """Render the text that a student or an instructor reads.
 
-    Only headlines and the last table begin at the left edge, and both are one line each, so that
-    nothing that a submission says can pass for a verdict.
+    Only headlines and rows of the last table begin at the left edge, and each is a single line, so
+    that no text from a submission can be mistaken for a verdict.
     """
     return "".join(f"{line.text}\n" for line in _iter_lines(report))
 
 
 def print_to(console: Console, report: Report) -> None:
-    """The same, with colours where the console has them."""
+    """Print the same text, with colours if the console has them."""
     text = Text()
     for line in _iter_lines(report):
         text.append(line.text, line.style)
@@ -58,15 +58,15 @@ def _iter_lines(report: Report) -> Iterator[StyledLine]:
     views = [make_view(record) for record in report.submissions]
     if not views:
         yield StyledLine("Nothing was graded.")
-    for i, shown in enumerate(views):
+    for i, view in enumerate(views):
         if i:
             yield StyledLine("")
-        yield from _render_submission(shown)
+        yield from _render_submission(view)
     if len(views) > 1:
         yield StyledLine("")
         yield from _render_table(views)
         yield StyledLine("")
-        yield StyledLine(tally_statuses([shown.status for shown in views]))
+        yield StyledLine(tally_statuses([view.status for view in views]))
     if report.sandbox is not None:
         yield StyledLine("")
         yield StyledLine(f"sandbox: {sanitise_line(report.sandbox.summary)}")
@@ -74,33 +74,33 @@ def _iter_lines(report: Report) -> Iterator[StyledLine]:
         yield StyledLine(f"cases: {describe_cases(report.seed)}")
 
 
-def _render_submission(shown: SubmissionView) -> Iterator[StyledLine]:
-    headline = f"{shown.file}  {shown.target}  {shown.score}  {shown.status}"
-    yield StyledLine(headline, f"bold {_choose_colour(shown.status)}")
-    if shown.error:
-        yield from _render_message("error", shown.error, "red")
-    if shown.diagnosis:
+def _render_submission(view: SubmissionView) -> Iterator[StyledLine]:
+    headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
+    yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
+    if view.error:
+        yield from _render_message("error", view.error, "red")
+    if view.diagnosis:
         yield StyledLine("")
-        yield from _render_diagnosis(shown.diagnosis)
-    if shown.failures:
+        yield from _render_diagnosis(view.diagnosis)
+    if view.failures:
         yield StyledLine("")
-        yield from _render_groups(shown.groups)
-    for failure in shown.failures:
+        yield from _render_groups(view.groups)
+    for failure in view.failures:
         yield StyledLine("")
         yield from _render_failure(failure)
-    if shown.failures and shown.summary:
+    if view.failures and view.summary:
         yield StyledLine("")
-    for sentence in shown.summary:
+    for sentence in view.summary:
         yield from _indent(2, sentence)
-    if shown.failures and shown.notes:
+    if view.failures and view.notes:
         yield StyledLine("")
-    for note in shown.notes:
+    for note in view.notes:
         yield from _render_message("note", note, "")
 
 
-def _render_diagnosis(found: DiagnosisView) -> Iterator[StyledLine]:
-    yield StyledLine(f"  {found.headline}", "bold")
-    for sentence in found.sentences:
+def _render_diagnosis(diagnosis: DiagnosisView) -> Iterator[StyledLine]:
+    yield StyledLine(f"  {diagnosis.headline}", "bold")
+    for sentence in diagnosis.sentences:
         yield from _indent(4, sentence)
 
 
@@ -138,13 +138,11 @@ def _indent(by: int, text: str) -> Iterator[StyledLine]:
 
 def _render_table(views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
     head = ("file", "exercise", "score", "status")
-    rows = [
-        (_truncate_left(shown.file), shown.exercise, shown.score, shown.status) for shown in views
-    ]
+    rows = [(_truncate_left(view.file), view.exercise, view.score, view.status) for view in views]
     first, *others = align_columns([head, *rows])
     yield StyledLine(first, "bold")
-    for shown, row in zip(views, others, strict=True):
-        yield StyledLine(row, _choose_colour(shown.status))
+    for view, row in zip(views, others, strict=True):
+        yield StyledLine(row, _choose_colour(view.status))
 
 
 def _truncate_left(file: str) -> str:
@@ -156,7 +154,7 @@ def _truncate_left(file: str) -> str:
 
 
 def align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The rows with their columns below each other, counted in the cells of a terminal."""
+    """Align the columns of the rows, measured in terminal cells."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

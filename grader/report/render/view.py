@@ -1,6 +1,6 @@
-"""What is said about a submission, whoever shows it: nothing twice, and nothing unfit to be shown.
+"""Views of submissions, from which all renderers draw: sanitised, and without repetitions.
 
-The records of a report hold what a submission wrote; the views hold the same, made harmless.
+The records of a report hold text as a submission wrote it; the views hold it sanitised.
 """
 
 from collections import Counter
@@ -23,16 +23,16 @@ from properties.violation import Status, format_location
 
 BECAUSE = "because this did not hold: "
 MAX_NOTES = 20
-"""how many notes are shown; a submission can cause any number of them"""
+"""how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
-"""how many characters of a counterexample's code are shown"""
+"""how many characters of a counterexample's code are displayed"""
 MAX_EXCERPTS, MAX_SOURCE_LINES, MAX_SOURCE_LINE_LENGTH = 8, 160, 240
-"""how many pieces of source are shown, lines of each, and characters of a line"""
+"""how many excerpts of source are displayed, lines of each, and characters of a line"""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureView:
-    """A claim that does not hold, and how many more ended in just the same way."""
+    """A failed property, and how many more had the same outcome."""
 
     claim: str
     status: str
@@ -45,7 +45,7 @@ class FailureView:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedFailures:
-    """Claims with one thing in common, which `why` says."""
+    """Properties with the same outcome as another, whose claim is `why`."""
 
     why: str
     claims: tuple[str, ...]
@@ -53,7 +53,7 @@ class RepeatedFailures:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What became of the claims about one thing."""
+    """The outcomes of the properties of one group."""
 
     name: str
     score: str
@@ -67,7 +67,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A note or an error, with its place in the submission."""
+    """A note or an error, with its location in the submission."""
 
     kind: str
     message: str
@@ -75,7 +75,7 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisView:
-    """The mistakes that explain a submission, and how sure that is."""
+    """The mistakes that explain a submission, and a headline on how many answers they explain."""
 
     headline: str
     sentences: tuple[str, ...]
@@ -83,7 +83,7 @@ class DiagnosisView:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the submission; `marked` says whether to look at it, `why` what is wrong there."""
+    """A line of the submission, whether it is marked, and messages about it."""
 
     number: int
     text: str
@@ -93,7 +93,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """Neighbouring lines of a cell or a module."""
+    """Consecutive lines of a cell or a module."""
 
     title: str
     lines: tuple[SourceLine, ...]
@@ -101,7 +101,7 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionView:
-    """All that is shown of one submission."""
+    """Everything that is displayed of one submission."""
 
     file: str
     exercise: str
@@ -117,27 +117,27 @@ class SubmissionView:
 
     @property
     def target(self) -> str:
-        """What is judged: the exercise, and the name of the definition that answers it."""
+        """The exercise, and the name of the graded definition."""
         return f"{self.exercise} ({self.name})" if self.name else self.exercise
 
     @property
     def folder(self) -> str:
-        """The part of the file's path that ends with its last slash."""
+        """The file's path up to and including its last slash."""
         return self.file[: len(self.file) - len(self.base)]
 
     @property
     def base(self) -> str:
-        """The file's path after its last slash; all of it if nothing follows."""
+        """The file's path after its last slash; all of it if that is empty."""
         return self.file.rpartition("/")[2] or self.file
 
     @property
     def failures(self) -> tuple[FailureView, ...]:
-        """The claims that do not hold, in order."""
+        """The failed properties, in order."""
         return tuple(failure for group in self.groups for failure in group.failures)
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
-    """What to show of a record."""
+    """Return the view of a record."""
     return SubmissionView(
         file=sanitise_line(record.file),
         exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
@@ -145,7 +145,7 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         score=format_points(record.score, record.max_score),
         status=format_status(record.status),
         groups=_view_groups(record.properties),
-        summary=_summarise(record),
+        summary=(*_describe_properties(record), *describe_hidden(record.hidden)),
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
         diagnosis=_view_diagnosis(record.diagnosis),
@@ -154,28 +154,28 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
 
 
 def format_status(status: str) -> str:
-    """A status or kind as it is read."""
+    """Format a status or kind for display."""
     return sanitise_line(status).replace("_", " ")
 
 
-def format_points(score: float, most: float) -> str:
-    """`17.5 / 20`: two decimals at most, and more where what is missing would round away."""
-    if not most and not score:
+def format_points(score: float, maximum: float) -> str:
+    """Format `17.5 / 20` with two decimals, or more if a deficit would be rounded away."""
+    if not maximum and not score:
         return "–"
-    for places in (2, 4):
-        if float(f"{score:.{places}f}") != most or abs(score - most) < 1e-6:
-            return f"{_format_number(score, places)} / {_format_number(most, places)}"
-    return f"{_format_number(score, 6)} / {_format_number(most, 6)}"
+    for decimals in (2, 4, 6):
+        if float(f"{score:.{decimals}f}") != maximum or abs(score - maximum) < 1e-6:
+            break
+    return f"{_format_number(score, decimals)} / {_format_number(maximum, decimals)}"
 
 
-def _format_number(value: float, places: int) -> str:
-    text = f"{value:.{places}f}"
+def _format_number(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
 
 def tally_statuses(statuses: Sequence[str]) -> str:
-    """`3 submissions: 2 passed, 1 failed`, the most frequent first but for those that passed."""
+    """Format `3 submissions: 2 passed, 1 failed`: passed first, then by frequency."""
     counts = Counter(format_status(status) for status in statuses)
     order = sorted(counts, key=lambda status: (status != Status.PASSED, -counts[status], status))
     listed = ", ".join(f"{counts[status]} {status}" for status in order)
@@ -191,31 +191,31 @@ SEED_PHRASES = {
 
 
 def describe_cases(seed: SeedRecord) -> str:
-    """Who knows the cases. Never the seed itself: students read this, and it may be used again."""
+    """Describe who knows the cases, without the seed: students read this, and it may be reused."""
     return SEED_PHRASES[SeedKind(seed.kind)]
 
 
-def _view_diagnosis(found: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
-    if not found:
+def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None:
+    if not mistakes:
         return None
-    matched, tried = found[0].cases_matched, found[0].cases_tried
-    many = "One mistake was found; it explains"
-    if len(found) > 1:
-        many = f"{'Two' if len(found) == 2 else len(found)} mistakes were found; they explain"
+    count, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
+    start = "One mistake was found; it explains"
+    if count > 1:
+        start = f"{'Two' if count == 2 else count} mistakes were found; they explain"
     share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
-    sentences = tuple(sanitise(f.sentence) + format_location(f.cell, f.line) for f in found)
-    return DiagnosisView(f"{many} the answers to {share} inputs tried:", sentences)
+    sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
+    return DiagnosisView(f"{start} the answers to {share} inputs tried:", sentences)
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
-    """Lines of the submission, with what is wrong beside those that it is known of."""
+    """Return the lines of an excerpt, with the diagnosis and the error beside their lines."""
     messages: dict[int, list[str]] = {}
-    for found in record.diagnosis:
-        if found.cell == excerpt.cell and found.line is not None:
-            messages.setdefault(found.line, []).append(sanitise(found.sentence))
-    error = record.error
-    if error is not None and error.cell == excerpt.cell and error.line is not None:
-        messages.setdefault(error.line, []).append(sanitise(error.message))
+    located = [(d.cell, d.line, d.sentence) for d in record.diagnosis]
+    if record.error is not None:
+        located.append((record.error.cell, record.error.line, record.error.message))
+    for cell, number, message in located:
+        if cell == excerpt.cell and number is not None:
+            messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
     lines = excerpt.text[: MAX_SOURCE_LINES * MAX_SOURCE_LINE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
     return SourceView(
@@ -238,19 +238,14 @@ def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
 
 
 def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
-    shown = [_view_message(note) for note in notes[:MAX_NOTES]]
+    views = [_view_message(note) for note in notes[:MAX_NOTES]]
     if len(notes) > MAX_NOTES:
-        shown.append(MessageView("note", f"and {len(notes) - MAX_NOTES} more notes"))
-    return tuple(shown)
-
-
-def _summarise(record: SubmissionRecord) -> tuple[str, ...]:
-    """Sentences about all claims together."""
-    return (*_describe_properties(record), *describe_hidden(record.hidden))
+        views.append(MessageView("note", f"and {len(notes) - MAX_NOTES} more notes"))
+    return tuple(views)
 
 
 def describe_hidden(count: int) -> tuple[str, ...]:
-    """A sentence on claims that are counted and not shown, if there are any."""
+    """Return a sentence on properties that are counted but not displayed, if there are any."""
     if not count:
         return ()
     checks, them = ("checks are", "them") if count > 1 else ("check is", "it")
@@ -258,129 +253,131 @@ def describe_hidden(count: int) -> tuple[str, ...]:
 
 
 def _describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
-    claims = record.properties
-    kept = sum(p.status == Status.PASSED for p in claims)
-    if claims and kept == len(claims):
+    """Return sentences about all properties together."""
+    properties = record.properties
+    passed = sum(p.status == Status.PASSED for p in properties)
+    if properties and passed == len(properties):
         shown = " that are shown" if record.hidden else ""
-        return (f"All {kept} claims{shown} hold." if kept > 1 else "The claim holds.",)
-    if not record.score and any(p.max_points for p in claims if p.status == Status.PASSED):
-        verbs = "hold, but give" if kept > 1 else "holds, but gives"
-        nothing = (
-            f"{_format_claim_count(kept)} {verbs} no points yet: "
+        return (f"All {passed} claims{shown} hold." if passed > 1 else "The claim holds.",)
+    if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
+        verbs = "hold, but give" if passed > 1 else "holds, but gives"
+        no_points = (
+            f"{_format_claim_count(passed)} {verbs} no points yet: "
             "an answer that computes nothing can keep such claims, too."
         )
-        return (nothing, *_describe_untried(claims))
-    return _describe_untried(claims)
+        return (no_points, *_describe_untried(properties))
+    return _describe_untried(properties)
 
 
-def _describe_untried(claims: Sequence[PropertyRecord]) -> tuple[str, ...]:
-    """A sentence for every reason why claims were not tried."""
-    untried = {p.claim: p for p in claims if p.status == Status.NOT_TRIED}
-    counts = Counter(_find_reason(p, untried) for p in claims if p.status == Status.NOT_TRIED)
+def _describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+    """Return a sentence for every reason why properties were not tried."""
+    untried = {p.claim: p for p in properties if p.status == Status.NOT_TRIED}
+    counts = Counter(_find_reason(p, untried) for p in properties if p.status == Status.NOT_TRIED)
     return tuple(
         f"{_format_claim_count(n)} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
         for reason, n in counts.items()
     )
 
 
-def _find_reason(claim: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
-    """Why a claim was not tried. If it waited for one that was not tried, why that was not."""
-    seen = set()
-    while claim.claim not in seen:
-        seen.add(claim.claim)
-        _, because, cause = claim.message.partition(BECAUSE)
+def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> str:
+    """Return why a property was not tried: the first cause in its chain of prerequisites."""
+    visited = set()  # a report may have been edited so that the chain is a circle
+    while prop.claim not in visited:
+        visited.add(prop.claim)
+        _, because, cause = prop.message.partition(BECAUSE)
         if cause not in untried:
             break
-        claim = untried[cause]
+        prop = untried[cause]
     if because:
         return f", {because}{cause}"
-    return f": {claim.message}" if claim.message else "."
+    return f": {prop.message}" if prop.message else "."
 
 
 def _format_claim_count(count: int) -> str:
     return f"{count} claim{'s' * (count != 1)}"
 
 
-def _view_groups(claims: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
-    first = _group_by_outcome(claims)
-    members: dict[str, list[PropertyRecord]] = {}
-    for claim in claims:
-        members.setdefault(claim.group, []).append(claim)
-    return tuple(_view_group(name, group, first) for name, group in members.items())
+def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
+    by_outcome = _group_by_outcome(properties)
+    groups: dict[str, list[PropertyRecord]] = {}
+    for prop in properties:
+        groups.setdefault(prop.group, []).append(prop)
+    return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
 
 
 RecordsByOutcome = dict[tuple[str, str], list[PropertyRecord]]
 
 
-def _group_by_outcome(claims: Sequence[PropertyRecord]) -> RecordsByOutcome:
-    """The claims on which the submission itself went wrong, by how it did."""
-    ends: RecordsByOutcome = {}
-    for claim in claims:
-        known = _strip_claim(claim)  # else nothing says that they ended the same way
-        if known and claim.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
-            ends.setdefault(_get_outcome(claim), []).append(claim)
-    return ends
+def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
+    """Group the properties on which the submission crashed or exceeded a limit by their outcome."""
+    groups: RecordsByOutcome = {}
+    for prop in properties:
+        details = _strip_claim(prop)  # without details, outcomes cannot be compared
+        if details and prop.status not in (Status.PASSED, Status.FAILED, Status.NOT_TRIED):
+            groups.setdefault(_get_outcome(prop), []).append(prop)
+    return groups
 
 
-def _get_outcome(claim: PropertyRecord) -> tuple[str, str]:
-    """How a claim ended, whatever the case was."""
-    details = _strip_claim(claim)
-    return claim.status, details.rpartition("\non ")[0] or details
+def _get_outcome(prop: PropertyRecord) -> tuple[str, str]:
+    """Return the status and details of a property, without its case."""
+    details = _strip_claim(prop)
+    return prop.status, details.rpartition("\non ")[0] or details
 
 
-def _view_group(name: str, claims: Sequence[PropertyRecord], ends: RecordsByOutcome) -> GroupView:
+def _view_group(
+    name: str, properties: Sequence[PropertyRecord], by_outcome: RecordsByOutcome
+) -> GroupView:
     failures: list[FailureView] = []
     alike: dict[str, list[str]] = {}
-    for claim in claims:
-        if claim.status in (Status.PASSED, Status.NOT_TRIED):
+    for prop in properties:
+        if prop.status in (Status.PASSED, Status.NOT_TRIED):
             continue
-        same = ends.get(_get_outcome(claim), [claim])
-        if same[0] is claim:
-            failures.append(_view_failure(claim, len(same) - 1))
+        same = by_outcome.get(_get_outcome(prop), [prop])
+        if same[0] is prop:
+            failures.append(_view_failure(prop, len(same) - 1))
         else:
-            alike.setdefault(sanitise_line(same[0].claim), []).append(sanitise_line(claim.claim))
+            alike.setdefault(sanitise_line(same[0].claim), []).append(sanitise_line(prop.claim))
+    score, maximum = sum(p.points for p in properties), sum(p.max_points for p in properties)
     return GroupView(
         name=format_status(name),
-        score=format_points(
-            sum(p.points for p in claims), round(sum(p.max_points for p in claims), 6)
-        ),
-        status=_combine_statuses([p.status for p in claims]),
-        total=len(claims),
-        passed=_select_by_status(claims, Status.PASSED),
+        score=format_points(score, round(maximum, 6)),
+        status=_combine_statuses([p.status for p in properties]),
+        total=len(properties),
+        passed=_select_by_status(properties, Status.PASSED),
         failures=tuple(failures),
         alike=tuple(RepeatedFailures(why, tuple(same)) for why, same in alike.items()),
-        untried=_select_by_status(claims, Status.NOT_TRIED),
+        untried=_select_by_status(properties, Status.NOT_TRIED),
     )
 
 
-def _select_by_status(claims: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
-    return tuple(sanitise_line(p.claim) for p in claims if p.status == status)
+def _select_by_status(properties: Sequence[PropertyRecord], status: str) -> tuple[str, ...]:
+    return tuple(sanitise_line(p.claim) for p in properties if p.status == status)
 
 
 def _combine_statuses(statuses: Sequence[str]) -> str:
-    """The first trouble; if there is none, whether all were tried."""
+    """Return the first failure; without one, whether all properties were tried."""
     failures = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
     if failures:
         return format_status(failures[0])
     return format_status(Status.NOT_TRIED) if Status.NOT_TRIED in statuses else Status.PASSED
 
 
-def _view_failure(claim: PropertyRecord, alike: int) -> FailureView:
-    shown = claim.counterexample
-    case = claim.case or ""
+def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
+    example = prop.counterexample
+    case = prop.case or ""
     return FailureView(
-        claim=sanitise_line(claim.claim),
-        status=format_status(claim.status),
-        details=sanitise(_strip_claim(claim)),
-        case="" if case in claim.message else sanitise_line(case),
-        code=sanitise(shown.code, MAX_CODE_LENGTH) if shown and shown.code else "",
+        claim=sanitise_line(prop.claim),
+        status=format_status(prop.status),
+        details=sanitise(_strip_claim(prop)),
+        case="" if case in prop.message else sanitise_line(case),
+        code=sanitise(example.code, MAX_CODE_LENGTH) if example and example.code else "",
         alike=alike,
-        evidence=claim.evidence,
+        evidence=prop.evidence,
     )
 
 
-def _strip_claim(claim: PropertyRecord) -> str:
-    """The message without the claim on its first line, flush left."""
-    first, _, rest = claim.message.partition("\n")
-    lines = (rest if first == claim.claim else claim.message).split("\n")
+def _strip_claim(prop: PropertyRecord) -> str:
+    """Return the message without the claim on its first line, flush left."""
+    first, _, rest = prop.message.partition("\n")
+    lines = (rest if first == prop.claim else prop.message).split("\n")
     return "\n".join(line.removeprefix("  ") for line in lines)

@@ -1,8 +1,8 @@
-"""Misconceptions: mistakes that people make when they write attention, by name.
+"""The catalogue of mistakes that people make when they write attention, by name.
 
-Each is the oracle with a step or two done otherwise (`properties.mistakes.pipeline`), so what it
-does to any input can be computed and compared. The simpler one comes first: where two cannot be
-told apart, it is the one to think of.
+Each is the oracle with a step or two replaced (`properties.mistakes.pipeline`), so its answer to
+any input can be computed and compared. Simpler mistakes come first: where two are
+indistinguishable, the first is reported.
 """
 
 from properties.mistakes.catalogue.dropout import DROPOUT

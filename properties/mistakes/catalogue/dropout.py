@@ -1,8 +1,7 @@
-"""Misconceptions about dropout: told by what becomes of single weights, not by following a recipe.
+"""Mistakes about dropout, recognised by what becomes of single weights instead of by a pipeline.
 
-They change nothing that can be computed beforehand, because dropping is random.
-`properties.mistakes.dropout_diagnosis` looks at every weight that comes back, and says which of
-these it shows.
+Dropout is random, so no answer can be computed in advance. `properties.mistakes.dropout_diagnosis`
+examines every weight that comes back and names the mistake that it shows.
 """
 
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake
@@ -11,83 +10,73 @@ IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",
     "Dropout acts in evaluation, too; it has to follow self.training.",
     "dropout:^(?!.*training) | dropout | kernel",
-)()
+)
 SCALED_IN_EVALUATION = define_mistake(
     "dropout_scaled_in_evaluation",
     "Weights are scaled down in evaluation; PyTorch's dropout scales them up in training instead.",
     "dropout | times",
-)()
+)
 NEVER = define_mistake(
-    "dropout_never",
-    "Dropout never acts: in training no weight is dropped.",
-    "dropout",
-)()
+    "dropout_never", "Dropout never acts: in training no weight is dropped.", "dropout"
+)
 NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",
     "Weights are dropped in training, which nobody asked for.",
     "dropout | kernel",
-)()
+)
 NOT_RESCALED = define_mistake(
     "dropout_not_rescaled",
     "The weights that dropout keeps are not scaled up by 1/(1 − p).",
     "dropout | times",
-)()
+)
 KEEPS_P = define_mistake(
     "dropout_keeps_p",
     "The rate of dropout is taken for the probability of staying.",
     "dropout | times",
-)()
+)
 SCALED_BY_P = define_mistake(
     "dropout_scaled_by_p",
     "The weights that dropout keeps are divided by p instead of 1 − p.",
     "dropout | divide",
-)()
-TWICE = define_mistake(
-    "dropout_twice",
-    "Dropout is applied twice to the weights.",
-    "last dropout",
-)()
+)
+TWICE = define_mistake("dropout_twice", "Dropout is applied twice to the weights.", "last dropout")
 OTHER_RATE = define_mistake(
     "dropout_of_another_rate",
     "Dropout has a fixed rate of its own, whatever the argument says.",
     "dropout:\\d | dropout",
-)()
+)
 RENORMALISED = define_mistake(
     "dropout_renormalised",
     "After dropping, each row is made to sum to one again instead of being scaled by 1/(1 − p).",
     "dropout | sum",
-)()
+)
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
     "Dropout acts on the scores, before the softmax: a dropped score is 0, not weight 0.",
     "dropout",
-)()
+)
 NOT_ON_WEIGHTS = define_mistake(
     "dropout_not_on_weights",
     "Dropout acts on something other than the attention weights, such as values or output: "
     "single coordinates vanish.",
     "dropout",
-)()
+)
 WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",
     "Dropout takes all weights of a query away at once; it is to draw for each weight.",
     "dropout",
-)()
+)
 WHOLE_KEYS = define_mistake(
     "dropout_of_whole_keys",
     "Dropout takes a key away from all queries at once; it is to draw for each weight.",
     "dropout",
-)()
+)
 SHARED_BY_BATCH = define_mistake(
-    "dropout_shared_by_batch",
-    "All sequences of a batch drop the same weights.",
-    "dropout",
-)()
+    "dropout_shared_by_batch", "All sequences of a batch drop the same weights.", "dropout"
+)
 SHARED_BY_HEADS = define_mistake(
-    "dropout_shared_by_heads",
-    "All heads drop the same weights.",
-    "dropout",
-)()
+    "dropout_shared_by_heads", "All heads drop the same weights.", "dropout"
+)
 
 DROPOUT: tuple[Mistake, ...] = (
     IN_EVALUATION,

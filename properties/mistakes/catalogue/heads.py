@@ -1,8 +1,8 @@
-"""Misconceptions about several heads, and several sequences."""
+"""Mistakes about several heads and several sequences."""
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import layers, output, scores
 
 HEADS: Sequence[Mistake] = (
@@ -11,41 +11,38 @@ HEADS: Sequence[Mistake] = (
         "The heads are split by a view alone, which scrambles heads and tokens: "
         "view (batch, tokens, heads, head_dim), then transpose.",
         "reshape",
-    )(split=layers.straight_view),
+    ).simulated_by(split=layers.straight_view),
     define_mistake(
         "split_channel_major",
         "Head h takes every n-th column of the projection instead of a block of neighbours.",
         "reshape",
-    )(split=layers.every_nth_column),
+    ).simulated_by(split=layers.every_nth_column),
     define_mistake(
         "merge_without_transpose",
         "The heads are laid one after the other and reshaped without being moved behind the "
         "tokens first, which scrambles them.",
         "last reshape",
-    )(
-        {"merge": output.without_transpose},
-        {"merge": output.viewed_from_the_front},
-    ),
+    ).simulated_by({"merge": output.without_transpose}, {"merge": output.viewed_from_the_front}),
     define_mistake(
         "merge_channel_major",
         "The merge puts the same column of all heads side by side instead of whole heads.",
         "last reshape | stack",
-    )(merge=output.channels_first),
+    ).simulated_by(merge=output.channels_first),
     define_mistake(
         "heads_interleaved",
         "The heads are interleaved, in the split and in the merge, instead of lying in blocks.",
         "reshape",
-    )(split=layers.every_nth_column, merge=output.channels_first),
+    ).simulated_by(split=layers.every_nth_column, merge=output.channels_first),
     define_mistake(
         "split_and_merge_without_transpose",
         "Heads are split and merged by views alone: rows of the same token attend to each other.",
         "reshape",
-    )(split=layers.straight_view, merge=output.without_transpose),
+    ).simulated_by(split=layers.straight_view, merge=output.without_transpose),
     define_mistake(
         "heads_and_head_dim_exchanged",
         "The number of heads and the width of a head have changed places.",
         "reshape",
-    )(
+    ).simulated_by(
         {
             "split": layers.split_into(lambda s: s.inputs.head_dim),
             "scale": scores.divided_by(lambda s: s.inputs.heads**0.5),
@@ -56,7 +53,7 @@ HEADS: Sequence[Mistake] = (
         "one_head",
         "One wide head does everything: the projection is not split.",
         "reshape | scores",
-    )(
+    ).simulated_by(
         {
             "split": layers.split_into(lambda s: 1),
             "scale": scores.divided_by(lambda s: s.inputs.d_out**0.5),
@@ -77,7 +74,7 @@ HEADS: Sequence[Mistake] = (
         "The heads of a token attend to each other, because tokens and heads did not change "
         "places.",
         "reshape | transpose",
-    )(
+    ).simulated_by(
         {"split": layers.heads_behind_tokens, "merge": output.heads_last},
         {
             "split": layers.heads_behind_tokens,
@@ -90,105 +87,86 @@ HEADS: Sequence[Mistake] = (
             "merge": output.heads_last,
         },
     ),
-    define_mistake(
+    define_rare_mistake(
         "head_slices_overlap",
         "Head i begins at column i instead of i times the width of a head.",
         "index:\\+",
-        rare=True,
-    )(split=layers.overlapping_slices),
-    define_mistake(
+    ).simulated_by(split=layers.overlapping_slices),
+    define_rare_mistake(
         "packed_projection_cut_wrongly",
         "The packed projection is not cut into thirds along its last dimension, "
         "so queries, keys and values are mixed up.",
         "unpack | reshape",
-        rare=True,
-    )(
+    ).simulated_by(
         {"split": layers.packed_by_view},
         {"split": layers.packed_every_third},
         {"split": layers.packed_per_head},
     ),
-    define_mistake(
+    define_rare_mistake(
         "batch_and_heads_confused",
         "Batch and heads are read in the wrong order when the heads are merged.",
         "last reshape",
-        rare=True,
-    )(merge=output.batch_for_heads),
-    define_mistake(
+    ).simulated_by(merge=output.batch_for_heads),
+    define_rare_mistake(
         "keys_of_one_head",
         "All heads use the keys of one and the same head.",
         "index::1\\b | projection:[kK]",
-        rare=True,
-    )({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
-    define_mistake(
+    ).simulated_by({"assign": layers.keys_of(0)}, {"assign": layers.keys_of(-1)}),
+    define_rare_mistake(
         "values_of_one_head",
         "All heads average the values of one and the same head.",
         "index::1\\b | projection:[vV]",
-        rare=True,
-    )({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
-    define_mistake(
+    ).simulated_by({"assign": layers.values_of(0)}, {"assign": layers.values_of(-1)}),
+    define_rare_mistake(
         "weights_of_first_head",
         "The weights of the first head serve all heads.",
         "index:(:1|, 0)\\]?",
-        rare=True,
-    )(use=scores.weights_of_first_head),
+    ).simulated_by(use=scores.weights_of_first_head),
     define_mistake(
         "heads_scored_together",
         "The scores of the heads are summed, so that all heads share one pattern.",
         "sum | scores",
-    )(match=scores.summed_over_heads),
-    define_mistake(
-        "batch_averaged",
-        "The scores are averaged over the batch.",
-        "mean | scores",
-        rare=True,
-    )(match=scores.averaged_over_batch),
-    define_mistake(
+    ).simulated_by(match=scores.summed_over_heads),
+    define_rare_mistake(
+        "batch_averaged", "The scores are averaged over the batch.", "mean | scores"
+    ).simulated_by(match=scores.averaged_over_batch),
+    define_rare_mistake(
         "keys_of_first_sequence",
         "All sequences of the batch attend to the keys of the first.",
         "index:\\[:1\\]",
-        rare=True,
-    )(assign=layers.keys_of_first_sequence),
-    define_mistake(
-        "first_sequence_only",
-        "The first sequence of the batch answers for all.",
-        "index:\\[:1\\]",
-        rare=True,
-    )(assign=layers.first_sequence_only),
-    define_mistake(
+    ).simulated_by(assign=layers.keys_of_first_sequence),
+    define_rare_mistake(
+        "first_sequence_only", "The first sequence of the batch answers for all.", "index:\\[:1\\]"
+    ).simulated_by(assign=layers.first_sequence_only),
+    define_rare_mistake(
         "heads_reversed",
         "The heads are put together in reversed order.",
         "index:-1 | stack | last reshape",
-        rare=True,
-    )(
+    ).simulated_by(
         {"merge": output.heads_reordered(lambda heads: heads[::-1])},
         {
             "merge": output.heads_reordered(lambda heads: heads[::-1]),
             "give": output.returned_weights(lambda s: s.applied_weights.flip(1)),
         },
     ),
-    define_mistake(
+    define_rare_mistake(
         "heads_rotated",
         "The heads are put together in another order: the last one comes first.",
         "index:-1 | stack",
-        rare=True,
-    )(
+    ).simulated_by(
         {"merge": output.heads_reordered(lambda heads: [*heads[-1:], *heads[:-1]])},
         {"merge": output.heads_reordered(lambda heads: [*heads[1:], *heads[:1]])},
     ),
     define_mistake(
-        "heads_averaged",
-        "The heads are averaged instead of laid side by side.",
-        "mean | stack",
-    )(
+        "heads_averaged", "The heads are averaged instead of laid side by side.", "mean | stack"
+    ).simulated_by(
         {"merge": output.one_head_repeated(lambda t: t.mean(1, keepdim=True))},
         {"merge": output.one_head_alone(lambda t: t.mean(1, keepdim=True))},
         {"merge": output.repeated_columns(lambda t: t.mean(1, keepdim=True))},
     ),
     define_mistake(
-        "heads_added",
-        "The heads are added up instead of laid side by side.",
-        "sum | stack",
-    )(
+        "heads_added", "The heads are added up instead of laid side by side.", "sum | stack"
+    ).simulated_by(
         {"merge": output.one_head_alone(lambda t: t.sum(1, keepdim=True))},
         {"merge": output.one_head_repeated(lambda t: t.sum(1, keepdim=True))},
     ),
@@ -196,7 +174,7 @@ HEADS: Sequence[Mistake] = (
         "first_head_only",
         "Only the first head has a part in the output.",
         "last index:[:0] | last return",
-    )(
+    ).simulated_by(
         {"merge": output.one_head_alone(lambda t: t[:, :1])},
         {"merge": output.only_heads(lambda count: [0])},
     ),
@@ -204,33 +182,29 @@ HEADS: Sequence[Mistake] = (
         "one_head_repeated",
         "One head stands in the place of every head: all give the same.",
         "last stack | last return",
-    )(
+    ).simulated_by(
         {"merge": output.one_head_repeated(lambda t: t[:, :1])},
         {"merge": output.one_head_repeated(lambda t: t[:, -1:])},
     ),
     define_mistake(
-        "last_head_only",
-        "Only the last head has a part in the output.",
-        "last return",
-    )(
+        "last_head_only", "Only the last head has a part in the output.", "last return"
+    ).simulated_by(
         {"merge": output.one_head_alone(lambda t: t[:, -1:])},
         {"merge": output.only_heads(lambda count: [count - 1])},
     ),
-    define_mistake(
+    define_rare_mistake(
         "last_head_missing",
         "The last head is left out: the loop stops one head early.",
         "range:- ?1",
-        rare=True,
-    )(
+    ).simulated_by(
         {"merge": output.only_heads(lambda count: list(range(count - 1)))},
         {"merge": output.only_heads(lambda count: list(range(max(1, count - 1))))},
     ),
-    define_mistake(
+    define_rare_mistake(
         "heads_along_another_dimension",
         "The heads are put together along another dimension than that of their columns.",
         "stack",
-        rare=True,
-    )(
+    ).simulated_by(
         {"merge": output.heads_concatenated_along(1)},
         {"merge": output.heads_concatenated_along(0)},
         {"merge": output.heads_stacked_along(0)},

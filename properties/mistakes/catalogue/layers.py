@@ -1,175 +1,143 @@
-"""Misconceptions about queries, keys and values, and how they are compared."""
+"""Mistakes about queries, keys and values, and how they are compared."""
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import layers, output, scores
 
 LAYERS: Sequence[Mistake] = (
     define_mistake(
-        "queries_and_keys_exchanged",
-        "Queries and keys have changed places.",
-        "scores | unpack",
-    )(assign=layers.roles(1, 0, 2)),
+        "queries_and_keys_exchanged", "Queries and keys have changed places.", "scores | unpack"
+    ).simulated_by(assign=layers.roles(1, 0, 2)),
     define_mistake(
         "keys_and_values_exchanged",
         "Keys and values have changed places: the queries are compared with the values.",
         "unpack | scores",
-    )(assign=layers.roles(0, 2, 1)),
+    ).simulated_by(assign=layers.roles(0, 2, 1)),
     define_mistake(
-        "queries_and_values_exchanged",
-        "Queries and values have changed places.",
-        "unpack | scores",
-    )(assign=layers.roles(2, 1, 0)),
+        "queries_and_values_exchanged", "Queries and values have changed places.", "unpack | scores"
+    ).simulated_by(assign=layers.roles(2, 1, 0)),
     define_mistake(
         "projections_in_another_order",
         "Queries, keys and values are taken from the packed projection in another order.",
         "unpack | reshape",
-    )({"assign": layers.roles(1, 2, 0)}, {"assign": layers.roles(2, 0, 1)}),
+    ).simulated_by({"assign": layers.roles(1, 2, 0)}, {"assign": layers.roles(2, 0, 1)}),
     define_mistake(
         "queries_with_queries",
         "The queries are compared with themselves: the keys have no part in the scores.",
         "scores",
-    )(assign=layers.roles(0, 0, 2)),
+    ).simulated_by(assign=layers.roles(0, 0, 2)),
     define_mistake(
         "keys_with_keys",
         "The keys are compared with themselves: the queries have no part in the scores.",
         "scores",
-    )(assign=layers.roles(1, 1, 2)),
+    ).simulated_by(assign=layers.roles(1, 1, 2)),
     define_mistake(
-        "keys_averaged",
-        "The keys are averaged instead of the values.",
-        "last mix",
-    )(assign=layers.roles(0, 1, 1)),
-    define_mistake(
-        "queries_averaged",
-        "The queries are averaged instead of the values.",
-        "last mix",
-        rare=True,
-    )(assign=layers.roles(0, 1, 0)),
+        "keys_averaged", "The keys are averaged instead of the values.", "last mix"
+    ).simulated_by(assign=layers.roles(0, 1, 1)),
+    define_rare_mistake(
+        "queries_averaged", "The queries are averaged instead of the values.", "last mix"
+    ).simulated_by(assign=layers.roles(0, 1, 0)),
     define_mistake(
         "values_as_keys",
         "The queries are compared with the values: the keys have no part in the scores.",
         "scores",
-    )(assign=layers.roles(0, 2, 2)),
-    define_mistake(
-        "one_projection_for_all",
-        "Queries, keys and values come from one layer.",
-        "projection",
-        rare=True,
-    )(*({"assign": layers.roles(i, i, i)} for i in range(3))),
+    ).simulated_by(assign=layers.roles(0, 2, 2)),
+    define_rare_mistake(
+        "one_projection_for_all", "Queries, keys and values come from one layer.", "projection"
+    ).simulated_by(*({"assign": layers.roles(i, i, i)} for i in range(3))),
     define_mistake(
         "values_not_projected",
         "The tokens themselves are averaged instead of their values.",
         "last mix | projection",
-    )({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
+    ).simulated_by({"project": layers.raw_values}, {"project": layers.raw_values_where_they_fit}),
     define_mistake(
         "scores_without_projections",
         "The tokens themselves are compared: queries and keys have no part in the scores.",
         "scores | projection",
-    )(project=layers.raw_queries_and_keys),
-    define_mistake(
+    ).simulated_by(project=layers.raw_queries_and_keys),
+    define_rare_mistake(
         "nothing_projected",
         "The tokens themselves attend: no layer has a part in it.",
         "projection",
-        rare=True,
-    )(project=layers.nothing_projected),
+    ).simulated_by(project=layers.nothing_projected),
     define_mistake(
         "weights_not_transposed",
         "The weight matrices are used as they are stored; x Wᵀ takes their transpose.",
         "projection | scores",
-    )(project=layers.weights_as_stored),
-    define_mistake(
+    ).simulated_by(project=layers.weights_as_stored),
+    define_rare_mistake(
         "weights_reshaped",
         "The weight matrices are reshaped instead of transposed, which scrambles them.",
         "reshape",
-        rare=True,
-    )(project=layers.weights_reshaped),
+    ).simulated_by(project=layers.weights_reshaped),
     define_mistake(
-        "bias_missing",
-        "Biases that are asked for are not added.",
-        "projection",
-    )(
+        "bias_missing", "Biases that are asked for are not added.", "projection"
+    ).simulated_by(
         {"project": layers.biases_times(0.0, 0.0, 0.0)},
         {"project": layers.biases_times(1.0, 0.0, 0.0)},
         {"project": layers.biases_times(1.0, 1.0, 0.0)},
         {"project": layers.biases_times(0.0, 0.0, 1.0)},
     ),
-    define_mistake(
-        "bias_twice",
-        "The biases are added twice.",
-        "projection",
-        rare=True,
-    )(project=layers.biases_times(2.0, 2.0, 2.0)),
-    define_mistake(
-        "bias_subtracted",
-        "The biases are subtracted.",
-        "projection",
-        rare=True,
-    )(project=layers.biases_times(-1.0, -1.0, -1.0)),
-    define_mistake(
+    define_rare_mistake("bias_twice", "The biases are added twice.", "projection").simulated_by(
+        project=layers.biases_times(2.0, 2.0, 2.0)
+    ),
+    define_rare_mistake("bias_subtracted", "The biases are subtracted.", "projection").simulated_by(
+        project=layers.biases_times(-1.0, -1.0, -1.0)
+    ),
+    define_rare_mistake(
         "bias_along_tokens",
         "The bias is added along the tokens instead of along the outputs.",
         "projection | reshape",
-        rare=True,
-    )(project=layers.biases_along_tokens),
-    define_mistake(
+    ).simulated_by(project=layers.biases_along_tokens),
+    define_rare_mistake(
         "bias_not_scaled",
         "The queries are scaled before their bias is added, so the bias counts too much.",
         "scale | projection",
-        rare=True,
-    )(project=layers.bias_after_scaling),
-    define_mistake(
-        "relu_on_projections",
-        "A ReLU cuts off the negative numbers of queries or keys.",
-        "relu",
-        rare=True,
-    )(*({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))),
-    define_mistake(
+    ).simulated_by(project=layers.bias_after_scaling),
+    define_rare_mistake(
+        "relu_on_projections", "A ReLU cuts off the negative numbers of queries or keys.", "relu"
+    ).simulated_by(
+        *({"project": layers.relu_on(*which)} for which in ((0,), (0, 1), (0, 1, 2), (2,)))
+    ),
+    define_rare_mistake(
         "input_normalised",
         "The input goes through a layer norm first, which belongs to the block around attention.",
         "norm | mean",
-        rare=True,
-    )(see=layers.normalised_tokens),
-    define_mistake(
+    ).simulated_by(see=layers.normalised_tokens),
+    define_rare_mistake(
         "input_centred",
         "The mean of all tokens is subtracted from the input first, so all tokens see all others.",
         "mean",
-        rare=True,
-    )(see=layers.centred_tokens),
-    define_mistake(
+    ).simulated_by(see=layers.centred_tokens),
+    define_rare_mistake(
         "scores_negated",
         "The scores have the wrong sign: the worst key gets the largest weight.",
         "scores",
-        rare=True,
-    )(match=scores.negated),
-    define_mistake(
-        "scores_absolute",
-        "The softmax sees the absolute values of the scores.",
-        "abs | scores",
-        rare=True,
-    )({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
-    define_mistake(
+    ).simulated_by(match=scores.negated),
+    define_rare_mistake(
+        "scores_absolute", "The softmax sees the absolute values of the scores.", "abs | scores"
+    ).simulated_by({"match": scores.absolute}, {"normalise": scores.softmax_of_absolute}),
+    define_rare_mistake(
         "cosine_scores",
         "Queries and keys are brought to length one: the scores are cosines.",
         "norm | scores",
-        rare=True,
-    )({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
-    define_mistake(
+    ).simulated_by({"match": scores.cosines}, {"match": scores.cosines, "scale": scores.unscaled}),
+    define_rare_mistake(
         "distances_for_scores",
         "The scores are negative distances instead of products of queries and keys.",
         "scores",
-        rare=True,
-    )({"match": scores.distances}, {"match": scores.distances, "scale": scores.unscaled}),
+    ).simulated_by(
+        {"match": scores.distances}, {"match": scores.distances, "scale": scores.unscaled}
+    ),
     define_mistake(
         "keys_viewed_not_transposed",
         "The keys are viewed in the shape of their transpose, which scrambles them.",
         "reshape:\\bk(eys?)?\\. | reshape | scores",
-    )(match=scores.keys_viewed),
-    define_mistake(
+    ).simulated_by(match=scores.keys_viewed),
+    define_rare_mistake(
         "features_attend",
         "Features are compared with features instead of tokens with tokens.",
         "scores",
-        rare=True,
-    )(match=scores.features_with_features, mix=output.by_features),
+    ).simulated_by(match=scores.features_with_features, mix=output.by_features),
 )

@@ -1,9 +1,9 @@
-"""Misconceptions about what is hidden, and how."""
+"""Mistakes about which keys are hidden, and how."""
 
 import math
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import scores
 
 MASK: Sequence[Mistake] = (
@@ -11,114 +11,102 @@ MASK: Sequence[Mistake] = (
         "no_mask",
         "Nothing is hidden: the mask has no effect on the scores.",
         "fill:inf|\\d{4} | fill | kernel | triangle | scores",
-    )(permit=scores.no_mask),
+    ).simulated_by(permit=scores.no_mask),
     define_mistake(
         "next_token_visible",
         "Every token sees the one after it: the mask begins one diagonal too late.",
         "triangle:diagonal=(2|1)$ | triangle | fill",
-    )(permit=scores.diagonal_shifted(1)),
+    ).simulated_by(permit=scores.diagonal_shifted(1)),
     define_mistake(
         "own_token_hidden",
         "No token sees itself, and the first sees nothing: the mask begins one diagonal too early.",
         "triangle:diagonal=(0|-1)?$ | triangle | fill",
-    )(permit=scores.diagonal_shifted(-1)),
+    ).simulated_by(permit=scores.diagonal_shifted(-1)),
     define_mistake(
         "mask_transposed",
         "The mask is transposed: tokens see themselves and the future instead of the past.",
         "triangle | fill",
-    )(permit=scores.mask_transposed),
-    define_mistake(
-        "padding_hides_queries",
-        "A padding mask hides queries instead of keys.",
-        "fill | transpose",
-        rare=True,
-    )(permit=scores.padding_transposed),
+    ).simulated_by(permit=scores.mask_transposed),
+    define_rare_mistake(
+        "padding_hides_queries", "A padding mask hides queries instead of keys.", "fill | transpose"
+    ).simulated_by(permit=scores.padding_transposed),
     define_mistake(
         "mask_inverted",
         "The mask is inverted: it hides what should be visible and shows what should be hidden.",
         "fill | kernel | where",
-    )(permit=scores.mask_inverted),
+    ).simulated_by(permit=scores.mask_inverted),
+    define_mistake("mask_on_first_head", "Only the first head is masked.", "fill").simulated_by(
+        permit=scores.mask_on_first(1)
+    ),
     define_mistake(
-        "mask_on_first_head",
-        "Only the first head is masked.",
-        "fill",
-    )(permit=scores.mask_on_first_head),
-    define_mistake(
-        "mask_on_first_sequence",
-        "Only the first sequence of the batch is masked.",
-        "fill",
-    )(permit=scores.mask_on_first_sequence),
-    define_mistake(
+        "mask_on_first_sequence", "Only the first sequence of the batch is masked.", "fill"
+    ).simulated_by(permit=scores.mask_on_first(0)),
+    define_rare_mistake(
         "mask_of_first_head",
         "The mask of the first head is used for all heads.",
         "index:(:1|0)\\b | fill",
-        rare=True,
-    )(permit=scores.mask_of_first_head),
-    define_mistake(
+    ).simulated_by(permit=scores.mask_of_first_head),
+    define_rare_mistake(
         "mask_of_first_sequence",
         "The mask of the first sequence is used for the whole batch.",
         "index:(:1|0)\\b | fill",
-        rare=True,
-    )(permit=scores.mask_of_first_sequence),
+    ).simulated_by(permit=scores.mask_of_first_sequence),
     define_mistake(
         "causal_though_not_asked",
         "The future is hidden, which this exercise does not ask for.",
         "triangle | kernel",
-    )(
+    ).simulated_by(
         {"permit": scores.future_too},
         {"permit": scores.future_where_no_mask_is},
         {"hide": scores.lowered_besides(scores.future_beside_mask)},
     ),
-    define_mistake(
+    define_rare_mistake(
         "own_token_always_visible",
         "Every token sees itself, even where the mask hides it.",
         "fill | triangle",
-        rare=True,
-    )(permit=scores.diagonal_forced(True)),
-    define_mistake(
+    ).simulated_by(permit=scores.diagonal_forced(True)),
+    define_rare_mistake(
         "own_token_never_visible",
         "No token sees itself, even where the mask allows it.",
         "fill | triangle",
-        rare=True,
-    )(
+    ).simulated_by(
         {"permit": scores.diagonal_forced(False)},
         {"hide": scores.lowered_besides(scores.diagonal_forced(False))},
     ),
-    define_mistake(
+    define_rare_mistake(
         "mask_cut_from_the_end",
         "The mask is cut to the number of tokens from its last rows instead of its first.",
         "index | triangle",
-        rare=True,
-    )(permit=scores.rows_from_the_end),
-    define_mistake(
+    ).simulated_by(permit=scores.rows_from_the_end),
+    define_rare_mistake(
         "window",
         "Tokens further back than a few are forgotten; all of the past is to be seen.",
         "compare:\\d | triangle:\\d | index",
-        rare=True,
-    )(*({"permit": scores.window_of(width)} for width in (2, 3, 4, 5, 6, 7, 8, 9, 16))),
+    ).simulated_by(
+        *({"permit": scores.window_of(width)} for width in (2, 3, 4, 5, 6, 7, 8, 9, 16))
+    ),
     define_mistake(
         "filled_with_zero",
         "Hidden scores become 0 instead of −∞: e⁰ is 1, so they keep weight.",
         "fill:^-?0 | times:(?i)mask|tril|allow|visib | triangle:tril | fill | scores",
-    )(hide=scores.filled_with(0.0)),
+    ).simulated_by(hide=scores.filled_with(0.0)),
     define_mistake(
         "filled_with_small_number",
         "Hidden scores become a number that is not small enough instead of −∞, "
         "so they keep weight.",
         "fill:^-?[\\d.]+(e-?\\d+)?$ | fill",
-    )(
+    ).simulated_by(
         *(
             {"hide": fill(number)}
             for number in (-1.0, -10.0, -5.0)
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
-    define_mistake(
+    define_rare_mistake(
         "filled_with_moderate_number",
         "Hidden scores become a number that very large scores undercut, instead of −∞.",
         "fill:^-?[\\d.]+(e-?\\d+)?$ | fill",
-        rare=True,
-    )(
+    ).simulated_by(
         *(
             {"hide": fill(number)}
             for number in (-100.0, -1e3, -1e4)
@@ -129,61 +117,54 @@ MASK: Sequence[Mistake] = (
         "filled_with_tiny_number",
         "Hidden scores become almost 0 instead of −∞: 1e-9 is not 1e9.",
         "fill:e-\\d+$ | fill",
-    )(
+    ).simulated_by(
         *(
             {"hide": fill(number)}
             for number in (-1e-9, 1e-9, -1e-10, 1e-10)
             for fill in (scores.filled_with, scores.filled_before_scaling)
         )
     ),
-    define_mistake(
+    define_rare_mistake(
         "filled_with_one",
         "Hidden scores become 1 instead of −∞, so they keep weight.",
         "fill:^1 | fill",
-        rare=True,
-    )({"hide": scores.filled_with(1.0)}, {"hide": scores.filled_before_scaling(1.0)}),
+    ).simulated_by({"hide": scores.filled_with(1.0)}, {"hide": scores.filled_before_scaling(1.0)}),
     define_mistake(
         "hidden_favoured",
         "Hidden scores become large instead of −∞: all weight goes where none should. "
         "The sign of the fill is wrong.",
         "fill:^(inf|[\\d.]+e\\d+)$ | fill",
-    )(
-        {"hide": scores.filled_with(1e9)},
-        {"hide": scores.raised_by(1e9)},
-    ),
+    ).simulated_by({"hide": scores.filled_with(1e9)}, {"hide": scores.raised_by(1e9)}),
     define_mistake(
         "filled_with_plus_infinity",
         "Hidden scores become +∞ instead of −∞, and the softmax gives NaN.",
         "fill:^(float\\(.\\+?inf|.*\\binf) | fill",
-    )(hide=scores.filled_with(math.inf)),
+    ).simulated_by(hide=scores.filled_with(math.inf)),
     define_mistake(
         "mask_added_as_ones",
         "A mask of ones and zeros is added to the scores: it hides nothing.",
         "fill | triangle | kernel",
-    )({"hide": scores.visible_raised}, {"hide": scores.raised_by(1.0)}),
-    define_mistake(
+    ).simulated_by({"hide": scores.visible_raised}, {"hide": scores.raised_by(1.0)}),
+    define_rare_mistake(
         "hidden_lowered_too_little",
         "A number is subtracted from hidden scores that larger scores outweigh.",
         "fill | times",
-        rare=True,
-    )(*({"hide": scores.raised_by(number)} for number in (-10.0, -100.0, -1e3, -1e4))),
-    define_mistake(
+    ).simulated_by(*({"hide": scores.raised_by(number)} for number in (-10.0, -100.0, -1e3, -1e4))),
+    define_rare_mistake(
         "zero_scores_hidden",
         "Scores that happen to be 0 are taken for hidden ones: "
         "look at the mask, not at the numbers.",
         "fill | compare",
-        rare=True,
-    )(hide=scores.zero_scores_hidden),
+    ).simulated_by(hide=scores.zero_scores_hidden),
     define_mistake(
         "masked_after_softmax",
         "The mask is applied after the softmax: the rest of each row no longer sums to one.",
         "softmax | fill",
-    )(hide=scores.unmasked, use=scores.hidden_zeroed),
-    define_mistake(
+    ).simulated_by(hide=scores.unmasked, use=scores.hidden_zeroed),
+    define_rare_mistake(
         "renormalised_after_softmax",
         "The mask is applied after the softmax and each row divided by its sum: that is 0/0 "
         "where the hidden tokens had all the weight.",
         "sum | softmax",
-        rare=True,
-    )(hide=scores.unmasked, use=scores.hidden_zeroed_and_renormalised),
+    ).simulated_by(hide=scores.unmasked, use=scores.hidden_zeroed_and_renormalised),
 )

@@ -1,49 +1,66 @@
-"""What a misconception is, and the words in which the catalogue writes one down."""
+"""The type of a mistake, and the functions by which the catalogue defines one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from properties.mistakes.pipeline import PipelineState, StepOverrides
 
 
 @dataclass(frozen=True)
 class CodeMatcher:
-    """What to look for in the code: a kind of place, and what stands there."""
+    """Matches code patterns of a kind, such as a call of softmax, by their text."""
 
     kind: str
     detail: str = ""
-    """a regular expression; anything if empty"""
+    """a regular expression for the text; anything if empty"""
     last: bool = False
-    """of several places, the last"""
+    """whether the last match counts instead of the first"""
 
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """One mistake: its name, a sentence for the student, where to look, and what it computes."""
+    """A mistake: its name, a sentence for the student, where to look for it, what it computes."""
 
     name: str
     sentence: str
     code_matchers: tuple[CodeMatcher, ...]
-    variants: tuple[StepOverrides, ...] = field(repr=False)
-    """ways to make it, the usual one first"""
+    variants: tuple[StepOverrides, ...] = field(default=(), repr=False)
+    """the faulty steps of each variant, the usual variant first"""
     rare: bool = False
-    """not to think of beside another mistake"""
+    """too unlikely to be considered in combination with another mistake"""
     needs_several_heads: bool = False
-    """only where several heads are asked for"""
+    """possible only where the statement asks for several heads"""
+
+    def simulated_by(
+        self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
+    ) -> "Mistake":
+        """Return the mistake with its faulty steps: those of one variant, or one mapping for each.
+
+        `.simulated_by(normalise=…, use=…)` overrides two steps; `.simulated_by({"use": …}, {"hide":
+        …})` has two variants.
+        """
+        return replace(self, variants=((overrides,) if overrides else ()) + variants)
 
 
 def define_mistake(
-    name: str, sentence: str, code_matchers: str = "", *, rare: bool = False
-) -> "MistakeBuilder":
-    """A mistake, still without what it computes.
+    name: str,
+    sentence: str,
+    code_matchers: str,
+    *,
+    rare: bool = False,
+    needs_several_heads: bool = False,
+) -> Mistake:
+    """Return a mistake without faulty steps.
 
-    `fault("late", "It is late.", "softmax:dim=1$ | last reshape")(normalise=…, use=…)` changes two
-    steps; several mappings of steps, `(…)({"use": …}, {"hide": …})`, are ways to make it. Where to
-    look are kinds of places, each with a pattern for what stands there, the most telling first.
+    The code matchers are separated by ` | `, the most telling first: with `softmax:dim=1$ | last
+    reshape`, the line to look at is a softmax over dimension 1, else the last reshape.
     """
-    return MistakeBuilder(
-        name, sentence, tuple(map(_parse_matcher, filter(None, code_matchers.split(" | ")))), rare
-    )
+    matchers = tuple(map(_parse_matcher, code_matchers.split(" | ")))
+    return Mistake(name, sentence, matchers, (), rare, needs_several_heads)
+
+
+define_rare_mistake = partial(define_mistake, rare=True)
 
 
 def _parse_matcher(text: str) -> CodeMatcher:
@@ -51,22 +68,6 @@ def _parse_matcher(text: str) -> CodeMatcher:
     return CodeMatcher(kind.removeprefix("last "), detail, kind.startswith("last "))
 
 
-@dataclass(frozen=True)
-class MistakeBuilder:
-    """A mistake that only lacks what it computes."""
-
-    name: str
-    sentence: str
-    code_matchers: tuple[CodeMatcher, ...]
-    rare: bool
-
-    def __call__(
-        self, *ways: StepOverrides, **overrides: Callable[[PipelineState], object]
-    ) -> Mistake:
-        changes = ((overrides,) if overrides else ()) + ways
-        return Mistake(self.name, self.sentence, self.code_matchers, changes, self.rare)
-
-
 def require_several_heads(group: Sequence[Mistake]) -> tuple[Mistake, ...]:
-    """The same mistakes, which need several heads."""
+    """Return the same mistakes, restricted to several heads."""
     return tuple(replace(each, needs_several_heads=True) for each in group)

@@ -1,133 +1,111 @@
-"""Misconceptions about the average, what follows it, and what is returned."""
+"""Mistakes about the average, the steps after it, and the returned results."""
 
 from collections.abc import Sequence
 
 import torch
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
-    define_mistake(
-        "input_returned",
-        "The input comes back as it is.",
-        "last return",
-        rare=True,
-    )(
+    define_rare_mistake(
+        "input_returned", "The input comes back as it is.", "last return"
+    ).simulated_by(
         {"finish": output.input_itself},
         {"finish": output.input_itself, "use": scores.identity_weights},
         {"finish": output.cut_or_padded},
     ),
-    define_mistake(
+    define_rare_mistake(
         "values_returned",
         "The values come back as they are: no token attends to another.",
         "last return",
-        rare=True,
-    )(
+    ).simulated_by(
         {"finish": output.values_projected},
         {"use": scores.identity_weights},
         {"finish": output.values_projected, "use": scores.identity_weights},
     ),
-    define_mistake(
-        "zeros_returned",
-        "Zeros come back: nothing has been computed.",
-        "last return",
-        rare=True,
-    )(use=scores.zero_weights, finish=output.output_followed_by(torch.zeros_like)),
+    define_rare_mistake(
+        "zeros_returned", "Zeros come back: nothing has been computed.", "last return"
+    ).simulated_by(use=scores.zero_weights, finish=output.output_followed_by(torch.zeros_like)),
 )
 
 OUTPUT: Sequence[Mistake] = (
     define_mistake(
-        "output_projection_missing",
-        "The output projection is not applied.",
-        "last return",
-    )(finish=output.context_itself),
+        "output_projection_missing", "The output projection is not applied.", "last return"
+    ).simulated_by(finish=output.context_itself),
     define_mistake(
         "output_projection_twice",
         "The output projection is applied twice.",
         "last projection:(?i)out|proj|W_?o | last return",
-    )(finish=output.output_layer_twice),
+    ).simulated_by(finish=output.output_layer_twice),
     define_mistake(
         "output_projection_not_transposed",
         "The output projection is used as it is stored; x Wᵀ takes its transpose.",
         "last projection:(?i)out|proj|W_?o | last return",
-    )(finish=output.output_weight_as_stored),
+    ).simulated_by(finish=output.output_weight_as_stored),
     define_mistake(
         "output_bias_missing",
         "The bias of the output projection is not added.",
         "last projection:(?i)out|proj|W_?o | last return",
-    )(finish=output.output_bias_times(0.0)),
-    define_mistake(
+    ).simulated_by(finish=output.output_bias_times(0.0)),
+    define_rare_mistake(
         "output_bias_twice",
         "The bias of the output projection is added twice.",
         "last projection:(?i)out|proj|W_?o | last return",
-        rare=True,
-    )(finish=output.output_bias_times(2.0)),
+    ).simulated_by(finish=output.output_bias_times(2.0)),
     define_mistake(
         "weights_transposed",
         "The values meet the transposed weights: each key collects queries.",
         "last mix",
-    )(mix=output.by_transposed_weights),
-    define_mistake(
+    ).simulated_by(mix=output.by_transposed_weights),
+    define_rare_mistake(
         "divided_by_tokens",
         "The average of the values is divided by the number of tokens once more.",
         "mix | scale",
-        rare=True,
-    )(mix=output.divided_by_tokens),
-    define_mistake(
+    ).simulated_by(mix=output.divided_by_tokens),
+    define_rare_mistake(
         "own_value_only",
         "Each token's value meets only that token's own weights: nothing is averaged.",
         "last mix",
-        rare=True,
-    )({"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}),
+    ).simulated_by(
+        {"mix": output.own_value_by_own_weight}, {"mix": output.own_value_by_all_weights}
+    ),
     define_mistake(
         "residual_added",
         "The input is added to the output, which belongs to the block around attention.",
         "last return",
-    )({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
-    define_mistake(
+    ).simulated_by({"finish": output.with_input}, {"finish": output.with_input_where_it_fits}),
+    define_rare_mistake(
         "output_normalised",
         "The output goes through a layer norm, which belongs to the block around attention.",
         "norm | return",
-        rare=True,
-    )(finish=output.output_followed_by(output.layer_norm)),
-    define_mistake(
-        "softmax_on_output",
-        "A softmax goes over the output.",
-        "softmax | return",
-        rare=True,
-    )(finish=output.output_followed_by(lambda t: torch.softmax(t, dim=-1))),
-    define_mistake(
+    ).simulated_by(finish=output.output_followed_by(output.layer_norm)),
+    define_rare_mistake(
+        "softmax_on_output", "A softmax goes over the output.", "softmax | return"
+    ).simulated_by(finish=output.output_followed_by(lambda t: torch.softmax(t, dim=-1))),
+    define_rare_mistake(
         "activation_on_output",
         "An activation function follows the average of the values; attention has none there.",
         "relu | return",
-        rare=True,
-    )(
+    ).simulated_by(
         {"finish": output.output_followed_by(torch.tanh)},
         {"finish": output.output_followed_by(torch.relu)},
         {"merge": output.relu_of_context},
     ),
-    define_mistake(
-        "averaged_over_tokens",
-        "The output is averaged over the tokens.",
-        "mean | return",
-        rare=True,
-    )(
+    define_rare_mistake(
+        "averaged_over_tokens", "The output is averaged over the tokens.", "mean | return"
+    ).simulated_by(
         {"finish": output.output_followed_by(lambda t: t.mean(1, keepdim=True).expand_as(t))},
         {"finish": output.output_followed_by(lambda t: t.mean(1))},
     ),
-    define_mistake(
+    define_rare_mistake(
         "output_transposed",
         "The output has its columns before its tokens: (batch, columns, tokens).",
         "last return",
-        rare=True,
-    )(finish=output.output_followed_by(lambda t: t.mT)),
-    define_mistake(
-        "heads_not_merged",
-        "The output still has a dimension of heads.",
-        "last return",
-        rare=True,
-    )(
+    ).simulated_by(finish=output.output_followed_by(lambda t: t.mT)),
+    define_rare_mistake(
+        "heads_not_merged", "The output still has a dimension of heads.", "last return"
+    ).simulated_by(
         {"finish": output.unmerged_last},
         {"merge": output.unmerged, "finish": output.context_itself},
     ),
@@ -135,33 +113,27 @@ OUTPUT: Sequence[Mistake] = (
         "weights_returned",
         "The attention weights are returned instead of the output.",
         "last return",
-    )({"give": output.returned_results("weights")}, {"give": output.returned_results("matrix")}),
-    define_mistake(
+    ).simulated_by(
+        {"give": output.returned_results("weights")}, {"give": output.returned_results("matrix")}
+    ),
+    define_rare_mistake(
         "weights_returned_too",
         "Output and attention weights are returned; only the output is asked for.",
         "last return",
-        rare=True,
-    )(
-        {"give": output.weights_too("weights")},
-        {"give": output.weights_too("matrix")},
-    ),
-    define_mistake(
+    ).simulated_by({"give": output.weights_too("weights")}, {"give": output.weights_too("matrix")}),
+    define_rare_mistake(
         "weights_not_returned",
         "Only the output is returned; the attention weights are asked for, too.",
         "last return",
-        rare=True,
-    )(give=output.returned_results("output")),
-    define_mistake(
+    ).simulated_by(give=output.returned_results("output")),
+    define_rare_mistake(
         "weights_returned_first",
         "The weights are returned first and the output second; it is to be the other way round.",
         "last return",
-        rare=True,
-    )(give=output.returned_results("weights", "output")),
+    ).simulated_by(give=output.returned_results("weights", "output")),
     define_mistake(
-        "scores_returned",
-        "The scores are returned where the weights are asked for.",
-        "last return",
-    )(
+        "scores_returned", "The scores are returned where the weights are asked for.", "last return"
+    ).simulated_by(
         {"give": output.returned_weights(lambda s: s.masked_scores)},
         {"give": output.returned_weights(lambda s: s.scores)},
     ),
@@ -169,13 +141,12 @@ OUTPUT: Sequence[Mistake] = (
         "unmasked_weights_returned",
         "The returned weights are those without the mask.",
         "return | softmax",
-    )(give=output.returned_weights(output.unmasked_weights)),
-    define_mistake(
+    ).simulated_by(give=output.returned_weights(output.unmasked_weights)),
+    define_rare_mistake(
         "averaged_weights_returned",
         "The returned weights are averaged over the heads.",
         "mean | return",
-        rare=True,
-    )(
+    ).simulated_by(
         {"give": output.returned_weights(lambda s: s.applied_weights.mean(1))},
         {"give": output.returned_weights(lambda s: s.applied_weights.mean(1, keepdim=True))},
         {
@@ -184,24 +155,21 @@ OUTPUT: Sequence[Mistake] = (
             )
         },
     ),
-    define_mistake(
+    define_rare_mistake(
         "transposed_weights_returned",
         "The returned weights have keys as rows and queries as columns.",
         "transpose | return",
-        rare=True,
-    )(give=output.returned_weights(lambda s: s.applied_weights.mT)),
-    define_mistake(
+    ).simulated_by(give=output.returned_weights(lambda s: s.applied_weights.mT)),
+    define_rare_mistake(
         "returned_weights_heads_last",
         "The returned weights have the heads in their last dimension.",
         "transpose | return",
-        rare=True,
-    )(give=output.returned_weights(lambda s: s.applied_weights.permute(0, 2, 3, 1))),
-    define_mistake(
+    ).simulated_by(give=output.returned_weights(lambda s: s.applied_weights.permute(0, 2, 3, 1))),
+    define_rare_mistake(
         "weights_of_one_head_returned",
         "The returned weights are those of one head.",
         "index:-1 | last return",
-        rare=True,
-    )(
+    ).simulated_by(
         {
             "give": output.returned_weights(
                 lambda s: s.applied_weights[:, -1:].expand_as(s.applied_weights)

@@ -1,103 +1,89 @@
-"""Misconceptions about what the scores are divided by."""
+"""Mistakes about the divisor of the scores."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, require_several_heads
-from properties.mistakes.pipeline import PipelineState, StepOverrides
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import scores
-
-
-def _make_divisor_variants(*ways: Callable[[PipelineState], float]) -> tuple[StepOverrides, ...]:
-    return tuple({"scale": scores.divided_by(divisor)} for divisor in ways)
-
 
 SCALE: Sequence[Mistake] = (
     define_mistake(
         "scale_not_asked_for",
         "The scores are divided by the root of the width, which this exercise does not ask for.",
         "scale",
-    )(*_make_divisor_variants(lambda s: s.inputs.head_dim**0.5)),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim**0.5)),
     define_mistake(
         "no_scale",
         "The scores are not divided by √d_k, the root of the width of one head.",
         "scale | kernel:scale | scores",
-    )(scale=scores.unscaled),
+    ).simulated_by(scale=scores.unscaled),
     define_mistake(
         "scale_without_root",
         "The scores are divided by the width of a head itself, or twice by its root, "
         "instead of once by its root √d_k.",
         "scale | kernel:scale | divide | scores",
-    )(*_make_divisor_variants(lambda s: s.inputs.head_dim)),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim)),
     define_mistake(
         "scale_multiplied",
         "The scores are multiplied by √d_k instead of divided by it.",
         "scale | kernel:scale | divide | scores",
-    )(*_make_divisor_variants(lambda s: s.inputs.head_dim**-0.5)),
-    *require_several_heads(
-        [
-            define_mistake(
-                "scale_by_d_out",
-                "The scores are divided by the root of the width of all heads together, not of "
-                "one head.",
-                "scale | kernel:scale | divide | scores",
-            )(*_make_divisor_variants(lambda s: s.inputs.d_out**0.5)),
-        ]
-    ),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.head_dim**-0.5)),
+    define_mistake(
+        "scale_by_d_out",
+        "The scores are divided by the root of the width of all heads together, not of one head.",
+        "scale | kernel:scale | divide | scores",
+        needs_several_heads=True,
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_out**0.5)),
     define_mistake(
         "scale_by_d_in",
         "The scores are divided by the root of the input's width, not of a head's.",
         "scale | kernel:scale | divide | scores",
-    )(*_make_divisor_variants(lambda s: s.inputs.d_in**0.5)),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.d_in**0.5)),
     define_mistake(
         "scale_by_tokens",
         "The scores are divided by the root of the number of tokens, not of a head's width.",
         "scale | kernel:scale | divide | scores",
-    )(*_make_divisor_variants(lambda s: s.inputs.tokens**0.5)),
-    *require_several_heads(
-        [
-            define_mistake(
-                "scale_by_heads",
-                "The scores are divided by the root of the number of heads, not of a head's width.",
-                "scale | kernel:scale | divide | scores",
-            )(*_make_divisor_variants(lambda s: s.inputs.heads**0.5)),
-        ]
-    ),
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.tokens**0.5)),
     define_mistake(
+        "scale_by_heads",
+        "The scores are divided by the root of the number of heads, not of a head's width.",
+        "scale | kernel:scale | divide | scores",
+        needs_several_heads=True,
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.heads**0.5)),
+    define_rare_mistake(
         "scale_by_context_length",
         "The scores are divided by the root of context_length, not of a head's width.",
         "scale | kernel:scale | divide | scores",
-        rare=True,
-    )(*_make_divisor_variants(lambda s: s.inputs.context_length**0.5)),
-    define_mistake(
+    ).simulated_by(scale=scores.divided_by(lambda s: s.inputs.context_length**0.5)),
+    define_rare_mistake(
         "scale_by_other_width_without_root",
         "The scores are divided by another size, and that without its root; "
         "√d_k is the root of the width of one head.",
         "scale | scores",
-        rare=True,
-    )(
-        *_make_divisor_variants(
-            lambda s: s.inputs.d_out,
-            lambda s: s.inputs.d_in,
-            lambda s: s.inputs.tokens,
-            lambda s: s.inputs.heads,
-        )
+    ).simulated_by(
+        {"scale": scores.divided_by(lambda s: s.inputs.d_out)},
+        {"scale": scores.divided_by(lambda s: s.inputs.d_in)},
+        {"scale": scores.divided_by(lambda s: s.inputs.tokens)},
+        {"scale": scores.divided_by(lambda s: s.inputs.heads)},
     ),
-    define_mistake(
+    define_rare_mistake(
         "scale_rounded",
         "√d_k is rounded to a whole number before the scores are divided by it.",
         "scale | scores",
-        rare=True,
-    )(*_make_divisor_variants(lambda s: math.isqrt(s.inputs.head_dim))),
-    define_mistake(
+    ).simulated_by(scale=scores.divided_by(lambda s: math.isqrt(s.inputs.head_dim))),
+    define_rare_mistake(
         "scale_of_the_example",
         "The scores are divided by a fixed number, which fits one example, instead of √d_k.",
         "scale | scores",
-        rare=True,
-    )(*_make_divisor_variants(lambda s: 2**0.5, lambda s: 2, lambda s: 3**0.5, lambda s: 8)),
+    ).simulated_by(
+        {"scale": scores.divided_by(lambda s: 2**0.5)},
+        {"scale": scores.divided_by(lambda s: 2)},
+        {"scale": scores.divided_by(lambda s: 3**0.5)},
+        {"scale": scores.divided_by(lambda s: 8)},
+    ),
     define_mistake(
         "scaled_after_softmax",
         "The division by √d_k comes after the softmax: the weights no longer sum to one.",
         "scale | softmax",
-    )(scale=scores.unscaled, use=scores.weights_scaled),
+    ).simulated_by(scale=scores.unscaled, use=scores.weights_scaled),
 )

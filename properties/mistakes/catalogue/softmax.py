@@ -1,8 +1,8 @@
-"""Misconceptions about how scores become weights."""
+"""Mistakes about how scores become weights."""
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.mistake import Mistake, define_mistake, require_several_heads
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
 from properties.mistakes.steps import scores
 
 SOFTMAX: Sequence[Mistake] = (
@@ -10,127 +10,104 @@ SOFTMAX: Sequence[Mistake] = (
         "softmax_over_queries",
         "The softmax runs over the queries instead of the keys: the last dimension is the keys'.",
         "softmax:dim=(-2|1|2|0)$ | softmax:dim=$ | softmax",
-    )(normalise=scores.softmax_over(-2)),
-    *require_several_heads(
-        [
-            define_mistake(
-                "softmax_over_heads",
-                "The softmax runs over the heads; the keys have the last dimension.",
-                "softmax:dim=(1|-3)$ | softmax",
-            )(normalise=scores.softmax_over(1)),
-        ]
-    ),
+    ).simulated_by(normalise=scores.softmax_over(-2)),
+    define_mistake(
+        "softmax_over_heads",
+        "The softmax runs over the heads; the keys have the last dimension.",
+        "softmax:dim=(1|-3)$ | softmax",
+        needs_several_heads=True,
+    ).simulated_by(normalise=scores.softmax_over(1)),
     define_mistake(
         "softmax_over_batch",
         "The softmax runs over the batch instead of the keys: the last dimension is the keys'.",
         "softmax:dim=0$ | softmax:dim=$ | softmax",
-    )(normalise=scores.softmax_over(0)),
+    ).simulated_by(normalise=scores.softmax_over(0)),
     define_mistake(
         "softmax_over_everything",
         "One softmax normalises all scores of a head together; each query needs one of its own.",
         "softmax | reshape",
-    )(
+    ).simulated_by(
         {"normalise": scores.softmax_over(-2, -1)},
         {"normalise": scores.softmax_over(-3, -2, -1)},
         {"normalise": scores.softmax_over(0, 1, 2, 3)},
     ),
-    define_mistake(
-        "double_softmax",
-        "The softmax is applied twice.",
-        "softmax",
-    )(
+    define_mistake("double_softmax", "The softmax is applied twice.", "softmax").simulated_by(
         {"normalise": scores.softmax_twice},
         {"normalise": scores.softmax_masked_softmax},
         {"hide": scores.unmasked, "normalise": scores.softmax_masked_softmax},
     ),
     define_mistake(
-        "no_softmax",
-        "The scores themselves serve as weights: the softmax is missing.",
-        "scores",
-    )(
+        "no_softmax", "The scores themselves serve as weights: the softmax is missing.", "scores"
+    ).simulated_by(
         {"normalise": scores.scores_themselves, "hide": scores.filled_with(0.0)},
         {"normalise": scores.scores_themselves},
     ),
-    define_mistake(
+    define_rare_mistake(
         "log_softmax",
         "The logarithms of the weights serve as weights: log_softmax in the place of softmax.",
         "softmax:log | softmax",
-        rare=True,
-    )(normalise=scores.logarithms),
+    ).simulated_by(normalise=scores.logarithms),
     define_mistake(
         "normalised_by_sum",
         "The scores are divided by their sum; a softmax takes their exponentials first.",
         "sum | scores",
-    )(
-        {"normalise": scores.divided_by_sum},
-        {"normalise": scores.relu_divided_by_sum},
-    ),
+    ).simulated_by({"normalise": scores.divided_by_sum}, {"normalise": scores.relu_divided_by_sum}),
     define_mistake(
         "softmax_not_normalised",
         "The exponentials of the scores are never divided by their sum.",
         "exp",
-    )(normalise=scores.exponentials_alone),
-    define_mistake(
+    ).simulated_by(normalise=scores.exponentials_alone),
+    define_rare_mistake(
         "sigmoid",
         "Each weight is the sigmoid of its own score; a softmax makes them share one unit.",
         "sigmoid | scores",
-        rare=True,
-    )(normalise=scores.sigmoids),
-    define_mistake(
+    ).simulated_by(normalise=scores.sigmoids),
+    define_rare_mistake(
         "all_keys_alike",
         "All visible tokens get the same weight: queries and keys have no part in it.",
         "softmax | scores",
-        rare=True,
-    )(normalise=scores.equal_shares),
-    define_mistake(
+    ).simulated_by(normalise=scores.equal_shares),
+    define_rare_mistake(
         "hardmax",
         "All weight goes to the best key instead of being shared by a softmax.",
         "argmax | scores",
-        rare=True,
-    )({"normalise": scores.hardmax}, {"normalise": scores.hardmax_with_ties}),
-    define_mistake(
-        "wrong_base",
-        "The softmax takes powers of two instead of e.",
-        "exp | softmax",
-        rare=True,
-    )(normalise=scores.powers_of_two),
-    define_mistake(
+    ).simulated_by({"normalise": scores.hardmax}, {"normalise": scores.hardmax_with_ties}),
+    define_rare_mistake(
+        "wrong_base", "The softmax takes powers of two instead of e.", "exp | softmax"
+    ).simulated_by(normalise=scores.powers_of_two),
+    define_rare_mistake(
         "number_in_denominator",
         "A number is added to the sum of the exponentials: the weights sum to less than one.",
         "exp | sum",
-        rare=True,
-    )(
+    ).simulated_by(
         *(
             {"normalise": scores.denominator_plus(extra, shifted)}
             for extra in (1.0, 1e-3, 1e-5, 1e-6, 1e-8, 1e-9)
             for shifted in (False, True)
         )
     ),
-    define_mistake(
+    define_rare_mistake(
         "softmax_overflows",
         "The exponentials are taken without subtracting each row's largest score first: "
         "large scores overflow.",
         "exp | softmax",
-        rare=True,
-    )(
+    ).simulated_by(
         {"normalise": scores.unshifted},
         {"hide": scores.unmasked, "normalise": scores.unshifted_and_masked},
     ),
-    define_mistake(
+    define_rare_mistake(
         "one_maximum_for_all",
         "One maximum is subtracted from all rows; rows far below it underflow. "
         "Each row needs its own.",
         "max | exp",
-        rare=True,
-    )(
+    ).simulated_by(
         {"normalise": scores.shifted_by_one_maximum(-2, -1)},
         {"normalise": scores.shifted_by_one_maximum(1, 2, 3)},
         {"normalise": scores.shifted_by_one_maximum(0, 1, 2, 3)},
     ),
-    define_mistake(
+    define_rare_mistake(
         "sums_without_keepdim",
         "The row sums lost their dimension (keepdim): column j is divided by the sum of row j.",
         "sum",
-        rare=True,
-    )(hide=scores.unmasked, normalise=scores.divided_by_column_sums),
+    ).simulated_by(hide=scores.unmasked, normalise=scores.divided_by_column_sums),
 )

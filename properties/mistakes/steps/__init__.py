@@ -1,8 +1,8 @@
-"""Steps of attention as people get them wrong: each stands in for one step of a `Recipe`.
+"""Faulty steps of attention: each replaces one step of a `Pipeline`.
 
     layers   from the tokens to the queries, keys and values of every head
     scores   from queries and keys to the weights
-    output   from weights and values to what is returned
+    output   from weights and values to the returned results
 
-They say nothing about why; `properties.mistakes.catalogue` gives them names and sentences.
+They only compute; `properties.mistakes.catalogue` gives them names and sentences.
 """

@@ -1,4 +1,4 @@
-"""Wrong steps from the tokens to queries, keys and values of every head."""
+"""Faulty steps from the tokens to the queries, keys and values of every head."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import PipelineState, QKVTensors, linear, projections, split_heads
+from properties.mistakes.pipeline import (
+    PipelineState,
+    QKVTensors,
+    linear,
+    map_qkv,
+    projections,
+    split_heads,
+)
 
 # ------------------------------------------------------------------------------------------ see
 
@@ -22,18 +29,8 @@ def centred_tokens(s: PipelineState) -> Tensor:
 # -------------------------------------------------------------------------------------- project
 
 
-def by_layers(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
-    """Queries, keys and values from these of the layers W_q, W_k, W_v."""
-
-    def project(s: PipelineState) -> QKVTensors:
-        made = projections(s)
-        return made[q], made[k], made[v]
-
-    return project
-
-
 def biases_times(q: float, k: float, v: float) -> Callable[[PipelineState], QKVTensors]:
-    """The biases of the three layers, this many times each."""
+    """Multiply the biases of W_q, W_k and W_v by these factors."""
 
     def project(s: PipelineState) -> QKVTensors:
         p = s.p
@@ -51,27 +48,20 @@ def biases_along_tokens(s: PipelineState) -> QKVTensors:
     return q, k, v if p.b_v is None else v + p.b_v.unsqueeze(-1)
 
 
-def weights_as_stored(s: PipelineState) -> QKVTensors:
-    p = s.p
-    q, k, v = s.x @ p.W_q, s.x @ p.W_k, s.x @ p.W_v
-    return (
-        q if p.b_q is None else q + p.b_q,
-        k if p.b_k is None else k + p.b_k,
-        v if p.b_v is None else v + p.b_v,
-    )
+def with_weights(change: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], QKVTensors]:
+    """Project by W_q, W_k and W_v with `change` applied to each."""
+
+    def project(s: PipelineState) -> QKVTensors:
+        p = s.p
+        w_q, w_k, w_v = map_qkv(change, (p.W_q, p.W_k, p.W_v))
+        return linear(s.x, w_q, p.b_q), linear(s.x, w_k, p.b_k), linear(s.x, w_v, p.b_v)
+
+    return project
 
 
-def weights_reshaped(s: PipelineState) -> QKVTensors:
-    p = s.p
-
-    def reshape_to_transpose(weight: Tensor) -> Tensor:
-        return weight.reshape(weight.shape[::-1]).mT
-
-    return (
-        linear(s.x, reshape_to_transpose(p.W_q), p.b_q),
-        linear(s.x, reshape_to_transpose(p.W_k), p.b_k),
-        linear(s.x, reshape_to_transpose(p.W_v), p.b_v),
-    )
+# `linear` transposes the weight, so these compute x W, and x times W reshaped to the shape of Wᵀ.
+weights_as_stored = with_weights(lambda weight: weight.mT)
+weights_reshaped = with_weights(lambda weight: weight.reshape(weight.shape[::-1]).mT)
 
 
 def raw_values(s: PipelineState) -> QKVTensors:
@@ -102,7 +92,7 @@ def relu_on(*which: int) -> Callable[[PipelineState], QKVTensors]:
 
 def bias_after_scaling(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
-    # The scale comes later: what it must not reach is made larger by as much.
+    # The scores are scaled later, so the bias, which must escape the scale, is divided by it here.
     return q if s.p.b_q is None else q - s.p.b_q + s.p.b_q / s.inputs.scale, k, v
 
 
@@ -110,59 +100,42 @@ def bias_after_scaling(s: PipelineState) -> QKVTensors:
 
 
 def straight_view(s: PipelineState) -> QKVTensors:
-    q, k, v = (t.reshape(t.shape[0], s.inputs.heads, t.shape[1], -1) for t in s.projected)
-    return q, k, v
+    return map_qkv(lambda t: t.reshape(t.shape[0], s.inputs.heads, t.shape[1], -1), s.projected)
 
 
 def every_nth_column(s: PipelineState) -> QKVTensors:
-    q, k, v = (
-        t.unflatten(-1, (t.shape[-1] // s.inputs.heads, s.inputs.heads)).permute(0, 3, 1, 2)
-        for t in s.projected
-    )
-    return q, k, v
+    heads = s.inputs.heads
+    return map_qkv(lambda t: t.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2), s.projected)
 
 
 def split_into(count: Callable[[PipelineState], int]) -> Callable[[PipelineState], QKVTensors]:
-    """As many heads as `count` says, and not as many as were asked for."""
-
-    def split(s: PipelineState) -> QKVTensors:
-        q, k, v = (split_heads(t, count(s)) for t in s.projected)
-        return q, k, v
-
-    return split
+    """Split into `count` heads instead of the number that the statement asks for."""
+    return lambda s: map_qkv(lambda t: split_heads(t, count(s)), s.projected)
 
 
 def heads_behind_tokens(s: PipelineState) -> QKVTensors:
-    q, k, v = (t.unflatten(-1, (s.inputs.heads, -1)) for t in s.projected)
-    return q, k, v
+    return map_qkv(lambda t: t.unflatten(-1, (s.inputs.heads, -1)), s.projected)
 
 
 def overlapping_slices(s: PipelineState) -> QKVTensors:
-    width = s.inputs.head_dim
-    q, k, v = (
-        torch.stack([t[..., i : i + width] for i in range(s.inputs.heads)], dim=1)
-        for t in s.projected
+    heads, width = range(s.inputs.heads), s.inputs.head_dim
+    return map_qkv(
+        lambda t: torch.stack([t[..., i : i + width] for i in heads], dim=1), s.projected
     )
-    return q, k, v
 
 
 def _pack(s: PipelineState) -> Tensor:
     return torch.cat(s.projected, dim=-1)
 
 
-def _split_all_heads(q: Tensor, k: Tensor, v: Tensor, s: PipelineState) -> QKVTensors:
-    heads = s.inputs.heads
-    return split_heads(q, heads), split_heads(k, heads), split_heads(v, heads)
-
-
 def packed_by_view(s: PipelineState) -> QKVTensors:
-    q, k, v = _pack(s).reshape(3, *s.projected[0].shape).unbind(0)
-    return _split_all_heads(q, k, v, s)
+    parts = _pack(s).reshape(3, *s.projected[0].shape).unbind(0)
+    return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)
 
 
 def packed_every_third(s: PipelineState) -> QKVTensors:
-    q, k, v = _pack(s).unflatten(-1, (-1, 3)).unbind(-1)
-    return _split_all_heads(q, k, v, s)
+    parts = _pack(s).unflatten(-1, (-1, 3)).unbind(-1)
+    return map_qkv(lambda t: split_heads(t, s.inputs.heads), parts)
 
 
 def packed_per_head(s: PipelineState) -> QKVTensors:
@@ -174,7 +147,7 @@ def packed_per_head(s: PipelineState) -> QKVTensors:
 
 
 def roles(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
-    """Queries, keys and values taken from these places of (q, k, v)."""
+    """Take queries, keys and values from these positions of (q, k, v)."""
     return lambda s: (s.split[q], s.split[k], s.split[v])
 
 
@@ -187,12 +160,12 @@ def repeat_first_sequence(t: Tensor) -> Tensor:
 
 
 def keys_of(head: int) -> Callable[[PipelineState], QKVTensors]:
-    """One head's keys for all heads."""
+    """Let all heads use the keys of one."""
     return lambda s: (s.split[0], s.split[1][:, head, None].expand_as(s.split[1]), s.split[2])
 
 
 def values_of(head: int) -> Callable[[PipelineState], QKVTensors]:
-    """One head's values for all heads."""
+    """Let all heads use the values of one."""
     return lambda s: (s.split[0], s.split[1], s.split[2][:, head, None].expand_as(s.split[2]))
 
 
@@ -201,5 +174,4 @@ def keys_of_first_sequence(s: PipelineState) -> QKVTensors:
 
 
 def first_sequence_only(s: PipelineState) -> QKVTensors:
-    q, k, v = (repeat_first_sequence(t) for t in s.split)
-    return q, k, v
+    return map_qkv(repeat_first_sequence, s.split)

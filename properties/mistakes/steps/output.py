@@ -1,4 +1,4 @@
-"""Wrong steps from weights and values to what is returned."""
+"""Faulty steps from weights and values to the returned results."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,6 @@ from properties.mistakes.pipeline import (
 )
 
 # ------------------------------------------------------------------------------------------ mix
-
-
-def own_values(s: PipelineState) -> Tensor:
-    return s.value
 
 
 def by_features(s: PipelineState) -> Tensor:
@@ -54,13 +50,13 @@ def channels_first(s: PipelineState) -> Tensor:
 
 
 def viewed_from_the_front(s: PipelineState) -> Tensor:
-    """Heads stacked in front of the batch, and everything read as (batch, tokens, width)."""
+    """Move the heads in front of the batch and read the result as (batch, tokens, width)."""
     b, _, t, _ = s.head_contexts.shape
     return s.head_contexts.transpose(0, 1).reshape(b, t, -1)
 
 
 def batch_for_heads(s: PipelineState) -> Tensor:
-    """Heads in front of the batch, read as a batch in front of heads."""
+    """Move the heads in front of the batch and read the result as (batch, heads, …)."""
     return merge_heads(s.head_contexts.transpose(0, 1).reshape(s.head_contexts.shape))
 
 
@@ -71,39 +67,39 @@ def cut_or_padded(s: PipelineState) -> Tensor:
 def heads_reordered(
     order: Callable[[Sequence[int]], Sequence[int]],
 ) -> Callable[[PipelineState], Tensor]:
-    """The heads side by side, in another order."""
+    """Lay the heads side by side in another order."""
     return lambda s: merge_heads(s.head_contexts[:, list(order(range(s.head_contexts.shape[1])))])
 
 
 def one_head_repeated(combine: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """One head, or one combination of the heads, in the place of each."""
+    """Replace every head by one head, or by one combination of the heads."""
     return lambda s: merge_heads(combine(s.head_contexts).expand_as(s.head_contexts))
 
 
 def one_head_alone(combine: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """One head, or one combination of the heads: as narrow as a head."""
+    """Return one head, or one combination of the heads, as narrow as a head."""
     return lambda s: merge_heads(combine(s.head_contexts))
 
 
 def heads_concatenated_along(dim: int) -> Callable[[PipelineState], Tensor]:
-    """The heads one after the other along another dimension."""
+    """Concatenate the heads along another dimension."""
     return lambda s: torch.cat(s.head_contexts.unbind(1), dim=dim)
 
 
 def heads_stacked_along(dim: int) -> Callable[[PipelineState], Tensor]:
-    """The heads in a dimension of their own."""
+    """Stack the heads along a new dimension."""
     return lambda s: torch.stack(s.head_contexts.unbind(1), dim=dim)
 
 
 def repeated_columns(combine: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """One combination of the heads, each column of it as often as there are heads."""
+    """Repeat each column of one combination of the heads once for every head."""
     return lambda s: combine(s.head_contexts)[:, 0].repeat_interleave(
         s.head_contexts.shape[1], dim=-1
     )
 
 
 def only_heads(which: Callable[[int], Sequence[int]]) -> Callable[[PipelineState], Tensor]:
-    """These heads in their places, and zeros for the others."""
+    """Keep these heads and replace the others by zeros."""
 
     def merge(s: PipelineState) -> Tensor:
         some = torch.zeros_like(s.head_contexts)
@@ -130,10 +126,9 @@ def context_itself(s: PipelineState) -> Tensor:
 
 
 def output_layer_twice(s: PipelineState) -> Tensor:
-    p = s.p
-    if p.W_o is None:
+    if s.p.W_o is None:
         raise ValueError("there is no output layer")
-    return linear(linear(s.context, p.W_o, p.b_o), p.W_o, p.b_o)
+    return linear(output_layer(s), s.p.W_o, s.p.b_o)
 
 
 def output_bias_times(number: float) -> Callable[[PipelineState], Tensor]:
@@ -163,7 +158,7 @@ def with_input_where_it_fits(s: PipelineState) -> Tensor:
 
 
 def output_followed_by(function: Callable[[Tensor], Tensor]) -> Callable[[PipelineState], Tensor]:
-    """One more function on the output."""
+    """Apply a function to the output."""
     return lambda s: function(output_layer(s))
 
 
@@ -176,8 +171,8 @@ def unmerged(s: PipelineState) -> Tensor:
 
 
 def unmerged_last(s: PipelineState) -> Tensor:
-    *size, _ = output_layer(s).shape
-    return output_layer(s).reshape(*size, s.inputs.heads, -1)
+    output = output_layer(s)
+    return output.reshape(*output.shape[:-1], s.inputs.heads, -1)
 
 
 def values_projected(s: PipelineState) -> Tensor:
@@ -192,14 +187,14 @@ def input_itself(s: PipelineState) -> Tensor:
 
 
 def returned_results(*names: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
-    """These, whatever was asked for."""
+    """Return these results, whatever the statement asks for."""
     return lambda s: tuple(
         s.applied_weights if name == "weights" else select_result(s, name) for name in names
     )
 
 
 def weights_too(name: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
-    """The weights beside the output, where only that is asked for."""
+    """Return the weights beside the output where the statement asks for the output alone."""
 
     def give(s: PipelineState) -> tuple[Tensor, ...]:
         if len(s.inputs.wanted) > 1:
@@ -212,19 +207,15 @@ def weights_too(name: str) -> Callable[[PipelineState], tuple[Tensor, ...]]:
 def returned_weights(
     change: Callable[[PipelineState], Tensor],
 ) -> Callable[[PipelineState], tuple[Tensor, ...]]:
-    """Something else in the place of the weights that are asked for."""
+    """Return something else instead of the weights that the statement asks for."""
 
     def give(s: PipelineState) -> tuple[Tensor, ...]:
         return tuple(
-            select_result(s, name) if name == "output" else _squeeze_as_requested(change(s), name)
+            s.output if name == "output" else change(s)[:, 0] if name == "matrix" else change(s)
             for name in s.inputs.wanted
         )
 
     return give
-
-
-def _squeeze_as_requested(weights: Tensor, name: str) -> Tensor:
-    return weights[:, 0] if name == "matrix" else weights
 
 
 def weights_for_all_heads(s: PipelineState) -> Tensor:

@@ -1,4 +1,4 @@
-"""Wrong steps from queries and keys to the weights by which values are averaged."""
+"""Faulty steps from queries and keys to the weights by which values are averaged."""
 
 import math
 from collections.abc import Callable
@@ -48,14 +48,6 @@ def features_with_features(s: PipelineState) -> Tensor:
     return s.query.mT @ s.key
 
 
-def not_transposed(s: PipelineState) -> Tensor:
-    return s.query @ s.key
-
-
-def scores_of_first_head(s: PipelineState) -> Tensor:
-    return repeat_first_head(s.query @ s.key.mT)
-
-
 # ---------------------------------------------------------------------------------------- scale
 
 
@@ -67,10 +59,6 @@ def divided_by(divisor: Callable[[PipelineState], float]) -> Callable[[PipelineS
     return lambda s: s.raw_scores / divisor(s)
 
 
-def scaled_again(s: PipelineState) -> Tensor:
-    return s.raw_scores * s.inputs.scale * s.inputs.scale
-
-
 # --------------------------------------------------------------------------------------- permit
 
 
@@ -79,7 +67,7 @@ def no_mask(s: PipelineState) -> Tensor | None:
 
 
 def diagonal_shifted(by: int) -> Callable[[PipelineState], Tensor | None]:
-    """The module's own mask, starting at another diagonal."""
+    """Shift the diagonal of the module's own mask."""
 
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.causal:
@@ -90,7 +78,7 @@ def diagonal_shifted(by: int) -> Callable[[PipelineState], Tensor | None]:
 
 
 def window_of(width: int) -> Callable[[PipelineState], Tensor | None]:
-    """Only tokens nearer than `width`, besides what the mask says."""
+    """Hide tokens at a distance of `width` or more, in addition to the mask."""
 
     def permit(s: PipelineState) -> Tensor | None:
         position = torch.arange(s.inputs.tokens)
@@ -108,7 +96,7 @@ def rows_from_the_end(s: PipelineState) -> Tensor | None:
 
 
 def causal_of_any_size(s: PipelineState) -> Tensor | None:
-    """A kernel's own causal mask, whatever the dimensions are."""
+    """Return the causal mask of a kernel, which fits any shape of the scores."""
     return torch.ones(s.scores.shape[-2:], dtype=torch.bool).tril() if s.inputs.causal else None
 
 
@@ -133,22 +121,18 @@ def _expand_mask(s: PipelineState) -> Tensor | None:
     return None if mask is None else mask.expand(s.scores.shape)
 
 
-def mask_on_first_head(s: PipelineState) -> Tensor | None:
-    mask = _expand_mask(s)
-    if mask is None:
-        return None
-    mask = mask.clone()
-    mask[:, 1:] = True
-    return mask
+def mask_on_first(dim: int) -> Callable[[PipelineState], Tensor | None]:
+    """Mask the first entry along a dimension alone: a sequence (0) or a head (1)."""
 
+    def permit(s: PipelineState) -> Tensor | None:
+        mask = _expand_mask(s)
+        if mask is None:
+            return None
+        mask = mask.clone()
+        mask.narrow(dim, 1, mask.shape[dim] - 1).fill_(True)
+        return mask
 
-def mask_on_first_sequence(s: PipelineState) -> Tensor | None:
-    mask = _expand_mask(s)
-    if mask is None:
-        return None
-    mask = mask.clone()
-    mask[1:] = True
-    return mask
+    return permit
 
 
 def mask_of_first_head(s: PipelineState) -> Tensor | None:
@@ -175,7 +159,7 @@ def future_where_no_mask_is(s: PipelineState) -> Tensor | None:
 
 
 def diagonal_forced(allowed: bool) -> Callable[[PipelineState], Tensor | None]:
-    """The diagonal of a mask that was handed in, whatever it says."""
+    """Show or hide every token's own key, whatever the mask that the caller passed says."""
 
     def permit(s: PipelineState) -> Tensor | None:
         mask = _expand_mask(s)
@@ -197,19 +181,19 @@ def filled_with(number: float) -> Callable[[PipelineState], Tensor]:
 
 
 def filled_before_scaling(number: float) -> Callable[[PipelineState], Tensor]:
-    """As `filled_with`, and the scale comes after it."""
+    """Fill hidden scores with a number that is scaled afterwards."""
     return lambda s: filled_with(number * s.inputs.scale)(s)
 
 
 def raised_by(number: float) -> Callable[[PipelineState], Tensor]:
-    """A number is added to the hidden scores."""
+    """Add a number to the hidden scores."""
     return lambda s: s.scores if s.visible is None else s.scores + ~s.visible * number
 
 
 def lowered_besides(
     permit: Callable[[PipelineState], Tensor | None],
 ) -> Callable[[PipelineState], Tensor]:
-    """What the mask hides becomes −∞; then what more is hidden, a large negative number."""
+    """Fill what the mask hides with −∞, then what `permit` hides with a large negative number."""
 
     def hide(s: PipelineState) -> Tensor:
         visible = permit(s)
@@ -241,7 +225,7 @@ def unmasked(s: PipelineState) -> Tensor:
 
 
 def softmax_over(*dims: int) -> Callable[[PipelineState], Tensor]:
-    """One softmax over all entries along these dimensions."""
+    """Normalise by one softmax over all entries along these dimensions."""
 
     def normalise(s: PipelineState) -> Tensor:
         exponentials = (s.masked_scores - s.masked_scores.amax(dim=dims, keepdim=True)).exp()
@@ -286,13 +270,13 @@ def equal_shares(s: PipelineState) -> Tensor:
 
 
 def hardmax(s: PipelineState) -> Tensor:
-    return F.one_hot(s.masked_scores.argmax(dim=-1), s.masked_scores.shape[-1]).to(
-        s.masked_scores.dtype
-    )
+    scores = s.masked_scores
+    return F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
 
 
 def hardmax_with_ties(s: PipelineState) -> Tensor:
-    return (s.masked_scores == s.masked_scores.amax(dim=-1, keepdim=True)).to(s.masked_scores.dtype)
+    scores = s.masked_scores
+    return (scores == scores.amax(dim=-1, keepdim=True)).to(scores.dtype)
 
 
 def powers_of_two(s: PipelineState) -> Tensor:
@@ -300,13 +284,12 @@ def powers_of_two(s: PipelineState) -> Tensor:
 
 
 def softmax_of_absolute(s: PipelineState) -> Tensor:
-    return torch.softmax(
-        s.masked_scores.abs().masked_fill(s.masked_scores == -math.inf, -math.inf), dim=-1
-    )
+    scores = s.masked_scores
+    return torch.softmax(scores.abs().masked_fill(scores == -math.inf, -math.inf), dim=-1)
 
 
 def denominator_plus(extra: float, shifted_by_maximum: bool) -> Callable[[PipelineState], Tensor]:
-    """Something is added to the sum of exponentials."""
+    """Add a number to the sum of the exponentials."""
 
     def normalise(s: PipelineState) -> Tensor:
         top = s.masked_scores.amax(dim=-1, keepdim=True)
@@ -321,19 +304,19 @@ def exponentials_alone(s: PipelineState) -> Tensor:
 
 
 def unshifted(s: PipelineState) -> Tensor:
-    # float64 overflows at 709.
+    # exp overflows float64 at 709.
     exponentials = s.masked_scores.exp()
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 def unshifted_and_masked(s: PipelineState) -> Tensor:
-    """The same, where hidden exponentials are multiplied by 0."""
+    """Normalise as `unshifted` does, with hidden exponentials multiplied by 0."""
     exponentials = s.masked_scores.exp() if s.visible is None else s.masked_scores.exp() * s.visible
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
 
 
 def shifted_by_one_maximum(*dims: int) -> Callable[[PipelineState], Tensor]:
-    """The largest score along these dimensions is taken off all."""
+    """Subtract the largest score along these dimensions from all of them."""
 
     def normalise(s: PipelineState) -> Tensor:
         exponentials = (s.masked_scores - s.masked_scores.amax(dim=dims, keepdim=True)).exp()
@@ -343,7 +326,7 @@ def shifted_by_one_maximum(*dims: int) -> Callable[[PipelineState], Tensor]:
 
 
 def divided_by_column_sums(s: PipelineState) -> Tensor:
-    """Row sums without keepdim: column j is divided by the sum of row j."""
+    """Divide column j by the sum of row j, as row sums without keepdim do."""
     kept = torch.softmax(s.scores, dim=-1)
     kept = kept if s.visible is None else kept * s.visible
     return kept / kept.sum(dim=-1).unsqueeze(-2)

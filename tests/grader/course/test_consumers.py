@@ -22,7 +22,7 @@ ODD = 'O"Neil, Conway'
 
 
 @pytest.fixture
-def book(record: Record) -> Gradebook:
+def odd_gradebook(record: Record) -> Gradebook:
     standings = []
     for student, points in (("ada", 100), ("bob", 50), ("eve", 0)):
         made = record(student, points)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
-from grader import run
 from grader.course import grading
 from grader.course.intake.gather import IntakeOptions, gather_submissions
 from grader.course.result_lookup import load_results
 from grader.course.store import manifest
 from grader.course.store.records import Override
 from grader.course.store.store import open_store
+from grader.grading import worker_pool
 from grader.grading.grade import Settings
 from grader.report.records import Report, SeedRecord, get_version, strip_seconds, to_json
 from grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
@@ -68,14 +68,14 @@ def test_graded_submissions_are_reported_and_stored(
 def test_only_changed_files_are_regraded(store_url: str, folder: Path, fake_grader: Any) -> None:
     first = graded(store_url, folder)
     assert graded(store_url, folder) == first
-    assert len(fake_grader.judgings) == 4
+    assert len(fake_grader.graded_texts) == 4
     (folder / "bob.py").write_text("100 at last")
     (folder / "ida.py").write_text("50")  # what bob had before
     graded(store_url, folder)
-    assert fake_grader.judgings[4:] == ["100 at last"]
+    assert fake_grader.graded_texts[4:] == ["100 at last"]
     assert scores(store_url)["bob"] == 100.0 and scores(store_url)["ida"] == 50.0
     graded(store_url, folder, chosen=replace(SETTINGS, limit_overrides={"wall_s": 9.0}))
-    assert len(fake_grader.judgings) == 10
+    assert len(fake_grader.graded_texts) == 10
 
 
 def test_run_draws_one_secret_seed_and_keeps_it(
@@ -88,12 +88,12 @@ def test_run_draws_one_secret_seed_and_keeps_it(
 
     first = again()
     assert first.kind is SeedKind.SECRET
-    assert again() == first and len(fake_grader.judgings) == 4
-    assert again(insisted={"wall_s": 9.0}) == first, "other settings, the same cases"
+    assert again() == first and len(fake_grader.graded_texts) == 4
+    assert again(limit_overrides={"wall_s": 9.0}) == first, "other settings, the same cases"
     with open_store(store_url) as store:
         chosen = store.load_newest_run("week 1").manifest.settings
         assert grading.regrade(store, "week 1", chosen, trusted=False).score_changes == []
-        assert chosen.seed == first and len(fake_grader.judgings) == 8
+        assert chosen.seed == first and len(fake_grader.graded_texts) == 8
         assert grading.replay(store, "week 1", "bob", trusted=False).same
     assert fake_grader.seeds == {first}
 
@@ -135,7 +135,7 @@ def test_identical_files_are_graded_once(store_url: str, folder: Path, fake_grad
     for i in range(5):
         (folder / f"copy{i}.py").write_text("50")
     report = graded(store_url, folder)
-    assert len(report.submissions) == 9 and len(fake_grader.judgings) == 4
+    assert len(report.submissions) == 9 and len(fake_grader.graded_texts) == 4
     assert {s.file for s in report.submissions if s.score == 50.0} >= {"copy0.py", "bob.py"}
 
 
@@ -157,7 +157,7 @@ def test_unreadable_files_are_reported_and_others_graded(
 def test_file_changed_during_grading_is_graded_next_time(
     store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = run.grade_with_progress
+    judged = worker_pool.grade_all
 
     def changing(*arguments: Any) -> Any:
         for each, records in judged(*arguments):
@@ -165,10 +165,10 @@ def test_file_changed_during_grading_is_graded_next_time(
                 each.path.write_text("100 quickly")
             yield each, records
 
-    monkeypatch.setattr(run, "grade_with_progress", changing)
+    monkeypatch.setattr(worker_pool, "grade_all", changing)
     report = graded(store_url, folder)
     assert [s.student for s in report.submissions] == ["ada", "eve", "zoe"]
-    monkeypatch.setattr(run, "grade_with_progress", judged)
+    monkeypatch.setattr(worker_pool, "grade_all", judged)
     assert [s.score for s in graded(store_url, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
 
 
@@ -236,7 +236,7 @@ def test_kill_at_any_moment_loses_and_repeats_no_finished_work(
             break
     resumed = graded(store_url, folder)
     # At most the one in hand is judged again after a kill; nothing that was finished is.
-    assert 120 <= len(fake_grader.judgings) <= 120 + kills
+    assert 120 <= len(fake_grader.graded_texts) <= 120 + kills
     undisturbed = graded(str(tmp_path / "undisturbed.db"), folder)
     assert to_json(strip_seconds(resumed)) == to_json(strip_seconds(undisturbed))
 
@@ -275,12 +275,12 @@ def test_regrade_preview_changes_nothing(store_url: str, folder: Path, fake_grad
             ("bob", 50.0, 0.0, False),
             ("zoe", 100.0, 50.0, False),
         ]
-        assert len(store.list_runs()) == 1 and len(fake_grader.judgings) == 8
+        assert len(store.list_runs()) == 1 and len(fake_grader.graded_texts) == 8
     assert scores(store_url) == before | {"ada": 99.0}
 
     with open_store(store_url) as store:
         again = grading.regrade(store, "week 1", other, trusted=False)
-        assert len(fake_grader.judgings) == 8, "what was judged to be shown is not judged again"
+        assert len(fake_grader.graded_texts) == 8, "what was judged to be shown is not judged again"
         grading.adopt(store, "week 1", again)
         assert len(store.list_runs()) == 2
     assert scores(store_url) == {"ada": 99.0, "bob": 0.0, "eve": 0.0, "zoe": 50.0}
@@ -293,7 +293,7 @@ def test_nothing_changes_with_the_same_settings(
     graded(store_url, folder)
     with open_store(store_url) as store:
         again = grading.regrade(store, "week 1", SETTINGS, trusted=False)
-        assert again.score_changes == [] and len(fake_grader.judgings) == 4
+        assert again.score_changes == [] and len(fake_grader.graded_texts) == 4
         assert grading.adopt(store, "week 1", again).id == 1
         assert len(store.load_graded_files("week 1")) == 5
 
@@ -305,7 +305,7 @@ def test_replay_reproduces_verdicts_and_writes_nothing(
     with open_store(store_url) as store:
         again = grading.replay(store, "week 1", "bob", trusted=False)
         assert again.same and again.differences == ()
-        assert fake_grader.judgings[-1] == "50" and len(store.list_runs()) == 1
+        assert fake_grader.graded_texts[-1] == "50" and len(store.list_runs()) == 1
         monkeypatch.setattr(manifest, "get_version", lambda: "9.9")
         monkeypatch.setattr(manifest, "digest_source", lambda: "other")
         monkeypatch.setattr(manifest, "digest_cases", lambda _: "other")

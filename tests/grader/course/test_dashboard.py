@@ -42,7 +42,7 @@ def standing(student: str, record: SubmissionRecord, **more: Any) -> ExerciseRes
 
 
 @pytest.fixture
-def book(record: Record) -> Gradebook:
+def odd_gradebook(record: Record) -> Gradebook:
     unnamed = replace(record("x", 50), diagnosis=())
     crashed = tuple(replace(p, status="timed_out", points=0.0) for p in record("x").properties)
     ended = replace(unnamed, properties=crashed, status="timed_out", score=0.0)

@@ -86,7 +86,7 @@ class Asked(Session):
         self.answer = answer
         self.child = type("Child", (), {"closed": closed})()
 
-    def excerpts(self, places: Any) -> list[SourceLines]:
+    def fetch_excerpts(self, places: Any) -> list[SourceLines]:
         if isinstance(self.answer, Exception):
             raise self.answer
         return list(self.answer)

@@ -21,7 +21,8 @@ from grader.sandbox.limits import Limits
 from grader.seed import make_seed
 from properties.families.dropout import EXTRA_DROPOUT
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32_NOTE, Harness
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
 from properties.property import Verdict
 from properties.violation import Note, Status
 
@@ -196,13 +197,13 @@ def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> 
     program = """
         import sys
         from dataclasses import replace
-        from grader.grading.grade import Settings, grade
-        from grader.report.records import report_of, to_json
-        from grader.sandbox.grader_side.servers import Server
-        from grader.reading.submission import find
-        with Server() as server:
-            records = grade(server, find(sys.argv[1:])[0], Settings())
-        print(to_json(report_of([replace(r, seconds=0) for r in records])))
+        from grader.grading.grade import Settings, grade_file_or_raise
+        from grader.report.records import build_report, to_json
+        from grader.sandbox.grader_side.servers import ServerHandle
+        from grader.reading.submission import find_submissions
+        with ServerHandle() as server:
+            records = grade_file_or_raise(server, find_submissions(sys.argv[1:])[0], Settings())
+        print(to_json(build_report([replace(r, seconds=0) for r in records])))
     """
     root = str(Path(__file__).resolve().parents[3])
     ran = subprocess.run(

@@ -79,15 +79,17 @@ def test_a_number_that_came_from_nowhere_has_no_origin() -> None:
 @pytest.mark.parametrize(
     "merge",
     [
-        lambda s: merge_heads(s.mixed.mean(1, keepdim=True).expand_as(s.mixed)),  # no move
-        lambda s: merge_heads(s.mixed).round(decimals=-1),  # integers, but others
-        lambda s: -merge_heads(s.mixed),
-        lambda s: merge_heads(s.mixed) + 3 * NUMEL_PER_PART,
-        lambda s: torch.zeros_like(merge_heads(s.mixed)),
-        lambda s: s.mixed[0, 0, 0],  # nothing that can be drawn
-        lambda s: merge_heads(s.mixed)[:, :0],
-        lambda s: merge_heads(s.mixed).repeat(1, 9, 1),
-        lambda s: s.mixed.reshape(7, 5),  # torch raises
+        lambda s: merge_heads(
+            s.head_contexts.mean(1, keepdim=True).expand_as(s.head_contexts)
+        ),  # no move
+        lambda s: merge_heads(s.head_contexts).round(decimals=-1),  # integers, but others
+        lambda s: -merge_heads(s.head_contexts),
+        lambda s: merge_heads(s.head_contexts) + 3 * NUMEL_PER_PART,
+        lambda s: torch.zeros_like(merge_heads(s.head_contexts)),
+        lambda s: s.head_contexts[0, 0, 0],  # nothing that can be drawn
+        lambda s: merge_heads(s.head_contexts)[:, :0],
+        lambda s: merge_heads(s.head_contexts).repeat(1, 9, 1),
+        lambda s: s.head_contexts.reshape(7, 5),  # torch raises
     ],
 )
 def test_steps_that_change_values_are_not_shown(merge: object) -> None:

@@ -165,6 +165,7 @@ def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: "SandboxD
 
 @LINUX
 def test_private_folder_requires_namespaces(sandbox: "SandboxDriver") -> None:
+    """The call must pass with namespaces, and without them `get_failure` demands that it fails."""
     body = "open('x', 'w').close()\nreturn x"
     session, module = sandbox.open_with_body(body)
     if sandbox.server.isolation_level.name != "A":
@@ -217,8 +218,10 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         }.items():
             for name in names.split():
                 delattr(module, name)
-        sys.modules.update(dict.fromkeys(("resource", "fcntl",
-        "grader.sandbox.server_side.server"))) sys.platform = "win32" from grader.ui.cli import main
+        absent = ("resource", "fcntl", "grader.sandbox.server_side.server")
+        sys.modules.update(dict.fromkeys(absent))
+        sys.platform = "win32"
+        from grader.ui.cli import main
         main()
     """
     (tmp_path / "ada.py").write_text(RIGHT)

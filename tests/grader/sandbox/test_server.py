@@ -1,4 +1,4 @@
-"""The fork server: what a child is born with, and how server, children and examiner end."""
+"""The fork server: what a child is born with, and how server, children and grader end."""
 
 import os
 import signal
@@ -184,9 +184,9 @@ def test_everything_ends_when_the_grader_dies(sandbox: "SandboxDriver") -> None:
     program = """
         import sys, time
         from grader.sandbox.limits import Limits
-        from grader.sandbox.grader_side.servers import Server
+        from grader.sandbox.grader_side.servers import ServerHandle
         from grader.sandbox.grader_side.session import Session
-        server = Server().ready()
+        server = ServerHandle().wait_until_ready()
         session = Session(server, b"def wanted(x):\\n    while True: pass", "py", Limits())
         session.load("wanted")
         print(server.process.pid, flush=True)

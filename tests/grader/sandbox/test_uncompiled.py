@@ -26,7 +26,7 @@ def said(before: str) -> str:
 
 
 def test_shapes_are_computed_as_before_and_the_compiler_stays_away() -> None:
-    there = "from grader.sandbox import uncompiled; uncompiled.leave_the_compiler_out()"
+    there = "from grader.sandbox.server_side import uncompiled; uncompiled.bypass_dynamo()"
     before, after = said(""), said(there)
     assert after == before.replace("True", "False")
     assert "torch.Size([2, 3, 3]) torch.float64 meta" in after

@@ -33,8 +33,8 @@ def digest(banks: Iterable[Iterable[Case]]) -> str:
 ELSEWHERE = """
 import hashlib
 from exercises import ALL
-from properties.cases.case_set import bank
-banks = [bank(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3))]
+from properties.cases.case_set import generate_case_set
+banks = [generate_case_set(e.contract, n, s) for e in ALL for n, s in ((24, 0), (9, 3))]
 text = "\\n".join(repr(case) for cases in banks for case in cases)
 print(hashlib.sha256(text.encode()).hexdigest())
 """

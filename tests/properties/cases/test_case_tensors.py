@@ -51,13 +51,14 @@ torch.set_num_threads(int(sys.argv[1]))
 torch.manual_seed(int(sys.argv[1]))
 torch.set_default_dtype(torch.float32 if sys.argv[1] == "1" else torch.float64)
 from exercises import ALL
-from properties.cases.case_tensors import mask_of, parameters_of, tokens_of
-from properties.cases.case_set import bank
+from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.cases.case_set import generate_case_set
 found = hashlib.sha256()
 for contract in (e.contract for e in ALL if e.contract.sizes is None):
-    for case in bank(contract, 12):
-        made = [tokens_of(case, contract), *(t for _, t in parameters_of(case, contract).items())]
-        mask = mask_of(case)
+    for case in generate_case_set(contract, 12):
+        weights = (t for _, t in make_parameters(case, contract).items())
+        made = [make_tokens(case, contract), *weights]
+        mask = make_mask(case)
         for tensor in made if mask is None else [*made, mask]:
             found.update(tensor.contiguous().numpy().tobytes())
 print(found.hexdigest())
