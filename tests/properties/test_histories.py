@@ -202,7 +202,7 @@ def test_exception_after_a_history_names_it() -> None:
 @pytest.mark.parametrize("claim", list_properties(history), ids=lambda claim: claim.name)
 def test_stateless_module_satisfies_the_property(claim: Any) -> None:
     if claim.applies_to(EXERCISE.contract):
-        claim.judge(trial_of(CausalAttention))
+        claim.check(trial_of(CausalAttention))
 
 
 # -------------------------------------------------------------------------------- how it is done
