@@ -66,8 +66,8 @@ class StarterCell:
 
     def to_notebook_cell(self) -> NotebookNode:
         """Return the cell of a notebook."""
-        make = v4.new_code_cell if self.marker == CODE else v4.new_markdown_cell
-        cell: NotebookNode = make(self.text)
+        code, text = self.marker == CODE, self.text
+        cell: NotebookNode = v4.new_code_cell(text) if code else v4.new_markdown_cell(text)
         return cell
 
 

@@ -66,8 +66,8 @@ def simplify_for_counting(case: Case) -> Case:
 
     In float32, because only zeros are counted.
     """
-    sizes = dict.fromkeys(("tokens", "context_length", "d_in", "head_dim"), TOKENS)
-    case = replace(case, batch=1, heads=2, bias=False, dropout=0.3, sharpness=1, **sizes)
+    case = replace(case, batch=1, tokens=TOKENS, context_length=TOKENS, d_in=TOKENS)
+    case = replace(case, heads=2, head_dim=TOKENS, bias=False, dropout=0.3, sharpness=1)
     case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
     return replace(case, mask_form=MaskForm.NONE, dtype="float32")
 
