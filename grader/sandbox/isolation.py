@@ -33,7 +33,7 @@ _FILES = "reads Python's, torch's and the system's libraries, and no other file"
 _COMMON_GUARANTEES = (
     "starts no process, and signals none but itself",
     "opens no socket, and so reaches no network",
-    "is bounded in time, memory, threads, open files and output, and ends with the examiner",
+    "is bounded in time, memory, threads, open files and output, and ends with the grader",
 )
 GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -67,7 +67,7 @@ UNPROVEN = {
 BY_NAME = {a.name: a for a in (*ATTACKS, *(limit.attack for limit in KNOWN_LIMITS))}
 FIRST = {case.layer: case for case in reversed(ABLATIONS)}
 SAMPLE = list(FIRST.values())[::3]
-"""a third of the layers: each case takes an examiner or two of its own"""
+"""a third of the layers: each case takes a grader process or two of its own"""
 
 
 @pytest.mark.sampled("case", ABLATIONS, SAMPLE, ids=str)

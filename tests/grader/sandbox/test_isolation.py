@@ -259,7 +259,7 @@ def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
           - writes no file
           - starts no process, and signals none but itself
           - opens no socket, and so reaches no network
-          - is bounded in time, memory, threads, open files and output, and ends with the examiner
+          - is bounded in time, memory, threads, open files and output, and ends with the grader
           - signals and sockets have one lock, not two
 
         Missing
