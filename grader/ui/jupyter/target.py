@@ -67,8 +67,8 @@ def find_target(
             raise CannotCheck(_explain_wrong_kind(defined, named))
         [target] = infer.choose_targets([defined], named, defined.name)
     except TargetNotFound as error:
-        text = _explain_no_exercise(defined) if exercise is None else str(error)
-        raise CannotCheck(text) from None
+        why = _explain_no_exercise(defined) if exercise is None else str(error)
+        raise CannotCheck(why) from None
     return target
 
 
