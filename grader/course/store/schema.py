@@ -2,8 +2,8 @@
 
 A *judgement* is the result of grading some bytes under some settings; it belongs to no student. A
 *submission* links a student's file in a run to a judgement. So the same bytes are graded once,
-whoever submits them and in whichever run, and a regrade changes which judgements count, never the
-judgements themselves.
+for all students and runs, and a regrade changes which judgements count, never the judgements
+themselves.
 
 JSON is stored as text: PostgreSQL's own type rejects the character 0, which a message may contain.
 """
