@@ -104,7 +104,7 @@ def load_attacks() -> list[str]:
     marks = ("won", "token", "arena", "project", "tcp", "udp", "unix", "abstract")
     for mark in marks:
         texts = [text.replace(f"@{mark}@", f"/nonexistent/{mark}") for text in texts]
-    return [text.replace("@examiner@", "2").replace("@server@", "2") for text in texts]
+    return [text.replace("@grader@", "2").replace("@server@", "2") for text in texts]
 
 
 def write_answer(path: Path, text: str, *, notebook: bool) -> None:

@@ -1,7 +1,7 @@
 """How far right and wrong answers are from the bound: `python -m benchmarks.power [FOLDER]`.
 
 Every answer kept beside the exercises (but those of GPT-2's size) is asked all questions that can
-be rehearsed. Of each, the largest error is taken, in units of the bound that decides: 1 is what a
+be recorded. Of each, the largest error is taken, in units of the bound that decides: 1 is what a
 right answer may be off at most. For inputs in float64 that is float32's bound, too, since what
 computes in float32 inside is right, and noted. Right answers that give no gradient where it is
 zero have none to measure there, and are left out of that dtype. Prints a table, draws power.svg.

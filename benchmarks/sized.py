@@ -71,8 +71,8 @@ def resize_exercise(cases: int, sizes: Mapping[str, int]) -> ResizedExercise:
     """
     named = "_".join(f"{name}_{size}" for name, size in sizes.items())
     slug = f"{EXERCISE.slug}_on_{cases}_{named}"
-    traits = EXERCISE.contract.capabilities - (UNSIZED_CAPABILITIES if sizes else set())
-    contract = replace(EXERCISE.contract, capabilities=traits)
+    capabilities = EXERCISE.contract.capabilities - (UNSIZED_CAPABILITIES if sizes else set())
+    contract = replace(EXERCISE.contract, capabilities=capabilities)
     known = {each.name: getattr(EXERCISE, each.name) for each in fields(EXERCISE)}
     return ResizedExercise(
         **{**known, "slug": slug, "contract": contract, "cases": cases}, sizes=sizes

@@ -1,7 +1,7 @@
 """One run of a command: from paths to a report, and from a report to text and files."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -22,10 +22,10 @@ from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
 from grader.grading.grade import Settings
 from grader.grading.precompile import precompile_plans
-from grader.grading.worker_pool import GradedSubmission, RemoteGrader, Sandbox, create_sandbox
+from grader.grading.worker_pool import GradedSubmission, create_sandbox
 from grader.reading import submission
 from grader.reading.notebook_lines import find_file_line
-from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
+from grader.reading.submission import SubmissionNotFound, UnreadableSubmission
 from grader.report import points, render
 from grader.report.feedback import Feedback, redact_report
 from grader.report.records import (
@@ -50,18 +50,18 @@ __all__ = [
     "examine_machine",
     "format_hint",
     "grade_paths",
-    "grade_with_progress",
     "make_settings",
     "render_report",
     "save_report",
     "show_report",
+    "track_progress",
     "watch_file",
     "write_report",
 ]
 
 
 class DeviceUnavailable(Exception):
-    """A device that is not there; the message says why."""
+    """The device does not exist here; the message says why."""
 
 
 def make_settings(
@@ -74,9 +74,9 @@ def make_settings(
     by_hand: bool = False,
     jobs: int | None = None,
 ) -> Settings:
-    """The settings of a run; limits that are named go before those of an exercise.
+    """Return the settings of a run; the limits override those of an exercise.
 
-    Raises NoTarget, BadPoints, NoDevice.
+    Raises TargetNotFound, DeviceUnavailable, and what `points.load_points` raises.
     """
     if not devices.is_known(device):
         raise DeviceUnavailable(f"{device}: no device; there are {devices.DEVICE_NAMES}")
@@ -101,29 +101,28 @@ def grade_paths(
     trusted: bool = False,
     ahead: Zygote | None = None,
 ) -> Report:
-    """Grade everything that the paths stand for. Raises NotFound if that is nothing at all.
+    """Grade everything that the paths stand for, and report on it.
 
-    Submissions that are not trusted are graded only where they can be confined; SandboxError else.
-    A path that leads nowhere beside others that do is reported, and the others are graded.
+    A path that leads nowhere is reported, and the others are graded. Raises SubmissionNotFound if
+    there are no others, and SandboxError where submissions are neither trusted nor confined.
     """
-    found, missing = _collect_submissions(paths)
+    missing: list[tuple[str, str]] = []
+    found = list(dict.fromkeys(submission.find_submissions(paths, missing)))
     records = [_record_missing(path, problem) for path, problem in missing]
     sandbox = create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
     with precompile_plans(found, settings), sandbox as server:
-        for _, graded in grade_with_progress(server, found, settings):
+        for _, graded in track_progress(worker_pool.grade_all(server, found, settings), len(found)):
             records.extend(graded)
     return build_report(records, server.isolation_level, settings.seed)
 
 
-def grade_with_progress(
-    sandbox: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
-) -> Iterator[GradedSubmission]:
-    """Every file with its records, in order, as soon as it is judged."""
+def track_progress(graded: Iterable[GradedSubmission], total: int) -> Iterator[GradedSubmission]:
+    """Yield every file with its records, and show on a bar how many there are."""
     with _make_progress() as progress:
-        task = progress.add_task("grading", total=len(found))
-        for handed_in, records in worker_pool.grade_all(sandbox, found, settings):
-            progress.update(task, description=handed_in.display_path[-40:], advance=1)
-            yield handed_in, records
+        task = progress.add_task("grading", total=total)
+        for file, records in graded:
+            progress.update(task, description=file.display_path[-40:], advance=1)
+            yield file, records
 
 
 def watch_file(
@@ -135,27 +134,22 @@ def watch_file(
     trusted: bool = False,
     ahead: Zygote | None = None,
 ) -> int:
-    """Check a file now and whenever it is saved, until Ctrl-C, or until nobody reads what is shown.
+    """Check a file now and whenever it is saved, until Ctrl-C or a closed output.
 
-    The exit code is that of the last check.
-
-    The fork server stays between checks. Raises NotFound, SandboxError, and KeyboardInterrupt
-    where nothing was checked.
+    Return the exit code of the last check. The fork server stays between checks. Raises
+    SubmissionNotFound, SandboxError, and KeyboardInterrupt if nothing was checked.
     """
     if Path(path).is_dir():
         raise SubmissionNotFound(f"{path}: a folder cannot be watched; name one file")
-    [handed_in] = submission.find_submissions([path])
+    [file] = submission.find_submissions([path])
     code = None
     try:
         with create_sandbox(trusted=trusted, device=settings.device, ahead=ahead) as server:
-            for _ in wait_for_saves(handed_in.path):
-                records = [
-                    r
-                    for _, found in grade_with_progress(server, [handed_in], settings)
-                    for r in found
-                ]
-                if read_stamp(handed_in.path) is None:
-                    continue  # it was taken away in the middle, and will be back
+            for _ in wait_for_saves(file.path):
+                graded = track_progress(worker_pool.grade_all(server, [file], settings), 1)
+                records = [record for _, listed in graded for record in listed]
+                if read_stamp(file.path) is None:
+                    continue  # it was removed meanwhile, and will be back
                 report = redact_report(
                     build_report(records, server.isolation_level, settings.seed), telling
                 )
@@ -172,7 +166,7 @@ def watch_file(
 
 
 def _show_next(report: Report, form: str, *, first: bool) -> None:
-    """Show a report instead of the last one on a terminal, and below it elsewhere."""
+    """Show a report in place of the last one on a terminal, and below it elsewhere."""
     console = Console()
     if console.is_terminal:
         console.clear()
@@ -181,22 +175,7 @@ def _show_next(report: Report, form: str, *, first: bool) -> None:
     show_report(report, form)
 
 
-def _collect_submissions(
-    paths: Sequence[str],
-) -> tuple[list[Submission], list[tuple[str, SubmissionNotFound]]]:
-    found: list[Submission] = []
-    missing: list[tuple[str, SubmissionNotFound]] = []
-    for path in paths:
-        try:
-            found.extend(submission.find_submissions([path]))
-        except SubmissionNotFound as problem:
-            missing.append((path, problem))
-    if not found:
-        raise missing[0][1]
-    return list(dict.fromkeys(found)), missing
-
-
-def _record_missing(path: str, problem: SubmissionNotFound) -> SubmissionRecord:
+def _record_missing(path: str, problem: str) -> SubmissionRecord:
     return SubmissionRecord(
         file=path,
         student=Path(path).stem,
@@ -206,19 +185,19 @@ def _record_missing(path: str, problem: SubmissionNotFound) -> SubmissionRecord:
         max_score=0.0,
         status="not_tried",
         seconds=0.0,
-        error=ErrorRecord("not_found", str(problem)),
+        error=ErrorRecord("not_found", problem),
     )
 
 
 class RateColumn(ProgressColumn):
-    """How many are judged in a second."""
+    """The number of files graded per second."""
 
     def render(self, task: Task) -> Text:
         return Text("" if task.speed is None else f"{task.speed:.1f}/s")
 
 
 def _make_progress() -> Progress:
-    """A bar on standard error, for people only."""
+    """Return a bar on standard error, shown on a terminal only."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}", markup=False),
@@ -233,7 +212,7 @@ def _make_progress() -> Progress:
 
 
 def render_report(report: Report, form: str) -> str:
-    """The report as text, JSON, one HTML page or commands of a GitHub workflow."""
+    """Return the report as text, JSON, one HTML page or commands of a GitHub workflow."""
     match form:
         case "json":
             return escape_json(to_json(report))
@@ -246,11 +225,11 @@ def render_report(report: Report, form: str) -> str:
 
 
 def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | None:
-    """The line of a notebook's file that holds a line of a cell, if the file is still there."""
+    """Return the line of a notebook's file that holds a line of a cell, if the file exists."""
     limit = Limits().source
     try:
-        [handed_in] = submission.find_submissions([record.file])
-        return find_file_line(submission.read_submission(handed_in, limit), cell, line)
+        [file] = submission.find_submissions([record.file])
+        return find_file_line(submission.read_submission(file, limit), cell, line)
     except (SubmissionNotFound, UnreadableSubmission, ValueError):
         return None
 
@@ -267,9 +246,9 @@ def show_report(report: Report, form: str) -> None:
 
 
 def write_report(report: Report, out: Path) -> Path:
-    """Write report.json, index.html and a page for every submission; where the index is.
+    """Write report.json, index.html and a page for every submission; return the index's path.
 
-    Raises NotWritten.
+    Raises WriteError.
     """
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
@@ -282,7 +261,7 @@ def write_report(report: Report, out: Path) -> Path:
 
 
 def save_report(report: Report, out: Path) -> str:
-    """Write a report into a folder, and say where it is; why not, if that does not work."""
+    """Write a report into a folder and print its path; return the problem if that fails."""
     try:
         index = write_report(report, out)
     except WriteError as problem:
@@ -292,7 +271,7 @@ def save_report(report: Report, out: Path) -> str:
 
 
 def examine_machine() -> tuple[str, bool]:
-    """What this machine offers to confine submissions, and whether it suffices; tried out."""
+    """Start a sandbox; return how it confines submissions here, and whether that suffices."""
     with create_sandbox(trusted=True) as sandbox:
         child = sandbox.start_child(Limits())
         child.request("drop", {"handles": []})
@@ -301,7 +280,7 @@ def examine_machine() -> tuple[str, bool]:
 
 
 def describe_isolation(level: IsolationLevel) -> str:
-    """A rung for people: what holds, what is missing, and how to get it."""
+    """Describe an isolation level: what it guarantees, what is missing, and how to get it."""
     layers = ", ".join(level.layers) or "nothing"
     lines = [f"rung {level.name}: {layers}", "", "A submission"]
     lines += [f"  - {each}" for each in level.guarantees] or ["  - is not confined in any way"]
@@ -315,7 +294,7 @@ def describe_isolation(level: IsolationLevel) -> str:
 
 
 def format_hint(slug: str, number: int) -> str:
-    """One of an exercise's hints, counted from 1, and how to get the next. Raises NoTarget."""
+    """Format one hint of an exercise, counted from 1. Raises TargetNotFound."""
     hints = infer.find_exercise(slug).hints
     if not 1 <= number <= len(hints):
         raise infer.TargetNotFound(
@@ -327,14 +306,11 @@ def format_hint(slug: str, number: int) -> str:
 
 
 def describe_exercise(slug: str) -> str:
-    """What an exercise asks, and what its groups of claims are worth. Raises NoTarget."""
+    """Describe an exercise, its claims and the points of their groups. Raises TargetNotFound."""
     exercise = infer.find_exercise(slug)
-    groups: dict[str, list[str]] = {}
-    for wanted in exercise.properties:
-        groups.setdefault(wanted.group.value, []).append(wanted.claim)
     lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
     for group in dict.fromkeys(p.group for p in exercise.properties):
         lines.append(f"{group.value}: {exercise.get_points(group):g} points")
-        lines += [f"  - {claim}" for claim in groups[group.value]]
+        lines += [f"  - {p.claim}" for p in exercise.properties if p.group is group]
     lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"

@@ -1,36 +1,43 @@
-"""A property: one claim that holds of every correct implementation, and how it is checked.
+"""A property: one claim that holds for every correct implementation, and how it is checked.
 
-The name of the judging function is the property's name, the first line of its docstring the claim
-that a student reads.
+The name of the check function is the property's name. The first line of its docstring is the claim,
+which students read. The annotation of its parameter says whether it can be recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast, get_type_hints
 
 from properties.case import Case
 from properties.cases.case_set import select_diverse
 from properties.cases.case_transforms import CaseTransform, identity, transform_cases
 from properties.contract import Capability, Contract
 from properties.group import PropertyGroup as PropertyGroup
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.violation import Status, SubmissionFailed, Violation
 
 MIN_NATURAL_CASES = 8
-"""So many cases of the bank as they are need no others beside them."""
+"""With this many unchanged cases of the case set, no transformed ones are added."""
 
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
-CheckFunction = Callable[[CaseContext], None]
+RecordableCheck = Callable[[CaseContext], None]
+CheckFunction = Callable[[LiveContext], None]
+"""Every `RecordableCheck` is one, too: a LiveContext is a CaseContext."""
 
 
 @dataclass(frozen=True, eq=False)
 class Property:
-    """One claim; there is one object of each. `judge` raises Violation where it does not hold."""
+    """One property; there is one object of each."""
 
     name: str
     claim: str
     group: PropertyGroup
     check: CheckFunction = field(repr=False)
+    """raises Violation where the claim does not hold"""
+    recordable_check: RecordableCheck | None = field(default=None, repr=False)
+    """the same function if it takes a CaseContext; None if it needs a live submission"""
     needs: frozenset[Capability] = frozenset()
     transform: CaseTransform = field(default=identity, repr=False)
     requires: tuple["Property", ...] = field(default=(), repr=False)
@@ -38,20 +45,21 @@ class Property:
     hint: str = ""
     dtypes: tuple[str, ...] = ("float64", "float32")
     redundant_because: str = ""
-    """why it is there although what it says follows from what it requires"""
+    """why it exists although it follows from the properties that it requires"""
 
     def applies_to(self, contract: Contract) -> bool:
-        """Whether the claim makes sense for this contract."""
+        """Return whether the property makes sense for this contract."""
         return self.needs <= contract.capabilities
 
     def select_cases(self, contract: Contract, case_set: Iterable[Case]) -> tuple[Case, ...]:
-        """The cases of the bank that this property wants, or can be made of it; unlike ones first.
+        """Return the cases of a case set on which to check this property, the most diverse first.
 
-        Cases as they are go before others, so that claims share them: constructing costs most.
+        Unchanged cases are preferred to transformed ones, so that properties share modules:
+        constructing them costs most.
         """
-        there = set(case_set := tuple(case_set))
+        unchanged = set(case_set := tuple(case_set))
         fitting = transform_cases(contract, self.transform, case_set)
-        natural = [case for case in fitting if case in there]
+        natural = [case for case in fitting if case in unchanged]
         enough = len(natural) >= min(self.limit, MIN_NATURAL_CASES)
         return (
             select_diverse(natural, self.limit)
@@ -62,9 +70,9 @@ class Property:
 
 @dataclass(frozen=True)
 class PropertyFamily:
-    """A family of properties: their group, and what must hold before they are worth trying.
+    """A family of properties: their group, and what must hold before they are worth checking.
 
-    Use as a decorator factory: `@claims(Trait.CAUSAL, on=at_least(tokens=2))`.
+    Use it as a decorator factory: `@family_property(Capability.CAUSAL, on=at_least(tokens=2))`.
     """
 
     group: PropertyGroup
@@ -81,12 +89,12 @@ class PropertyFamily:
         redundant_because: str = "",
     ) -> Callable[[CheckFunction], Property]:
         def make(check: CheckFunction) -> Property:
-            claim = (check.__doc__ or "").strip().partition("\n")[0]
             return Property(
                 name=check.__name__,
-                claim=claim,
+                claim=(check.__doc__ or "").strip().partition("\n")[0],
                 group=self.group,
                 check=check,
+                recordable_check=get_recordable_check(check),
                 needs=frozenset(needs),
                 transform=on,
                 requires=self.requires + after,
@@ -99,9 +107,22 @@ class PropertyFamily:
         return make
 
 
+def get_recordable_check(check: CheckFunction) -> RecordableCheck | None:
+    """Return a check function if its annotation says that it takes any CaseContext, else None.
+
+    Raises TypeError where `context` is annotated otherwise.
+    """
+    annotation = get_type_hints(check).get("context")
+    if annotation is CaseContext:
+        return cast(RecordableCheck, check)
+    if annotation is LiveContext:
+        return None
+    raise TypeError(f"{check.__name__}: annotate `context` as CaseContext or as LiveContext")
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one property of one submission."""
+    """The result of checking one property of one submission."""
 
     property: Property
     status: Status
@@ -111,18 +132,18 @@ class Verdict:
     failure: SubmissionFailed | None = None
     blocked_by: Property | None = None
     case_description: str = ""
-    """the case in one line, in the words of the exercise"""
+    """the case in one line, in the terms of the exercise"""
     hint: str = ""
-    """a better one than the property's own, if something is known of this submission"""
+    """a better one than the property's own, if reading the submission gave one"""
 
     @cached_property
     def unsupported(self) -> bool:
-        """Whether it could not be tried, because something does not support what it asks for."""
+        """Whether it could not be checked, because something does not support what it needs."""
         return self.status is Status.NOT_TRIED and self.failure is not None
 
     @cached_property
     def message(self) -> str:
-        """What the student reads; nothing when all is well."""
+        """What the student reads; empty if the property holds."""
         if self.violation is not None:
             return str(replace(self.violation, hint=self.hint or self.violation.hint))
         if self.unsupported:
@@ -142,12 +163,12 @@ class Verdict:
 
     @cached_property
     def _hint(self) -> str:
-        """The property's own hint is about what it computes, not about how long that takes."""
+        # The property's own hint is about what is computed, not about how long that takes.
         return self.hint or (self.property.hint if self.status is Status.CRASHED else "")
 
     @cached_property
     def redacted_message(self) -> str:
-        """The message as it may be told where the cases are kept back: no number, no input."""
+        """The message where cases are withheld: without numbers and inputs."""
         if self.violation is not None:
             return replace(self.violation, hint=self.hint or self.violation.hint).redacted_message
         if self.failure is not None and not self.unsupported:
@@ -157,12 +178,22 @@ class Verdict:
         return ""
 
 
-def check_in_order(
-    properties: Iterable[Property], check: Callable[[Property], Verdict]
-) -> Iterator[Verdict]:
-    """Judge each; what requires a property that does not hold is not tried.
+VerdictCallback = Callable[[Verdict], None]
+"""is called with every verdict as soon as it is known"""
 
-    One that could not be tried itself may hold: what requires it is tried.
+
+def ignore_verdict(verdict: Verdict) -> None:
+    """Do nothing: nobody waits for single verdicts."""
+
+
+def check_in_order(
+    properties: Iterable[Property],
+    check: Callable[[Property], Verdict],
+    on_verdict: VerdictCallback = ignore_verdict,
+) -> Iterator[Verdict]:
+    """Check each; a property that requires one that does not hold is not tried.
+
+    One that could not be tried itself may hold: properties that require it are tried.
     """
     broken: set[Property] = set()
     for prop in properties:
@@ -173,4 +204,5 @@ def check_in_order(
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.add(prop)
+        on_verdict(verdict)
         yield verdict

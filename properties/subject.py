@@ -1,8 +1,8 @@
-"""What is judged: an implementation, wherever it runs.
+"""The interface of an implementation under check, wherever it runs.
 
-A property never knows who is behind a subject: a class in this process, or a student's notebook
-in a confined one. Everything that crosses this protocol is names, numbers and tensors, so that it
-can cross a process boundary. Every answer is data to be compared, never an object to be trusted.
+A property does not know what is behind a subject: a class in this process, or a student's notebook
+in a confined one. Only names, numbers and tensors cross this protocol, so that they can cross a
+process boundary. Every answer is data to be compared, never an object to be trusted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Value = int | float | bool | str | None | Mapping[str, int | float | bool]
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What the implementation says about one of its tensors."""
+    """One registered tensor, as the implementation describes it."""
 
     kind: str  # "parameter" or "buffer"
     shape: tuple[int, ...]
@@ -27,12 +27,11 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """How `forward` is to be called.
+    """How to call `forward`.
 
-    `training` is None where the module stays in the mode that it is in. `seed` seeds the random
-    number generators before the call. `watched` asks which attention
-    functions of torch the call went through. It is called `times` over; the last call is the one
-    that is answered.
+    With `training` None the module stays in its mode. `seed` seeds the random number generators
+    before the call. `watched` records which attention functions of torch the call goes through.
+    `times` repeats the call; the last one is answered.
     """
 
     training: bool | None = False
@@ -45,7 +44,7 @@ class CallOptions:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What one call of `forward` gave back, and what else could be seen of it."""
+    """What one call of `forward` returned, and what else was observed."""
 
     outputs: tuple[Tensor, ...]
     form: str  # "tensor", "tuple", or the name of the type that came instead
@@ -59,14 +58,14 @@ class CallResult:
     training_after: bool = False
     called: tuple[str, ...] = ()
     altered: tuple[str, ...] = ()
-    """what the inputs have otherwise than before, besides their numbers"""
+    """attributes of the inputs that changed, besides their numbers"""
     unmoved: tuple[str, ...] = ()
-    """after a move: sentences about tensors that were kept where they were, and used"""
+    """after a move: sentences about tensors that were used without having been moved"""
 
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """Vector-Jacobian products: of every input, and of every parameter asked for by path."""
+    """Vector-Jacobian products for every input and for every requested parameter, by path."""
 
     inputs: tuple[Tensor | None, ...]
     parameters: Mapping[str, Tensor | None]
@@ -79,44 +78,44 @@ class Module(Protocol):
     """
 
     def describe_tensors(self) -> Mapping[str, TensorInfo]:
-        """The registered parameters and buffers, by state-dict name."""
+        """Return the registered parameters and buffers, by state-dict name."""
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
-        """Tensors by attribute path, registered or not; those that do not exist are left out.
+        """Return tensors by attribute path, registered or not, without those that do not exist.
 
-        Without paths all that are registered.
+        Without paths, return all registered tensors.
         """
 
     def write(self, tensors: Mapping[str, Tensor]) -> None:
-        """Set tensors by attribute path; an unregistered tensor is replaced."""
+        """Set tensors by attribute path; unregistered tensors are replaced."""
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """`load_state_dict` with its own state, but for these entries."""
+        """Call `load_state_dict` with its own state dict, updated by these entries."""
 
     def descend(
         self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
     ) -> None:
-        """One step of gradient descent on sum(output * cotangent), for all that an optimizer sees.
+        """Take one step of gradient descent on sum(output * cotangent), in evaluation mode.
 
-        In evaluation mode. Each of `parameters()` moves by `rate` times its gradient.
+        Each of `parameters()`, which is what an optimizer sees, moves by `rate` times its gradient.
         """
 
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         """Call it once."""
 
     def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
-        """What comes back for `inputs`, given in the tensor objects of a call for `first`."""
+        """Call it for `first`, then for `inputs` in the same tensor objects; return the latter."""
 
     def vjp(
         self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
     ) -> Gradients:
-        """The gradients of sum(output * cotangent)."""
+        """Return the gradients of sum(output * cotangent)."""
 
     def move(self, dtype: str | None, device: str | None) -> None:
-        """`.to(dtype)`, `.to(device)`."""
+        """Call `.to(dtype)` and `.to(device)`."""
 
     def copy(self, way: str) -> "Module":
-        """Another instance with the same state: by "deepcopy", or through "state_dict"."""
+        """Return another instance with the same state, by "deepcopy" or through "state_dict"."""
 
 
 class Subject(Protocol):
@@ -130,10 +129,10 @@ class Subject(Protocol):
         dtype: str | None = None,
         device: str | None = None,
     ) -> Module:
-        """Build an instance with these arguments, and move it to a dtype and a device."""
+        """Build an instance with these arguments and move it to a dtype and a device."""
 
     def get_function(self, name: str) -> Module:
-        """A function, as something that can be called like a module's `forward`."""
+        """Return a function as a module whose `forward` calls it."""
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
-        """Call a function of the submission on modules made before, for what it does to them."""
+        """Call a function of the submission on modules built before, for its side effects."""

@@ -8,6 +8,7 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 from grader.grading.devices import explain_unavailable
+from tests.servers import connect_zygote, server, shared_zygote
 
 # What has its annotated shapes checked on every call while the tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
@@ -33,6 +34,32 @@ if imported := [name for name in SHAPE_CHECKED if name in sys.modules]:
         "Let grader.ui.pytest_plugin.plugin import it where it is used."
     )
 install_import_hook(SHAPE_CHECKED, "beartype.beartype")
+
+__all__ = ["connect_zygote", "server", "shared_zygote"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="run every member of each family, not a sample"
+    )
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Generate nothing for a test marked deep unless `-m` asks for such tests."""
+    if collector.config.option.markexpr != "not deep":
+        return None
+    deep = any(mark.name == "deep" for mark in getattr(obj, "pytestmark", ()))
+    return [] if deep else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize by `@pytest.mark.sampled(names, whole, sample)`: by all of it with `--whole`."""
+    for mark in metafunc.definition.iter_markers("sampled"):
+        names, whole, sample = mark.args
+        chosen = whole if metafunc.config.getoption("whole") else sample
+        metafunc.parametrize(names, list(chosen), **mark.kwargs)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ import torch
 from exercises import BY_SLUG, Exercise
 from exercises.answers import Answer, AnswerKind, load_bank
 from exercises.mutants import generate_mutants, load_equivalents
-from grader.batch.plan import check_all
+from grader.batch.check import check_all
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import PUBLIC_SEED

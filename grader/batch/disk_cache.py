@@ -1,11 +1,11 @@
-"""Scripts that were compiled once are kept on disk: what the equation answers does not change.
+"""Cache compiled batch plans on disk: what the equation answers does not change.
 
-A script depends on the sources of the judge, on the versions that compute, on the seed, and on
-where a definition keeps its weights; all of that is in the name of its file, so that a file is
-never out of date. Files are frames of the wire, data without code, in the cache folder of whoever
-runs the grader (`$XDG_CACHE_HOME/headcheck`, else `~/.cache/headcheck`), out of reach of what runs
-in the sandbox. A file that cannot be read is made again; where none can be written, none is kept.
-The workers of a run share the scripts of its seed here.
+A plan depends on the grader's sources, on the versions that compute, on the seed, and on where a
+definition keeps its weights. All of that is hashed into the name of its file, so a file is never
+out of date. Files are frames of the wire format, data without code, in the cache folder of the user
+who runs the grader (`$XDG_CACHE_HOME/headcheck`, else `~/.cache/headcheck`), out of the sandbox's
+reach. A file that cannot be read is made again; where none can be written, none is kept. The
+workers of a run share the plans of its seed here.
 """
 
 import contextlib
@@ -33,29 +33,31 @@ from properties.property import Property
 
 SOURCE_PACKAGES = ("reference", "properties", "exercises", "grader")
 MAX_PLANS = 64
-"""so many scripts are kept, the ones used last"""
+"""so many plans are kept, the ones used last"""
 MAX_BYTES = 256 << 20
-"""so many bytes they may take together: every graded run leaves those of its own seed"""
+"""so many bytes they may take together: every run leaves those of its own seed"""
 NEW_SUFFIX, LOCK_SUFFIX = ".new", ".lock"
-"""the ends of what a script is written under, and of what is locked while it is compiled"""
+"""suffixes of a file that is being written, and of one that is locked during compilation"""
 STALE_S = 3600.0
-"""after so long nobody is still writing, or compiling"""
+"""after so long no process is still writing or compiling"""
 LOCK_TIMEOUT_S = 10.0
-"""how long one process waits for another that compiles the same script; on one core it takes one"""
+"""how long a process waits for another that compiles the same plan; on one core it takes one"""
 POLL_INTERVAL_S = 0.02
 
 
-def load_or_make(key: str, claims: Iterable[Property], make: Callable[[], BatchPlan]) -> BatchPlan:
-    """The script of this key, as it is on disk, or made and put there.
+def load_or_make(
+    key: str, properties: Iterable[Property], make: Callable[[], BatchPlan]
+) -> BatchPlan:
+    """Return the plan of this key from disk, or make it and store it there.
 
-    Of several processes that want the same one at once, one makes it and the others wait.
+    Of several processes that need the same one at once, one makes it and the others wait.
     """
-    claims = tuple(claims)
-    plan = load(key, claims)
+    properties = tuple(properties)
+    plan = load(key, properties)
     if plan is not None:
         return plan
     with _lock_key(key):
-        plan = load(key, claims)
+        plan = load(key, properties)
         if plan is None:
             plan = make()
             store(key, plan)
@@ -64,13 +66,13 @@ def load_or_make(key: str, claims: Iterable[Property], make: Callable[[], BatchP
 
 @contextlib.contextmanager
 def _lock_key(key: str) -> Iterator[None]:
-    """Be the only process in here for this key, as far as files can be locked on this machine.
+    """Hold the lock of this key, as far as files can be locked on this machine.
 
-    A process that dies gives up its lock; of one that was stopped nobody waits for the end.
+    A process that dies gives up its lock; waiting for one that hangs ends after a time.
     """
     try:
-        cache_folder = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
-        descriptor = os.open(cache_folder, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path = _ensure_folder() / f"{key}{LOCK_SUFFIX}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (OSError, RuntimeError):
         yield
         return
@@ -80,12 +82,12 @@ def _lock_key(key: str) -> Iterator[None]:
             time.sleep(POLL_INTERVAL_S)
         yield
     finally:
-        cache_folder.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         os.close(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Whether the file is locked for this process now, or cannot be locked here at all."""
+    """Lock a file; return whether that worked, or locking does not work here at all."""
     if sys.platform == "win32":
         return True
     import fcntl
@@ -99,11 +101,11 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def load(key: str, claims: Iterable[Property]) -> BatchPlan | None:
-    """The script of this key, if it is there; `claims` are those that it may speak of."""
+def load(key: str, properties: Iterable[Property]) -> BatchPlan | None:
+    """Return the plan of this key if it is on disk; its properties are among these."""
     try:
         path = get_folder() / f"{key}.script"
-        plan = _decode_plan(path.read_bytes(), {claim.name: claim for claim in claims})
+        plan = _decode_plan(path.read_bytes(), {prop.name: prop for prop in properties})
         path.touch()
     except (OSError, RuntimeError, BadFrame, struct.error, LookupError, TypeError, ValueError):
         return None
@@ -111,79 +113,77 @@ def load(key: str, claims: Iterable[Property]) -> BatchPlan | None:
 
 
 def store(key: str, plan: BatchPlan) -> None:
-    """Keep a script, and drop those that nobody has used for longest."""
+    """Store a plan, and drop those that were not used for longest."""
     with contextlib.suppress(OSError, RuntimeError):
         cache_folder = _ensure_folder()
-        descriptor, made = tempfile.mkstemp(dir=cache_folder, suffix=NEW_SUFFIX)
+        descriptor, temporary = tempfile.mkstemp(dir=cache_folder, suffix=NEW_SUFFIX)
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(_encode_plan(plan))
-        Path(made).replace(cache_folder / f"{key}.script")
+        Path(temporary).replace(cache_folder / f"{key}.script")
         for old in _iter_evictable(cache_folder):
             old.unlink(missing_ok=True)
 
 
 def _iter_evictable(cache_folder: Path) -> Iterator[Path]:
-    """Scripts for which there is no room, and what processes left that were killed."""
-    there = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(cache_folder)]
-    scripts = sorted((row for row in there if row[2].suffix == ".script"), reverse=True)
-    taken = 0
-    for number, (_, size, path) in enumerate(scripts):
-        taken += size
-        if number and (number >= MAX_PLANS or taken > MAX_BYTES):
+    """Yield plans for which there is no space, and what killed processes left behind."""
+    files = [(status.st_mtime, status.st_size, path) for path, status in _iter_files(cache_folder)]
+    plans = sorted((row for row in files if row[2].suffix == ".script"), reverse=True)
+    used = 0
+    for number, (_, size, path) in enumerate(plans):
+        used += size
+        if number and (number >= MAX_PLANS or used > MAX_BYTES):
             yield path
-    for changed, _, path in there:
+    for changed, _, path in files:
         if path.suffix in (NEW_SUFFIX, LOCK_SUFFIX) and changed < time.time() - STALE_S:
             yield path
 
 
 def _iter_files(cache_folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path in cache_folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process drops some, too
+        with contextlib.suppress(FileNotFoundError):  # another process may drop it meanwhile
             yield path, path.lstat()
 
 
 def _ensure_folder() -> Path:
-    """The folder, which nobody else may read. Raises OSError, RuntimeError."""
+    """Create the folder, readable by this user only. Raises OSError, RuntimeError."""
     cache_folder = get_folder()
     cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return cache_folder
 
 
 def compute_key(*parts: object) -> str:
-    """The name of what depends on these parts, on the judge and on what computes."""
-    told = repr((hash_sources(), torch.__version__, platform.machine(), parts))
-    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+    """Return a hash of these parts, of the sources and of what computes."""
+    text = repr((hash_sources(), torch.__version__, platform.machine(), parts))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @functools.cache
 def hash_sources() -> str:
-    """A digest of the code that decides what is asked, and what must come back."""
+    """Return a hash of the code that decides what is asked, and what must come back."""
     root = Path(__file__).resolve().parents[2]
-    found = hashlib.blake2b(digest_size=16)
-    for room in SOURCE_PACKAGES:
-        for path in sorted((root / room).rglob("*.py")):
+    digest = hashlib.blake2b(digest_size=16)
+    for package in SOURCE_PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
             if "answers" not in path.parts:
-                found.update(path.read_bytes())
-    return found.hexdigest()
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def get_folder() -> Path:
-    """Where scripts are kept. Raises RuntimeError for a user who has no home."""
+    """Return the folder of cached plans. Raises RuntimeError for a user without a home."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(cache) / "headcheck"
 
 
 ROW_FIELDS = ("exact", "allowed", "allowed_float32", "owners")
-"""what an exchange holds besides what it sends"""
+"""what a batch request holds besides what it sends"""
 
 
 def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:
     meta = {
         "exchanges": [_encode_batch(batch) for batch in plan.batches],
         "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in plan.query_keys],
-        "asked": {
-            claim.name: sorted(numbers) for claim, numbers in plan.queries_by_property.items()
-        },
+        "asked": {prop.name: sorted(numbers) for prop, numbers in plan.queries_by_property.items()},
     }
     tensors = [tensor for batch in plan.batches for tensor in _list_tensors(batch)]
     return wire.encode(Message(0, "script", meta, label_by_position(tensors)))
@@ -208,35 +208,37 @@ def _list_tensors(batch: BatchRequest) -> list[Tensor]:
     return [*(t for _, t in batch.tensors), *(getattr(batch, name) for name in ROW_FIELDS)]
 
 
-def _decode_plan(data: bytes, claims: Mapping[str, Property]) -> BatchPlan:
+def _decode_plan(data: bytes, properties: Mapping[str, Property]) -> BatchPlan:
     header, body = wire.LENGTHS.unpack(data[: wire.LENGTHS.size])
     rest = data[wire.LENGTHS.size :]
     if len(rest) != header + body:
         raise BadFrame("a file that was not written to its end")
     message = wire.decode(rest[:header], bytearray(rest[header:]))
-    waiting = (tensor for _, tensor in message.tensors)
-    exchanges = [
-        _decode_batch(told, list(islice(waiting, told["sent"] + len(ROW_FIELDS))))
-        for told in message.meta["exchanges"]
+    tensors = (tensor for _, tensor in message.tensors)
+    batches = [
+        _decode_batch(meta, list(islice(tensors, meta["sent"] + len(ROW_FIELDS))))
+        for meta in message.meta["exchanges"]
     ]
-    asked = {claims[name]: frozenset(those) for name, those in message.meta["asked"].items()}
-    questions = (
-        QueryKey((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), alone)
-        for content, seed, shapes, alone in message.meta["questions"]
+    queries_by_property = {
+        properties[name]: frozenset(numbers) for name, numbers in message.meta["asked"].items()
+    }
+    keys = (
+        QueryKey((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), unstacked)
+        for content, seed, shapes, unstacked in message.meta["questions"]
     )
-    return BatchPlan(tuple(exchanges), tuple(questions), asked)
+    return BatchPlan(tuple(batches), tuple(keys), queries_by_property)
 
 
-def _decode_batch(told: Mapping[str, Any], tensors: list[Tensor]) -> BatchRequest:
-    sent, row = tensors[: told["sent"]], tensors[told["sent"] :]
+def _decode_batch(meta: Mapping[str, Any], tensors: list[Tensor]) -> BatchRequest:
+    sent, row = tensors[: meta["sent"]], tensors[meta["sent"] :]
     return BatchRequest(
         tuple(
             ObjectBatch(requests, tuple(map(tuple, shapes)))
-            for requests, shapes in told["constructions"]
+            for requests, shapes in meta["constructions"]
         ),
         PackedTensors(label_by_position(sent)),
-        told["dtype"],
-        told["device"],
+        meta["dtype"],
+        meta["device"],
         **dict(zip(ROW_FIELDS, row, strict=True)),
-        repeated_queries=tuple((one, other) for one, other in told["twins"]),
+        repeated_queries=tuple((one, other) for one, other in meta["twins"]),
     )

@@ -1,8 +1,9 @@
-"""A message with the questions about several constructions, and what the answers to it show.
+"""The messages of a batch plan, and the comparison of their answers with the exact ones.
 
-The host carries out the requests of a construction in order and answers all of them at once; a
-construction that fails on the way does not keep the others from being answered. The answers to all
-of them, end to end, are one row of numbers, which is compared with the row of the exact ones.
+A message holds the requests about several objects. The worker carries out those about one object in
+order and answers all of them at once; an object that fails does not keep the others from being
+answered. All answers of a message, end to end, are one row of numbers, which is compared with the
+row of the exact ones.
 """
 
 import functools
@@ -15,26 +16,25 @@ import torch
 from torch import Tensor
 
 from grader.batch.recording import QueryId
-from grader.sandbox.grader_side.subject import ChannelSubject, parse_reply
+from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors, parse_reply
 from grader.sandbox.wire import Message
 from properties.property import Property
 from properties.violation import Status, SubmissionFailed
 
 PLACEHOLDER_NAME = ""
-"""stands in a script for the name of the definition that is judged"""
-NamedTensors = tuple[tuple[str, Tensor], ...]
+"""stands in a plan for the name of the definition under check"""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the answers of one exchange, or of all, show."""
+    """What the answers to one message, or to all, show."""
 
     inexact: frozenset[int]
-    """questions that got another answer than the exact one, or two unlike ones"""
+    """queries that got another answer than the exact one, or two different answers"""
     float32: bool = False
     """whether some answers are only as exact as float32 allows"""
     answer_rows: tuple[Tensor | None, ...] = field(default=(), compare=False)
-    """the answers to each exchange; None where it failed"""
+    """the answers to each message; None where it failed"""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class ObjectBatch:
 
     @functools.cached_property
     def numel(self) -> int:
-        """How many must come back."""
+        """How many numbers must come back."""
         return sum(map(math.prod, self.shapes))
 
 
 @dataclass(frozen=True, eq=False)
 class BatchRequest:
-    """Questions about constructions of one dtype, and the exact answers, end to end in a row."""
+    """The requests about objects of one dtype, and the exact answers, end to end in a row."""
 
     object_batches: tuple[ObjectBatch, ...]
     tensors: NamedTensors
@@ -62,26 +62,26 @@ class BatchRequest:
     allowed: Tensor
     allowed_float32: Tensor
     owners: Tensor
-    """by number, the question that each element of the row answers"""
+    """the number of the query that each element of the row answers"""
     repeated_queries: tuple[tuple[int, int], ...]
-    """the same question under two numbers"""
+    """pairs of numbers of the same query"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
-        """Ask a submission, under the name that it has. Raises SubmissionFailed."""
+        """Send it to a submission, for a definition of this name. Raises SubmissionFailed."""
         return self.compare(self.send_to(subject, name))
 
     def send_to(self, subject: ChannelSubject, name: str) -> Message:
-        """What a submission says. Raises SubmissionFailed."""
+        """Return the reply of a submission. Raises SubmissionFailed."""
         return subject.ask("series", _build_meta(self, name), self.tensors)
 
     def compare(self, reply: Message) -> Comparison:
-        """Compare what came back with the exact answers. Raises SubmissionFailed."""
+        """Compare the answers in a reply with the exact ones. Raises SubmissionFailed."""
         row = self.join_answers(reply)
         unlike = frozenset(
             n for pair in self.repeated_queries for n in pair if self._differs(row, *pair)
         )
         error = (row - self.exact).abs()
-        rough = ~(error <= self.allowed)  # so that NaN is, too
+        rough = ~(error <= self.allowed)  # true for NaN, too
         if not bool(rough.any()):
             return Comparison(unlike, answer_rows=(row,))
         off = ~(error <= self.allowed_float32)
@@ -90,42 +90,43 @@ class BatchRequest:
         return Comparison(unlike | inexact, float32, (row,))
 
     def join_answers(self, reply: Message) -> Tensor:
-        """What came back, end to end; NaN for what did not come, or not in its form.
+        """Return the answers end to end; NaN for those that are missing or malformed.
 
         Raises SubmissionFailed.
         """
-        said = parse_reply(reply, _BatchReply).constructions
-        if len(said) != len(self.object_batches) or sum(s.tensors for s in said) != len(
-            reply.tensors
-        ):
+        replies = parse_reply(reply, _BatchReply).constructions
+        announced = sum(each.tensors for each in replies)
+        if len(replies) != len(self.object_batches) or announced != len(reply.tensors):
             text = "answered with other tensors than it announced"
             raise SubmissionFailed(Status.CRASHED, text)
-        return torch.cat(list(self._iter_answers(said, [tensor for _, tensor in reply.tensors])))
+        return torch.cat(list(self._iter_answers(replies, [t for _, t in reply.tensors])))
 
-    def _iter_answers(self, said: "list[_ObjectReply]", outputs: list[Tensor]) -> Iterator[Tensor]:
+    def _iter_answers(
+        self, replies: "list[_ObjectReply]", tensors: list[Tensor]
+    ) -> Iterator[Tensor]:
         start = 0
-        for asked, told in zip(self.object_batches, said, strict=True):
-            came = outputs[start : start + told.tensors]
-            start += told.tensors
+        for object_batch, reply in zip(self.object_batches, replies, strict=True):
+            outputs = tensors[start : start + reply.tensors]
+            start += reply.tensors
             if (
-                tuple(tuple(output.shape) for output in came) == asked.shapes
-                and set(told.dtypes) <= {self.dtype}
-                and {device.split(":")[0] for device in told.devices} <= {self.device}
+                tuple(tuple(output.shape) for output in outputs) == object_batch.shapes
+                and set(reply.dtypes) <= {self.dtype}
+                and {device.split(":")[0] for device in reply.devices} <= {self.device}
             ):
-                yield from (output.flatten().to(torch.float64) for output in came)
+                yield from (output.flatten().to(torch.float64) for output in outputs)
             else:
-                yield torch.full((asked.numel,), math.nan, dtype=torch.float64)
+                yield torch.full((object_batch.numel,), math.nan, dtype=torch.float64)
 
     def _differs(self, row: Tensor, one: int, other: int) -> bool:
         return not torch.equal(self.get_answer(row, one), self.get_answer(row, other))
 
     def get_answer(self, row: Tensor, number: int) -> Tensor:
-        """The elements of a row that answer a question, output after output."""
+        """Return the elements of a row that answer a query, output after output."""
         return row[self._positions[number]]
 
     @functools.cached_property
     def _positions(self) -> dict[int, Tensor]:
-        """Where in the row the answer to each question is."""
+        """Where in the row the answer to each query is."""
         numbers, counts = self.owners.unique(return_counts=True)
         places = self.owners.argsort(stable=True).split(counts.tolist())
         return dict(zip(numbers.tolist(), places, strict=True))
@@ -137,7 +138,7 @@ class BatchRequest:
 
 @dataclass(frozen=True)
 class _ObjectReply:
-    """What is said of the answers about one construction."""
+    """What a reply says about the answers of one object."""
 
     dtypes: list[str]
     devices: list[str]
@@ -151,7 +152,7 @@ class _BatchReply:
 
 @functools.lru_cache(maxsize=64)
 def _build_meta(batch: BatchRequest, name: str) -> dict[str, Any]:
-    """What is asked of a definition with this name."""
+    """Return the requests to a definition of this name."""
     return {
         "constructions": [
             [_fill_in_name(request, name) for request in object_batch.requests]
@@ -171,18 +172,18 @@ def _fill_in_name(request: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class QueryKey:
-    """How a question is known again, and what its answer looks like."""
+    """The key that identifies a query, and the form of its answer."""
 
     key: QueryId
     shapes: tuple[tuple[int, ...], ...]
     """of the outputs"""
     unstacked: bool
-    """it shares its batch with no other"""
+    """it shares its batch with no other query"""
 
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """All exchanges of an exercise, and which claims rest on which questions."""
+    """All messages of an exercise, and which properties rest on which queries."""
 
     batches: tuple[BatchRequest, ...]
     query_keys: tuple[QueryKey, ...]
@@ -190,7 +191,7 @@ class BatchPlan:
     queries_by_property: Mapping[Property, frozenset[int]]
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
-        """Put every exchange to a submission; where it fails, its questions count as inexact."""
+        """Send every message to a submission; the queries of one that fails count as inexact."""
         inexact: frozenset[int] = frozenset()
         float32 = False
         rows: list[Tensor | None] = []
@@ -206,39 +207,37 @@ class BatchPlan:
 
     @functools.cached_property
     def unstacked(self) -> frozenset[int]:
-        """Questions that are not stacked."""
+        """The queries that are not stacked."""
         return frozenset(
             number for number, query_key in enumerate(self.query_keys) if query_key.unstacked
         )
 
     def find_proven(self, comparison: Comparison) -> frozenset[Property]:
-        """The claims that follow from the answers."""
+        """Return the properties that follow from exact answers."""
         inexact = comparison.inexact
         if inexact & self.unstacked:
-            # Stacking rests on answers like these.
+            # Stacked answers are trusted only if all of these are exact.
             inexact |= frozenset().union(*self.queries_by_property.values()) - self.unstacked
         return frozenset(
-            claim for claim, asked in self.queries_by_property.items() if not asked & inexact
+            prop for prop, queries in self.queries_by_property.items() if not queries & inexact
         )
 
     def recall(
-        self, comparison: Comparison, key: QueryId, *, alone: bool
+        self, comparison: Comparison, key: QueryId, *, unstacked: bool
     ) -> tuple[Tensor, ...] | None:
-        """The outputs that answered a question; None if nothing usable did.
+        """Return the outputs that answered a query; None if no usable ones did.
 
-        With `alone`, what shared its batch with other questions is left out.
+        With `unstacked`, answers that shared their batch with other queries are left out.
         """
         number = self._number_by_key.get(key)
-        if number is None or (alone and not self.query_keys[number].unstacked):
+        if number is None or (unstacked and not self.query_keys[number].unstacked):
             return None
-        batch, row = (
-            self._batch_by_query[number],
-            comparison.answer_rows[self._batch_by_query[number]],
-        )
+        batch = self._batch_by_query[number]
+        row = comparison.answer_rows[batch]
         if row is None:
             return None
         answer = self.batches[batch].get_answer(row, number)
-        if bool(answer.isnan().any()):  # perhaps it never came
+        if bool(answer.isnan().any()):  # it may stand for a missing answer
             return None
         shapes = self.query_keys[number].shapes
         parts = answer.split([math.prod(shape) for shape in shapes])
@@ -250,5 +249,5 @@ class BatchPlan:
 
     @functools.cached_property
     def _batch_by_query(self) -> dict[int, int]:
-        """Which exchange holds which question."""
+        """The position of the message that holds each query."""
         return {n: i for i, each in enumerate(self.batches) for n in each.queries}

@@ -1,13 +1,13 @@
-"""The questions of a rehearsal as a few long messages, and the verdicts that follow from them.
+"""Lay out the queries of a recording as a few long messages: the batch plan of an exercise.
 
-The requests about a construction are those that an `Instance` makes when it is asked one question
-after another, noted instead of sent. Stacked questions share a request along the batch axis.
+The requests about an object are those that a `ModuleAdapter` makes for one query after another,
+recorded instead of sent. Stacked queries share a request along the batch axis.
 """
 
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,206 +20,98 @@ from grader.batch.message import (
     PLACEHOLDER_NAME,
     BatchPlan,
     BatchRequest,
-    Comparison,
     ObjectBatch,
     QueryKey,
 )
-from grader.batch.recording import Query, record_queries
-from grader.batch.replay import ReplayHarness
-from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject
+from grader.batch.recording import RecordedQuery, record_queries
+from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
 from grader.sandbox.wire import Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
-from properties.harness.harness import FLOAT32_NOTE, Harness
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.oracle import hash_tensors
-from properties.property import Property, PropertyGroup, Verdict, check_in_order
-from properties.violation import Status
+from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
-"""So many numbers go together in one message; a module of the size of GPT-2 has one of its own."""
-NamedTensors = tuple[tuple[str, Tensor], ...]
-
-
-VerdictCallback = Callable[[Verdict], None]
-"""Is told a verdict. If all are judged a second time, it is told of each a second time."""
-
-
-def ignore_verdict(verdict: Verdict) -> None:
-    """Nobody waits for single verdicts."""
-
-
-def check_all(
-    harness: Harness,
-    exercise: Exercise,
-    one: Callable[[Property, Sequence[Case]], Verdict],
-    afresh: Callable[[], None],
-    seed: int = 0,
-    device: str = "cpu",
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """A verdict on every claim; `one` judges those that do not follow from exact answers.
-
-    If the submission remembers what it was asked, the verdicts would depend on all that was: then
-    `afresh` makes it forget, and every claim is judged by itself, on modules of its own: what
-    disturbs other modules fails the claim that says so, and no other. `watch` is told each as it
-    comes.
-    """
-    plan = exercise.plan_cases(seed, device)
-    answers = run_batch_plan(harness, exercise, seed, device)
-
-    def check_one(claim: Property) -> Verdict:
-        if answers.establishes(claim):
-            return Verdict(claim, Status.PASSED, len(plan[claim]))
-        return one(claim, plan[claim])
-
-    def check_apart(claim: Property) -> Verdict:
-        harness.forget()
-        return one(claim, plan[claim])
-
-    verdicts = _report_each(check_in_order(plan, check_one), on_verdict)
-    if any(has_side_effects(verdict) for verdict in verdicts):
-        afresh()
-        verdicts = _report_each(check_in_order(plan, check_apart), on_verdict)
-    return verdicts
-
-
-def _report_each(verdicts: Iterable[Verdict], on_verdict: VerdictCallback) -> list[Verdict]:
-    seen = []
-    for verdict in verdicts:
-        on_verdict(verdict)
-        seen.append(verdict)
-    return seen
-
-
-def has_side_effects(verdict: Verdict) -> bool:
-    """Whether this says that calls of a submission have effects besides their answers."""
-    troubled = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
-    return troubled and verdict.property.group is PropertyGroup.PURITY
-
-
-@dataclass(eq=False)
-class BatchResult:
-    """What a submission has answered to a script, and what is seen from that alone."""
-
-    harness: Harness
-    batch_plan: BatchPlan
-    cases: Mapping[Property, Sequence[Case]]
-    comparison: Comparison
-
-    def establishes(self, claim: Property) -> bool:
-        """Whether they show that a claim holds."""
-        rests = claim in self.batch_plan.queries_by_property
-        return claim in self.proven or (rests and self._replay.confirms(claim, self.cases[claim]))
-
-    @functools.cached_property
-    def proven(self) -> frozenset[Property]:
-        """The claims that need no judge: every answer that they rest on is the exact one."""
-        return self.batch_plan.find_proven(self.comparison)
-
-    @functools.cached_property
-    def _replay(self) -> ReplayHarness:
-        """What judges may see: what was stacked, only where sequences are attended alone."""
-        apart = self._make_replay(alone=True)
-        batch = [claim for claim in self.cases if claim.group is PropertyGroup.BATCH]
-        stacked = all(apart.confirms(claim, self.cases[claim]) for claim in batch)
-        return self._make_replay(alone=False) if stacked else apart
-
-    def _make_replay(self, *, alone: bool) -> ReplayHarness:
-        recall = functools.partial(self.batch_plan.recall, self.comparison, alone=alone)
-        return ReplayHarness(self.harness, recall)
-
-
-def run_batch_plan(
-    harness: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
-) -> BatchResult:
-    """Put the script of an exercise to a submission."""
-    contract = harness.contract
-    batch_plan = get_batch_plan(exercise, contract.mappings, seed, device)
-    assert isinstance(harness.subject, ChannelSubject)
-    found = batch_plan.run_on(harness.subject, contract.name)
-    if found.float32:
-        harness.add_note(FLOAT32_NOTE)
-    return BatchResult(harness, batch_plan, exercise.plan_cases(seed, device), found)
+"""so many numbers share a message; a module of the size of GPT-2 has one of its own"""
 
 
 def get_batch_plan(
-    exercise: Exercise, slots: tuple[ParameterMapping, ...], seed: int, device: str
+    exercise: Exercise, mappings: tuple[ParameterMapping, ...], seed: int, device: str
 ) -> BatchPlan:
-    """The script of an exercise, for definitions that keep their parameters in these places.
+    """Return the batch plan of an exercise, for definitions with these parameter mappings.
 
-    Threads and processes that want the same one at once share it.
+    Threads and processes that need the same one at once share it.
     """
-    with _get_lock(exercise, slots, seed, device):
-        return _load_batch_plan(exercise, slots, seed, device)
+    with _get_lock(exercise, mappings, seed, device):
+        return _load_batch_plan(exercise, mappings, seed, device)
 
 
 @functools.lru_cache(maxsize=64)
-def _get_lock(*wanted: object) -> threading.Lock:
+def _get_lock(*key: object) -> threading.Lock:
     return threading.Lock()
 
 
 @functools.lru_cache(maxsize=64)
 def _load_batch_plan(
-    exercise: Exercise, slots: tuple[ParameterMapping, ...], seed: int, device: str
+    exercise: Exercise, mappings: tuple[ParameterMapping, ...], seed: int, device: str
 ) -> BatchPlan:
     def compile_plan() -> BatchPlan:
-        contract = replace(exercise.contract, name=PLACEHOLDER_NAME, mappings=slots)
+        contract = replace(exercise.contract, name=PLACEHOLDER_NAME, mappings=mappings)
         return compile_batch_plan(contract, exercise.plan_cases(seed, device))
 
-    key = disk_cache.compute_key(exercise.slug, slots, seed, device)
+    key = disk_cache.compute_key(exercise.slug, mappings, seed, device)
     return disk_cache.load_or_make(key, exercise.properties, compile_plan)
 
 
 def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Case]]) -> BatchPlan:
-    """Rehearse the claims, and lay out their questions construction by construction."""
-    rehearsed = record_queries(contract, cases)
-    numbered = list(enumerate(rehearsed.queries))
+    """Record the queries of all properties, and lay them out object by object."""
+    recording = record_queries(contract, cases)
+    numbered = list(enumerate(recording.queries))
     parts = [
-        _plan_object(contract, about)
-        for about in _group_by(numbered, functools.partial(_compute_object_key, contract))
+        _plan_object(contract, queries)
+        for queries in _group_by(numbered, functools.partial(_compute_object_key, contract))
     ]
-    known = tuple(
-        QueryKey(q.key, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
-        for q in rehearsed.queries
+    keys = tuple(
+        QueryKey(q.id, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
+        for q in recording.queries
     )
-    return BatchPlan(
-        tuple(map(_build_batch, _group_into_messages(parts))), known, rehearsed.query_numbers
-    )
+    batches = tuple(map(_build_batch, _group_into_messages(parts)))
+    return BatchPlan(batches, keys, recording.query_numbers)
 
 
-NumberedQuery = tuple[int, Query]
+NumberedQuery = tuple[int, RecordedQuery]
 
 
 def _group_by(numbered: Sequence[NumberedQuery], key: Any) -> list[list[NumberedQuery]]:
-    """In groups of the same key, in the order of first appearance."""
+    """Group by a key, in the order of first appearance."""
     groups: dict[Any, list[NumberedQuery]] = {}
     for number, query in numbered:
         groups.setdefault(key(query), []).append((number, query))
     return list(groups.values())
 
 
-def _compute_object_key(contract: Contract, query: Query) -> tuple[object, ...]:
-    """What tells one construction from another."""
+def _compute_object_key(contract: Contract, query: RecordedQuery) -> tuple[object, ...]:
+    """Return the key that identifies the object a query is about."""
     case = query.case
     arguments = repr(contract.build_arguments(case))
     sizes = case.d_in, case.heads, case.head_dim, contract.has_biases(case)
     return arguments, *sizes, case.dtype, case.device
 
 
-def _compute_stack_key(query: Query) -> object:
-    """Questions of the same value share a batch."""
+def _compute_stack_key(query: RecordedQuery) -> object:
+    """Return a key; queries with equal keys share a batch."""
     mask = query.mask
     own = mask is not None and mask.dim() == 4 and mask.shape[0] > 1
     if query.needs_own_batch or own or query.memory != "contiguous":
         return query
-    shown = None if mask is None else (str(mask.dtype), hash_tensors(mask))
-    return tuple(query.x.shape[1:]), shown
+    mask_key = None if mask is None else (str(mask.dtype), hash_tensors(mask))
+    return tuple(query.x.shape[1:]), mask_key
 
 
 @dataclass(frozen=True, eq=False)
 class _ObjectPlan:
-    """What an exchange holds about one construction."""
+    """What a message holds about one object."""
 
     object_batch: ObjectBatch
     tensors: list[Tensor]
@@ -230,16 +122,16 @@ class _ObjectPlan:
 
     @property
     def size(self) -> int:
-        """How many numbers it makes a message carry, there and back."""
+        """How many numbers it adds to a message and to its reply."""
         return self.object_batch.numel + sum(tensor.numel() for tensor in self.tensors)
 
 
-def _plan_object(contract: Contract, about: list[NumberedQuery]) -> _ObjectPlan:
+def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPlan:
     recorder = RecordingChannel()
-    case = about[0][1].case
+    case = queries[0][1].case
     adapter = construct(ChannelSubject(recorder), contract, case, seed=case.seed)
     calls: list[list[NumberedQuery]] = []
-    for alike in _group_by(about, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
+    for alike in _group_by(queries, lambda q: hash_tensors(*(t for _, t in q.parameters.items()))):
         adapter.set(alike[0][1].parameters)
         can_stack = contract.has(Capability.BATCH)
         for call in _group_by(alike, _compute_stack_key) if can_stack else [[one] for one in alike]:
@@ -260,7 +152,7 @@ def _plan_object(contract: Contract, about: list[NumberedQuery]) -> _ObjectPlan:
 
 
 def _group_into_messages(parts: list[_ObjectPlan]) -> Iterator[list[_ObjectPlan]]:
-    """The parts of each message: as many as go together, of one dtype."""
+    """Yield the parts of each message: as many as fit, all of one dtype."""
     waiting: list[_ObjectPlan] = []
     for part in parts:
         size = sum(other.size for other in (*waiting, part))
@@ -289,7 +181,7 @@ def _build_batch(parts: list[_ObjectPlan]) -> BatchRequest:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedOutput:
-    """A part of the exact answer to a question, and how far what comes back may be off."""
+    """A part of the exact answer to a query, and its tolerances."""
 
     number: int
     exact: Tensor
@@ -298,7 +190,7 @@ class ExpectedOutput:
 
 
 def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
-    """For each output of a call: whose part is what, exactly, and how far it may be off."""
+    """Yield, for each output of a call, the expected part of each query."""
     for k in range(len(call[0][1].exact)):
         block = []
         for number, query in call:
@@ -309,28 +201,28 @@ def _iter_expected(call: list[NumberedQuery]) -> Iterator[list[ExpectedOutput]]:
 
 
 def _compute_stacked_shape(parts: list[Tensor]) -> tuple[int, ...]:
-    """Of what comes back to a call: the parts lie one after the other along the first axis."""
+    """Return the shape of an output whose parts lie side by side along the first axis."""
     if len(parts) == 1:
         return tuple(parts[0].shape)
     return sum(part.shape[0] for part in parts), *parts[0].shape[1:]
 
 
 def _find_repeated_queries(numbered: list[NumberedQuery]) -> Iterator[tuple[int, int]]:
-    for alike in _group_by(numbered, lambda query: query.content):
+    for alike in _group_by(numbered, lambda query: query.id[0]):
         for one, other in itertools.pairwise(alike):
             yield one[0], other[0]
 
 
 @dataclass(eq=False)
 class RecordingChannel:
-    """A channel that sends nothing: it notes requests, and counts the objects they would make."""
+    """A channel that records requests instead of sending them, and counts their objects."""
 
     requests: list[dict[str, Any]] = field(default_factory=list)
     tensors: list[Tensor] = field(default_factory=list)
     object_count: int = 0
 
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
-        """Note it. Objects are known by the order in which the series makes them."""
+        """Record it. Objects are numbered in the order in which the requests make them."""
         names = [name for name, _ in tensors]
         self.requests.append({"op": op, "meta": dict(meta), "tensors": names})
         self.tensors.extend(tensor for _, tensor in tensors)
@@ -339,12 +231,12 @@ class RecordingChannel:
         self.object_count += 1
         return Message(0, "ok", {"handle": self.object_count - 1})
 
-    def record_call(self, adapter: ModuleAdapter, questions: Sequence[Query]) -> None:
-        """Note one call that answers these questions side by side."""
-        first = questions[0]
+    def record_call(self, adapter: ModuleAdapter, queries: Sequence[RecordedQuery]) -> None:
+        """Record one call that answers these queries side by side."""
+        first = queries[0]
         if first.cotangent is not None:
             adapter.vjp(first.x, first.cotangent, first.mask)
             return
-        x = torch.cat([query.x for query in questions]) if len(questions) > 1 else first.x
+        x = torch.cat([query.x for query in queries]) if len(queries) > 1 else first.x
         assert isinstance(adapter.module, ChannelModule)
         adapter.module.evaluate(adapter.build_inputs(x, first.mask), first.memory)

@@ -1,97 +1,95 @@
-"""What a submission has answered already is not asked again.
+"""Check properties on answers that a submission has given already, without calling it again.
 
 Theory
 ------
-The questions of a rehearsal (`grader/batch/recording.py`) are put to a submission before it is
-judged. Where answers are not the exact ones, a claim may hold all the same: what forgets to scale
-still hides the future. To see that, its judge only needs the answers, and they are here. So it
-judges a recollection of the submission, which knows them, and if the claim holds on every case,
-that is the verdict. Nothing else is concluded: where the claim breaks, or its judge asks for more,
-the submission itself is judged, and what is said of a mistake was seen on a live call.
+The queries of a recording (`grader/batch/recording.py`) are sent to a submission before anything is
+checked live. Where answers are not the exact ones, a property may hold all the same: an
+implementation that forgets to scale still hides the future. To see that, the check needs only the
+answers, and these are known. So it is run on them, and if the property holds on every case, that is
+the verdict. Nothing else is concluded: where the property is violated, or an answer is missing, the
+submission itself is checked, and what a student reads about a mistake was observed on a live call.
 
 An answer that shared its batch with others stands for itself only if sequences are attended alone.
-Claims about the batch come first, therefore, on answers that shared with nothing.
+The properties about the batch are therefore replayed first, on answers that shared with nothing.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from torch import Tensor
 
-from grader.batch.recording import NoSubject, NotRecordable, PredictedContext, QueryId
+from grader.batch.recording import QueryId, compute_query_id, predict_outputs
 from properties.case import Case
 from properties.cases.case_tensors import DTYPES
-from properties.contract import Capability, Contract
-from properties.harness.harness import CaseContext, Harness
+from properties.contract import Capability
+from properties.harness.case_context import CaseContext, NamedGradients, Outputs, Query
+from properties.harness.harness import Harness
 from properties.harness.module_adapter import name_gradients
 from properties.property import Property
-from properties.subject import CallOptions
 from properties.violation import Note, Violation
-from reference import Parameters
 
 AnswerLookup = Callable[[QueryId], tuple[Tensor, ...] | None]
-"""The outputs that a submission gave to a question; None if it gave none."""
+"""Returns the outputs that a submission gave to a query; None if it gave none."""
 
 
-class ReplayHarness(Harness):
-    """A submission as it is remembered from its answers."""
+class AnswerMissing(Exception):
+    """A check makes a query that the submission has not answered."""
+
+
+class AnswerReplay:
+    """A submission as far as it is known from its answers."""
 
     def __init__(self, harness: Harness, look_up_answer: AnswerLookup) -> None:
-        super().__init__(NoSubject(), harness.requested_contract)
-        self.original = harness
+        self.harness = harness
         self.look_up_answer = look_up_answer
+        self._contexts: dict[Case, ReplayedContext] = {}
 
-    @cached_property
-    def contract(self) -> Contract:
-        return self.original.contract
-
-    def create_context(self, case: Case) -> CaseContext:
-        return ReplayedContext(self, self.contract, case)
-
-    def add_note(self, note: Note) -> None:
-        self.original.add_note(note)
+    def get_context(self, case: Case) -> "ReplayedContext":
+        """Return the context of this case: always the same one, so that results are shared."""
+        if case not in self._contexts:
+            self._contexts[case] = ReplayedContext(self, case)
+        return self._contexts[case]
 
     def confirms(self, prop: Property, cases: Sequence[Case]) -> bool:
-        """Whether it is seen, from the answers alone, that the claim holds on all cases."""
-        if not prop.applies_to(self.contract):
+        """Return whether the answers alone show that a property holds on all cases."""
+        if prop.recordable_check is None or not prop.applies_to(self.harness.contract):
             return False
         try:
             for case in cases:
-                prop.check(self.get_context(case))
-        except (Violation, NotRecordable):
+                prop.recordable_check(self.get_context(case))
+        except (Violation, AnswerMissing):
             return False
         return True
 
 
-class ReplayedContext(PredictedContext):
-    """A trial whose answers are those that were given."""
+class ReplayedContext(CaseContext):
+    """A case answered as the submission has answered it."""
 
-    harness: ReplayHarness
+    def __init__(self, replay: AnswerReplay, case: Case) -> None:
+        super().__init__(replay.harness.contract, case)
+        self.replay = replay
 
-    def answer_query(
-        self,
-        key: QueryId,
-        x: Tensor,
-        parameters: Parameters,
-        mask: Tensor | None,
-        options: CallOptions,
-    ) -> tuple[Tensor, ...]:
-        outputs = self.harness.look_up_answer(key)
-        if outputs is None:
-            raise NotRecordable
-        batched = self.contract.has(Capability.BATCH)
-        dtype = DTYPES[self.case.dtype]
-        return tuple((o if batched else o.unsqueeze(0)).to(dtype) for o in outputs)
+    def answer_outputs(self, query: Query) -> Outputs:
+        return predict_outputs(self.case, tuple(map(self._add_batch_axis, self._look_up(query))))
 
-    def compute_gradients(self, cotangent: Tensor) -> dict[str, Tensor | None]:
-        found = self.harness.look_up_answer(self._make_gradient_id(cotangent))
-        if found is None:
-            raise NotRecordable
-        answering = self.contract.callee
-        x, *stored = (gradient.to(DTYPES[self.case.dtype]) for gradient in found)
-        return name_gradients(
-            answering,
-            self.case,
-            x if self.contract.has(Capability.BATCH) else x.unsqueeze(0),
-            dict(zip(answering.get_parameter_shapes(self.case), stored, strict=True)),
-        )
+    def answer_gradients(self, query: Query) -> NamedGradients:
+        x, *stored = self._look_up(query)
+        callee = self.contract.callee
+        paths = callee.get_parameter_shapes(self.case)
+        by_path = dict(zip(paths, stored, strict=True))
+        return name_gradients(callee, self.case, self._add_batch_axis(x), by_path)
+
+    def with_case(self, case: Case) -> "ReplayedContext":
+        return self.replay.get_context(case)
+
+    def add_note(self, note: Note) -> None:
+        self.replay.harness.add_note(note)
+
+    def _look_up(self, query: Query) -> list[Tensor]:
+        """Return the answer in the dtype of the case. Raise AnswerMissing if there is none."""
+        answer = self.replay.look_up_answer(compute_query_id(query))
+        if answer is None:
+            raise AnswerMissing
+        return [tensor.to(DTYPES[self.case.dtype]) for tensor in answer]
+
+    def _add_batch_axis(self, tensor: Tensor) -> Tensor:
+        return tensor if self.contract.has(Capability.BATCH) else tensor.unsqueeze(0)

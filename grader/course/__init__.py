@@ -1,10 +1,11 @@
-"""A whole course: what was handed in, where verdicts are kept, and what gradebooks read.
+"""Grade a whole course: read submissions, keep their verdicts, and write them for gradebooks.
 
-`intake` finds out whose each file is, `store` keeps what was judged, `course` joins them with the
-judging of `grader.run`, `export` writes what others read. Importing this package imports none of
-them: `headcheck --help` needs neither torch nor a database.
+`intake` attributes each file to a student, `store` keeps verdicts, `grading` joins the two with the
+grader of `grader.run`, `results` and `result_lookup` say what counts, `export` and `dashboard`
+write it for others. `similar` compares submissions, `autograder` grades on Gradescope. Importing
+this package imports none of them: `headcheck --help` needs neither torch nor a database.
 """
 
 
 class CourseError(Exception):
-    """Something about a course that cannot be done; the message says what and why."""
+    """An operation on a course that is impossible; the message says which and why."""

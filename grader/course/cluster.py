@@ -1,12 +1,11 @@
-"""Workers on several machines: a Dask cluster that judges.
+"""Grade on several machines: the workers of a Dask cluster.
 
-A worker process of the cluster is an examiner like the one here: it starts a fork server of its own
-when it is first asked, and submissions run in that one's confined children. What goes there is a
-file's bytes and the settings, what comes back is records as JSON. Dask gives the work of a worker
-that is lost to another one.
+A worker of the cluster is a grader process like the local one: for its first task it starts a fork
+server of its own, and submissions run in that server's confined children. It receives a file's
+bytes and the settings and returns records as JSON. Dask reassigns the tasks of a lost worker.
 
-The processes of the cluster need the same headcheck and torch as this one; others are refused,
-because their verdicts would be others.
+All processes need the same versions of headcheck and torch; workers with other versions are
+rejected, because their verdicts could differ.
 """
 
 import contextlib
@@ -37,12 +36,12 @@ from grader.sandbox.grader_side.servers import SandboxError
 from grader.sandbox.isolation import IsolationLevel
 
 QUEUED_PER_WORKER = 4
-"""submissions on their way for each worker"""
+"""pending submissions per worker thread"""
 CONNECT_S = 30
 JOIN_S = 60
-"""how long the first worker may take to join"""
+"""how long to wait for the first worker"""
 MAX_TRIES = 3
-"""how often a submission is given to Dask, which itself tries workers four times by default"""
+"""how often a submission is sent to Dask, which by default tries four workers each time"""
 CLUSTER_LOST = "the cluster is gone; what was judged is kept, and the same command goes on"
 
 T = TypeVar("T")
@@ -50,31 +49,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GraderVersion:
-    """What a verdict depends on, but for the settings."""
+    """The versions that verdicts depend on, besides the settings."""
 
     judge: str
     torch: str
 
 
 def get_grader_version() -> GraderVersion:
-    """That of this process."""
+    """Return the versions in this process."""
     return GraderVersion(manifest.digest_source(), str(torch.__version__))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
-    """What a worker is told."""
+    """How a worker is to grade a submission."""
 
     version: GraderVersion
     settings: Settings
     slug: str | None
-    """the exercise, of which there is one object in each process"""
+    """the exercise by name: each process has its own object"""
     trusted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSubmission:
-    """A submission that is on its way; without a future it could not be read."""
+    """A submission sent to the cluster; without a future it could not be read."""
 
     handed_in: Submission
     data: bytes
@@ -82,13 +81,13 @@ class PendingSubmission:
     problem: str = ""
 
 
-# ---------------------------------------------------------------------------- here
+# ---------------------------------------------------------------------------- client
 
 
 class Cluster:
     """The workers of a Dask scheduler. Use as a context manager.
 
-    Raises SandboxError where no scheduler answers, no worker joins, or one of them cannot confine
+    Raises SandboxError if no scheduler answers, no worker joins, or a worker cannot confine
     submissions, unless these are trusted.
     """
 
@@ -104,12 +103,10 @@ class Cluster:
         try:
             self.client.wait_for_workers(1, timeout=JOIN_S)
             addresses = list(self.client.scheduler_info(n_workers=-1)["workers"])
-            told = ClusterTask(get_grader_version(), Settings(), None, self.trusted)
-            asked = [self._submit(get_isolation_level, told, workers=[each]) for each in addresses]
-            # As well as submissions are confined at least.
-            self.isolation_level = max(
-                (_get_result(each) for each in asked), key=lambda each: each.name
-            )
+            task = ClusterTask(get_grader_version(), Settings(), None, self.trusted)
+            levels = [self._submit(get_isolation_level, task, workers=[each]) for each in addresses]
+            # The weakest worker counts; levels are named A to D.
+            self.isolation_level = max(map(_get_result, levels), key=lambda each: each.name)
         except TimeoutError:
             self.client.close()
             raise SandboxError(f"no worker has joined the cluster within {JOIN_S} s") from None
@@ -119,59 +116,57 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(Exception):  # whoever is gone has nothing to end
+        with contextlib.suppress(Exception):  # a lost worker has nothing to release
             self.client.run(release_worker)
         self.client.close()
 
     def grade_all(
-        self, found: Sequence[Submission], settings: Settings
+        self, submissions: Sequence[Submission], settings: Settings
     ) -> Generator[GradedSubmission, None, None]:
-        """Every submission with its records, in order. Raises SandboxError."""
+        """Yield every submission with its records, in order. Raises SandboxError."""
         slug = None if settings.exercise is None else settings.exercise.slug
-        task = ClusterTask(
-            get_grader_version(), replace(settings, exercise=None), slug, self.trusted
-        )
+        portable = replace(settings, exercise=None)
+        task = ClusterTask(get_grader_version(), portable, slug, self.trusted)
         limit = settings.get_limits(settings.exercise).source
-        todo = (self._send(each, task, limit) for each in found)
+        todo = (self._send(each, task, limit) for each in submissions)
         threads = sum(self.client.nthreads().values())
-        under_way = deque(islice(todo, QUEUED_PER_WORKER * max(threads, 1)))
+        pending = deque(islice(todo, QUEUED_PER_WORKER * max(threads, 1)))
         try:
-            while under_way:
-                sent = under_way.popleft()
-                yield sent.handed_in, self._collect_records(sent, task, settings)
-                under_way.extend(islice(todo, 1))
+            while pending:
+                first = pending.popleft()
+                yield first.handed_in, self._collect_records(first, task, settings)
+                pending.extend(islice(todo, 1))
         finally:
-            self.client.cancel([each.future for each in under_way if each.future is not None])
+            self.client.cancel([each.future for each in pending if each.future is not None])
 
     def _send(self, handed_in: Submission, task: ClusterTask, limit: int) -> PendingSubmission:
         try:
             data = submission.read_submission(handed_in, limit)
-        except UnreadableSubmission as unread:
-            return PendingSubmission(handed_in, b"", None, str(unread))
-        return PendingSubmission(
-            handed_in, data, self._submit(grade_submission, task, handed_in, data)
-        )
+        except UnreadableSubmission as error:
+            return PendingSubmission(handed_in, b"", None, str(error))
+        future = self._submit(grade_submission, task, handed_in, data)
+        return PendingSubmission(handed_in, data, future)
 
     def _submit(self, action: Callable[..., T], *arguments: Any, **options: Any) -> Any:
-        # Nothing is ever taken for the same as something else.
+        # Not pure: Dask must not reuse the result of an equal call.
         return self.client.submit(
             action, *arguments, pure=False, allow_other_workers="workers" in options, **options
         )
 
     def _collect_records(
-        self, sent: PendingSubmission, task: ClusterTask, settings: Settings
+        self, pending: PendingSubmission, task: ClusterTask, settings: Settings
     ) -> list[SubmissionRecord]:
-        """What came back, whatever became of the workers that it was given to."""
-        future = sent.future
+        """Return a submission's records; send it again if its workers died."""
+        handed_in, future = pending.handed_in, pending.future
         if future is None:
-            return [record_unreadable(sent.handed_in, settings, sent.problem)]
+            return [record_unreadable(handed_in, settings, pending.problem)]
         for _ in range(MAX_TRIES):
             try:
                 return msgspec.json.decode(_get_result(future), type=list[SubmissionRecord])
             except KilledWorker:
-                future = self._submit(grade_submission, task, sent.handed_in, sent.data)
+                future = self._submit(grade_submission, task, handed_in, pending.data)
         text = "every worker that judged it died; out of memory?"
-        raise SandboxError(f"{sent.handed_in.display_path}: {text}")
+        raise SandboxError(f"{handed_in.display_path}: {text}")
 
 
 def _get_result(future: Any) -> Any:
@@ -181,31 +176,31 @@ def _get_result(future: Any) -> Any:
         raise SandboxError(f"{CLUSTER_LOST} ({type(error).__name__})") from None
 
 
-# ---------------------------------------------------------------------------- there
+# ---------------------------------------------------------------------------- worker
 
 
 @dataclass(eq=False)
 class WorkerState:
-    """What a worker process keeps from one submission to the next."""
+    """The state that a worker process keeps between submissions."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """one at a time: a worker may have been given several threads"""
+    """one submission at a time, even if the worker has several threads"""
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     sandbox: Sandbox | None = None
     sandbox_options: tuple[bool, str] = (False, "")
 
     def ensure_sandbox(self, task: ClusterTask) -> Sandbox:
-        """A sandbox; the one that is there, if it fits. Raises SandboxError."""
+        """Return the sandbox, started anew if the task needs another. Raises SandboxError."""
         if get_grader_version() != task.version:
             text = "a worker of the cluster has another headcheck, or another torch, than this one"
             raise SandboxError(f"{text}: install the same there")
-        wanted = (task.trusted, task.settings.device)
-        if self.sandbox is None or self.sandbox_options != wanted:
+        options = (task.trusted, task.settings.device)
+        if self.sandbox is None or self.sandbox_options != options:
             self.close()
             torch.set_num_threads(1)
             sandbox = worker_pool.create_sandbox(trusted=task.trusted, device=task.settings.device)
             self.stack.enter_context(sandbox)
-            self.sandbox, self.sandbox_options = sandbox, wanted
+            self.sandbox, self.sandbox_options = sandbox, options
         return self.sandbox
 
     def close(self) -> None:
@@ -216,36 +211,37 @@ class WorkerState:
 
 @cache
 def get_worker_state() -> WorkerState:
-    """That of this process."""
+    """Return the state of this process."""
     return WorkerState()
 
 
 def get_isolation_level(task: ClusterTask) -> IsolationLevel:
-    """How well a worker confines submissions. Raises SandboxError."""
+    """Return a worker's isolation level. Raises SandboxError."""
     with get_worker_state().lock:
         return get_worker_state().ensure_sandbox(task).isolation_level
 
 
 def grade_submission(task: ClusterTask, handed_in: Submission, data: bytes) -> bytes:
-    """Judge a submission in a worker; its records as JSON. Raises SandboxError."""
+    """Grade a submission in a worker; return its records as JSON. Raises SandboxError."""
     exercise = None if task.slug is None else BY_SLUG[task.slug]
     with get_worker_state().lock, tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
         sandbox = get_worker_state().ensure_sandbox(task)
         path = Path(folder, f"submission.{handed_in.kind}")
         path.write_bytes(data)
-        here = replace(handed_in, path=path, submitted_by=handed_in.student)
+        copy = replace(handed_in, path=path, submitted_by=handed_in.student)
         try:
-            records = grade_file(sandbox, here, replace(task.settings, exercise=exercise))
+            records = grade_file(sandbox, copy, replace(task.settings, exercise=exercise))
         except SandboxError:
-            get_worker_state().close()  # the next one starts another fork server
+            get_worker_state().close()  # the next submission starts another fork server
             raise
         return msgspec.json.encode(records)
 
 
 def release_worker() -> None:
-    """End what a worker keeps, unless another run is using it."""
-    if get_worker_state().lock.acquire(blocking=False):
+    """Close a worker's sandbox, unless another run is using it."""
+    state = get_worker_state()
+    if state.lock.acquire(blocking=False):
         try:
-            get_worker_state().close()
+            state.close()
         finally:
-            get_worker_state().lock.release()
+            state.lock.release()

@@ -1,8 +1,8 @@
-"""What results can be written as: the one list of export formats.
+"""The list of export formats, and the page docs/exports.md that is made of it.
 
     python -m grader.course.formats > docs/exports.md
 
-A test compares the two. Nothing heavy is imported here: the command line offers these names.
+A test compares the two. This module imports nothing heavy: the command line offers these names.
 """
 
 import sys
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """How results are written for one reader."""
+    """How results are written for one consumer."""
 
     renderer: str
     """`module:function` in `grader.course.export`"""
     description: str
-    """what it is, for whoever has to choose"""
+    """what it is, for the instructor who has to choose"""
     fills: str = ""
-    """what must be handed in to be filled in: a "sheet" or a "database\""""
+    """what the instructor provides to be filled in: a "sheet" or a "database\""""
     extra: str = ""
-    """the extra of headcheck that brings the package it needs"""
+    """the extra of headcheck with the packages it needs"""
 
 
 FORMATS: Mapping[str, ExportFormat] = {
@@ -77,7 +77,7 @@ what is the same in all of them.
 
 
 def render_page() -> str:
-    """The page docs/exports.md, ready to be written."""
+    """Return the page docs/exports.md."""
     rows = [
         f"| `{name}` | {each.description} | {f'`{each.extra}`' if each.extra else '–'} |\n"
         for name, each in FORMATS.items()

@@ -1,4 +1,4 @@
-"""What everybody has: for each exercise the best of what stands, or what a person decided.
+"""Each student's result in each exercise: the best current verdict, or an instructor's override.
 
 Pure functions of what a store holds under a run's name.
 """
@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from grader.course.store.records import Comment, GradedFile, Override
 from grader.report.feedback import Feedback, redact_submission
 from grader.report.records import SubmissionRecord
+from grader.report.render.sanitise import sanitise_line
+from grader.report.render.text import align_columns
 
 SCORE_DECIMALS = 6
 """decimals of a score, as in a report"""
+CHANGES_HEADER = ("student", "exercise", "before", "after", "change", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class ExerciseResult:
     handle: str
     exercise: str
     score: float
-    """what counts: a person's decision if there is one, else what was judged"""
+    """the score that counts: the override if there is one, else the graded score"""
     max_score: float
     judged: float
     status: str
@@ -38,19 +41,19 @@ class ExerciseResult:
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """What another judging would change for a student."""
+    """How a student's score differs after grading again."""
 
     student: str
     exercise: str
     before: float | None
     after: float | None
-    """None where there is nothing to compare: the exercise was found only once"""
+    """None if the exercise was found only once, so that there is nothing to compare"""
     overridden: bool
-    """whether a person's decision stands, so that nothing changes for the student"""
+    """whether an override is in force, so that nothing changes for the student"""
 
     @property
     def gain(self) -> float:
-        """Points more than before."""
+        """The points gained; negative if points are lost."""
         return round((self.after or 0.0) - (self.before or 0.0), SCORE_DECIMALS)
 
 
@@ -59,73 +62,69 @@ def compute_results(
     overrides: Mapping[tuple[str, str], Override] | None = None,
     comments: Iterable[Comment] = (),
 ) -> list[ExerciseResult]:
-    """Everybody's results, by student and exercise."""
+    """Return all results, by student and exercise."""
     best: dict[tuple[str, str], tuple[GradedFile, SubmissionRecord]] = {}
-    listed = list(stored)
-    alone = _find_only_exercise(listed)
-    for each in listed:
+    graded_files = list(stored)
+    only = _find_only_exercise(graded_files)
+    for each in graded_files:
         for record in each.records:
-            key = (each.student, record.exercise or alone)
+            key = (each.student, record.exercise or only)
             if key not in best or _is_better(record, best[key][1]):
                 best[key] = (each, record)
-    # Who has an answer to some exercise has also files in which none was found: these are nothing.
+    # Files without any exercise count only for students who answered none.
     answered = {student for student, exercise in best if exercise}
     kept = {k: v for k, v in best.items() if k[1] or k[0] not in answered}
-    most = {
-        exercise: record.max_score
-        for (_, exercise), (_, record) in best.items()
-        if record.max_score
-    }
+    max_scores = {slug: r.max_score for (_, slug), (_, r) in best.items() if r.max_score}
     said = list(comments)
     return [
-        _make_result(kept[key], key, most, (overrides or {}).get(key), said) for key in sorted(kept)
+        _make_result(kept[key], key, max_scores, (overrides or {}).get(key), said)
+        for key in sorted(kept)
     ]
 
 
 def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
-    """The only exercise that was answered, if so: then an unreadable file is no other."""
-    found = {record.exercise for each in stored for record in each.records if record.exercise}
-    return found.pop() if len(found) == 1 else ""
+    """Return the exercise if all answers are to the same one; unreadable files then count as it."""
+    slugs = {record.exercise for each in stored for record in each.records if record.exercise}
+    return slugs.pop() if len(slugs) == 1 else ""
 
 
 def _is_better(record: SubmissionRecord, than: SubmissionRecord) -> bool:
-    """More points, or at least judged."""
+    """Return whether a record has more points or, at equal points, no error."""
     return (record.score, record.error is None) > (than.score, than.error is None)
 
 
 def _make_result(
     best: tuple[GradedFile, SubmissionRecord],
     key: tuple[str, str],
-    most: Mapping[str, float],
-    decided: Override | None,
-    said: Sequence[Comment],
+    max_scores: Mapping[str, float],
+    override: Override | None,
+    comments: Sequence[Comment],
 ) -> ExerciseResult:
     stored, record = best
     student, exercise = key
-    counts = record.score if decided is None or decided.score is None else decided.score
+    score = record.score if override is None or override.score is None else override.score
+    own = [c.text for c in comments if c.student == student and c.exercise in ("", exercise)]
     return ExerciseResult(
         student=student,
         name=stored.name,
         email=stored.email,
         handle=stored.handle,
         exercise=exercise,
-        score=round(counts, SCORE_DECIMALS),
-        max_score=record.max_score or most.get(exercise, 0.0),
+        score=round(score, SCORE_DECIMALS),
+        max_score=record.max_score or max_scores.get(exercise, 0.0),
         judged=record.score,
         status=record.status,
         attempt=stored.attempt,
         late=stored.late,
         submitted=stored.submitted,
         record=record,
-        override=decided,
-        comments=tuple(
-            c.text for c in said if c.student == student and c.exercise in ("", exercise)
-        ),
+        override=override,
+        comments=tuple(own),
     )
 
 
 def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult:
-    """What a student may be told of a result."""
+    """Return what a student may see of a result."""
     record = redact_submission(result.record, feedback)
     return replace(result, record=record, status=record.status)
 
@@ -133,16 +132,33 @@ def apply_feedback(result: ExerciseResult, feedback: Feedback) -> ExerciseResult
 def compare_results(
     before: Sequence[ExerciseResult], after: Sequence[ExerciseResult]
 ) -> list[ScoreChange]:
-    """Whose judged points differ, those who lose most first."""
+    """Return the results whose graded score differs, the largest loss first."""
     old = {(each.student, each.exercise): each for each in before}
     new = {(each.student, each.exercise): each for each in after}
-    found = [
+    changes = [
         ScoreChange(
             *key,
             before=old[key].judged if key in old else None,
             after=new[key].judged if key in new else None,
             overridden=key in old and old[key].override is not None,
         )
-        for key in sorted(old.keys() | new.keys())
+        for key in old.keys() | new.keys()
     ]
-    return sorted((c for c in found if c.gain), key=lambda c: (c.gain, c.student, c.exercise))
+    return sorted((c for c in changes if c.gain), key=lambda c: (c.gain, c.student, c.exercise))
+
+
+def format_changes(changes: Sequence[ScoreChange], count: int, *, would: bool) -> str:
+    """Return a table of the changes and a tally of all `count` results."""
+    rows = [_format_change(each) for each in changes]
+    gains = [each.gain > 0 for each in changes if not each.overridden]
+    gain, lose, stay = sum(gains), len(gains) - sum(gains), count - len(gains)
+    verb = "would " if would else ""
+    tally = f"{gain} {verb}gain, {lose} {verb}lose, {stay} stay"
+    return "\n".join([*(align_columns([CHANGES_HEADER, *rows]) if rows else []), tally, ""])
+
+
+def _format_change(change: ScoreChange) -> tuple[str, ...]:
+    scores = ("–" if each is None else f"{each:g}" for each in (change.before, change.after))
+    overridden = "overridden" if change.overridden else ""
+    names = map(sanitise_line, (change.student, change.exercise))
+    return (*names, *scores, f"{change.gain:+g}", overridden)

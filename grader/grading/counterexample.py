@@ -8,18 +8,18 @@ from torch import Tensor
 from grader.report.records import Counterexample
 from properties.case import Case
 from properties.contract import Contract, Entry
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 
 MAX_ELEMENTS = 64  # larger tensors are not written out
 
 
-def build_counterexample(context: CaseContext) -> Counterexample:
+def build_counterexample(context: LiveContext) -> Counterexample:
     """Return the smallest failing case, and code that runs it."""
     case = {field.name: getattr(context.case, field.name) for field in fields(context.case)}
     return Counterexample(case=case, code=render_code(context))
 
 
-def render_code(context: CaseContext) -> str | None:
+def render_code(context: LiveContext) -> str | None:
     """Render lines that build the module with the case's weights and call it; None if too long."""
     contract, case = context.contract, context.case
     stored = contract.to_stored(context.parameters, case)
@@ -62,7 +62,7 @@ def _render_assignment(path: str, tensor: Tensor) -> str:
     return f"module{steps}.data = {_render_tensor(tensor)}"
 
 
-def _render_call(context: CaseContext) -> list[str]:
+def _render_call(context: LiveContext) -> list[str]:
     context.adapter.set(context.parameters)
     inputs = zip(context.contract.call, context.adapter.build_inputs(context.x, None), strict=True)
     lines = [f"{name} = {_render_tensor(tensor)}" for name, tensor in inputs]

@@ -29,7 +29,7 @@ from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.diagnosis import DiagnosedMistake, make_attention_inputs
 from properties.mistakes.pipeline import (
     CORRECT,
@@ -38,7 +38,6 @@ from properties.mistakes.pipeline import (
     Pipeline,
 )
 from properties.property import PropertyGroup, Verdict
-from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS
 from properties.violation import SubmissionFailed, Violation, ViolationKind
 
@@ -120,7 +119,7 @@ def _find_first_failure(
 
 
 def _measure_first(
-    measure: Callable[[CaseContext], T | None], harness: Harness, failing: Case
+    measure: Callable[[LiveContext], T | None], harness: Harness, failing: Case
 ) -> T | None:
     """Measure on the first case that shows something."""
     for case in choose_cases(harness.contract, failing):
@@ -146,7 +145,7 @@ def choose_cases(contract: Contract, case: Case) -> tuple[Case, ...]:
 # ------------------------------------------------------------------------------------- weights
 
 
-def measure_weights(context: CaseContext, pipeline: Pipeline | None = None) -> Weights | None:
+def measure_weights(context: LiveContext, pipeline: Pipeline | None = None) -> Weights | None:
     """Return the attention weights where they are most wrong; None if correct or out of reach.
 
     These are the returned weights or, if they are correct, those that the diagnosed mistake gives
@@ -160,7 +159,7 @@ def measure_weights(context: CaseContext, pipeline: Pipeline | None = None) -> W
     return _compare_pipeline_weights(context, pipeline)
 
 
-def _compare_returned_weights(context: CaseContext) -> Weights | None:
+def _compare_returned_weights(context: LiveContext) -> Weights | None:
     visible = context.may_attend(context.case.tokens, context.mask)
     rows = zip(context.output_names, context.expected.outputs, strict=True)
     for i, (name, expected) in enumerate(rows):
@@ -173,7 +172,7 @@ def _compare_returned_weights(context: CaseContext) -> Weights | None:
     return None
 
 
-def _compare_recovered_weights(context: CaseContext) -> Weights | None:
+def _compare_recovered_weights(context: LiveContext) -> Weights | None:
     if not context.contract.has(*tomography.REQUIRED_CAPABILITIES):
         return None
     for case in transform_cases(context.contract, tomography.fit_for_recovery, [context.case]):
@@ -184,7 +183,7 @@ def _compare_recovered_weights(context: CaseContext) -> Weights | None:
     return None
 
 
-def _compare_pipeline_weights(context: CaseContext, pipeline: Pipeline) -> Weights | None:
+def _compare_pipeline_weights(context: LiveContext, pipeline: Pipeline) -> Weights | None:
     if not context.contract.has(Capability.ATTENTION):
         return None
     inputs = make_attention_inputs(context, context.x, context.parameters)
@@ -239,7 +238,7 @@ def _choose_window(at: int, tokens: int) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------------- influence
 
 
-def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
+def measure_influence(context: LiveContext) -> InfluenceEvidence | None:
     """Return which outputs moved as each token changed; None if exactly the right ones did.
 
     None, too, if repeated calls with one input differ, for then nothing can be concluded. There is
@@ -250,7 +249,7 @@ def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
     if not context.contract.has(Capability.TOKENS) or case.tokens < 2:
         return None
     tokens = range(min(case.tokens, MAX_TOKENS))
-    base, again = context.run(options=CallOptions())[0], context.run(options=CallOptions())[0]
+    base, again = context.run(memory="contiguous")[0], context.run(memory="contiguous")[0]
     if not torch.equal(base, again):
         return None
     moved = [_measure_movement(context, token, base) for token in tokens]
@@ -272,19 +271,19 @@ def measure_influence(context: CaseContext) -> InfluenceEvidence | None:
     )
 
 
-def _measure_movement(context: CaseContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_movement(context: LiveContext, token: int, base: Tensor) -> tuple[Tensor, Tensor]:
     """Return which outputs of the submission, and of the oracle, move when a token changes."""
     x = context.x.clone()
     x[:, token] = 3 - 2 * x[:, token]
     right, exact = context.expected, context.compute_expected(x)
     rounding = 512 * PRECISIONS[context.case.dtype].u * base.abs().nan_to_num().max()
     slack = 2 * (right.tolerances[0].float32 + exact.tolerances[0].float32) + rounding
-    got = (context.run(x, options=CallOptions())[0] - base).abs() > slack
+    got = (context.run(x)[0] - base).abs() > slack
     expected = (exact.outputs[0] - right.outputs[0]).abs() > slack
     return got.any(-1), expected.any(-1)
 
 
-def _compute_allowed_influence(context: CaseContext) -> Tensor:
+def _compute_allowed_influence(context: LiveContext) -> Tensor:
     """Return the tokens that each output of each sequence may depend on: its own, always."""
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     visible = context.may_attend(t, context.mask)

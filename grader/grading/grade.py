@@ -1,4 +1,11 @@
-"""From one submission to its record: read, choose what to judge, load, judge, count points."""
+"""Grade one file: the middle of find, infer, check, explain, report.
+
+`grader.run.grade_paths` finds the files and reports on all records. In between, for each file:
+
+1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
+2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`.
+3. explain: `explain_failures` counts points, names mistakes, and takes evidence and excerpts.
+"""
 
 import contextlib
 import gc
@@ -9,12 +16,11 @@ from typing import Any
 
 from exercises import Exercise
 from grader import fault
-from grader.batch.plan import VerdictCallback, check_all, ignore_verdict
+from grader.batch.check import check_all
 from grader.grading import counterexample, evidence, explain, infer
 from grader.grading.excerpts import SourceLocation, collect_excerpts
 from grader.grading.infer import Target, TargetNotFound
-from grader.reading import submission
-from grader.reading.submission import Submission, UnreadableSubmission
+from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report import points
 from grader.report.points import Points
 from grader.report.records import (
@@ -35,21 +41,22 @@ from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from properties.case import Case
 from properties.check import check_property
-from properties.contract import Capability, Contract
+from properties.contract import Capability
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32_NOTE, Harness
-from properties.property import Property, Verdict
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
+from properties.property import Property, Verdict, VerdictCallback, ignore_verdict
 from properties.violation import Note, Status, SubmissionFailed
 
 MAX_DEFINITIONS = 24
-"""so many definitions of one file are judged: there are fewer exercises"""
+"""so many definitions of one file are graded: there are fewer exercises"""
 MAX_LISTED = 8
-"""so many of the others are named"""
+"""so many of the other definitions are named"""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is the same for every submission of a run."""
+    """The settings of a run, the same for every submission."""
 
     exercise: Exercise | None = None
     limits: Limits = field(default_factory=Limits)
@@ -59,131 +66,149 @@ class Settings:
     seed: Seed = field(default_factory=Seed)
     device: str = "cpu"
     by_hand: bool = False
-    """whether torch's own attention is out of reach in every exercise that does not ask for it"""
+    """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
-    """how many judge at the same time; as many as are worth it if nobody says"""
+    """how many files are graded at the same time; by default as many as are worth it"""
 
     def get_limits(self, exercise: Exercise | None) -> Limits:
-        """What a submission to an exercise may use."""
-        wanted = {} if exercise is None else exercise.limits
-        return self.limits.with_overrides({**wanted, **self.limit_overrides})
+        """Return the limits of a submission to an exercise."""
+        own = {} if exercise is None else exercise.limits
+        return self.limits.with_overrides({**own, **self.limit_overrides})
 
     def is_by_hand(self, exercise: Exercise) -> bool:
-        """Whether torch's own attention is out of reach in an exercise."""
+        """Return whether torch's own attention is withheld in an exercise."""
         return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Capability.FUSED)
 
 
 def grade_file(
-    server: ChildFactory, handed_in: Submission, settings: Settings
+    server: ChildFactory, submission: Submission, settings: Settings
 ) -> list[SubmissionRecord]:
-    """The records of one file, whatever happens: a class goes on where one file shows our fault.
+    """Return the records of one file, or one that names an internal error.
 
-    Nothing is said of that file but that; it has no verdict. Raises SandboxError.
+    So the rest of a class is still graded. Raises SandboxError.
     """
     try:
-        return grade_file_or_raise(server, handed_in, settings)
+        return grade_file_or_raise(server, submission, settings)
     except SandboxError:
         raise
     except Exception as error:
         problem = ErrorRecord(fault.ERROR_KIND, fault.describe(error))
-        return [_record_ungraded(handed_in, settings, time.monotonic(), problem)]
+        return [_record_ungraded(submission, settings, time.monotonic(), problem)]
 
 
 def grade_file_or_raise(
-    server: ChildFactory, handed_in: Submission, settings: Settings
+    server: ChildFactory, submission: Submission, settings: Settings
 ) -> list[SubmissionRecord]:
-    """The records of one file: one for every definition in it that answers an exercise.
+    """Return the records of one file: one for every definition in it that answers an exercise.
 
-    Whatever is wrong with the file is in the record. Raises only what is our own fault.
+    Whatever is wrong with the file is in the record. Raises only internal errors.
     """
-    began = time.monotonic()
+    began, limits = time.monotonic(), settings.get_limits(settings.exercise)
     try:
-        data = submission.read_submission(handed_in, settings.get_limits(settings.exercise).source)
+        data = read_submission(submission, limits.source)
     except UnreadableSubmission as problem:
-        return [record_unreadable(handed_in, settings, str(problem))]
-    session = Session(server, data, handed_in.kind, settings.get_limits(settings.exercise))
-    with contextlib.closing(session):
-        try:
-            wanted = infer_exercise(session, handed_in, settings)
-        except SubmissionFailed as failed:
-            wanted = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
-        if isinstance(wanted, ErrorRecord):
-            shown = collect_excerpts(session, [(wanted.cell, wanted.line)])
-            return [replace(_record_ungraded(handed_in, settings, began, wanted), source=shown)]
+        return [record_unreadable(submission, settings, str(problem))]
+    with contextlib.closing(Session(server, data, submission.kind, limits)) as session:
+        targets = infer_targets(session, submission, settings)
+        if isinstance(targets, ErrorRecord):
+            source = collect_excerpts(session, [(targets.cell, targets.line)])
+            return [replace(_record_ungraded(submission, settings, began, targets), source=source)]
         records = [
-            grade_definition(session, handed_in, target, settings)
-            for target in wanted[:MAX_DEFINITIONS]
+            grade_definition(session, submission, target, settings)
+            for target in targets[:MAX_DEFINITIONS]
         ]
-        if len(wanted) > MAX_DEFINITIONS:
-            records.append(_record_left_out(handed_in, settings, wanted[MAX_DEFINITIONS:]))
-    gc.collect()  # a bench and its trials hang together in circles, with all their tensors
-    gc.freeze()  # what is left stays, and need not be looked at again after the next one
+        if len(targets) > MAX_DEFINITIONS:
+            records.append(_record_left_out(submission, settings, targets[MAX_DEFINITIONS:]))
+    gc.collect()  # a harness and its contexts refer to each other, with all their tensors
+    gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
 
 
-def infer_exercise(
-    session: Session, handed_in: Submission, settings: Settings
+def infer_targets(
+    session: Session, submission: Submission, settings: Settings
 ) -> list[Target] | ErrorRecord:
-    """What to judge in a submission, or why there is nothing."""
-    outline = session.read_outline()
-    found = infer.parse_outline(outline)
+    """Return the definitions to grade and their exercises, or why there are none."""
     try:
-        return infer.choose_targets(found, settings.exercise, handed_in.name)
+        outline = session.read_outline()
+    except SubmissionFailed as failed:
+        return ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+    try:
+        signatures = infer.parse_outline(outline)
+        return infer.choose_targets(signatures, settings.exercise, submission.name)
     except TargetNotFound as problem:
         return _explain_not_found(str(problem), outline)
 
 
 def grade_definition(
     reading: Session,
-    handed_in: Submission,
+    submission: Submission,
     target: Target,
     settings: Settings,
     on_verdict: VerdictCallback = ignore_verdict,
 ) -> SubmissionRecord:
-    """The record of one definition; `watch` is told every verdict as soon as it is known.
+    """Return the record of one definition; `on_verdict` gets each verdict as soon as it is known.
 
-    Raises only what is our own fault.
+    Raises only internal errors.
     """
-    began = time.monotonic()
+    began, exercise = time.monotonic(), target.exercise
+    contract = replace(exercise.contract, name=target.name)
     session = reading.start_successor(
-        settings.get_limits(target.exercise), by_hand=settings.is_by_hand(target.exercise)
+        settings.get_limits(exercise), by_hand=settings.is_by_hand(exercise)
     )
-    contract = rename_contract(target.exercise.contract, target.name)
     with contextlib.closing(session):
         try:
             warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
-            harness = Harness(ChannelSubject(session), contract)
-            verdicts = check_properties(session, harness, target.exercise, settings, on_verdict)
-            named = attach_hint(verdicts, warnings)
-            told = session.repeat_if_killed(
-                lambda: explain_failures(session, harness, target, settings, named)
+            live = LiveChecker(session, Harness(ChannelSubject(session), contract))
+            seed, device = settings.seed.value, settings.device
+            verdicts = check_all(
+                live.harness, exercise, live.check, live.restart, seed, device, on_verdict
             )
+            explanation = explain_failures(live, target, settings, attach_hint(verdicts, warnings))
         except SubmissionFailed as failed:
             error = _explain_load_error(failed, target.name)
-            shown = collect_excerpts(session, [(error.cell, error.line)])
-            return replace(
-                _record_ungraded(handed_in, settings, began, error, target), source=shown
-            )
-    said = [*([target.note] if target.note else []), *select_certain_notes(harness, verdicts)]
-    return SubmissionRecord(
-        file=handed_in.display_path,
-        student=handed_in.student,
-        exercise=target.exercise.slug,
-        name=target.name,
-        score=round(sum(p.points for p in told.properties), 6),
-        max_score=round(sum(p.max_points for p in told.properties), 6),
-        status=summarise_status(verdicts).value,
-        seconds=time.monotonic() - began,
-        properties=told.properties,
-        notes=tuple(dict.fromkeys([*map(_record_warning, warnings), *map(record_note, said)])),
-        diagnosis=told.diagnosis,
-        source=told.source,
-    )
+            source = collect_excerpts(session, [(error.cell, error.line)])
+            record = _record_ungraded(submission, settings, began, error, target)
+            return replace(record, source=source)
+    own = [target.note] if target.note else []
+    notes = [
+        *map(_record_warning, warnings),
+        *map(record_note, [*own, *select_certain_notes(live.harness, verdicts)]),
+    ]
+    return _record_graded(submission, target, began, verdicts, notes, explanation)
+
+
+@dataclass(frozen=True)
+class LiveChecker:
+    """Checks properties in a session, in a fresh process if the last one is gone."""
+
+    session: Session
+    harness: Harness
+
+    def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
+        """Check one property; again if the process was ended from outside meanwhile."""
+        for _ in self.session.iter_tries():
+            try:
+                self.revive()
+            except SubmissionFailed as failure:  # no time is left, or it cannot be loaded again
+                verdict = Verdict(prop, failure.status, failure=failure)
+            else:
+                verdict = check_property(prop, self.harness, cases)
+        return verdict
+
+    def revive(self) -> None:
+        """Start a process if there is none. Raises SubmissionFailed."""
+        if self.session.revive():
+            self.harness.forget()
+
+    def restart(self) -> None:
+        """End the process, and with it all that the submission remembers."""
+        self.session.close()
+        self.harness.forget()
 
 
 @dataclass(frozen=True)
 class _Explanation:
-    """What is said of verdicts, as a record holds it."""
+    """What is said about verdicts, as a record holds it."""
 
     properties: tuple[PropertyRecord, ...]
     diagnosis: tuple[DiagnosisRecord, ...]
@@ -191,29 +216,50 @@ class _Explanation:
 
 
 def explain_failures(
-    session: Session,
-    harness: Harness,
-    target: Target,
-    settings: Settings,
-    verdicts: Sequence[Verdict],
+    live: LiveChecker, target: Target, settings: Settings, verdicts: Sequence[Verdict]
 ) -> _Explanation:
-    """Points, the mistakes, pictures and lines to look at. Raises SubmissionFailed."""
-    with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are told
-        if session.revive():
-            harness.forget()
-    properties = _record_properties(target.exercise, verdicts, settings.points, harness)
-    found = explain.diagnose_failures(session, harness, verdicts, settings.device)
-    named = explain.record_diagnoses(session, found)
-    if session.is_alive:
-        properties = evidence.attach_evidence(properties, verdicts, harness, found)
-    shown = collect_excerpts(session, list_locations(verdicts, named))
-    return _Explanation(tuple(properties), tuple(named), tuple(shown))
+    """Return points, diagnosed mistakes, evidence and excerpts. Raises SubmissionFailed."""
+    session, harness = live.session, live.harness
+    for _ in session.iter_tries():
+        with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
+            live.revive()
+        properties = _record_properties(target.exercise, verdicts, settings.points, harness)
+        mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
+        diagnosis = explain.record_diagnoses(session, mistakes)
+        if session.is_alive:
+            properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)
+        source = collect_excerpts(session, list_locations(verdicts, diagnosis))
+    return _Explanation(tuple(properties), tuple(diagnosis), tuple(source))
+
+
+def _record_graded(
+    submission: Submission,
+    target: Target,
+    began: float,
+    verdicts: Sequence[Verdict],
+    notes: Sequence[NoteRecord],
+    explanation: _Explanation,
+) -> SubmissionRecord:
+    return SubmissionRecord(
+        file=submission.display_path,
+        student=submission.student,
+        exercise=target.exercise.slug,
+        name=target.name,
+        score=round(sum(p.points for p in explanation.properties), 6),
+        max_score=round(sum(p.max_points for p in explanation.properties), 6),
+        status=summarise_status(verdicts).value,
+        seconds=time.monotonic() - began,
+        properties=explanation.properties,
+        notes=tuple(dict.fromkeys(notes)),
+        diagnosis=explanation.diagnosis,
+        source=explanation.source,
+    )
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
-    """The notes of a bench that hold whatever else is wrong.
+    """Return the notes of a harness that hold whatever else is wrong.
 
-    Only a right answer can be said to be as exact as float32: a wrong one may come near by chance.
+    Only a right answer is known to be as exact as float32: a wrong one may come near by chance.
     """
     right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
     return [note for note in harness.notes.values() if right or note != FLOAT32_NOTE]
@@ -222,74 +268,36 @@ def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[
 def list_locations(
     verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
 ) -> list[SourceLocation]:
-    """Where in the code something is to be seen: the mistakes found, and what raised."""
+    """Return where in the code the diagnosed mistakes are, and where it raised."""
     raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
     return [*((each.cell, each.line) for each in named), *raised]
-
-
-def rename_contract(contract: Contract, name: str) -> Contract:
-    """A contract with the name that this submission uses."""
-    return replace(contract, name=name)
-
-
-def check_properties(
-    session: Session,
-    harness: Harness,
-    exercise: Exercise,
-    settings: Settings,
-    on_verdict: VerdictCallback = ignore_verdict,
-) -> list[Verdict]:
-    """Judge every claim in order."""
-
-    def check_one(wanted: Property, cases: Sequence[Case]) -> Verdict:
-        return session.repeat_if_killed(lambda: _check_revived(wanted, session, harness, cases))
-
-    def restart() -> None:
-        session.close()
-        harness.forget()
-
-    return check_all(
-        harness, exercise, check_one, restart, settings.seed.value, settings.device, on_verdict
-    )
-
-
-def _check_revived(
-    wanted: Property, session: Session, harness: Harness, cases: Sequence[Case]
-) -> Verdict:
-    """Judge one claim, in a fresh process if the last one is gone."""
-    try:
-        if session.revive():
-            harness.forget()
-    except SubmissionFailed as failure:  # no time is left, or loading it again did not work
-        return Verdict(wanted, failure.status, failure=failure)
-    return check_property(wanted, harness, cases)
 
 
 def attach_hint(
     verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
 ) -> list[Verdict]:
-    """Verdicts whose first trouble carries the likeliest reason that reading the code found.
+    """Return the verdicts; the first failure has a warning about a notebook variable as its hint.
 
-    A class that reads a notebook variable fails in many guises, and this is what they share.
+    A class that reads a notebook variable fails in many ways, and that is the likeliest reason.
     """
-    reasons = [str(r["message"]) for r in warnings if r.get("kind") == "notebook_variable"]
-    troubles = [
+    reasons = [str(w["message"]) for w in warnings if w.get("kind") == "notebook_variable"]
+    failures = [
         i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
     ]
-    changed = list(verdicts)
-    if reasons and troubles:
-        changed[troubles[0]] = replace(changed[troubles[0]], hint=reasons[0])
-    return changed
+    hinted = list(verdicts)
+    if reasons and failures:
+        hinted[failures[0]] = replace(hinted[failures[0]], hint=reasons[0])
+    return hinted
 
 
 def summarise_status(verdicts: Sequence[Verdict]) -> Status:
-    """One status for a submission: its first trouble in the order of the claims.
+    """Return one status for a submission: that of its first failure, in the order of properties.
 
-    Without one, that it passed, unless something could not be tried.
+    Without a failure it is passed, unless something is unsupported.
     """
-    troubles = [v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED)]
-    if troubles:
-        return troubles[0]
+    failures = (v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED))
+    if (first := next(failures, None)) is not None:
+        return first
     return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
 
 
@@ -337,7 +345,7 @@ def _record_warning(warning: Mapping[str, Any]) -> NoteRecord:
 
 
 def _explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
-    """Nothing to judge; if a cell is no Python, that is the likely reason."""
+    """Say why there is nothing to grade; if a cell is no Python, that is the likely reason."""
     for broken in outline.get("broken", ()):
         text = f"{broken['message']}; nothing in this cell can be used"
         return ErrorRecord("syntax", f"{text} ({problem})", broken["cell"], broken["line"])
@@ -345,41 +353,41 @@ def _explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
 
 
 def _explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
-    """Why a definition could not be made, in words that say what to do."""
+    """Say why a definition could not be loaded, and what to do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
         module = rest.split("'")[1] if "'" in rest else rest
         text = f"`{name}` imports `{module}`, which is not installed where it is graded"
         return ErrorRecord("import", text, failed.cell, failed.line)
-    text = f"`{name}` could not be loaded: {failed.message}"
+    reason = "could not be loaded"
     if isinstance(failed, BudgetExhausted):
-        text = f"`{name}` was not judged, since all that a file may use was used: {failed.message}"
+        reason = "was not judged, since all that a file may use was used"
+    text = f"`{name}` {reason}: {failed.message}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
 
 
 def _record_left_out(
-    handed_in: Submission, settings: Settings, left: Sequence[Target]
+    submission: Submission, settings: Settings, left: Sequence[Target]
 ) -> SubmissionRecord:
-    """One record for the definitions that are too many to be judged, so that a class can go on."""
+    """Return one record for the definitions of a file that are too many to be graded."""
     names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
     more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
     text = (
         f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions "
-        f"that answer an "
-        "exercise are; hand in the others in files of their own"
+        "that answer an exercise are; hand in the others in files of their own"
     )
     began = time.monotonic()
-    return _record_ungraded(handed_in, settings, began, ErrorRecord("too_many", text), left[0])
+    return _record_ungraded(submission, settings, began, ErrorRecord("too_many", text), left[0])
 
 
-def record_unreadable(handed_in: Submission, settings: Settings, problem: str) -> SubmissionRecord:
-    """The record of a file that cannot be taken."""
+def record_unreadable(submission: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+    """Return the record of a file that cannot be read."""
     error = ErrorRecord("unreadable", problem)
-    return _record_ungraded(handed_in, settings, time.monotonic(), error)
+    return _record_ungraded(submission, settings, time.monotonic(), error)
 
 
 def _record_ungraded(
-    handed_in: Submission,
+    submission: Submission,
     settings: Settings,
     began: float,
     error: ErrorRecord,
@@ -389,10 +397,10 @@ def _record_ungraded(
     most = sum(points.distribute_points(exercise, settings.points).values()) if exercise else 0.0
     known = {status.value for status in Status}
     return SubmissionRecord(
-        file=handed_in.display_path,
-        student=handed_in.student,
+        file=submission.display_path,
+        student=submission.student,
         exercise=exercise.slug if exercise else None,
-        name=target.name if target else handed_in.name,
+        name=target.name if target else submission.name,
         score=0.0,
         max_score=round(most, 6),
         status=error.kind if error.kind in known else Status.NOT_TRIED.value,
@@ -402,5 +410,5 @@ def _record_ungraded(
 
 
 def record_note(note: Note) -> NoteRecord:
-    """A note of the examiner's, for the record."""
+    """Return a note of the grader's own as a record holds it."""
     return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)

@@ -1,8 +1,8 @@
-"""Which exercise does a definition answer? By name and by signature.
+"""Infer which exercise a definition answers, from its name and its signature.
 
 Two exercises share the name `MultiHeadAttention`, and students rename classes, so neither is
-enough. A definition answers an exercise when its parameters are those that the exercise asks for
-and its name is the one asked for or resembles it; among several, the closest name wins.
+enough. A definition answers an exercise if it takes the parameters that the exercise names, and its
+name is the exercise's or resembles it; among several exercises the closest name wins.
 """
 
 import difflib
@@ -18,12 +18,12 @@ MIN_SIMILARITY = 0.55
 
 
 class TargetNotFound(Exception):
-    """Nothing in the submission answers what was asked; the message says what was found."""
+    """No definition answers an exercise, or the requested one; the message says what there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSignature:
-    """A class or function of the submission, as far as reading can tell."""
+    """A class or function of the submission, as far as reading tells."""
 
     name: str
     is_class: bool
@@ -36,28 +36,25 @@ class DefinitionSignature:
     alias_of: str | None = None
 
     def accepts(self, contract: Contract) -> bool:
-        """Whether it can be called as the contract calls it, by name or by place."""
-        asked = [a.name for a in contract.arguments] or list(contract.call)
-        if contract.entry is Entry.BUILDER:
-            asked = [a.name for a in contract.arguments]
-        must = [a.name for a in contract.arguments if not a.optional]
+        """Return whether it can be called with the names that the contract uses."""
+        names = {a.name for a in contract.arguments}
+        needed = {a.name for a in contract.arguments if not a.optional}
         if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
-            must = list(contract.call)
-            asked = must
+            names = needed = set(contract.call)
+        elif contract.entry is Entry.CLASS and not names:
+            names = set(contract.call)
         known = {*self.required, *self.optional}
-        if self.open_ended:
-            return set(self.required) <= set(asked)
-        return set(must) <= known and set(self.required) <= set(asked)
+        return set(self.required) <= names and (self.open_ended or needed <= known)
 
     @property
     def could_be_module(self) -> bool:
-        """A class with a base; one without is no module."""
+        """Whether it is a class with a base; one without is no module."""
         return self.is_class and bool(self.bases)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A definition and the exercise it is judged on."""
+    """A definition and the exercise it is graded on."""
 
     exercise: Exercise
     name: str
@@ -65,12 +62,12 @@ class Target:
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
-    """The outline's classes and functions, believed as far as their types go."""
-    found = []
+    """Return the outline's classes and functions, converted to their types."""
+    signatures = []
     for entry in outline.get("definitions", ()):
         parameters = entry.get("parameters") or ()
         plain = [p for p in parameters if p["kind"] in ("positional", "keyword")]
-        found.append(
+        signatures.append(
             DefinitionSignature(
                 name=str(entry["name"]),
                 is_class=entry["kind"] == "class",
@@ -83,13 +80,13 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
                 alias_of=entry.get("alias_of"),
             )
         )
-    return found
+    return signatures
 
 
 def choose_targets(
     found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
 ) -> list[Target]:
-    """What to judge. Raises NoTarget, with a suggestion where there is one."""
+    """Return what to grade. Raises TargetNotFound, with a suggestion where there is one."""
     if name is not None and name not in {d.name for d in found}:
         raise TargetNotFound(_describe_undefined(name, found))
     if name is not None:
@@ -101,7 +98,7 @@ def choose_targets(
     answers = {d.name: (best, d) for d in found if (best := _match_exercise(d)) is not None}
     if not answers:
         raise TargetNotFound(_describe_no_match(found))
-    # Another name for what is judged already says nothing new.
+    # Another name for a definition that is graded already adds nothing.
     return [
         _make_target(*answer) for answer in answers.values() if answer[1].alias_of not in answers
     ]
@@ -112,20 +109,20 @@ def _make_target(exercise: Exercise, defined: DefinitionSignature) -> Target:
 
 
 def _note_argument_order(defined: DefinitionSignature, contract: Contract) -> Note | None:
-    """A note on a constructor whose arguments stand in another order than in the statement.
+    """Return a note on a constructor with its arguments in another order than in the statement.
 
-    Called by name, as we call it, it does the same; called by place it does not.
+    Called by name, as the grader does, it does the same; called by position it does not.
     """
-    asked = [argument.name for argument in contract.arguments]
-    takes = [name for name in (*defined.required, *defined.optional) if name in asked]
-    if len(takes) < 2 or takes == [name for name in asked if name in takes]:
+    names = [argument.name for argument in contract.arguments]
+    takes = [name for name in (*defined.required, *defined.optional) if name in names]
+    if len(takes) < 2 or takes == [name for name in names if name in takes]:
         return None
-    text = f"`{defined.name}` takes ({', '.join(takes)}); the statement says ({', '.join(asked)})"
+    text = f"`{defined.name}` takes ({', '.join(takes)}); the statement says ({', '.join(names)})"
     return Note("argument_order", text, defined.cell, defined.line)
 
 
 def _match_exercise(defined: DefinitionSignature) -> Exercise | None:
-    """The exercise that a definition answers, if any."""
+    """Return the exercise that a definition answers, if any."""
     fitting = [e for e in ALL if _fits(defined, e.contract)] or [
         e for e in ALL if defined.name == e.contract.name and _fits_by_position(defined, e.contract)
     ]
@@ -141,7 +138,7 @@ def _fits(defined: DefinitionSignature, contract: Contract) -> bool:
 
 
 def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
-    """Whether it takes as many arguments as the contract gives, whatever they are called."""
+    """Return whether it takes as many arguments as the contract passes, whatever their names."""
     must = sum(not argument.optional for argument in contract.arguments)
     if contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
         must = len(contract.call)
@@ -151,7 +148,7 @@ def _fits_by_position(defined: DefinitionSignature, contract: Contract) -> bool:
 
 
 def compute_similarity(name: str, exercise: Exercise) -> float:
-    """1 for the name asked for; less for another, most for one that begins like it."""
+    """Return 1 for the exercise's own name, 0.9 for one that begins like it, less for others."""
     asked = exercise.contract.name
     if name == asked:
         return 1.0
@@ -168,7 +165,7 @@ def _normalise_name(name: str) -> str:
 def _choose_definition(
     found: Sequence[DefinitionSignature], exercise: Exercise, *, chosen: bool
 ) -> DefinitionSignature:
-    """The definition that answers a given exercise."""
+    """Return the definition that answers a given exercise. Raises TargetNotFound."""
     contract = exercise.contract
     wanted_class = contract.entry is Entry.CLASS
     same_kind = [d for d in found if d.is_class is wanted_class]
@@ -209,13 +206,13 @@ def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
 
 
 def describe_signature(contract: Contract) -> str:
-    """What a contract asks for, as it is called."""
+    """Return the call that a contract asks for."""
     names = [argument.name for argument in contract.arguments] or list(contract.call)
     return f"`{contract.name}({', '.join(names)})`"
 
 
 def find_exercise(slug: str) -> Exercise:
-    """An exercise. Raises NoTarget with a suggestion when there is none of that name."""
+    """Return the exercise of this slug. Raises TargetNotFound with a suggestion."""
     if slug in BY_SLUG:
         return BY_SLUG[slug]
     close = difflib.get_close_matches(slug, BY_SLUG, n=1)

@@ -1,7 +1,8 @@
-"""Scripts are compiled in the background: those of a new seed are on no disk.
+"""Compile batch plans in the background: those of a new seed are on no disk.
 
-While the zygote gets warm and the first submissions are read, a thread compiles what these are
-likely to need. Whoever needs a script earlier waits for it, or compiles it (`shelf.shared`).
+While the zygote warms up and the first submissions are read, a thread compiles the plans that these
+are likely to need. Code that needs a plan earlier waits for it, or compiles it itself
+(`disk_cache.load_or_make`).
 """
 
 import re
@@ -17,27 +18,27 @@ from grader.reading import submission
 from grader.reading.submission import Submission, UnreadableSubmission
 
 SAMPLED_SUBMISSIONS = 4
-"""how many submissions are looked into for what a class was asked"""
+"""how many submissions are read to guess the exercises of a class"""
 
 
 @contextmanager
 def precompile_plans(found: Sequence[Submission], settings: Settings) -> Iterator[None]:
-    """Compile what these submissions are likely to need, as long as the context lasts."""
-    over = threading.Event()
-    thread = threading.Thread(target=_compile_plans, args=(found, settings, over), daemon=True)
+    """Compile the plans that these submissions are likely to need, while the context lasts."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_compile_plans, args=(found, settings, stop), daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
-def _compile_plans(found: Sequence[Submission], settings: Settings, over: threading.Event) -> None:
-    # What goes wrong here goes wrong again where the script is needed, and is reported there.
+def _compile_plans(found: Sequence[Submission], settings: Settings, stop: threading.Event) -> None:
+    # An error here happens again where the plan is needed, and is reported there.
     with suppress(Exception):
         for exercise in guess_exercises(found, settings):
-            if over.is_set():
+            if stop.is_set():
                 return
             get_batch_plan(
                 exercise, exercise.contract.mappings, settings.seed.value, settings.device
@@ -45,25 +46,20 @@ def _compile_plans(found: Sequence[Submission], settings: Settings, over: thread
 
 
 def guess_exercises(found: Sequence[Submission], settings: Settings) -> Iterator[Exercise]:
-    """The exercises that these submissions seem to answer, by what the first of them define.
+    """Yield the exercises that these submissions seem to answer, by what the first of them define.
 
-    A guess from their bytes, which are not run and not parsed: it decides only what is compiled
-    early. Of two exercises that ask for the same name, the first is taken.
+    This is a guess from their bytes, which are neither run nor parsed: it decides only what is
+    compiled early. Of two exercises with the same name, it takes the first.
     """
     if settings.exercise is not None:
         yield settings.exercise
         return
     limit = settings.get_limits(None).source
-    asked = {exercise.contract.name: exercise for exercise in reversed(ALL)}
-    seen: set[str] = set()
-    for handed_in in islice(found, SAMPLED_SUBMISSIONS):
+    waiting = {exercise.contract.name: exercise for exercise in reversed(ALL)}
+    for file in islice(found, SAMPLED_SUBMISSIONS):
         with suppress(UnreadableSubmission):
-            new = (
-                set(_find_defined_names(submission.read_submission(handed_in, limit)))
-                & asked.keys() - seen
-            )
-            seen |= new
-            yield from (asked[name] for name in sorted(new))
+            names = set(_find_defined_names(submission.read_submission(file, limit)))
+            yield from [waiting.pop(name) for name in sorted(names & waiting.keys())]
 
 
 def _find_defined_names(data: bytes) -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""Several workers on one machine: processes that judge, each with a sandbox of its own.
+"""Several workers on one machine: processes that grade, each with a sandbox of its own.
 
-A worker is an examiner like the one in this process: submissions run in children of its fork
-server, never in it. Worker and fork server are forked from the zygote, which has torch loaded;
-where there is none, a worker is a new interpreter. Submissions are handed out one by one, and their
-records come back in order. A worker that dies, or whose fork server does, is replaced and its
-submission judged again, so nothing is lost. Where that is of no use, the first who finds out ends
-all the others: nobody waits for a report that there will not be.
+A worker grades like this process: submissions run in children of its fork server, never in it.
+Worker and fork server are forked from the zygote, which has torch loaded; without a zygote a worker
+is a new interpreter. Submissions are handed out one by one, and their records come back in order. A
+worker that dies, or whose fork server does, is replaced and its submission graded again, so nothing
+is lost. If that does not help, the first worker to fail for good ends all others: there will be no
+report to wait for.
 
 `grader.course.cluster` does the same on several machines.
 """
@@ -54,7 +54,7 @@ GradedSubmission = tuple[Submission, list[SubmissionRecord]]
 
 @runtime_checkable
 class RemoteGrader(Protocol):
-    """Other machines, which judge by themselves."""
+    """Other machines, which grade by themselves."""
 
     isolation_level: IsolationLevel
 
@@ -65,15 +65,15 @@ class RemoteGrader(Protocol):
     def grade_all(
         self, found: Sequence[Submission], settings: Settings
     ) -> Generator[GradedSubmission, None, None]:
-        """As the function of this name."""
+        """Do what the function of this name does."""
 
 
 def create_sandbox(
     *, trusted: bool = False, device: str = "cpu", ahead: Zygote | None = None
 ) -> Sandbox:
-    """Where submissions run, to be entered. Raises SandboxError where only trusted ones could.
+    """Return a sandbox to be entered. Raises SandboxError where only trusted submissions could run.
 
-    A zygote that was started ahead is taken over.
+    It takes over a zygote that was started ahead.
     """
     if device != "cpu":
         why = f"the driver of {device} is beyond the jail's reach"
@@ -89,42 +89,42 @@ def create_sandbox(
 
 
 def list_processors() -> list[int]:
-    """Those that this process may use."""
-    known = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
-    return sorted(known)
+    """Return the processors that this process may use."""
+    usable = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
+    return sorted(usable)
 
 
 def choose_worker_count(submissions: int) -> int:
-    """How many workers are worth starting on this machine."""
+    """Return how many workers are worth starting on this machine."""
     return max(1, min(len(list_processors()), submissions // MIN_SUBMISSIONS_PER_WORKER))
 
 
 def assign_processors(jobs: int) -> list[int | None]:
-    """A processor for each worker to stay on, where together they use all that there are.
+    """Return a processor for each worker to stay on, if together they use all processors.
 
-    Examiner and child take turns: on two processors each would wait for the other one's to wake up,
-    a tenth of a millisecond in every call. Where some are left over, the kernel knows better which
-    are free.
+    A worker and its child take turns: on two processors each would wait for the other's to wake up,
+    a tenth of a millisecond in every call. If there are fewer workers than processors, the kernel
+    knows better which are free.
     """
-    all_of_them = list_processors()
-    if sys.platform != "linux" or jobs < len(all_of_them):
+    processors = list_processors()
+    if sys.platform != "linux" or jobs < len(processors):
         return [None] * jobs
-    return list(itertools.islice(itertools.cycle(all_of_them), jobs))
+    return list(itertools.islice(itertools.cycle(processors), jobs))
 
 
 def pin_to_processor(processor: int) -> None:
     """Keep this process, and all that it starts, on one processor."""
-    with contextlib.suppress(OSError):  # it was taken away from us since
+    with contextlib.suppress(OSError):  # it may have been taken from this process meanwhile
         os.sched_setaffinity(0, {processor})
 
 
 def grade_all(
     sandbox: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
 ) -> Generator[GradedSubmission, None, None]:
-    """Every submission with its records, in order, each as soon as those before it are judged.
+    """Yield every submission with its records, in order, as soon as those before it are graded.
 
-    With one job it is done here, in this place; with more, in as many workers beside this process;
-    or elsewhere. Raises SandboxError, and whatever else is our own fault.
+    One job grades in this process and its sandbox, several in as many workers, and a `RemoteGrader`
+    on other machines. Raises SandboxError and internal errors.
     """
     if isinstance(sandbox, RemoteGrader):
         yield from sandbox.grade_all(found, settings)
@@ -132,8 +132,8 @@ def grade_all(
     jobs = settings.jobs or choose_worker_count(len(found))
     if jobs == 1:
         gc.freeze()
-        for handed_in in found:
-            yield handed_in, grade_file(sandbox, handed_in, settings)
+        for submission in found:
+            yield submission, grade_file(sandbox, submission, settings)
         return
     trusted = isinstance(sandbox, UnconfinedSandbox) or sandbox.trusted
     zygote = None if isinstance(sandbox, UnconfinedSandbox) else sandbox.zygote
@@ -148,31 +148,31 @@ def grade_all(
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """What a worker is to know before it judges."""
+    """What a worker needs to know before it grades."""
 
     settings: Settings
     slug: str | None
-    """of the exercise: there is one object of each, and it is not sent"""
+    """of the exercise: there is one object of each in a process, so it is not sent"""
     trusted: bool
     processor: int | None
     environment: Mapping[str, str]
     folder: str
-    """where paths begin"""
+    """the working folder, to which paths are relative"""
 
 
 @dataclass(frozen=True)
 class RunningWorker:
-    """A process that judges, and the line on which it is asked: there is never one alone."""
+    """A process that grades, and the connection to it."""
 
     process: ForkedProcess | BaseProcess
     connection: Connection
 
     def kill(self) -> None:
-        """End it, with its fork server and every child: who waits for its answer hears of it."""
+        """End it with its fork server and every child; a thread that waits for it gets EOFError."""
         self.process.kill()
 
     def close(self) -> None:
-        """The same, and let go of it: for whoever alone uses it by then."""
+        """Kill it and release its resources. No other thread may use it any more."""
         self.kill()
         if isinstance(self.process, ForkedProcess):
             self.process.wait(EXIT_TIMEOUT_S)
@@ -184,26 +184,26 @@ class RunningWorker:
 
 @dataclass(eq=False)
 class Worker:
-    """One process, started when it is first needed; one thread at a time asks it."""
+    """One worker process, started when it is first needed, and used by one thread at a time."""
 
     settings: Settings
     trusted: bool
     processor: int | None = None
-    """where it stays"""
+    """the processor it stays on"""
     zygote: Zygote | None = None
     running: RunningWorker | None = None
     dismissal_reason: str = ""
-    """why nothing is to be judged any more"""
+    """why it grades no more; empty if it does"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
-        """Judge one submission. Raises SandboxError if it is the death of every worker."""
+    def grade(self, submission: Submission) -> list[SubmissionRecord]:
+        """Grade one submission. Raises SandboxError if every worker dies of it."""
         why = SandboxError(
-            f"{handed_in.display_path}: every worker that judged it died; out of memory?"
+            f"{submission.display_path}: every worker that judged it died; out of memory?"
         )
         for _ in range(MAX_TRIES):
             try:
-                answer = self._request(handed_in)
+                answer = self._request(submission)
             except ZygoteGone as gone:
                 raise SandboxError(str(gone)) from None
             except (EOFError, OSError):
@@ -217,54 +217,57 @@ class Worker:
             why = answer
         raise why
 
-    def _request(self, handed_in: Submission) -> list[SubmissionRecord] | Exception:
-        """Raises SandboxError, ZygoteGone, and EOFError or OSError if the process dies."""
+    def _request(self, submission: Submission) -> list[SubmissionRecord] | Exception:
+        """Send a submission, and return the answer.
+
+        Raises SandboxError, ZygoteGone, and EOFError or OSError if the process dies.
+        """
         running = self.running or self._start()
-        running.connection.send(handed_in)
+        running.connection.send(submission)
         answer: list[SubmissionRecord] | Exception = running.connection.recv()
         return answer
 
     def _start(self) -> RunningWorker:
-        """Raises SandboxError when nothing is to be judged any more, ZygoteGone, OSError."""
+        """Start a process. Raises SandboxError if dismissed, ZygoteGone, OSError."""
         self._refuse_if_dismissed()
-        line, theirs = SPAWN_CONTEXT.Pipe()
-        with theirs:
+        connection, other_end = SPAWN_CONTEXT.Pipe()
+        with other_end:
             try:
-                running = RunningWorker(self._start_process(theirs), line)
+                running = RunningWorker(self._start_process(other_end), connection)
             except BaseException:
-                line.close()
+                connection.close()
                 raise
         with self.lock:
             self.running = running
         self._refuse_if_dismissed()  # it was dismissed while it started
         slug = None if self.settings.exercise is None else self.settings.exercise.slug
-        sent = replace(self.settings, exercise=None)
+        settings = replace(self.settings, exercise=None)
         here = dict(os.environ), str(Path.cwd())
-        line.send(WorkerTask(sent, slug, self.trusted, self.processor, *here))
+        connection.send(WorkerTask(settings, slug, self.trusted, self.processor, *here))
         return running
 
     def _refuse_if_dismissed(self) -> None:
         if self.dismissal_reason:
             raise SandboxError(self.dismissal_reason)
 
-    def _start_process(self, theirs: Connection) -> ForkedProcess | BaseProcess:
-        """Raises ZygoteGone."""
+    def _start_process(self, connection: Connection) -> ForkedProcess | BaseProcess:
+        """Fork the zygote, or start an interpreter. Raises ZygoteGone."""
         if self.zygote is not None:
             branch = self.zygote.connect()
-            return self.zygote.fork(WORKER_ENTRY_POINT, [os.dup(theirs.fileno()), branch])
-        process = SPAWN_CONTEXT.Process(target=work, args=(theirs,), daemon=True)
+            return self.zygote.fork(WORKER_ENTRY_POINT, [os.dup(connection.fileno()), branch])
+        process = SPAWN_CONTEXT.Process(target=work, args=(connection,), daemon=True)
         process.start()
         return process
 
     def dismiss(self, why: str) -> None:
-        """Judge no more: whoever waits for an answer gets an error that says why."""
+        """Stop grading: a thread that waits for an answer gets an error with this reason."""
         with self.lock:
             self.dismissal_reason = self.dismissal_reason or why
             if self.running is not None:
                 self.running.kill()
 
     def close(self) -> None:
-        """End the process. No thread may wait for it any more but the one that calls this."""
+        """End the process. No other thread may wait for it any more."""
         with self.lock:
             running, self.running = self.running, None
         if running is not None:
@@ -273,7 +276,7 @@ class Worker:
 
 @dataclass(eq=False)
 class WorkerPool:
-    """Workers that wait for something to do."""
+    """Workers, and a queue of those that are idle."""
 
     workers: Sequence[Worker]
     idle: "queue.SimpleQueue[Worker]" = field(default_factory=queue.SimpleQueue)
@@ -282,11 +285,11 @@ class WorkerPool:
         for worker in self.workers:
             self.idle.put(worker)
 
-    def grade(self, handed_in: Submission) -> list[SubmissionRecord]:
-        """Let whoever is idle judge a submission. Raises SandboxError, then and from then on."""
+    def grade(self, submission: Submission) -> list[SubmissionRecord]:
+        """Let an idle worker grade a submission. After an error the whole pool is dismissed."""
         worker = self.idle.get()
         try:
-            return worker.grade(handed_in)
+            return worker.grade(submission)
         except Exception as error:
             self.dismiss(str(error))
             raise
@@ -294,28 +297,28 @@ class WorkerPool:
             self.idle.put(worker)
 
     def dismiss(self, why: str) -> None:
-        """Let nobody judge any more; who is judging gets an error that says why."""
+        """Stop all workers; threads that wait for them get an error with this reason."""
         for worker in self.workers:
             worker.dismiss(why)
 
     def close(self) -> None:
-        """End all of them, once no thread asks them any more."""
+        """End all workers, once no thread uses them any more."""
         for worker in self.workers:
             worker.close()
 
 
-def begin(parent: int, line: int, branch: int) -> None:
-    """The life of a worker that was forked from a zygote, with which it ends."""
-    with Connection(line) as connection:
+def begin(parent: int, descriptor: int, branch: int) -> None:
+    """Run a worker that was forked from a zygote, and ends with it."""
+    with Connection(descriptor) as connection:
         work(connection, Zygote(socket.socket(fileno=branch)))
 
 
-def work(line: Connection, zygote: Zygote | None = None) -> None:
-    """The life of a worker: judge what comes in until the line is closed, or something breaks."""
-    # An interrupt is the matter of the process that started this one.
+def work(connection: Connection, zygote: Zygote | None = None) -> None:
+    """Run a worker: grade what comes in until the connection is closed, or something breaks."""
+    # The process that started this one handles interrupts.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        task: WorkerTask = line.recv()
+        task: WorkerTask = connection.recv()
         _apply_task(task)
         settings = replace(task.settings, exercise=BY_SLUG.get(task.slug or ""))
         try:
@@ -323,16 +326,16 @@ def work(line: Connection, zygote: Zygote | None = None) -> None:
                 trusted=task.trusted, device=settings.device, ahead=zygote
             ) as sandbox:
                 gc.freeze()
-                _answer(line, sandbox, settings)
-        except SandboxError as error:  # there is no place to judge in: whoever asks is told why
-            line.recv()
-            line.send(error)
+                _serve(connection, sandbox, settings)
+        except SandboxError as error:  # there is no sandbox: the first request is answered so
+            connection.recv()
+            connection.send(error)
     except (EOFError, ConnectionError):  # reset, if it never read the last answer
         return
 
 
 def _apply_task(task: WorkerTask) -> None:
-    """Be where, and who, the process is that wants this work done."""
+    """Take on the environment and the working folder of the process that sent the task."""
     os.environ.clear()
     os.environ.update(task.environment)
     os.chdir(task.folder)
@@ -341,16 +344,16 @@ def _apply_task(task: WorkerTask) -> None:
     torch.set_num_threads(1)
 
 
-def _answer(line: Connection, sandbox: Sandbox, settings: Settings) -> None:
-    """Judge what comes in, until something is broken here: that is the last answer.
+def _serve(connection: Connection, sandbox: Sandbox, settings: Settings) -> None:
+    """Grade what comes in. An error that breaks this worker is the last answer.
 
-    Raises EOFError, ConnectionError when nobody wants to know any more.
+    Raises EOFError, ConnectionError when the connection is closed.
     """
     while True:
-        handed_in = line.recv()
+        submission = connection.recv()
         try:
-            records = grade_file(sandbox, handed_in, settings)
+            records = grade_file(sandbox, submission, settings)
         except Exception as error:
-            line.send(error)
+            connection.send(error)
             return
-        line.send(records)
+        connection.send(records)

@@ -1,1 +1,4 @@
-"""A submission's source, read and never run: cells, slices, an outline, code patterns, tokens."""
+"""Static reading of a submission: cells, slices, an outline, code patterns, tokens.
+
+Nothing here runs a submission's code.
+"""

@@ -1,13 +1,13 @@
-"""Reading a submission: bytes in, Python text by cell out. Nothing is run.
+"""Decode a submission into the Python text of its cells, without running any of it.
 
-Two promises hold for everything downstream:
+Everything downstream relies on two invariants:
 
 * Line n of a cell's text is line n of the cell as its author sees it. Magics are replaced
-  within their own lines, so a traceback or a remark points at the right place.
-* A cell that is not Python spoils only itself. It carries what is wrong; the others go on.
+  within their own lines, so tracebacks and warnings point at the right line.
+* A cell that is not Python affects no other cell. It carries its error; the others are read.
 
-Notebooks are taken apart by their layout, without validation: files that students edited,
-stripped or merged still hold their code, and a validator would only complain about them.
+Notebooks are not validated against their schema: files that students edited, stripped or merged
+still hold their code, and a validator would only reject them.
 """
 
 import ast
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MAX_DEPTH = 200
-"""Deepest syntax tree that is read; real code stays below 40, the recursion limit is 1000."""
+"""the deepest syntax tree accepted; real code stays below 40, the recursion limit is 1000"""
 
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it and hand in the file inside",
@@ -32,12 +32,12 @@ _NOT_TEXT = {
 
 
 class Unreadable(Exception):
-    """No code can be taken from the submission; the message says why and what to do."""
+    """The submission holds no code that can be read; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyntaxProblem:
-    """Why a cell is not Python."""
+    """The reason why a cell is not valid Python."""
 
     message: str
     line: int
@@ -45,38 +45,31 @@ class SyntaxProblem:
 
 @dataclass(frozen=True, slots=True)
 class SourceCell:
-    """One code cell, or a whole module.
-
-    `number` counts all cells of the notebook, text cells too, from 1; a module has None.
-    """
+    """One code cell, or a whole module."""
 
     number: int | None
+    """position among all cells of the notebook, text cells included, from 1; None for a module"""
     text: str
     error: SyntaxProblem | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSource:
-    """The code of a submission, in the order in which it was written."""
+    """The code of a submission, in source order."""
 
     cells: tuple[SourceCell, ...]
 
 
 def read_source(data: bytes, kind: Literal["py", "ipynb"]) -> SubmissionSource:
-    """Read a module or a notebook.
-
-    Raises:
-        Unreadable: the bytes hold no Python text or no notebook.
-    """
+    """Read a module or a notebook. Raises Unreadable if the bytes hold neither."""
     if kind == "py":
         return SubmissionSource((_read_module(data),))
     return SubmissionSource(tuple(_read_notebook_cells(data)))
 
 
 def parse(text: str) -> ast.Module:
-    """Parse text that was read; what Python warns about is its author's business."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Parse a cell's text, without showing Python's warnings about it."""
+    with warnings.catch_warnings(action="ignore"):
         return ast.parse(text)
 
 
@@ -95,7 +88,7 @@ def _read_module(data: bytes) -> SourceCell:
 
 
 def _decode(data: bytes) -> str:
-    """Decode as Python does: UTF-8, unless a byte order mark or a coding cookie differs."""
+    """Decode as Python does: as UTF-8, unless a byte order mark or coding cookie says otherwise."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)
@@ -121,12 +114,12 @@ def _refuse_other_formats(data: bytes) -> None:
 
 
 def _read_notebook_cells(data: bytes) -> Iterator[SourceCell]:
-    found = False
+    has_code = False
     for number, cell in enumerate(_list_cells(_parse_json(data)), start=1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            found = True
+            has_code = True
             yield _read_cell(number, cell.get("source", cell.get("input", "")))
-    if not found:
+    if not has_code:
         raise Unreadable("The notebook has no code cells. Was it saved, and is it the right file?")
 
 
@@ -168,7 +161,7 @@ def _explain_invalid_json(data: bytes, error: json.JSONDecodeError) -> str:
 
 
 def _list_cells(notebook: object) -> list[object]:
-    """The cells of nbformat 4, or of nbformat 3, which keeps them in worksheets."""
+    """Return the cells of nbformat 4, or of nbformat 3, which keeps them in worksheets."""
     if isinstance(notebook, dict):
         sheets = notebook.get("worksheets")
         pages = [notebook, *(sheets if isinstance(sheets, list) else [])]
@@ -181,16 +174,16 @@ def _list_cells(notebook: object) -> list[object]:
 
 
 def _read_cell(number: int, source: object) -> SourceCell:
-    given: list[object] = source if isinstance(source, list) else [source or ""]
-    parts = [part for part in given if isinstance(part, str)]
-    if len(parts) < len(given):
+    lines: list[object] = source if isinstance(source, list) else [source or ""]
+    parts = [line for line in lines if isinstance(line, str)]
+    if len(parts) < len(lines):
         return SourceCell(number, "", SyntaxProblem("the cell's source is not text", 1))
-    # JSON can spell half of a surrogate pair, which no encoder accepts later on.
+    # JSON can spell a lone surrogate, which no encoder accepts later on.
     text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = _normalise_newlines(text.removeprefix("\ufeff"))
     problem = _find_problem(text)
-    if problem is not None:  # magics are never valid Python: only here can there be any
-        # IPython takes its time to import, and whoever only asks a host needs none of it.
+    if problem is not None:  # magics are never valid Python, so only such a cell can have any
+        # Imported late: IPython is slow to import, and most cells do without it.
         from grader.reading import magics
 
         try:
@@ -201,21 +194,19 @@ def _read_cell(number: int, source: object) -> SourceCell:
     return SourceCell(number, text, problem)
 
 
-# ------------------------------------------------------------------------ what is wrong
+# ---------------------------------------------------------------------- syntax errors
 
 
 def _find_problem(text: str) -> SyntaxProblem | None:
-    """Why Python refuses the text, found by compiling it as a notebook would."""
+    """Return the error with which compiling the text, as a notebook would, fails, if it does."""
     if not text.strip():
         return None
     try:
         tree = parse(text)
         if _is_deeper_than(MAX_DEPTH, tree):
             return SyntaxProblem(f"nested more than {MAX_DEPTH} levels deep", 1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            compile(tree, "<cell>", "exec", flags, dont_inherit=True)
+        with warnings.catch_warnings(action="ignore"):
+            compile(tree, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as error:
         last = text.count("\n") + 1
         return SyntaxProblem(_to_one_line(error.msg), min(max(error.lineno or 1, 1), last))

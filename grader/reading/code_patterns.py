@@ -1,8 +1,8 @@
-"""Where in the code the steps of attention are: what reads like a softmax, a fill, a scale.
+"""Find the code patterns that look like steps of attention: a softmax, a fill, a scaling.
 
-A landmark is a kind, what stands there, and its place. It says nothing about right or wrong; who
-knows that something is wrong with the mask looks for the lines where masks are made. Read from the
-text, never run; plain data that JSON can carry.
+A pattern is a kind, the code that matched, and its position. It is no judgement: once a verdict
+says that the mask is wrong, the patterns tell which lines make masks. Patterns are found in the
+syntax tree, nothing is run, and they are plain data for JSON.
 """
 
 import ast
@@ -14,64 +14,35 @@ from grader.reading.cells import SubmissionSource
 from grader.reading.symbol_table import DefinitionSite, build_symbol_table, list_methods
 
 MAX_PATTERNS = 400
-"""how many landmarks are worth sending"""
+"""patterns reported at most"""
 MAX_DETAIL_LENGTH = 80
-"""how many characters of what stands there"""
+"""characters of a pattern's code reported at most"""
 
-CALL_KINDS = {
+_NAMES_BY_KIND = {
     "abs": "abs",
-    "amax": "max",
-    "argmax": "argmax",
-    "cat": "stack",
-    "chunk": "unpack",
-    "concat": "stack",
-    "concatenate": "stack",
-    "dropout": "dropout",
-    "Dropout": "dropout",
+    "argmax": "argmax one_hot",
+    "dropout": "dropout Dropout",
     "exp": "exp",
-    "flatten": "reshape",
-    "full": "fill",
-    "full_like": "fill",
-    "hstack": "stack",
-    "isqrt": "scale",
-    "layer_norm": "norm",
-    "LayerNorm": "norm",
-    "linear": "projection",
-    "log_softmax": "softmax",
-    "LogSoftmax": "softmax",
-    "masked_fill": "fill",
-    "max": "max",
+    "fill": "full full_like masked_fill where",
+    "kernel": "scaled_dot_product_attention",
+    "max": "amax max",
     "mean": "mean",
-    "movedim": "transpose",
-    "normalize": "norm",
-    "one_hot": "argmax",
-    "permute": "transpose",
-    "pow": "scale",
+    "norm": "layer_norm LayerNorm normalize",
+    "projection": "linear",
     "range": "range",
-    "rearrange": "reshape",
-    "relu": "relu",
-    "ReLU": "relu",
-    "reshape": "reshape",
-    "rsqrt": "scale",
-    "scaled_dot_product_attention": "kernel",
+    "relu": "relu ReLU tanh",
+    "reshape": "flatten rearrange reshape unflatten view",
+    "scale": "isqrt pow rsqrt sqrt",
     "sigmoid": "sigmoid",
-    "softmax": "softmax",
-    "Softmax": "softmax",
-    "split": "unpack",
-    "sqrt": "scale",
-    "stack": "stack",
+    "softmax": "log_softmax LogSoftmax softmax Softmax",
+    "stack": "cat concat concatenate hstack stack",
     "sum": "sum",
-    "swapaxes": "transpose",
-    "tanh": "relu",
-    "transpose": "transpose",
-    "tril": "triangle",
-    "triu": "triangle",
-    "unbind": "unpack",
-    "unflatten": "reshape",
-    "view": "reshape",
-    "where": "fill",
+    "transpose": "movedim permute swapaxes transpose",
+    "triangle": "tril triu",
+    "unpack": "chunk split unbind",
 }
-"""What calls of these names are. A name may end in an underscore: the same in place."""
+CALL_KINDS = {name: kind for kind, names in _NAMES_BY_KIND.items() for name in names.split()}
+"""kinds by the name that is called; a trailing underscore (in place) is dropped first"""
 PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "mm"}
 SETUP_METHODS = {"register_buffer", "register_parameter", "add_module", "eval", "train"}
 MODULE_NAMES = {"torch", "F", "nn", "functional", "math", "np", "numpy", "einops"}
@@ -80,7 +51,7 @@ TRANSPOSED = re.compile(r"\.(mT|T|t\(\)|transpose|permute|swapaxes|movedim)\b|_[
 
 @dataclass(frozen=True, slots=True)
 class CodePattern:
-    """Something in the code that reads like a step of attention."""
+    """Code that looks like a step of attention."""
 
     kind: str
     detail: str
@@ -89,14 +60,10 @@ class CodePattern:
 
 
 def find_code_patterns(source: SubmissionSource, name: str) -> tuple[CodePattern, ...]:
-    """The landmarks in a definition and all of the submission that it uses, in order."""
-    symbols = build_symbol_table(source)
-    found = {
-        mark
-        for site in symbols.collect_reachable_definitions(name)
-        for mark in _iter_patterns(site)
-    }
-    ordered = sorted(found, key=lambda m: (m.cell or 0, m.line, m.kind, m.detail))
+    """Return the patterns in a definition and in all definitions it uses, in source order."""
+    sites = build_symbol_table(source).collect_reachable_definitions(name)
+    patterns = {pattern for site in sites for pattern in _iter_patterns(site)}
+    ordered = sorted(patterns, key=lambda p: (p.cell or 0, p.line, p.kind, p.detail))
     return tuple(ordered[:MAX_PATTERNS])
 
 
@@ -111,7 +78,7 @@ def _iter_patterns(site: DefinitionSite) -> Iterator[CodePattern]:
 
 
 def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What a node reads like, and what stands there."""
+    """Yield the kinds of step that a node looks like, each with its detail."""
     match node:
         case ast.Call():
             yield from _classify_call(node)
@@ -145,7 +112,7 @@ def _classify_operation(node: ast.BinOp) -> str:
 
 
 def _select_operand(node: ast.BinOp) -> ast.expr:
-    """Of a division, by what; of a root, of what."""
+    """Return the divisor of a division, the base of a power, else the whole operation."""
     if isinstance(node.op, ast.Div):
         return node.right
     return node.left if isinstance(node.op, ast.Pow) else node
@@ -172,11 +139,11 @@ def _classify_call(node: ast.Call) -> Iterator[tuple[str, str]]:
 
 
 def _describe_call(node: ast.Call, name: str, kind: str, is_method: bool) -> str:
-    """What tells one call of a kind from another."""
+    """Return the key that distinguishes calls of one kind, such as the dim of a softmax."""
     keywords = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
     # `x.softmax(1)` and `nn.Softmax(1)`, but `torch.softmax(x, 1)`
-    given = node.args if is_method or name[0].isupper() else node.args[1:]
-    first = ast.unparse(given[0]) if given else ""
+    options = node.args if is_method or name[0].isupper() else node.args[1:]
+    first = ast.unparse(options[0]) if options else ""
     match kind:
         case "softmax" | "stack":
             log = "log " if name.lower().startswith("log") else ""
@@ -184,20 +151,15 @@ def _describe_call(node: ast.Call, name: str, kind: str, is_method: bool) -> str
         case "triangle":
             return f"{name} diagonal={keywords.get('diagonal', first)}"
         case "fill":
-            return " ".join(
-                filter(None, map(_format_number, [*node.args, *_list_fill_values(node)]))
-            )
+            values = [k.value for k in node.keywords if k.arg in ("value", "fill_value")]
+            return " ".join(filter(None, map(_format_number, [*node.args, *values])))
         case "kernel":
             return " ".join(f"{name}={value}" for name, value in keywords.items())
     return ast.unparse(node)
 
 
-def _list_fill_values(node: ast.Call) -> list[ast.expr]:
-    return [keyword.value for keyword in node.keywords if keyword.arg in ("value", "fill_value")]
-
-
 def _format_number(node: ast.expr) -> str:
-    """A number as it is written, `-inf` for every way to write that; nothing for anything else."""
+    """Return a number as written, `-inf` or `inf` for every spelling of it, "" for other code."""
     text = ast.unparse(node)
     if "inf" in text or "finfo" in text or ".min" in text:
         return "-inf" if text.startswith("-") or "-inf" in text or ".min" in text else "inf"
@@ -209,7 +171,7 @@ def _is_root(exponent: ast.expr) -> bool:
 
 
 def _classify_product(left: ast.expr, right: ast.expr) -> str:
-    """Scores have a transposed operand, projections a weight; what is left mixes values."""
+    """Classify a product: scores have a transposed operand, projections a weight, mixes neither."""
     one, other = ast.unparse(left), ast.unparse(right)
     if TRANSPOSED.search(other) or TRANSPOSED.search(one):
         return "projection" if re.search(r"weight|\bW_?|_W\b", other) else "scores"
@@ -224,7 +186,7 @@ def _classify_product_call(node: ast.Call, name: str, is_method: bool) -> str:
 
 
 def _classify_einsum(node: ast.Call) -> str:
-    """Scores sum over the last index of both operands."""
+    """Classify an einsum: scores sum over the last index of both operands."""
     pattern = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
     operands = str(pattern).replace(" ", "").partition("->")[0].split(",")
     if len(operands) != 2 or not all(operands):

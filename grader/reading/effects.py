@@ -1,13 +1,13 @@
-"""What a statement does to the names of its module, read off its syntax.
+"""Static effects of a statement on the names of its module.
 
 Scoping follows the language reference. A function's locals are all names bound anywhere in it;
 a class body's names are visible to the body itself and to no function inside it; the first
 iterable of a comprehension is evaluated outside of it, and a walrus in one binds outside of it.
 Function bodies and lambdas are *lazy*, everything else is *eager*. Annotations are eager unless
-they are strings, belong to a local variable, or `from __future__ import annotations` holds.
+they are strings, belong to a local variable, or `from __future__ import annotations` is in force.
 
-Inside one statement the visitor goes in the order of evaluation and keeps what is certainly
-bound so far, so that the `i` of `for i in …: use(i)` is no read from outside.
+The visitor follows the order of evaluation within a statement and tracks the names that are
+certainly bound so far, so that the `i` of `for i in …: use(i)` does not count as read from outside.
 """
 
 import __future__
@@ -25,7 +25,7 @@ _GROWING_METHODS = frozenset({"add", "append", "extend", "insert", "setdefault",
 
 @dataclass(slots=True)
 class Effects:
-    """What a piece of code does to the names of its module. Reads carry their first line."""
+    """Effects of a piece of code on the names of its module. Reads carry their first line."""
 
     eager: dict[str, int] = field(default_factory=dict)
     lazy: dict[str, int] = field(default_factory=dict)
@@ -36,16 +36,16 @@ class Effects:
     grows: set[str] = field(default_factory=set)
     calls: set[str] = field(default_factory=set)
     sets: set[str] = field(default_factory=set)
-    """Names that a function in it declares global and binds when it is called."""
+    """names that a function in it declares global and binds when it is called"""
     runs_code: bool = False
-    """It calls something or applies a decorator, so it may run functions it reads."""
+    """whether it calls something or applies a decorator, and so may run functions that it reads"""
     star: bool = False
     future: int = 0
 
 
-@functools.lru_cache(maxsize=512)  # asked again for every remark; the effects stay as they are
+@functools.lru_cache(maxsize=512)  # every warning needs them again; nobody changes a result
 def analyse_effects(node: ast.AST, annotations_run: bool = True) -> Effects:
-    """The effects of a statement or expression that stands at the top level of a module."""
+    """Return the effects of a statement or expression at the top level of a module."""
     visitor = _Visitor(annotations_run)
     visitor.visit(node)
     visitor.effects.kills = visitor.bound
@@ -53,7 +53,7 @@ def analyse_effects(node: ast.AST, annotations_run: bool = True) -> Effects:
 
 
 def iter_scope_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node that belongs to the same scope, in order; inner scopes are not entered."""
+    """Yield every node of the same scope, in order, without entering inner scopes."""
     todo = list(nodes)[::-1]
     while todo:
         node = todo.pop()
@@ -71,7 +71,7 @@ def iter_scope_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def collect_bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names that these nodes themselves bind."""
+    """Return the names that these nodes themselves bind."""
     return {name for node in nodes for name in _list_bound_names(node)}
 
 
@@ -91,7 +91,7 @@ def _list_bound_names(node: ast.AST) -> list[str]:
 
 
 def get_root_name(node: ast.AST) -> str | None:
-    """`x` in `x.a[0].b`; None if the chain does not start at a name."""
+    """Return `x` for `x.a[0].b`; None if the chain does not start at a name."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
@@ -117,14 +117,13 @@ def _make_function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lamb
 
 
 def list_arguments(args: ast.arguments) -> list[ast.arg]:
-    """All arguments of a signature, in the order in which they are written."""
-    positional = [*args.posonlyargs, *args.args]
-    rest = [args.vararg] if args.vararg else []
-    return [*positional, *rest, *args.kwonlyargs, *([args.kwarg] if args.kwarg else [])]
+    """Return all arguments of a signature, in source order."""
+    written = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
+    return [argument for argument in written if argument is not None]
 
 
 class _Visitor(ast.NodeVisitor):
-    """Fills `effects`. Names that nothing binds, builtins among them, count as read."""
+    """Fill `effects`. Names that nothing binds, such as builtins, count as read."""
 
     def __init__(self, annotations_run: bool) -> None:
         self.effects = Effects()
@@ -165,7 +164,7 @@ class _Visitor(ast.NodeVisitor):
             self.bound.add(name)
 
     def _record_change(self, name: str | None, names: set[str]) -> None:
-        """Note a change of the object called `name`, which leaves the name bound to it."""
+        """Record that the object called `name` changes, while the name stays bound to it."""
         if name is not None and not self._lazy and self._is_global(name):
             names.add(name)
 
@@ -175,7 +174,7 @@ class _Visitor(ast.NodeVisitor):
                 self.visit(node)
 
     def _visit_alternatives(self, *paths: Sequence[ast.AST]) -> None:
-        """Visit alternatives. Only what all of them bind is certainly bound afterwards."""
+        """Visit alternative paths; only names that all of them bind are certainly bound after."""
         before, after = self.bound, []
         for path in paths:
             self.bound = set(before)
@@ -218,15 +217,12 @@ class _Visitor(ast.NodeVisitor):
         if node.value is not None:  # `x: int` alone binds nothing
             self._visit_all([node.value, node.target])
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node: ast.Attribute | ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
             self._record_change(get_root_name(node), self.effects.changes)
-        self.visit(node.value)
+        self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if not isinstance(node.ctx, ast.Load):
-            self._record_change(get_root_name(node), self.effects.changes)
-        self._visit_all([node.value, node.slice])
+    visit_Subscript = visit_Attribute
 
     def visit_Expr(self, node: ast.Expr) -> None:
         match node.value:
@@ -269,13 +265,11 @@ class _Visitor(ast.NodeVisitor):
 
     # compound statements
 
-    def visit_If(self, node: ast.If) -> None:
+    def visit_If(self, node: ast.If | ast.While) -> None:
         self.visit(node.test)
         self._visit_alternatives(node.body, node.orelse)
 
-    def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        self._visit_alternatives(node.body, node.orelse)
+    visit_While = visit_If
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
@@ -315,10 +309,9 @@ class _Visitor(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._visit_decorators(node)
         self._visit_all([*node.args.defaults, *node.args.kw_defaults])
-        annotated = [*list_arguments(node.args)] if self._annotations_run else []
-        returns = [node.returns] if self._annotations_run else []
         self._open_type_parameters(node)
-        self._visit_all([*(a.annotation for a in annotated), *returns])
+        if self._annotations_run:
+            self._visit_all([*(a.annotation for a in list_arguments(node.args)), node.returns])
         self._visit_body(node, node.body)
         self._scopes.pop()
         self._bind(node.name)
@@ -373,7 +366,7 @@ class _Visitor(ast.NodeVisitor):
         self.visit(name)
 
     def _open_type_parameters(self, node: ast.AST) -> None:
-        """Enter the scope of `[T: Bound]`, which is empty before Python 3.12."""
+        """Open the scope of `[T: Bound]`, which is empty before Python 3.12."""
         parameters = getattr(node, "type_params", [])
         self._scopes.append(_Scope("parameters", {parameter.name for parameter in parameters}))
         self._visit_lazily(parameters)

@@ -1,4 +1,4 @@
-"""What notebooks understand and Python does not: magics, commands and prompts, made harmless."""
+"""Neutralise the notebook syntax that is not Python: magics, shell commands and prompts."""
 
 import ast
 
@@ -14,7 +14,7 @@ _BODY_IS_PYTHON = frozenset({"capture", "headcheck", "prun", "time", "timeit"})
 
 # `no-untyped-call` is silenced where IPython's untyped methods are called.
 class _Neutraliser(TransformerManager):
-    """IPython's own reading of `%magic`, `!command` and `help?`, each made harmless in place."""
+    """IPython's own transformer of `%magic`, `!command` and `help?`, with harmless results."""
 
     def do_one_token_transform(self, lines: list[str]) -> tuple[bool, list[str]]:
         changed, after = super().do_one_token_transform(lines)  # type: ignore[no-untyped-call]
@@ -22,15 +22,15 @@ class _Neutraliser(TransformerManager):
             return False, after
         pairs = enumerate(zip(lines, after, strict=False))
         at = next((i for i, (old, new) in pairs if old != new), len(after) - 1)
-        # A command continued over several lines became one line: give the others back, blank.
+        # IPython joins a command continued over several lines: put blank lines in their place.
         missing = ["\n"] * (len(lines) - len(after))
         return True, [*after[:at], _neutralise_line(after[at]), *missing, *after[at + 1 :]]
 
 
 def neutralise_magics(text: str) -> str:
-    """The text of a cell without its magics, every other line where it was.
+    """Return a cell's text without its magics, and every other line where it was.
 
-    Raises what IPython's tokenizer raises, on text that is hardly Python.
+    IPython's tokenizer may raise any exception on text that is hardly Python.
     """
     lines = [f"{line}\n" for line in text.split("\n")]
     blank = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
@@ -48,9 +48,9 @@ def neutralise_magics(text: str) -> str:
 
 
 def _neutralise_line(line: str) -> str:
-    """What is left of a line that IPython turned into `get_ipython().…`.
+    """Replace the `get_ipython().…` that IPython put into a line.
 
-    A value becomes None and a statement `pass`; `%time` keeps the statement that it times.
+    A value becomes None and a statement `pass`; `%time` leaves the statement that it times.
     """
     before, is_command, call = line.partition("get_ipython().")
     if not is_command:

@@ -1,4 +1,4 @@
-"""Where a line of a notebook's cell stands in the notebook's file, for who shows files by lines."""
+"""Map a line of a notebook cell to the line of the notebook's file, for line-based viewers."""
 
 import json
 import re
@@ -9,10 +9,10 @@ JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 def find_file_line(data: bytes, cell: int, line: int) -> int | None:
-    """The line of a notebook's file with a line of a cell, all counted from 1; None if unknown.
+    """Return the line of the file that holds a line of a cell, all from 1; None if unknown.
 
-    A cell's source is a list of strings, as a rule one for each line; or one string, which stands
-    in one line of the file.
+    A cell's source is a list of strings, usually one for each line, or a single string, which
+    takes one line of the file.
     """
     if cell < 1 or line < 1:
         return None
@@ -24,30 +24,30 @@ def find_file_line(data: bytes, cell: int, line: int) -> int | None:
 
     try:
         text = data.decode("utf-8")
-        # Each string is its number, so that what is found can be found in the text, too.
+        # Each string is replaced by its number, which leads back to its position in the text.
         notebook = json.loads(JSON_STRING.sub(number_string, text))
         source = _get_member(_get_member(notebook, "cells", strings)[cell - 1], "source", strings)
         pieces = [strings[int(n)] for n in ([source] if isinstance(source, str) else source)]
-        at = _find_offset(pieces, line)
+        offset = _find_offset(pieces, line)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return None
-    return None if at is None else text.count("\n", 0, at) + 1
+    return None if offset is None else text.count("\n", 0, offset) + 1
 
 
 def _get_member(numbered: dict[str, Any], name: str, strings: Sequence[re.Match[str]]) -> Any:
-    """What an object has under a name; where it has several, the last, as readers of JSON do."""
+    """Return an object's member of this name: the last one where there are several, as in JSON."""
     return [v for k, v in numbered.items() if json.loads(strings[int(k)][0]) == name][-1]
 
 
 def _find_offset(pieces: Sequence[re.Match[str]], line: int) -> int | None:
-    """Where in the file the string begins in which a line of the cell does."""
+    """Return the offset of the string in which a line of the cell begins."""
     before = 1
     for piece in pieces:
         value = json.loads(piece[0])
         if not value:
             continue
         after = before + value.count("\n")
-        # The line after the piece's last break begins here if anything of it does.
+        # A piece that ends with a line break holds nothing of the line after it.
         if before == line or before < line < after or (line == after and value[-1:] != "\n"):
             return piece.start()
         before = after

@@ -1,8 +1,8 @@
-"""What a submission defines, and what is worth saying about it: read, never run.
+"""The definitions of a submission, and warnings about its code, from its text alone.
 
-An outline answers "what is there": names, signatures, places. A remark is an observation that
-is true of the text, worded so that it stays true whatever the code computes; whether it costs
-anything is for others to decide. Everything here is plain data that JSON can carry.
+A definition is a name with its signature and position. A warning states a fact about the text,
+worded so that it holds whatever the code computes; whether it costs points is decided elsewhere.
+All of it is plain data for JSON.
 """
 
 import ast
@@ -24,7 +24,7 @@ from grader.reading.symbol_table import (
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a signature; the `self` of a method is none."""
+    """A parameter of a signature, other than the `self` of a method."""
 
     name: str
     kind: Literal["positional", "keyword", "*", "**"]
@@ -33,10 +33,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A class or function of the top level, as its last definition has it.
+    """A class or function of the top level, according to its last definition.
 
-    A class has the parameters of its constructor, its own or inherited from a class of the
-    submission; `parameters` and `forward` are None where the submission writes none.
+    The parameters of a class are those of its constructor, which may be inherited from a class of
+    the submission. `parameters` and `forward` are None where the submission defines none.
     """
 
     name: str
@@ -48,31 +48,14 @@ class Definition:
     bases: tuple[str, ...]
     times_defined: int
     redefined_in: tuple[int | None, ...]
-    """The cells of all definitions but the first."""
+    """the cells of all definitions but the first"""
     alias_of: str | None = None
-    """What it is another name for: `Wanted = Attention`."""
-
-
-@dataclass(frozen=True, slots=True)
-class AssignedName:
-    """A name that top-level code assigns, and where it does so last."""
-
-    name: str
-    cell: int | None
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """What a submission defines, each name in the order of first appearance; aliases come last."""
-
-    definitions: tuple[Definition, ...]
-    assigned: tuple[AssignedName, ...]
+    """the definition that it is another name for: `Wanted = Attention`"""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeWarning:
-    """An observation about a definition, and the place it is about."""
+    """An observation about a definition, and its position."""
 
     kind: Literal["defined_twice", "notebook_variable", "prints", "unregistered", "unused_argument"]
     message: str
@@ -80,42 +63,38 @@ class CodeWarning:
     line: int
 
 
-def build_outline(source: SubmissionSource) -> Outline:
-    """What the cells that are Python define at their top level."""
+def list_definitions(source: SubmissionSource) -> list[Definition]:
+    """Return the top-level definitions in the order of first appearance, aliases last."""
     symbols = build_symbol_table(source)
-    definitions = tuple(
-        _describe_definition(symbols, sites) for sites in symbols.definitions.values()
-    )
-    assigned = (AssignedName(name, v.cell, v.line) for name, v in symbols.assigned.items())
-    return Outline((*definitions, *_iter_aliases(symbols)), tuple(assigned))
+    own = [_describe_definition(symbols, sites) for sites in symbols.definitions.values()]
+    return [*own, *_iter_aliases(symbols)]
 
 
 def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...]:
-    """What to say about a definition and all of the submission that it uses, in its order.
+    """Return the warnings about a definition and all definitions it uses, in source order.
 
     Empty if the submission does not define the name.
     """
     symbols = build_symbol_table(source)
     used = symbols.collect_reachable_definitions(name)
-    found = {remark for site in used for remark in _iter_warnings(symbols, site)}
+    found = {warning for site in used for warning in _iter_warnings(symbols, site)}
     found.update(_find_prints(symbols, used))
-    return tuple(sorted(found, key=lambda r: (r.cell or 0, r.line, r.kind, r.message)))
+    return tuple(sorted(found, key=lambda w: (w.cell or 0, w.line, w.kind, w.message)))
 
 
-# ----------------------------------------------------------------------------- outlines
+# -------------------------------------------------------------------------- definitions
 
 
 def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> Definition:
     last = sites[-1]
+    is_class = isinstance(last.node, ast.ClassDef)
     return Definition(
         name=last.node.name,
-        kind="class" if isinstance(last.node, ast.ClassDef) else "function",
+        kind="class" if is_class else "function",
         cell=last.cell,
         line=last.node.lineno,
         parameters=_read_signature(symbols, last, "__init__"),
-        forward=_read_signature(symbols, last, "forward")
-        if isinstance(last.node, ast.ClassDef)
-        else None,
+        forward=_read_signature(symbols, last, "forward") if is_class else None,
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
@@ -123,17 +102,17 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
 
 
 def _iter_aliases(symbols: SymbolTable) -> Iterator[Definition]:
-    """Lambdas, and other names for what the submission defines."""
+    """Yield the lambdas that have a name, and other names of the submission's definitions."""
     for name, variable in symbols.assigned.items():
         if name in symbols.definitions:
             continue
         if isinstance(variable.value, ast.Lambda):
             parameters = tuple(_iter_parameters(variable.value.args))
-            at = variable.cell, variable.line
-            yield Definition(name, "function", *at, parameters, None, (), 1, ())
+            position = variable.cell, variable.line
+            yield Definition(name, "function", *position, parameters, None, (), 1, ())
         elif isinstance(variable.value, ast.Name) and variable.value.id in symbols.definitions:
-            meant = _describe_definition(symbols, symbols.definitions[variable.value.id])
-            yield replace(meant, name=name, alias_of=meant.name)
+            original = _describe_definition(symbols, symbols.definitions[variable.value.id])
+            yield replace(original, name=name, alias_of=original.name)
 
 
 def _read_signature(
@@ -159,7 +138,7 @@ def _iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
 
 
 def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
-    """It is a method whose first positional parameter is `self`, whatever its name."""
+    """Whether it is a method whose first positional parameter is `self`, whatever its name."""
     static = any(
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
@@ -167,7 +146,7 @@ def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
     return isinstance(site.node, ast.ClassDef) and not static and bool(positional)
 
 
-# ------------------------------------------------------------------------------ remarks
+# ----------------------------------------------------------------------------- warnings
 
 
 def _iter_warnings(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeWarning]:
@@ -211,9 +190,9 @@ def _find_notebook_variables(
         variable = symbols.find_variable(name)
         if variable is None:
             continue
-        at = f"on line {variable.line}" if variable.cell is None else f"in cell {variable.cell}"
+        where = f"on line {variable.line}" if variable.cell is None else f"in cell {variable.cell}"
         noun = "module" if variable.cell is None else "notebook"
-        message = f"{_label(site, function)} reads the {noun} variable `{name}` (set {at})"
+        message = f"{_label(site, function)} reads the {noun} variable `{name}` (set {where})"
         if not symbols.is_constant(name):
             advice = "a class should use its own arguments and attributes"
             message += f"; {advice if is_method else 'a function should use its own arguments'}"
@@ -221,14 +200,13 @@ def _find_notebook_variables(
 
 
 def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
-    inside = [node for statement in function.body for node in ast.walk(statement)]
-    names = [node for node in inside if isinstance(node, ast.Name)]
-    read = {node.id for node in names if not isinstance(node.ctx, ast.Store)}
-    read |= {
-        n.target.id
-        for n in inside
-        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
-    }
+    read: set[str] = set()
+    for node in (inner for statement in function.body for inner in ast.walk(statement)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load() | ast.Del()):
+                read.add(name)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                read.add(name)
     if _is_stub(function) or read & {"eval", "exec", "locals", "vars"}:
         return
     positional = [*function.args.posonlyargs, *function.args.args]
@@ -239,7 +217,7 @@ def _find_unused_arguments(site: DefinitionSite, function: FunctionNode) -> Iter
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """It has no body yet: a docstring, `pass`, `...` or a refusal."""
+    """Whether it has no body yet: only docstrings, `pass`, `...` or a `raise`."""
     return all(
         isinstance(statement, (ast.Pass, ast.Raise))
         or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
@@ -250,11 +228,11 @@ def _is_stub(function: FunctionNode) -> bool:
 def _find_unregistered(
     symbols: SymbolTable, site: DefinitionSite, node: ast.ClassDef
 ) -> Iterator[CodeWarning]:
-    found = [method for method in list_methods(node) if method.name == "__init__"]
-    if not found or not node.bases:
+    constructors = [method for method in list_methods(node) if method.name == "__init__"]
+    if not constructors or not node.bases:
         return
     statements = (statement.node for statement in symbols.program.statements)
-    for attribute, line in find_plain_tensors(found[-1], statements).items():
+    for attribute, line in find_plain_tensors(constructors[-1], statements).items():
         message = (
             f"`self.{attribute}` of `{node.name}` is a plain tensor: "
             "optimizers, state_dict and .to(device) do not see it"
@@ -263,9 +241,9 @@ def _find_unregistered(
 
 
 def _find_prints(symbols: SymbolTable, used: list[DefinitionSite]) -> Iterator[CodeWarning]:
-    """Remarks on `print` where it runs with every call: in `forward` and in what that calls."""
-    # Where calls begin: in what was asked for and in the modules it builds. Its bases and other
-    # functions count when they are called.
+    """Yield warnings about `print` where it runs with every call: in `forward` and its callees."""
+    # Calls begin in the definition itself and in the modules it builds. Its bases and other
+    # functions count only if they are called.
     bases = {base.node for site in used for base in symbols.iter_bases(site)}
     built = [site for i, site in enumerate(used) if i == 0 or site.node not in bases]
     starts = [(site, name) for site in built for name in ("forward", "__call__")]
@@ -282,38 +260,33 @@ def _find_prints(symbols: SymbolTable, used: list[DefinitionSite]) -> Iterator[C
 
 
 def _make_print_warning(site: DefinitionSite, function: FunctionNode) -> Iterator[CodeWarning]:
-    printed = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "print"
-    ]
-    if printed and "print" in analyse_effects(function).lazy:
-        calls = "once" if len(printed) == 1 else f"{len(printed)} times"
-        message = f"{_label(site, function)} calls print {calls}; its answer is what it returns"
-        yield CodeWarning("prints", message, site.cell, min(node.lineno for node in printed))
+    calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    lines = [f.lineno for f in calls if isinstance(f, ast.Name) and f.id == "print"]
+    if lines and "print" in analyse_effects(function).lazy:
+        times = "once" if len(lines) == 1 else f"{len(lines)} times"
+        message = f"{_label(site, function)} calls print {times}; its answer is what it returns"
+        yield CodeWarning("prints", message, site.cell, min(lines))
 
 
 def _iter_callees(
     symbols: SymbolTable, receiver: DefinitionSite, site: DefinitionSite, function: FunctionNode
 ) -> Iterator[tuple[DefinitionSite, tuple[DefinitionSite, FunctionNode]]]:
-    """The methods of `self` and `super()` and the functions that a function mentions."""
+    """Yield the methods of `self` and `super()` and the functions that a function mentions.
+
+    Each comes after the class whose instances call it.
+    """
     positional = [*function.args.posonlyargs, *function.args.args]
-    own_name = positional[0].arg if _is_bound(site, function) else None
+    self_name = positional[0].arg if _is_bound(site, function) else None
     for node in ast.walk(function):
         match node:
-            case ast.Attribute(value=ast.Name(id=receiver_name), attr=attribute):
-                found = (
-                    symbols.find_method(receiver, attribute) if receiver_name == own_name else None
-                )
-                if found:
-                    yield receiver, found
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self_name:
+                owners = [receiver]
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=attribute):
-                inherited = (
-                    symbols.find_method(base, attribute) for base in symbols.iter_bases(site)
-                )
-                yield from ((receiver, found) for found in inherited if found)
+                owners = [*symbols.iter_bases(site)]
+            case _:
+                continue
+        methods = (symbols.find_method(owner, attribute) for owner in owners)
+        yield from ((receiver, method) for method in methods if method)
     for name in analyse_effects(function).lazy:
         other = symbols.find_definition(name)
         if other is not None and not isinstance(other.node, ast.ClassDef):

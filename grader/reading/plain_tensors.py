@@ -1,8 +1,8 @@
-"""Which attributes of a module hold plain tensors, by the look of its constructor.
+"""Infer from a module's constructor which of its attributes hold plain (unregistered) tensors.
 
-A tensor is what a factory of torch makes (`torch.randn(…)`), and what arithmetic, indexing,
-functions of torch and methods that return tensors make of one. Locals are followed in the
-order in which they are written; calls of anything else (`nn.Parameter(…)`, a helper) are not.
+The factories of torch (`torch.randn(…)`) make tensors, and so do arithmetic, indexing, torch's
+functions and tensor methods when applied to one. Locals are followed in source order; calls of
+anything else (`nn.Parameter(…)`, a helper) are not.
 """
 
 import ast
@@ -11,65 +11,29 @@ from dataclasses import dataclass, field
 
 from grader.reading.effects import iter_scope_nodes
 
-_FACTORIES = frozenset(
-    {
-        "arange",
-        "bernoulli",
-        "empty",
-        "empty_like",
-        "eye",
-        "FloatTensor",
-        "from_numpy",
-        "full",
-        "full_like",
-        "linspace",
-        "normal",
-        "ones",
-        "ones_like",
-        "rand",
-        "rand_like",
-        "randint",
-        "randn",
-        "randn_like",
-        "randperm",
-        "tensor",
-        "Tensor",
-        "zeros",
-        "zeros_like",
-    }
+_FACTORY_NAMES = (
+    "arange bernoulli empty empty_like eye FloatTensor from_numpy full full_like linspace "
+    "normal ones ones_like rand rand_like randint randn randn_like randperm tensor Tensor zeros "
+    "zeros_like"
 )
-_NON_TENSOR_METHODS = frozenset(
-    {
-        "allclose",
-        "data_ptr",
-        "dim",
-        "element_size",
-        "equal",
-        "is_contiguous",
-        "is_floating_point",
-        "item",
-        "ndimension",
-        "nelement",
-        "numel",
-        "numpy",
-        "size",
-        "stride",
-        "tolist",
-        "type",
-    }
+_FACTORIES = frozenset(_FACTORY_NAMES.split())
+_NON_TENSOR_METHOD_NAMES = (
+    "allclose data_ptr dim element_size equal is_contiguous is_floating_point item ndimension "
+    "nelement numel numpy size stride tolist type"
 )
+_NON_TENSOR_METHODS = frozenset(_NON_TENSOR_METHOD_NAMES.split())
 _TENSOR_ATTRIBUTES = frozenset({"H", "T", "data", "imag", "mH", "mT", "real"})
 
 
 def find_plain_tensors(
     constructor: ast.FunctionDef | ast.AsyncFunctionDef, imports: Iterable[ast.AST]
 ) -> dict[str, int]:
-    """The attributes of `self` that end up as plain tensors, with their lines.
+    """Return the attributes of `self` that end up as plain tensors, with their lines.
 
-    `imports` are the statements that say what `torch` and its functions are called.
+    `imports` are the statements that give `torch` and its functions their names.
     """
-    signature = constructor.args
-    selves = [*signature.posonlyargs, *signature.args][:1]
+    positional = [*constructor.args.posonlyargs, *constructor.args.args]
+    self_name = positional[0].arg if positional else None
     found: dict[str, int] = {}
     inference = _build_inference(imports)
     for target, value in _iter_assignments(constructor):
@@ -77,9 +41,7 @@ def find_plain_tensors(
         match target:
             case ast.Name(id=name):
                 (inference.locals.add if is_tensor else inference.locals.discard)(name)
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in {
-                argument.arg for argument in selves
-            }:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == self_name:
                 found.pop(attribute, None)
                 if is_tensor:
                     found[attribute] = target.lineno
@@ -97,7 +59,7 @@ def _iter_assignments(function: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _iter_pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets with their values, taking `a, b = x, y` apart."""
+    """Yield targets with their values, element by element for `a, b = x, y`."""
     sequence = (ast.Tuple, ast.List)
     if not isinstance(target, sequence):
         yield target, value
@@ -107,7 +69,7 @@ def _iter_pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, a
 
 @dataclass(slots=True)
 class _TensorInference:
-    """What can be told about an expression, given the names of torch and of local tensors."""
+    """Infers whether an expression is a tensor from the names of torch and of local tensors."""
 
     torch: set[str] = field(default_factory=set)
     factories: set[str] = field(default_factory=set)

@@ -1,9 +1,9 @@
-"""The statements of a submission that one definition needs, found without running any.
+"""Slice a submission: find the statements that one definition needs, without running any.
 
 Theory
 ------
-A submission is a sequence of top-level statements; a notebook's cells are strung together in
-the order in which they stand. Each statement has effects that can be read off its syntax:
+A submission is a sequence of top-level statements; a notebook's cells are concatenated in
+source order. The effects of each statement follow from its syntax:
 
 eager    names it reads while it runs: bases, decorators, defaults, annotations, class bodies
 lazy     names that a function in it reads when it is called later
@@ -14,16 +14,17 @@ changes  names whose objects it changes in place: `cfg["n"] = 3`, `Attention.for
 binds    all of these, names it may bind (one branch of an `if`), and names that a function
          it calls declares `global`
 
-What `name` means at a moment is decided by the statements before it: walking backwards, all
-that bind it, up to and including the first that kills. So an eager read looks backwards from
-its own statement (`class B(A)` between two definitions of A has the first as its base), and a
-lazy read looks backwards from the end, where the examiner calls, and from every statement that
-could have called the function before. An object that was read can be changed in place later
-on (`Base.forward = f` below `class B(Base)`), under its name, until the name is bound anew.
+What `name` means at a given moment is decided by the statements before it (its reaching
+definitions): walking backwards, all that bind it, up to and including the first that kills. So an
+eager read looks backwards from its own statement (`class B(A)` between two definitions of A has
+the first as its base), and a lazy read looks backwards from the end, where the grader process
+calls, and from every statement that could have called the function before. An object that was
+read can be changed in place later on (`Base.forward = f` below `class B(Base)`), under its name,
+until the name is bound anew.
 
-The slice is the smallest set that holds the wanted name at the end and is closed under these
-reads. It errs towards too much: a statement that is not needed costs time, one that is missing
-costs a right answer. A statement is taken whole or not at all.
+The slice is the smallest set that binds the wanted name at the end and is closed under these
+reads. It errs on the side of too much: a superfluous statement costs time, a missing one fails a
+correct submission. A statement is taken whole or not at all.
 
 Left out: calls, prints, plots and training loops that bind nothing needed, and the body of
 `if __name__ == "__main__"`. Not followed: a second name for the same object
@@ -54,33 +55,8 @@ _FILENAME = re.compile(r"<cell (\d{1,9})>|<submission>")
 # ------------------------------------------------------------------------------ slices
 
 
-@dataclass(frozen=True, slots=True)
-class SliceStep:
-    """One top-level statement of the slice, ready to be compiled and run."""
-
-    code: ast.stmt
-    cell: int | None
-    line: int
-    binds: tuple[str, ...]
-    flags: int
-    """The `__future__` features in force, as compiler flags."""
-
-    def compile(self, filename: str | None = None) -> CodeType:
-        """Compile to code whose lines are the cell's, under the name that `where` knows.
-
-        Raises:
-            SyntaxError: the statement awaits at top level, which only a running notebook can do.
-        """
-        module = ast.Module([self.code], type_ignores=[])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            name = filename or filename_of(self.cell)
-            code: CodeType = compile(module, name, "exec", self.flags, dont_inherit=True)
-        return code
-
-
-def compute_slice(source: SubmissionSource, name: str) -> tuple[SliceStep, ...]:
-    """The statements, in the order of the submission, that define `name` as it is at the end.
+def compute_slice(source: SubmissionSource, name: str) -> tuple["Statement", ...]:
+    """Return the statements, in source order, that define `name` as it is at the end.
 
     Empty if no statement binds the name and there is no star import it could come from.
     """
@@ -97,18 +73,18 @@ def compute_slice(source: SubmissionSource, name: str) -> tuple[SliceStep, ...]:
             seen.add((statement.index, moment))
             kept.add(statement.index)
             uses = [(statement, end), *program.find_dependencies(statement, moment)]
-            # What needs the same at all times is looked at once.
+            # A statement with the same dependencies at all moments is visited once.
             todo += [(s, when if s.index in program.time_dependent else end) for s, when in uses]
-    return tuple(program.statements[index].to_step() for index in sorted(kept))
+    return tuple(program.statements[index] for index in sorted(kept))
 
 
-def filename_of(cell: int | None) -> str:
-    """The file name under which a cell, or a module, appears in tracebacks."""
+def get_filename(cell: int | None) -> str:
+    """Return the file name under which a cell, or a module, appears in tracebacks."""
     return "<submission>" if cell is None else f"<cell {cell}>"
 
 
 Position = tuple[int | None, int]
-"""A cell, or None for a module, and a line."""
+"""a cell, or None for a module, and a line"""
 
 
 def _parse_position(filename: str | None, line: int | None) -> Position | None:
@@ -118,32 +94,31 @@ def _parse_position(filename: str | None, line: int | None) -> Position | None:
     return (int(match[1]) if match[1] else None), line or 1
 
 
-def compute_union_slice(source: SubmissionSource, names: list[str]) -> list[SliceStep]:
-    """What several definitions need, each statement once, in the order of the source."""
-    found = [step for name in names for step in compute_slice(source, name)]
-    steps = {(step.cell or 0, step.line, step.code.col_offset): step for step in found}
-    return [steps[place] for place in sorted(steps)]
+def compute_union_slice(source: SubmissionSource, names: list[str]) -> list["Statement"]:
+    """Return the statements that several definitions need, each once, in source order."""
+    found = {step.index: step for name in names for step in compute_slice(source, name)}
+    return [found[index] for index in sorted(found)]
 
 
 def locate_error(
     problem: BaseException | TracebackType | None,
     locate_line: Callable[[str | None, int | None], Position | None] = _parse_position,
 ) -> Position | None:
-    """The cell and line of the innermost frame in the submission; None if there is none.
+    """Return the position of the innermost frame in the submission; None if there is none.
 
-    `place_of` knows the submission's files; by default, those that steps were compiled under.
-    A syntax error found while compiling a step has no frame there, but says its place.
+    `locate_line` maps file names and lines to positions, by default for the file names of compiled
+    statements. A syntax error from compiling one has no frame there, but carries its position.
     """
     if isinstance(problem, SyntaxError) and (
-        place := locate_line(problem.filename, problem.lineno)
+        position := locate_line(problem.filename, problem.lineno)
     ):
-        return place
+        return position
     trace = problem.__traceback__ if isinstance(problem, BaseException) else problem
-    found = None
+    innermost = None
     while trace is not None:
-        found = locate_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or found
+        innermost = locate_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno) or innermost
         trace = trace.tb_next
-    return found
+    return innermost
 
 
 # ---------------------------------------------------------------------------- programs
@@ -151,56 +126,63 @@ def locate_error(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A top-level statement, its place and its effects."""
+    """A top-level statement with its position and effects, ready to be compiled and run."""
 
     index: int
     node: ast.stmt
     cell: int | None
     flags: int
+    """the `__future__` features in force, as compiler flags"""
     effects: Effects
 
-    def to_step(self) -> SliceStep:
-        """The statement as a part of a slice."""
-        binds = tuple(sorted(self.effects.binds))
-        return SliceStep(self.node, self.cell, self.node.lineno, binds, self.flags)
+    def compile(self) -> CodeType:
+        """Compile to code with the cell's line numbers and a file name that `locate_error` knows.
+
+        Raises SyntaxError if the statement awaits at top level, which needs a running notebook.
+        """
+        module = ast.Module([self.node], type_ignores=[])
+        with warnings.catch_warnings(action="ignore"):
+            filename = get_filename(self.cell)
+            code: CodeType = compile(module, filename, "exec", self.flags, dont_inherit=True)
+        return code
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The statements of a submission, and which of them bind a name."""
+    """The statements of a submission, and which of them bind which name."""
 
     statements: tuple[Statement, ...]
     binders: dict[str, list[int]]
     time_dependent: frozenset[int]
-    """The statements whose values may differ in what they need from one moment to another."""
+    """the statements whose dependencies may differ from one moment to another"""
 
     def find_reaching_definitions(self, name: str, before: int) -> Iterator[Statement]:
-        """The statements that decide what a name means just before statement `before`."""
-        places = self.binders.get(name, [])
-        for i in range(bisect_left(places, before) - 1, -1, -1):
-            yield self.statements[places[i]]
-            if name in self.statements[places[i]].effects.kills:
+        """Yield the statements that decide what a name means just before statement `before`."""
+        binders = self.binders.get(name, [])
+        for index in reversed(binders[: bisect_left(binders, before)]):
+            yield self.statements[index]
+            if name in self.statements[index].effects.kills:
                 return
 
     def _resolve_name(self, name: str, at: int, until: int) -> Iterator[Statement]:
-        """What decides a name at one moment, and what changes its object from then on."""
+        """Yield the reaching definitions at one moment, and later changes of the object."""
         yield from self.find_reaching_definitions(name, at)
-        places = self.binders.get(name, [])
-        for i in range(bisect_left(places, at), bisect_left(places, until)):
-            effects = self.statements[places[i]].effects
+        binders = self.binders.get(name, [])
+        for index in binders[bisect_left(binders, at) : bisect_left(binders, until)]:
+            effects = self.statements[index].effects
             if name in effects.kills:
                 return
             if name in effects.changes:
-                yield self.statements[places[i]]
+                yield self.statements[index]
 
     def find_dependencies(self, user: Statement, moment: int) -> Iterator[tuple[Statement, int]]:
-        """The statements that `user` needs if what it binds is used at `moment`.
+        """Yield the statements that `user` needs if the names it binds are used at `moment`.
 
-        Each comes with the moments at which it is used itself: what a value is made of is
-        used with the value.
+        Each comes with the moments at which it is used itself: the parts of a value are used
+        when the value is.
         """
         effects, here = user.effects, user.index
-        # A bare definition runs no function; anything else may, on operators and attributes.
+        # A bare definition runs no function; other statements may, by operators and attributes.
         passive = isinstance(user.node, (*_FUNCTIONS, ast.ClassDef))
         moments = {moment} if passive and not effects.runs_code else {moment, here}
         reads = [(name, when) for name in effects.lazy for when in moments]
@@ -233,24 +215,23 @@ def read_program(source: SubmissionSource) -> Program:
 def _find_time_dependent(
     statements: list[Statement], binders: dict[str, list[int]]
 ) -> frozenset[int]:
-    """Those that read lazily a name bound more than once, or read what does."""
+    """Find the statements that lazily read a name bound twice, or read what such a one binds."""
     names: set[str] = set()
     found: set[int] = set()
-    grows = True
-    while grows:
+    before = -1
+    while len(found) > before:
         before = len(found)
         for statement in statements:
             effects = statement.effects
-            again = any(len(binders.get(name, ())) > 1 for name in effects.lazy)
-            if again or not names.isdisjoint([*effects.lazy, *effects.eager]):
+            rebound = any(len(binders.get(name, ())) > 1 for name in effects.lazy)
+            if rebound or not names.isdisjoint([*effects.lazy, *effects.eager]):
                 found.add(statement.index)
                 names |= effects.binds
-        grows = len(found) > before
     return frozenset(found)
 
 
 def _iter_top_level(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of a module; of `if __name__ == "__main__"` only the `else`."""
+    """Yield the statements of a module; of `if __name__ == "__main__"` only the `else`."""
     for node in tree.body:
         match node:
             case ast.If(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])) if {
@@ -263,12 +244,12 @@ def _iter_top_level(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _resolve_cross_statement_effects(statements: list[Statement]) -> None:
-    """Add the effects that need two statements: one to define, one to act."""
+    """Add the effects that involve two statements: one that defines, one that acts."""
     imported = {name for statement in statements for name in statement.effects.imports}
     writers = _collect_global_writes(statements)
     for statement in statements:
         effects = statement.effects
-        # `np.append(…)` and `torch.add(…)` change no module.
+        # `np.append(…)` and `torch.add(…)` look like growth, but change no module.
         effects.changes |= effects.grows - imported
         effects.binds |= effects.changes
         for name in effects.calls & writers.keys():
@@ -276,13 +257,13 @@ def _resolve_cross_statement_effects(statements: list[Statement]) -> None:
 
 
 def _collect_global_writes(statements: list[Statement]) -> dict[str, set[str]]:
-    """The global names that each function sets when called, itself or through another."""
-    functions = [s for s in statements if isinstance(s.node, _FUNCTIONS)]
-    writers: dict[str, set[str]] = {name: set() for s in functions for name in s.effects.kills}
+    """Return the global names that each function sets when called, itself or through another."""
+    functions = [s.effects for s in statements if isinstance(s.node, _FUNCTIONS)]
+    writers: dict[str, set[str]] = {name: set() for f in functions for name in f.kills}
     settled = False
     while not settled:
         settled = True
-        for effects in (function.effects for function in functions):
+        for effects in functions:
             called = [writers[name] for name in effects.lazy if name in writers]
             sets = effects.sets.union(*called)
             for name in effects.kills:

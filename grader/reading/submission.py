@@ -1,4 +1,4 @@
-"""From paths on the command line to files that can be read: finding, opening, naming.
+"""Find submissions from paths on the command line, and read their bytes.
 
 Opening is careful: a submission may be a link, a pipe or a device, and none of these is followed
 or waited for.
@@ -19,26 +19,26 @@ SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_m
 
 
 class SubmissionNotFound(Exception):
-    """A path that leads to no submission; the message says what and what to do."""
+    """A path leads to no submission; the message says why and what to do."""
 
 
 class UnreadableSubmission(Exception):
-    """A file that cannot be taken as a submission; the message says why."""
+    """A file cannot be read as a submission; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One file handed in, and the definition in it that is meant, if the caller said so."""
+    """One submitted file, and the definition in it to grade, if the caller names one."""
 
     path: Path
     display_path: str
     name: str | None = None
     submitted_by: str | None = None
-    """who handed it in, where that is known otherwise than from the file name"""
+    """who submitted it, where that is known from elsewhere than the file name"""
 
     @property
     def student(self) -> str:
-        """Whose it is: as a course says, else as far as the file name tells."""
+        """Who submitted it: as a course says, else the stem of the file name."""
         return Path(self.display_path).stem if self.submitted_by is None else self.submitted_by
 
     @property
@@ -47,12 +47,26 @@ class Submission:
         return KIND_BY_SUFFIX[self.path.suffix.lower()]
 
 
-def find_submissions(arguments: Sequence[str]) -> list[Submission]:
-    """The submissions that paths stand for: files, folders of files, and FILE:NAME.
+def find_submissions(
+    arguments: Sequence[str], missing: list[tuple[str, str]] | None = None
+) -> list[Submission]:
+    """Return the submissions that paths stand for: files, folders of files, and FILE:NAME.
 
-    Raises NotFound for a path that does not exist, is of another kind, or holds no submission.
+    Raises SubmissionNotFound for a path that does not exist, is of another kind, or holds no
+    submission. With `missing`, such paths are listed there with their problem, and it raises only
+    if nothing is found at all.
     """
-    return [submission for argument in arguments for submission in _expand_argument(argument)]
+    found: list[Submission] = []
+    for argument in arguments:
+        try:
+            found.extend(_expand_argument(argument))
+        except SubmissionNotFound as problem:
+            if missing is None:
+                raise
+            missing.append((argument, str(problem)))
+    if missing and not found:
+        raise SubmissionNotFound(missing[0][1])
+    return found
 
 
 def _expand_argument(argument: str) -> Iterator[Submission]:
@@ -86,14 +100,14 @@ def _walk_folder(folder: Path) -> Iterator[Submission]:
 
 
 def escape_path(path: Path) -> str:
-    """A path as text that can be written anywhere: bytes that are no UTF-8 are escaped."""
+    """Return a path as text that can be written anywhere: bytes that are no UTF-8 are escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_submission(submission: Submission, limit: int) -> bytes:
-    """The bytes of a submission, never more than `limit`.
+    """Return the bytes of a submission, never more than `limit`.
 
-    Raises Unopened for anything but a readable regular file of that size.
+    Raises UnreadableSubmission for anything but a readable regular file of at most that size.
     """
     try:
         fd = os.open(submission.path, _FLAGS)

@@ -1,4 +1,4 @@
-"""The definitions and variables of a submission, by name, with their places."""
+"""The symbol table of a submission: its definitions and variables by name, with positions."""
 
 import ast
 from collections.abc import Iterator
@@ -20,30 +20,30 @@ DefinitionNode = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSite:
-    """A class or function definition, and the top-level statement it stands in."""
+    """A class or function definition, and the top-level statement that contains it."""
 
     node: DefinitionNode
     statement: Statement
 
     @property
     def cell(self) -> int | None:
-        """The cell it stands in."""
+        """The cell that contains it."""
         return self.statement.cell
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Where a name is assigned last, and what its value looks like."""
+    """The last assignment of a name: its position and value."""
 
     cell: int | None
     line: int
     value: ast.expr | None
     is_alias: bool
-    """A lambda, or another name for something imported or defined: no value of its own."""
+    """whether the value is a lambda, or another name for something imported or defined"""
 
     @property
     def is_literal(self) -> bool:
-        """A number, a string, or a collection of such."""
+        """Whether the value is a number, a string, or a collection of such."""
         try:
             return self.value is not None and ast.literal_eval(self.value) is not ...
         except (ValueError, TypeError):
@@ -52,15 +52,14 @@ class Variable:
 
 @lru_cache(maxsize=4)
 def build_symbol_table(source: SubmissionSource) -> "SymbolTable":
-    """The book of what was read; of a large file it takes long to make."""
+    """Build a submission's symbol table; cached, since a large file takes long."""
     return SymbolTable(read_program(source))
 
 
 class SymbolTable:
-    """What the top level of a program defines and assigns, in the order of first appearance."""
+    """The names that the top level of a program defines and assigns, by first appearance."""
 
     def __init__(self, program: Program) -> None:
-        """Enter every statement of the program."""
         self.program = program
         self.definitions: dict[str, list[DefinitionSite]] = {}
         self.assigned: dict[str, Variable] = {}
@@ -71,14 +70,13 @@ class SymbolTable:
     def _enter(self, statement: Statement) -> None:
         nodes = list(iter_scope_nodes([statement.node]))
         # One statement defines a name once: `try: def f… except: def f…`.
-        defined = {node.name: node for node in nodes if isinstance(node, DefinitionNode)}
-        for name, node in defined.items():
-            self.definitions.setdefault(name, []).append(DefinitionSite(node, statement))
-        stored = {
-            n.id: n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
-        plain = statement.node if isinstance(statement.node, (ast.Assign, ast.AnnAssign)) else None
-        value = plain.value if plain else None
+        defined = {inner.name: inner for inner in nodes if isinstance(inner, DefinitionNode)}
+        for name, definition in defined.items():
+            self.definitions.setdefault(name, []).append(DefinitionSite(definition, statement))
+        names = [inner for inner in nodes if isinstance(inner, ast.Name)]
+        stored = {name.id: name for name in names if isinstance(name.ctx, ast.Store)}
+        node = statement.node
+        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         is_alias = self._is_alias(value)
         for name, target in stored.items():
             self.assigned[name] = Variable(statement.cell, target.lineno, value, is_alias)
@@ -92,39 +90,37 @@ class SymbolTable:
         )
 
     def find_variable(self, name: str) -> Variable | None:
-        """The variable of that name; definitions, imports and aliases are none."""
-        found = self.assigned.get(name)
-        return None if found is None or found.is_alias or name in self._defined_since else found
+        """Return the variable of that name, which is no definition, import or alias."""
+        last = self.assigned.get(name)
+        return None if last is None or last.is_alias or name in self._defined_since else last
 
     def is_constant(self, name: str) -> bool:
-        """The name is in capitals and bound once, to a literal."""
+        """Whether the name is in capitals and bound once, to a literal."""
         once = len(self.program.binders.get(name, ())) == 1
         return once and name.isupper() and self.assigned[name].is_literal
 
     def find_definition(self, name: str) -> DefinitionSite | None:
-        """The definition of `name` that counts."""
+        """Return the last definition of `name`, which is the one in force."""
         return self.definitions[name][-1] if name in self.definitions else None
 
     def find_method(
         self, site: DefinitionSite, name: str
     ) -> tuple[DefinitionSite, FunctionNode] | None:
-        """The method that instances of a class get, after the class it is written in."""
+        """Return the method that instances of a class have, after the class that defines it."""
         own = [method for method in list_methods(site.node) if method.name == name]
         if own:
             return site, own[-1]
-        for base in self.iter_bases(site):
-            if found := self.find_method(base, name):
-                return found
-        return None
+        inherited = (self.find_method(base, name) for base in self.iter_bases(site))
+        return next(filter(None, inherited), None)
 
     def iter_bases(self, site: DefinitionSite) -> Iterator[DefinitionSite]:
-        """The bases that are classes of the submission, as they were when it was defined."""
+        """Yield the bases that the submission defines, as they were when the class was defined."""
         for base in site.node.bases if isinstance(site.node, ast.ClassDef) else ():
             known = self.definitions.get(base.id, []) if isinstance(base, ast.Name) else []
             yield from [p for p in known if p.statement.index < site.statement.index][-1:]
 
     def collect_reachable_definitions(self, name: str) -> list[DefinitionSite]:
-        """The definition of `name` and all definitions that it reads, and those read."""
+        """Return the definition of `name` and, transitively, all definitions that it reads."""
         todo, seen, found = [name], set[str](), list[DefinitionSite]()
         if name not in self.definitions:  # `Wanted = Attention`
             bound = [s.effects for s in self.program.statements if name in s.effects.kills]
@@ -141,7 +137,7 @@ class SymbolTable:
 
 
 def list_methods(node: DefinitionNode) -> list[FunctionNode]:
-    """The functions written directly in a class body."""
+    """Return the functions written directly in a class body."""
     if not isinstance(node, ast.ClassDef):
         return []
     return [n for n in iter_scope_nodes(node.body) if isinstance(n, FunctionNode)]

@@ -1,14 +1,14 @@
-"""A submission as words that stay the same when it is disguised: read, never run.
+"""Tokenise a submission so that superficial changes of a copy leave its tokens the same.
 
-What a copy is changed in costs nothing and is left out here: comments, docstrings, layout,
-annotations, imports, prints, messages, and the order of definitions, since each function is a unit
-of its own. Names that the submission chooses become numbers; what they were is not kept. Names that
-it did not choose (`softmax`, `range`) are the words, however they are reached: `F.softmax(x)`,
-`torch.softmax(x)` and `x.softmax()` read the same.
+Whatever is easily changed in a copy is left out: comments, docstrings, layout, annotations,
+imports, prints, messages, and the order of definitions, since each function is a unit of its own.
+Names that the submission chooses become numbers. Names that it does not choose (`softmax`,
+`range`) become tokens, however they are reached: `F.softmax(x)`, `torch.softmax(x)` and
+`x.softmax()` give the same ones.
 
     y = F.softmax(x, dim=-1)    ->    = $0 softmax( $1 -1
 
-Plain data that JSON can carry.
+Nothing is run, and the units are plain data for JSON.
 """
 
 import ast
@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from grader.reading.cells import SourceCell, SubmissionSource, parse
 
 MAX_WORDS = 30_000
-"""how many words of a submission are worth sending"""
+"""tokens of a submission reported at most"""
 MAX_WORD_LENGTH = 40
-"""how many characters of a word"""
+"""characters of a token at most"""
 MAX_LITERAL = 4
-"""numbers up to here say which axis or sign is meant; larger ones are sizes"""
+"""numbers up to here are kept, as axes and signs; larger ones are sizes"""
 NAME_PREFIX = "$"
-"""begins the word for a name that the submission chose"""
+"""prefix of the token for a name that the submission chose"""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IGNORED_NODES = (ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal)
@@ -34,7 +34,7 @@ _OPERATORS: dict[type[ast.AST], str] = {ast.MatMult: "matmul("}
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A function, or what stands beside functions in a class or a cell; a line for every word."""
+    """The tokens, with their lines, of a function or of the rest of a class or cell."""
 
     name: str
     cell: int | None
@@ -43,24 +43,24 @@ class Unit:
 
 
 def extract_units(source: SubmissionSource) -> tuple[Unit, ...]:
-    """The units of the cells that are Python, in their order, up to `MOST` words."""
+    """Return the units of the cells that are Python, in source order, up to `MAX_WORDS` tokens."""
     trees = [(cell, parse(cell.text)) for cell in source.cells if cell.error is None]
     names = _Names.from_trees([tree for _, tree in trees])
-    found: list[Unit] = []
+    units: list[Unit] = []
     left = MAX_WORDS
     for cell, tree in trees:
         for name, nodes in _iter_parts(tree.body, ""):
             unit = _build_unit(cell, name, nodes, names, left)
             left -= len(unit.words)
             if unit.words:
-                found.append(unit)
+                units.append(unit)
             if left <= 0:
-                return tuple(found)
-    return tuple(found)
+                return tuple(units)
+    return tuple(units)
 
 
 def _iter_parts(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, list[ast.stmt]]]:
-    """Each function, those of classes too, by its name; and what else there is, together."""
+    """Yield each function and method with its qualified name, then all other statements at once."""
     loose: list[ast.stmt] = []
     for node in body:
         if isinstance(node, _FUNCTIONS):
@@ -76,11 +76,10 @@ def _build_unit(
     cell: SourceCell, name: str, nodes: Sequence[ast.stmt], names: "_Names", most: int
 ) -> Unit:
     tokeniser = _Tokeniser(names)
-    for node in nodes:
-        tokeniser.emit_node(node)
-    words = [word[:MAX_WORD_LENGTH] for word, _ in tokeniser.tokens[:most]]
-    lines = [line for _, line in tokeniser.tokens[:most]]
-    return Unit(name[: 2 * MAX_WORD_LENGTH], cell.number, tuple(words), tuple(lines))
+    tokeniser.emit_all(nodes)
+    words = tuple(word[:MAX_WORD_LENGTH] for word, _ in tokeniser.tokens[:most])
+    lines = tuple(line for _, line in tokeniser.tokens[:most])
+    return Unit(name[: 2 * MAX_WORD_LENGTH], cell.number, words, lines)
 
 
 # ---------------------------------------------------------------------------- names
@@ -88,32 +87,26 @@ def _build_unit(
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Which names a submission chose, and what it imports under which name."""
+    """The names that a submission chose, and the imports behind the others."""
 
     own: frozenset[str]
     attributes: frozenset[str]
     imported: dict[str, str]
-    """the last part of what is imported: `functional` for `F`"""
+    """last component of an import by its local name: `functional` for `F`"""
 
     @classmethod
     def from_trees(cls, trees: Iterable[ast.Module]) -> "_Names":
-        """Gather the names of all cells."""
+        """Collect the names of all cells."""
         nodes = [node for tree in trees for node in ast.walk(tree)]
-        imported: dict[str, str] = {}
-        for node in nodes:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                imported |= {
-                    _get_local_name(alias): alias.name.rpartition(".")[2] for alias in node.names
-                }
-        own = {name for node in nodes for name in _iter_chosen_names(node)}
-        attributes = {
-            name for node in nodes for name in _iter_chosen_attributes(node) if name[:2] != "__"
+        imported = {
+            node.asname or node.name.partition(".")[0]: node.name.rpartition(".")[2]
+            for node in nodes
+            if isinstance(node, ast.alias)
         }
-        return cls(frozenset(own) - imported.keys(), frozenset(attributes), imported)
-
-
-def _get_local_name(alias: ast.alias) -> str:
-    return alias.asname or alias.name.partition(".")[0]
+        own = {name for node in nodes for name in _iter_chosen_names(node)}
+        attributes = {name for node in nodes for name in _iter_chosen_attributes(node)}
+        public = frozenset(name for name in attributes if name[:2] != "__")
+        return cls(frozenset(own) - imported.keys(), public, imported)
 
 
 def _iter_chosen_names(node: ast.AST) -> Iterator[str]:
@@ -127,7 +120,7 @@ def _iter_chosen_names(node: ast.AST) -> Iterator[str]:
 
 
 def _iter_chosen_attributes(node: ast.AST) -> Iterator[str]:
-    """Attributes that a submission sets, and what it defines in classes."""
+    """Yield the attributes that a submission sets, and the methods it defines."""
     match node:
         case ast.Attribute(attr=name, ctx=ast.Store()):
             yield name
@@ -138,12 +131,12 @@ def _iter_chosen_attributes(node: ast.AST) -> Iterator[str]:
                 yield name
 
 
-# ---------------------------------------------------------------------------- spelling
+# ------------------------------------------------------------------------ tokenisation
 
 
 @dataclass(slots=True)
 class _Tokeniser:
-    """Spells one unit; names are numbered in the order in which they appear in it."""
+    """Tokenises one unit; names are numbered in the order of their first appearance in it."""
 
     names: _Names
     tokens: list[tuple[str, int]] = field(default_factory=list)
@@ -157,7 +150,7 @@ class _Tokeniser:
         self.emit(f"{NAME_PREFIX}{self.name_numbers.setdefault(name, len(self.name_numbers))}")
 
     def emit_node(self, node: ast.AST | None) -> None:
-        """Say the words of a node and of all below it."""
+        """Emit the tokens of a node and of all its descendants."""
         if node is None or isinstance(node, _IGNORED_NODES) or _is_ignorable(node):
             return
         self.line = getattr(node, "lineno", self.line)
@@ -188,16 +181,17 @@ class _Tokeniser:
             self.emit(self.names.imported.get(name, name))
 
     def emit_attribute(self, node: ast.Attribute) -> None:
-        """`nn.Linear` is `Linear`, `self.heads` a name that was chosen, `x.shape` said of x."""
+        """Emit `Linear` for `nn.Linear`, a number for `self.heads`, `shape` and x for `x.shape`."""
         if node.attr in self.names.attributes:
             self.emit_numbered(f".{node.attr}")
         else:
             self.emit(node.attr)
-        if not self.is_module(node.value) and not self.is_self(node.value):
+        is_self = isinstance(node.value, ast.Name) and node.value.id == "self"
+        if not is_self and not self.is_module(node.value):
             self.emit_node(node.value)
 
     def emit_call(self, node: ast.Call) -> None:
-        """What is called, then what it gets: the object before the dot counts as an argument."""
+        """Emit the callee, then its arguments, of which the object before the dot is one."""
         match node.func:
             case ast.Attribute(value=value, attr=attr) if attr not in self.names.attributes:
                 self.emit(f"{attr}(")
@@ -262,21 +256,18 @@ class _Tokeniser:
                 self.emit_all(_iter_children(node))
 
     def emit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        given = node.args
+        args = node.args
         self.emit_all(node.decorator_list)
         self.emit("def")
-        for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+        for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
             self.emit_numbered(arg.arg)
-        self.emit_all((*given.defaults, *given.kw_defaults, *node.body))
+        self.emit_all((*args.defaults, *args.kw_defaults, *node.body))
 
     def is_module(self, node: ast.AST) -> bool:
-        """Whether this is an imported name, or something in it."""
+        """Whether this is an imported name, or an attribute of one."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return isinstance(node, ast.Name) and node.id in self.names.imported
-
-    def is_self(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _iter_children(node: ast.AST) -> Iterator[ast.AST]:
@@ -286,7 +277,7 @@ def _iter_children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_ignorable(node: ast.AST) -> bool:
-    """Docstrings, strings that nobody uses, and prints."""
+    """Whether it is a docstring, an unused string, or a print."""
     match node:
         case ast.Expr(value=ast.Constant() | ast.JoinedStr()):
             return True
@@ -296,7 +287,7 @@ def _is_ignorable(node: ast.AST) -> bool:
 
 
 def _format_literal(value: object) -> str:
-    """Small numbers, truth values and None mean something; texts and sizes are anybody's."""
+    """Return small numbers, truth values and None as they are, other literals as their type."""
     if isinstance(value, bool) or value is None or value is ...:
         return str(value)
     if isinstance(value, int | float):

@@ -268,5 +268,5 @@ def _describe_unknown(value: object, known: Sequence[str], what: str) -> str:
     close = difflib.get_close_matches(str(value), known, n=3)
     if close:
         return f"there is no {what} {value!r}; did you mean {' or '.join(close)}?"
-    listed = f"there are {', '.join(known)}" if len(known) < 10 else "docs/invariants.md lists them"
+    listed = f"there are {', '.join(known)}" if len(known) < 10 else "docs/properties.md lists them"
     return f"there is no {what} {value!r}; {listed}"

@@ -1,1 +1,1 @@
-"""Where a submission runs: confined, and unable to reach its verdict."""
+"""The sandbox: runs submissions in confined processes that cannot reach their verdicts."""

@@ -1,16 +1,16 @@
-"""How well this machine can confine a submission: one of five rungs, and what each of them holds.
+"""Isolation levels: how well a machine can confine a submission, and what each level guarantees.
 
-Importing this works everywhere.
+This module can be imported on every platform.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 
 class Layer(StrEnum):
-    """One of the means of confinement."""
+    """A layer of confinement."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -27,13 +27,13 @@ REQUIRED_LAYERS: Mapping[str, frozenset[Layer]] = MappingProxyType(
         "B-": frozenset({Layer.LANDLOCK, Layer.SECCOMP}),
     }
 )
-"""the rungs that confine, the best first, and the layers that each of them needs"""
+"""the levels that confine, best first, with the layers that each requires"""
 
 _FILES = "reads Python's, torch's and the system's libraries, and no other file"
 _COMMON_GUARANTEES = (
     "starts no process, and signals none but itself",
     "opens no socket, and so reaches no network",
-    "is bounded in time, memory, threads, open files and output, and ends with the examiner",
+    "is bounded in time, memory, threads, open files and output, and ends with the grader",
 )
 GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -54,7 +54,7 @@ GUARANTEES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "D": (),
     }
 )
-"""what is so of a submission on each rung"""
+"""what each level guarantees about a submission"""
 
 REMEDIES: Mapping[Layer, str] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ REMEDIES: Mapping[Layer, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class MissingLayer:
-    """A layer that is not there, why, and how to get it."""
+    """A layer that this machine lacks, why, and how to get it."""
 
     layer: str
     why: str
@@ -93,24 +93,24 @@ class IsolationLevel:
 
     @property
     def is_confining(self) -> bool:
-        """Whether code of strangers may run here."""
+        """Whether untrusted code may run on this level."""
         return self.name in REQUIRED_LAYERS
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What is so of a submission."""
+        """What holds for every submission on this level."""
         return GUARANTEES[self.name]
 
     @property
     def summary(self) -> str:
-        """The rung and its layers in one line."""
+        """The level and its layers in one line."""
         if not self.is_confining:
             return f"rung {self.name}: submissions were NOT confined, and trusted by --trusted"
         return f"rung {self.name}: confined by {', '.join(self.layers)}"
 
     @property
     def refusal(self) -> str:
-        """Why untrusted code does not run here, and what to do."""
+        """Why untrusted code is refused, and what to do."""
         reasons = "; ".join(f"{each.layer}: {each.why}" for each in self.missing)
         return (
             f"submissions cannot be confined here (rung {self.name}; {reasons}); see "
@@ -119,21 +119,15 @@ class IsolationLevel:
 
 
 def determine_isolation_level(problems: Mapping[Layer, str]) -> IsolationLevel:
-    """The rung that is left where these layers are missing, for these reasons."""
-    there = [layer for layer in Layer if layer not in problems]
-    missing = tuple(
-        MissingLayer(layer.value, why, REMEDIES[layer]) for layer, why in problems.items()
-    )
-    return IsolationLevel(_choose_level_name(there), tuple(layer.value for layer in there), missing)
-
-
-def _choose_level_name(there: Collection[Layer]) -> str:
-    if Layer.RLIMITS not in there:
-        return "C"
-    return next((name for name, needed in REQUIRED_LAYERS.items() if needed <= set(there)), "C")
+    """Return the best level without the layers that are missing for these reasons."""
+    present = [layer for layer in Layer if layer not in problems]
+    levels = REQUIRED_LAYERS.items() if Layer.RLIMITS in present else ()
+    name = next((name for name, required in levels if required <= set(present)), "C")
+    missing = (MissingLayer(layer.value, why, REMEDIES[layer]) for layer, why in problems.items())
+    return IsolationLevel(name, tuple(layer.value for layer in present), tuple(missing))
 
 
 def make_unconfined_level(why: str) -> IsolationLevel:
-    """The last rung, D: code runs in the examiner's own process."""
+    """Return the lowest level, D: code runs in the grader process itself."""
     how = "run it on Linux, in a container for instance"
     return IsolationLevel("D", (), (MissingLayer("a process of its own", why, how),))

@@ -1,15 +1,15 @@
-"""What a child does while it is waited for: compute, wait for a processor, or nothing.
+"""Measure how long a child computes, waits for a processor, or sleeps during a request.
 
 Theory
 ------
 Wall time alone cannot tell a submission that sleeps from one on a busy machine. The kernel can: it
-counts how long a process ran, and how long it could have run while others did. What is left of the
-time that the examiner waited is idle: the child slept. What the examiner itself computed meanwhile,
-or waited for a processor, is left out as well: that is not the child's time.
+counts how long a process ran, and how long it was ready to run while others did. The rest of the
+time that the grader process waited is idle time: the child slept. The time in which the grader
+process itself computed, or waited for a processor, is subtracted, too.
 
-A call's own time is what it would have taken on a machine of its own: its wall time without any
-waiting for a processor. Where the kernel does not tell how long that was, or the child is gone,
-nobody is accused: own time is then the processor time that is known of, and nothing is idle.
+A call's run time is its wall time without any queueing for a processor, that is, its duration on an
+idle machine. Where the kernel does not report queueing, or the child has ended, the submission gets
+the benefit of the doubt: its run time is then the known processor time, and none of it is idle.
 """
 
 import time
@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SAMPLE_INTERVAL_S = 0.2
-"""the kernel is asked again after so much waiting: asking after every call would cost too much"""
+"""waiting after which the kernel's counters are read again; after every call would cost too much"""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTime:
-    """What a child did in the time of some requests."""
+    """The time that a child spent on some requests."""
 
     own: float = 0.0
-    """seconds without any waiting for a processor"""
+    """run time in seconds, without queueing for a processor"""
     idle: float = 0.0
     """seconds in which the child neither ran nor waited for a processor"""
 
@@ -35,15 +35,15 @@ NO_TIME = RequestTime()
 
 @dataclass(frozen=True, slots=True)
 class ProcessTimes:
-    """By the kernel's count, how long a process or a thread ran, and waited until it could."""
+    """How long, by the kernel's count, a process or thread ran and queued for a processor."""
 
     cpu: float = 0.0
     queued: float | None = 0.0
-    """None where the kernel does not tell"""
+    """None where the kernel does not report it"""
 
 
 class ChildTimer:
-    """The times of one child, request by request."""
+    """Measures the time that one child spends on each request."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -53,25 +53,25 @@ class ChildTimer:
         self._computed_here = 0.0
 
     def begin(self) -> None:
-        """A request is about to be sent."""
+        """Start the clocks, right before a request is sent."""
         self._began = time.monotonic(), time.thread_time()
 
-    def end(self, in_all: ProcessTimes | None) -> RequestTime:
-        """The reply is there, or there is none. What this took, and the requests before it.
+    def end(self, total: ProcessTimes | None) -> RequestTime:
+        """Stop the clocks, and return the time of this request and of unreported ones before it.
 
-        Short requests are added up, and told when they come to `LOOK_S`. Of a child that has ended
-        `in_all` is what is known.
+        Short requests add up, and are reported once they exceed `SAMPLE_INTERVAL_S`. `total` are
+        the times of a child that has ended, whose counters can no longer be read.
         """
         wall, here = self._began
         self._waited += time.monotonic() - wall
         self._computed_here += time.thread_time() - here
         if self._waited < SAMPLE_INTERVAL_S:
             return NO_TIME
-        child, queued = in_all or read_process_times(self.pid), read_own_queued_time()
-        took = self._compute_request_time(child, queued)
+        child, queued = total or read_process_times(self.pid), read_own_queued_time()
+        request_time = self._compute_request_time(child, queued)
         self._child, self._queued_here = child, queued
         self._waited = self._computed_here = 0.0
-        return took
+        return request_time
 
     def _compute_request_time(self, child: ProcessTimes, queued_here: float | None) -> RequestTime:
         ran = min(max(0.0, child.cpu - self._child.cpu), self._waited)
@@ -84,26 +84,26 @@ class ChildTimer:
 
 
 def compute_elapsed(before: float | None, after: float | None) -> float | None:
-    """The time between two readings of a clock."""
+    """Return the time between two readings of a clock."""
     return None if before is None or after is None else after - before
 
 
 def read_process_times(pid: int) -> ProcessTimes:
-    """The times of a process: how long all its threads ran, and its first one waited to."""
+    """Return how long all threads of a process ran, and how long its main thread queued."""
     try:
         cpu = time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3), which Python lacks
-    except OSError:  # it is gone
+    except OSError:  # it has ended
         return ProcessTimes(queued=None)
     return ProcessTimes(cpu, read_queued_time(Path(f"/proc/{pid}")))
 
 
 def read_own_queued_time() -> float | None:
-    """How long the thread that asks has waited for a processor."""
+    """Return how long the calling thread has queued for a processor."""
     return read_queued_time(Path("/proc/thread-self"))
 
 
 def read_queued_time(task: Path) -> float | None:
-    """The same of a process or thread, by its folder in /proc; it may have ended unseen."""
+    """Return how long a task, given by its folder in /proc, has queued; None if it has ended."""
     try:
         return int((task / "schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):

@@ -1,11 +1,11 @@
-"""Frames between the examiner and the process that runs a submission.
+"""The wire format between the grader process and the process that runs a submission.
 
     frame   = header length (u32) | body length (u64) | header (JSON) | body (raw tensors)
     header  = {"id", "op", "meta", "tensors": [[name, dtype, shape], ...]}
 
-Tensors lie in the body one after the other, little-endian and contiguous. There is no pickle and
-no other code in a frame. The reader believes nothing: lengths are capped before anything is
-allocated, dtypes come from a list, shapes must fill the body exactly.
+The body holds the tensors one after the other, little-endian and contiguous. A frame contains no
+pickles or other code. The reader trusts nothing: lengths are checked before anything is allocated,
+dtypes must be on a list, and shapes must fill the body exactly.
 """
 
 import functools
@@ -25,9 +25,9 @@ from torch import Tensor
 LENGTHS = struct.Struct("<IQ")
 MAX_HEADER = 4 << 20
 SHORT_HEADER = 256 << 10
-"""of a reply that is to say little"""
+"""limit for replies whose header does not grow with the submission"""
 MAX_TENSORS = 4096
-"""in one frame that is read; what is kept on disk has more"""
+"""limit for one frame that is read from a socket; stored ones have more"""
 MAX_BODY = 512 << 20
 MAX_DIMENSIONS = 8
 DTYPES = {
@@ -46,7 +46,7 @@ DTYPES = {
 
 
 class BadFrame(Exception):
-    """The other side sent something that is not a frame."""
+    """The other side sent bytes that are not a valid frame."""
 
 
 class _Header(msgspec.Struct):
@@ -65,7 +65,7 @@ class Message:
     meta: Mapping[str, Any] = field(default_factory=dict)
     tensors: tuple[tuple[str, Tensor], ...] = ()
     size: int = 0
-    """bytes of what was read, all of it"""
+    """total bytes of a frame that was read"""
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -73,13 +73,13 @@ _DECODER = msgspec.json.Decoder(_Header)
 
 
 def encode(message: Message) -> list[bytes | memoryview]:
-    """The parts of a frame, to be written one after the other.
+    """Encode a message as the parts of a frame, to be written one after the other.
 
-    Raises BadFrame for a tensor whose dtype the wire does not carry.
+    Raises BadFrame for a tensor with a dtype that the wire format does not support.
     """
-    given = message.tensors
-    described, parts = given.packed if isinstance(given, PackedTensors) else pack_tensors(given)
-    header = _ENCODER.encode(_Header(message.id, message.op, dict(message.meta), described))
+    tensors = message.tensors
+    headers, parts = tensors.packed if isinstance(tensors, PackedTensors) else pack_tensors(tensors)
+    header = _ENCODER.encode(_Header(message.id, message.op, dict(message.meta), headers))
     lengths = LENGTHS.pack(len(header), sum(len(part) for part in parts))
     return [lengths + header, *parts]
 
@@ -88,50 +88,48 @@ TensorHeaders = list[tuple[str, str, tuple[int, ...]]]
 
 
 def pack_tensors(tensors: Iterable[tuple[str, Tensor]]) -> tuple[TensorHeaders, list[memoryview]]:
-    """What the header says of tensors, and their bytes. Raises BadFrame."""
-    described: TensorHeaders = []
+    """Return the header entries of tensors and their bytes. Raises BadFrame."""
+    headers: TensorHeaders = []
     parts: list[memoryview] = []
     for name, tensor in tensors:
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise BadFrame(f"a tensor of dtype {dtype} cannot be sent")
-        described.append((name, dtype, tuple(tensor.shape)))
+        headers.append((name, dtype, tuple(tensor.shape)))
         if tensor.numel():
             flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
             parts.append(flat.numpy().data.cast("B"))
-    return described, parts
+    return headers, parts
 
 
 class PackedTensors(tuple[tuple[str, Tensor], ...]):
-    """Tensors that are sent again and again: packed once. Nobody may write on them."""
+    """Tensors that are sent many times and packed once; they must not be written to."""
 
     @functools.cached_property
     def packed(self) -> tuple[TensorHeaders, list[memoryview]]:
-        described, parts = pack_tensors(self)
+        headers, parts = pack_tensors(self)
         body = b"".join(parts)
-        return described, [memoryview(body)] if body else []
+        return headers, [memoryview(body)] if body else []
 
 
-def decode(header: bytes, body: bytearray, most: int | None = None) -> Message:
-    """Raises BadFrame unless header and body fit together exactly, and hold few enough tensors."""
+def decode(header: bytes, body: bytearray, max_tensors: int | None = None) -> Message:
+    """Decode a frame. Raises BadFrame unless body and header match, within `max_tensors`."""
     try:
-        read = _DECODER.decode(header)
+        parsed = _DECODER.decode(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BadFrame(f"unreadable header: {error}") from None
-    if most is not None and len(read.tensors) > most:
-        raise BadFrame(f"a frame of {len(read.tensors)} tensors is over the limit")
+    if max_tensors is not None and len(parsed.tensors) > max_tensors:
+        raise BadFrame(f"a frame of {len(parsed.tensors)} tensors is over the limit")
     tensors, offset = [], 0
-    for name, dtype_name, shape in read.tensors:
-        size = _compute_size(dtype_name, shape)
-        if offset + size > len(body):
+    for name, dtype_name, shape in parsed.tensors:
+        end = offset + _compute_size(dtype_name, shape)
+        if end > len(body):
             raise BadFrame("a tensor reaches beyond the body")
-        tensors.append(
-            (name, _build_tensor(DTYPES[dtype_name], shape, body[offset : offset + size]))
-        )
-        offset += size
+        tensors.append((name, _build_tensor(DTYPES[dtype_name], shape, body[offset:end])))
+        offset = end
     if offset != len(body):
         raise BadFrame(f"{len(body) - offset} bytes belong to no tensor")
-    return Message(read.id, read.op, read.meta, tuple(tensors), len(header) + len(body))
+    return Message(parsed.id, parsed.op, parsed.meta, tuple(tensors), len(header) + len(body))
 
 
 def _compute_size(dtype_name: str, shape: tuple[int, ...]) -> int:
@@ -139,7 +137,7 @@ def _compute_size(dtype_name: str, shape: tuple[int, ...]) -> int:
         raise BadFrame(f"unknown dtype {dtype_name[:40]!r}")
     if len(shape) > MAX_DIMENSIONS or any(not 0 <= n <= MAX_BODY for n in shape):
         raise BadFrame("impossible shape")
-    # An empty tensor has strides, too, and torch refuses those that overflow.
+    # Even an empty tensor has strides, and torch refuses strides that overflow.
     if math.prod(max(n, 1) for n in shape) > MAX_BODY:
         raise BadFrame("impossible shape")
     return math.prod(shape) * DTYPES[dtype_name].itemsize
@@ -150,26 +148,26 @@ def _build_tensor(dtype: torch.dtype, shape: tuple[int, ...], data: bytearray) -
         return torch.empty(shape, dtype=dtype)
     if dtype is torch.bool and torch.frombuffer(data, dtype=torch.uint8).max() > 1:
         raise BadFrame("a bool that is neither 0 nor 1")
-    # `.data`: a tensor like any other, and no view of one, which autograd treats otherwise.
+    # `.data` gives an ordinary tensor: autograd treats views differently.
     return torch.frombuffer(data, dtype=dtype).reshape(shape).data
 
 
 def write(fd: int, message: Message, deadline: float | None = None) -> None:
-    """Send a frame; a deadline asks for a descriptor that does not block.
+    """Send a frame; a deadline requires a non-blocking file descriptor.
 
     Raises TimeoutError, BrokenPipeError, BadFrame.
     """
-    waiting = [memoryview(part).cast("B") for part in encode(message)]
-    while waiting:
+    pending = [memoryview(part).cast("B") for part in encode(message)]
+    while pending:
         try:
-            sent = os.writev(fd, waiting[:64])
+            sent = os.writev(fd, pending[:64])
         except BlockingIOError:
             _wait(fd, deadline, writing=True)
             continue
-        while waiting and sent >= len(waiting[0]):
-            sent -= len(waiting.pop(0))
+        while pending and sent >= len(pending[0]):
+            sent -= len(pending.pop(0))
         if sent:
-            waiting[0] = waiting[0][sent:]
+            pending[0] = pending[0][sent:]
 
 
 def read(
@@ -178,23 +176,23 @@ def read(
     max_body: int = MAX_BODY,
     max_header: int = MAX_HEADER,
 ) -> Message:
-    """Receive a frame; a deadline asks for a descriptor that does not block.
+    """Receive a frame; a deadline requires a non-blocking file descriptor.
 
     Raises TimeoutError, EOFError, BadFrame.
     """
-    header, body = LENGTHS.unpack(_read_exactly(fd, LENGTHS.size, deadline))
-    if header > max_header or body > max_body:
-        raise BadFrame(f"a frame of {header} + {body} bytes is over the limit")
-    said = bytes(_read_exactly(fd, header, deadline))
-    return decode(said, _read_exactly(fd, body, deadline), MAX_TENSORS)
+    header_size, body_size = LENGTHS.unpack(_read_exactly(fd, LENGTHS.size, deadline))
+    if header_size > max_header or body_size > max_body:
+        raise BadFrame(f"a frame of {header_size} + {body_size} bytes is over the limit")
+    header = bytes(_read_exactly(fd, header_size, deadline))
+    return decode(header, _read_exactly(fd, body_size, deadline), MAX_TENSORS)
 
 
 def _read_exactly(fd: int, length: int, deadline: float | None) -> bytearray:
     buffer = bytearray(length)
-    view, got = memoryview(buffer), 0
-    while got < length:
+    rest = memoryview(buffer)
+    while rest:
         try:
-            count = os.readv(fd, [view[got:]])
+            count = os.readv(fd, [rest])
         except BlockingIOError:
             _wait(fd, deadline, writing=False)
             continue
@@ -202,7 +200,7 @@ def _read_exactly(fd: int, length: int, deadline: float | None) -> bytearray:
             count = 0
         if count == 0:
             raise EOFError
-        got += count
+        rest = rest[count:]
     return buffer
 
 
@@ -210,7 +208,7 @@ def _wait(fd: int, deadline: float | None, *, writing: bool) -> None:
     if deadline is None:
         return
     left = deadline - time.monotonic()
-    # poll, unlike select, takes file descriptors of any number.
+    # Unlike select, poll accepts file descriptors above 1023.
     poll = select.poll()
     poll.register(fd, select.POLLOUT if writing else select.POLLIN)
     if left <= 0 or not poll.poll(left * 1000):
@@ -218,10 +216,10 @@ def _wait(fd: int, deadline: float | None, *, writing: bool) -> None:
 
 
 def label_by_name(tensors: Mapping[str, Tensor]) -> tuple[tuple[str, Tensor], ...]:
-    """Tensors of a mapping, as a message carries them."""
+    """Return the tensors of a message, labelled by their names."""
     return tuple(tensors.items())
 
 
 def label_by_position(tensors: Iterable[Tensor]) -> tuple[tuple[str, Tensor], ...]:
-    """Tensors in order, as a message carries them."""
+    """Return the tensors of a message, labelled by their positions."""
     return tuple((str(i), tensor) for i, tensor in enumerate(tensors))

@@ -1,1 +1,1 @@
-"""How people reach the grader: the command, notebooks, pytest."""
+"""The user interfaces of the grader: the command line, notebooks, and a pytest plugin."""

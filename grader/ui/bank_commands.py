@@ -1,6 +1,6 @@
-"""`headcheck bank`: the answers that are kept beside the exercises, to be read and to be judged.
+"""`headcheck bank`: show and write the answers that are kept next to the exercises.
 
-Nothing heavy is imported before one of the commands needs it.
+Nothing heavy is imported before a command needs it.
 """
 
 from pathlib import Path
@@ -36,9 +36,7 @@ def show(which: str) -> None:
 
 def _format_list(answers: "tuple[Answer, ...]") -> str:
     width = max(len(answer.name) for answer in answers)
-    return "".join(
-        f"{each.kind:<5}  {each.name:<{width}}  {each.description}\n" for each in answers
-    )
+    return "".join(f"{a.kind:<5}  {a.name:<{width}}  {a.description}\n" for a in answers)
 
 
 @bank.command()

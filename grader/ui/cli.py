@@ -2,8 +2,6 @@
 
 import contextlib
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,69 +13,23 @@ from grader.ui import course_commands
 from grader.ui.bank_commands import bank
 from grader.ui.options import (
     SEED_RANGE,
+    by_hand_option,
     device_option,
+    exercise_option,
     feedback_option,
+    format_option,
+    limits_options,
     parse_feedback,
+    points_option,
+    pop_limits,
     seed_option,
 )
 
-EXIT_ERROR = 2  # exit code for a fault that is ours or the caller's, not the submission's
-STARTERS = click.Choice(["ipynb", "py", "both"])
-FORMATS = click.Choice(["text", "json", "html", "github"])
-AUDIT_FORMATS = click.Choice(["text", "json", "html"])
-
-
-@dataclass(frozen=True, slots=True)
-class LimitOption:
-    """An option for a field of `Limits`."""
-
-    option: str
-    field: str
-    default: int
-    text: str
-    real: bool = False
-    mebibytes: bool = False
-
-
-LIMIT_OPTIONS = (
-    LimitOption("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
-    LimitOption("--slow-seconds", "slow_s", 1, "A call that takes longer is slow.", real=True),
-    LimitOption("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
-    LimitOption("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
-    LimitOption("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
-    LimitOption("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
-    LimitOption("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
-    LimitOption("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
-    LimitOption("--threads", "threads", 16, "Threads at a time."),
-    LimitOption("--open-files", "open_files", 64, "Open files at a time."),
-    LimitOption("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
-    LimitOption("--reply", "reply", 64, "What one call returns, in MiB.", mebibytes=True),
-    LimitOption("--replies", "replies", 1024, "What all calls return, in MiB.", mebibytes=True),
-)
-
-
-def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that bound what a submission may use; an exercise may have others by default."""
-    for limit in reversed(LIMIT_OPTIONS):
-        kind = click.FloatRange(min=0, min_open=True) if limit.real else click.IntRange(min=1)
-        text = f"{limit.text} [default: {limit.default}]"
-        command = click.option(limit.option, limit.field, type=kind, help=text)(command)
-    trust = "Grade also where submissions cannot be confined: only if you trust each of them."
-    return click.option("--trusted", is_flag=True, help=trust)(command)
-
-
-def _pop_limits(options: dict[str, Any]) -> dict[str, float]:
-    """Takes the limits that were named out of the options; sizes in bytes."""
-    named = {limit: options.pop(limit.field) for limit in LIMIT_OPTIONS}
-    return {
-        limit.field: value << 20 if limit.mebibytes else value
-        for limit, value in named.items()
-        if value is not None
-    }
+EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
 
 def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
-    """A zygote that gets warm while this process imports what it needs, where there is one."""
+    """Start a zygote, if the system has one, while this process imports its modules."""
     from grader.sandbox.grader_side import launch
 
     return launch.start_zygote_for(device) or contextlib.nullcontext()
@@ -106,15 +58,13 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("paths", nargs=-1, required=True)
-@click.option(
-    "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
-)
-@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
+@exercise_option
+@format_option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder for report.json and HTML pages."
 )
-@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
-@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
+@points_option
+@by_hand_option
 @device_option
 @click.option(
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
@@ -148,21 +98,19 @@ def grade(
         from grader.report.feedback import redact_report
         from grader.seed import choose_grading_seed
 
-        drawn = choose_grading_seed(seed)
-        settings = run.make_settings(
-            exercise, points, seed=drawn, limits=_pop_limits(options), **options
-        )
-        tell = parse_feedback(feedback)
+        limits = pop_limits(options)
+        case_seed = choose_grading_seed(seed)
+        settings = run.make_settings(exercise, points, seed=case_seed, limits=limits, **options)
+        level = parse_feedback(feedback)
         if out is not None:
-            files.ensure_writable(out)  # rather than find out after an hour
-        if course is None:
-            report = redact_report(
-                run.grade_paths(paths, settings, trusted=trusted, ahead=server), tell
+            files.ensure_writable(out)  # rather than fail after an hour
+        if course is not None:
+            report = course_commands.grade_into_store(
+                paths, settings, level, course, trusted=trusted
             )
         else:
-            report = course_commands.grade_into_store(
-                paths, settings, tell, course, trusted=trusted
-            )
+            complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server)
+            report = redact_report(complete, level)
     problem = "" if out is None else run.save_report(report, out)
     run.show_report(report, form)
     if problem:
@@ -173,11 +121,9 @@ def grade(
 
 @cli.command()
 @click.argument("path", metavar="FILE[:NAME]")
-@click.option(
-    "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
-)
-@click.option("--format", "form", type=FORMATS, default="text", show_default=True)
-@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
+@exercise_option
+@format_option
+@by_hand_option
 @device_option
 @click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
@@ -202,23 +148,26 @@ def check(
         from grader.report.feedback import redact_report
         from grader.seed import make_seed
 
-        named = make_seed(seed)
-        settings = run.make_settings(
-            exercise, None, seed=named, limits=_pop_limits(options), **options
-        )
-        tell = parse_feedback(feedback)
+        limits, case_seed = pop_limits(options), make_seed(seed)
+        settings = run.make_settings(exercise, None, seed=case_seed, limits=limits, **options)
+        level = parse_feedback(feedback)
         if watch:
-            sys.exit(run.watch_file(path, settings, form, tell, trusted=trusted, ahead=server))
-        report = redact_report(
-            run.grade_paths((path,), settings, trusted=trusted, ahead=server), tell
-        )
+            sys.exit(run.watch_file(path, settings, form, level, trusted=trusted, ahead=server))
+        complete = run.grade_paths((path,), settings, trusted=trusted, ahead=server)
+        report = redact_report(complete, level)
     run.show_report(report, form)
     sys.exit(run.compute_exit_code(report))
 
 
 @cli.command()
 @click.argument("slugs", nargs=-1, metavar="[SLUG]...")
-@click.option("--format", "form", type=AUDIT_FORMATS, default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
 )
@@ -231,18 +180,17 @@ def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) ->
     import os
 
     from exercises import ALL
-    from grader.audit import page as shown
-    from grader.audit.matrix import load_answers, load_mutants
-    from grader.audit.matrix import run_audit as audited
+    from grader.audit import page
+    from grader.audit.matrix import load_answers, load_mutants, run_audit
     from grader.grading import infer
 
     exercises = [infer.find_exercise(slug) for slug in slugs] or list(ALL)
-    choose = load_mutants if mutants else load_answers
-    wanted = [answer for exercise in exercises for answer in choose(exercise)]
-    found = audited(exercises, wanted, jobs or os.cpu_count() or 1)
-    render = {"text": shown.render_text, "json": shown.to_json, "html": shown.render_html}[form]
-    click.echo(render(found), nl=False)
-    sys.exit(0 if found.clean else 1)
+    load = load_mutants if mutants else load_answers
+    answers = [answer for exercise in exercises for answer in load(exercise)]
+    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1)
+    render = {"text": page.render_text, "json": page.to_json, "html": page.render_html}[form]
+    click.echo(render(matrix), nl=False)
+    sys.exit(0 if matrix.clean else 1)
 
 
 @cli.command()
@@ -308,18 +256,18 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
     if folder.is_file():
         raise click.UsageError(f"{folder} is a file; name a folder")
     if series:
-        files = starter.write_starters(ALL, folder, form=form)
+        written = starter.write_starters(ALL, folder, form=form)
     else:
-        files = starter.write_starter(infer.find_exercise(slugs[0]), folder, form=form)
-    for written in files:
-        click.echo(f"wrote {written}")
+        written = starter.write_starter(infer.find_exercise(slugs[0]), folder, form=form)
+    for path in written:
+        click.echo(f"wrote {path}")
 
 
 @cli.command()
 @click.argument("slug")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
-@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
-@click.option("--by-hand", is_flag=True, help="Put torch's own attention out of reach.")
+@points_option
+@by_hand_option
 @seed_option
 @click.option(
     "--minutes",
@@ -358,12 +306,12 @@ def gradescope(
     from grader.report.points import distribute_points
     from grader.seed import choose_grading_seed
 
-    drawn = choose_grading_seed(seed)
-    settings = run.make_settings(slug, points, seed=drawn, limits=_pop_limits(options), **options)
-    tell = parse_feedback(feedback) or FULL_FEEDBACK
-    plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=tell), trusted)
-    made = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
-    files.write(out, pack.build_archive(plan, made, minutes))
+    limits, case_seed = pop_limits(options), choose_grading_seed(seed)
+    settings = run.make_settings(slug, points, seed=case_seed, limits=limits, **options)
+    level = parse_feedback(feedback) or FULL_FEEDBACK
+    plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=level), trusted)
+    headcheck = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
+    files.write(out, pack.build_archive(plan, headcheck, minutes))
     most = sum(distribute_points(infer.find_exercise(slug), settings.points).values())
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
@@ -373,7 +321,7 @@ for command in (bank, *course_commands.COMMANDS):
 
 
 def main() -> None:
-    """Run the command; every fault is one line, and never a traceback of ours."""
+    """Run the command; every error is reported in one line, without a traceback."""
     with terminal.guard_streams():
         try:
             cli(standalone_mode=False)
@@ -389,7 +337,7 @@ def main() -> None:
 
 
 def _is_user_error(error: Exception) -> bool:
-    """Whether an exception is a message for the caller."""
+    """Return whether an exception is a message for the user, rather than an internal error."""
     from exercises.answers import AnswerNotFound, BadBank
     from grader.grading.infer import TargetNotFound
     from grader.reading.submission import SubmissionNotFound
@@ -414,6 +362,6 @@ def _is_user_error(error: Exception) -> bool:
 
 
 def fail(message: str) -> None:
-    """End with a line on standard error."""
+    """Print a line on standard error and exit."""
     click.echo(f"headcheck: {message}", err=True)
     sys.exit(EXIT_ERROR)

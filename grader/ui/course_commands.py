@@ -1,4 +1,4 @@
-"""The commands about a whole course. Nothing heavy is imported before one of them needs it."""
+"""The commands for a whole course. Nothing heavy is imported before a command needs it."""
 
 import getpass
 import secrets
@@ -23,8 +23,13 @@ from grader.ui.course_options import (
     store_option,
     warn_about,
 )
-from grader.ui.options import SEED_RANGE, feedback_option, parse_feedback
-from grader.ui.similar_command import similar
+from grader.ui.options import (
+    SEED_RANGE,
+    feedback_option,
+    parse_feedback,
+    points_option,
+    trusted_option,
+)
 
 if TYPE_CHECKING:
     from grader.grading.grade import Settings
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What `grade` is told about a course; all of it takes effect with --store only."""
+    """Add the options of `grade` for a course, which take effect with --store only."""
     options = (
         store_option(),
         click.option("--run", metavar="NAME", help="Its name there [default: the exercise]."),
@@ -62,49 +67,49 @@ def course_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pop_course_options(options: dict[str, Any]) -> dict[str, Any] | None:
-    """Takes what `course_options` added out of the options; None without a store.
+    """Remove the options of `course_options` and return them; None without a store.
 
-    Raises click.UsageError where something is said about a course and there is no store.
+    Raises click.UsageError if one of them is given without a store.
     """
     names = ("location", "run", "roster", "layout", "assignment", "attempts", "due", "cluster")
     course_settings = {name: options.pop(name) for name in names}
     if course_settings["location"] is not None:
         return course_settings
-    if said := [name for name in names if course_settings[name] is not None]:
-        raise click.UsageError(f"--{said[0]} is about a course, which needs --store")
+    if extra := [name for name in names if course_settings[name] is not None]:
+        raise click.UsageError(f"--{extra[0]} is about a course, which needs --store")
     return None
 
 
 def grade_into_store(
     paths: tuple[str, ...],
-    chosen: "Settings",
+    settings: "Settings",
     feedback: "Feedback | None",
     course_settings: dict[str, Any],
     *,
     trusted: bool,
 ) -> "Report":
-    """Grade a course into its store, and say on standard error what is odd about it.
+    """Grade a course into its store; warn about unclear submissions on standard error.
 
-    The report says what may be told; the store holds everything.
+    The report is limited to what students may see; the store holds everything.
     """
-    name = course_settings["run"] or (chosen.exercise.slug if chosen.exercise else None)
+    name = course_settings["run"] or (settings.exercise.slug if settings.exercise else None)
     if name is None:
         raise click.UsageError("without --exercise a run needs a name: --run NAME")
     with open_store(course_settings["location"], create=True) as store:
         from grader.course import grading
         from grader.course.intake.gather import IntakeOptions, gather_submissions
-        from grader.report.feedback import redact_report as told_at
+        from grader.report.feedback import redact_report
 
         attempts = course_settings["attempts"] or "latest"
         due = course_settings["due"]
-        wanted = IntakeOptions(
+        intake_options = IntakeOptions(
             roster=load_roster(course_settings["roster"]),
             layout=course_settings["layout"] or "auto",
             assignment=course_settings["assignment"] or "",
             attempts=attempts,
             due=None if due is None else due.replace(tzinfo=UTC),
         )
-        with gather_submissions(paths, wanted) as intake:
+        with gather_submissions(paths, intake_options) as intake:
             warn_about("not on the roster", intake.not_on_roster)
             warn_about("nobody's, by their names", intake.unattributed)
             warn_about("in doubt", intake.conflicts)
@@ -112,7 +117,7 @@ def grade_into_store(
                 report = grading.grade(
                     store,
                     intake,
-                    chosen,
+                    settings,
                     name,
                     attempts=attempts,
                     trusted=trusted,
@@ -121,7 +126,7 @@ def grade_into_store(
                 )
             except ImportError as error:
                 raise explain_missing_package(error) from None
-            return told_at(report, store.load_newest_run(name).manifest.feedback)
+            return redact_report(report, store.load_newest_run(name).manifest.feedback)
 
 
 def _parse_student(text: str) -> tuple[str, str]:
@@ -149,9 +154,9 @@ def runs(location: str) -> None:
 @click.argument("run")
 @store_option(required=True)
 @click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
-@click.option("--points", type=click.Path(path_type=Path), help="TOML file of points per group.")
+@points_option
 @click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
-@click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
+@trusted_option
 def regrade(
     run: str, location: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
 ) -> None:
@@ -162,16 +167,16 @@ def regrade(
     """
     with open_store(location) as store:
         from grader.course import grading
-        from grader.course.change_table import format_changes
+        from grader.course.results import format_changes
         from grader.report import points as points_
         from grader.seed import make_seed
 
-        chosen = store.load_newest_run(run).manifest.settings
+        settings = store.load_newest_run(run).manifest.settings
         if points is not None:
-            chosen = replace(chosen, points=points_.load_points(points))
+            settings = replace(settings, points=points_.load_points(points))
         if seed is not None:
-            chosen = replace(chosen, seed=make_seed(seed))
-        again = grading.regrade(store, run, chosen, trusted=trusted)
+            settings = replace(settings, seed=make_seed(seed))
+        again = grading.regrade(store, run, settings, trusted=trusted)
         if not diff:
             grading.adopt(store, run, again)
         click.echo(format_changes(again.score_changes, len(again.before), would=diff), nl=False)
@@ -199,8 +204,7 @@ def override(
         result = find_result(store, run, student, exercise)
         if score is not None and score > result.max_score:
             raise CourseError(f"{who}: {score:g} is over the {result.max_score:g} points there are")
-        decided = Override(run, student, result.exercise, score, reason, _get_author())
-        store.add_override(decided)
+        store.add_override(Override(run, student, result.exercise, score, reason, _get_author()))
         counts = result.judged if score is None else score
         click.echo(f"{who} {result.exercise}: {result.score:g} before, {counts:g} now")
 
@@ -226,7 +230,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
 @click.argument("run")
 @click.option("--student", required=True, metavar="ID", help="Whose files.")
 @store_option(required=True)
-@click.option("--trusted", is_flag=True, help="Also where submissions cannot be confined.")
+@trusted_option
 def replay(run: str, student: str, location: str, trusted: bool) -> None:
     """Judge a student's files again with the settings of then, and compare. Writes nothing.
 
@@ -315,24 +319,60 @@ def dashboard(
 
         results = load_released_results(store, run, parse_feedback(feedback))
         version = store.load_newest_run(run).manifest.headcheck
-    from grader.course import dashboard as shown
+    from grader.course.dashboard import anonymise, render, render_pages
     from grader.course.export import Gradebook
 
     book = Gradebook(run, tuple(results), load_roster(roster))
     pages = {}
     if anonymous:
-        book = shown.anonymise(book, secrets.token_hex())
+        book = anonymise(book, secrets.token_hex())
     else:
-        pages = shown.render_pages(book, version)
+        pages = render_pages(book, version)
     similar = not anonymous and (out / "similar.html").is_file()
-    pages["index.html"] = shown.render(book, version, tuple(pages), similar=similar)
+    pages["index.html"] = render(book, version, tuple(pages), similar=similar)
     for name, text in pages.items():
         files.write(out / name, text.encode())
     click.echo(f"dashboard: {out / 'index.html'}", err=True)
 
 
+@click.command()
+@click.argument("run")
+@store_option(required=True)
+@click.option(
+    "--known",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A file that everybody had, such as the notebook of the lecture; may be repeated.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for a page, similar.html, side by side."
+)
+@trusted_option
+def similar(
+    run: str, location: str, known: tuple[Path, ...], out: Path | None, trusted: bool
+) -> None:
+    """Find submissions of different students that are alike, whatever their names and layout.
+
+    Likeness is no proof of anything: read both. Nothing of a submission is run.
+    Exit code: 0 no two are alike, 1 some are.
+    """
+    if out is not None:
+        files.ensure_writable(out)
+    with open_store(location) as store:
+        from grader.course.similar import rendering
+        from grader.course.similar.documents import compare_run
+
+        report = compare_run(store, run, known, trusted=trusted)
+        version = store.load_newest_run(run).manifest.headcheck
+    if out is not None:
+        files.write(out / "similar.html", rendering.render_page(report, version).encode())
+        click.echo(f"similar: {out / 'similar.html'}", err=True)
+    click.echo(rendering.format_text(report), nl=False)
+    sys.exit(1 if report.similar.groups or report.similar.pairs else 0)
+
+
 def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
-    """One file as it is said, several into a folder; without a place to standard output."""
+    """Write one file to `out` or standard output, several into the folder `out`."""
     if len(exported) == 1 and (out is None or not out.is_dir()):
         (data,) = exported.values()
         if out is None:

@@ -1,6 +1,6 @@
-"""What the commands about a course have in common: their options, the store, remarks.
+"""What the course commands share: options, opening the store and the roster, warnings.
 
-Nothing heavy is imported before it is needed.
+Nothing heavy is imported before a command needs it.
 """
 
 from collections.abc import Callable
@@ -19,25 +19,26 @@ EXTRAS = {
     "sqlalchemy": "cohort", "alembic": "cohort", "psycopg": "cohort", "pyarrow": "parquet",
     "nbgrader": "nbgrader", "distributed": "cluster",
 }  # fmt: skip
-"""what a plain installation has not, and the extra that brings it"""
+"""packages missing from a plain installation, and the extras that install them"""
 MAX_LISTED = 50
-"""how many changes, or names, are listed"""
+"""the number of names in a warning"""
+
+
+roster_option = click.option(
+    "--roster",
+    type=click.Path(path_type=Path),
+    help="CSV file of the students: the export of any of these systems.",
+)
 
 
 def store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Where what was judged is kept."""
+    """Return the option for the store."""
     text = "The store: a file of SQLite, or the URL of a PostgreSQL database."
     return click.option("--store", "location", metavar="FILE|URL", help=text, **more)
 
 
-def roster_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Who the students are."""
-    text = "CSV file of the students: the export of any of these systems."
-    return click.option("--roster", type=click.Path(path_type=Path), help=text)(command)
-
-
 def open_store(location: str, *, create: bool = False) -> AbstractContextManager["Store"]:
-    """The store. Raises CohortError where the packages are missing."""
+    """Open a store. Raises CourseError if packages are missing."""
     try:
         from grader.course.store import store
     except ImportError as error:
@@ -46,7 +47,7 @@ def open_store(location: str, *, create: bool = False) -> AbstractContextManager
 
 
 def explain_missing_package(error: ImportError) -> Exception:
-    """What to install, if that is what an import failed for."""
+    """Return an error that names the extra to install, or the same error for other packages."""
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
         return error
@@ -54,14 +55,14 @@ def explain_missing_package(error: ImportError) -> Exception:
 
 
 def load_roster(path: Path | None) -> Any:
-    """The students of a file; nobody without one. Raises BadRoster."""
+    """Read a roster; without a path it is empty. Raises RosterError."""
     from grader.course.intake import roster
 
     return roster.Roster() if path is None else roster.read_roster(path)
 
 
 def warn_about(what: str, names: tuple[str, ...]) -> None:
-    """Say on standard error whom or what something is about."""
+    """Warn on standard error about these names."""
     from grader.report.render.sanitise import sanitise_line
 
     if names:

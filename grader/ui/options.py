@@ -1,38 +1,107 @@
-"""Options that several commands have. Nothing heavy is imported before one of them is used."""
+"""Options that several commands share. Nothing heavy is imported before a command needs it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from grader.grading import devices
 
-SEED_RANGE = click.IntRange(0, 2**63 - 1)
-
 if TYPE_CHECKING:
     from grader.report.feedback import Feedback
 
+SEED_RANGE = click.IntRange(0, 2**63 - 1)
 
-def feedback_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How much students are told."""
-    text = "What is told: name, message, case, full, or a TOML file that says it claim by claim."
-    return click.option("--feedback", metavar="LEVEL|FILE", help=text)(command)
+exercise_option = click.option(
+    "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
+)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html", "github"]),
+    default="text",
+    show_default=True,
+)
+points_option = click.option(
+    "--points", type=click.Path(path_type=Path), help="TOML file of points per group."
+)
+by_hand_option = click.option(
+    "--by-hand", is_flag=True, help="Put torch's own attention out of reach."
+)
+feedback_option = click.option(
+    "--feedback",
+    metavar="LEVEL|FILE",
+    help="What is told: name, message, case, full, or a TOML file that says it claim by claim.",
+)
+device_option = click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    help=f"Where it computes: {devices.DEVICE_NAMES}.",
+)
+seed_option = click.option(
+    "--seed",
+    type=SEED_RANGE,
+    help="Chooses the cases; 0 are those of `check`.  [default: a secret one]",
+)
+trusted_option = click.option(
+    "--trusted", is_flag=True, help="Also where submissions cannot be confined."
+)
 
 
-def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where a submission computes."""
-    text = f"Where it computes: {devices.DEVICE_NAMES}."
-    return click.option("--device", default="cpu", show_default=True, help=text)(command)
+@dataclass(frozen=True, slots=True)
+class LimitOption:
+    """An option that sets a field of `Limits`."""
+
+    option: str
+    field: str
+    default: int
+    text: str
+    real: bool = False
+    mebibytes: bool = False
 
 
-def seed_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which cases a graded run has."""
-    text = "Chooses the cases; 0 are those of `check`.  [default: a secret one]"
-    return click.option("--seed", type=SEED_RANGE, help=text)(command)
+LIMIT_OPTIONS = (
+    LimitOption("--call-seconds", "call_s", 10, "Wall time of a call.", real=True),
+    LimitOption("--slow-seconds", "slow_s", 1, "A call that takes longer is slow.", real=True),
+    LimitOption("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
+    LimitOption("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
+    LimitOption("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
+    LimitOption("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
+    LimitOption("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
+    LimitOption("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),
+    LimitOption("--threads", "threads", 16, "Threads at a time."),
+    LimitOption("--open-files", "open_files", 64, "Open files at a time."),
+    LimitOption("--scratch", "scratch", 16, "Files written, in MiB.", mebibytes=True),
+    LimitOption("--reply", "reply", 64, "What one call returns, in MiB.", mebibytes=True),
+    LimitOption("--replies", "replies", 1024, "What all calls return, in MiB.", mebibytes=True),
+)
+
+
+def limits_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that limit a submission's resources; an exercise may have other defaults."""
+    for limit in reversed(LIMIT_OPTIONS):
+        kind = click.FloatRange(min=0, min_open=True) if limit.real else click.IntRange(min=1)
+        text = f"{limit.text} [default: {limit.default}]"
+        command = click.option(limit.option, limit.field, type=kind, help=text)(command)
+    trust = "Grade also where submissions cannot be confined: only if you trust each of them."
+    return click.option("--trusted", is_flag=True, help=trust)(command)
+
+
+def pop_limits(options: dict[str, Any]) -> dict[str, float]:
+    """Remove the limits from the options and return those that were set, sizes in bytes."""
+    values = {limit: options.pop(limit.field) for limit in LIMIT_OPTIONS}
+    return {
+        limit.field: value << 20 if limit.mebibytes else value
+        for limit, value in values.items()
+        if value is not None
+    }
 
 
 def parse_feedback(text: str | None) -> "Feedback | None":
-    """What `--feedback` says; None if it was not given. Raises BadFeedback."""
+    """Return the level that `--feedback` names; None without the option. Raises BadFeedback."""
     from grader.report import feedback
 
     return None if text is None else feedback.load_feedback(text)

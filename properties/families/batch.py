@@ -5,9 +5,8 @@ import torch
 from properties.cases.case_transforms import at_least
 from properties.contract import Capability
 from properties.families.contract import FORM
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 
 family_property = PropertyFamily(PropertyGroup.BATCH, FORM)
 C = Capability
@@ -26,7 +25,7 @@ def each_sequence_is_attended_alone(context: CaseContext) -> None:
     mask = context.mask
     if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
         mask = mask[b : b + 1]
-    alone = context.run(context.x[b : b + 1], mask=mask, options=CallOptions())[0]
+    alone = context.run(context.x[b : b + 1], mask=mask)[0]
     context.assert_unchanged(alone, context.output[b : b + 1], context.tolerance[b : b + 1])
 
 
@@ -39,7 +38,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     mask = context.mask
     if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
         mask = mask[order]
-    permuted = context.run(context.x[order], mask=mask, options=CallOptions())[0]
+    permuted = context.run(context.x[order], mask=mask)[0]
     context.assert_unchanged(permuted, context.output[order], context.tolerance[order])
 
 
@@ -52,14 +51,12 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
 def the_memory_layout_does_not_matter(context: CaseContext) -> None:
     """The same numbers, laid out differently in memory, give the same output."""
     x = context.x[:1].repeat(context.case.batch, *(1,) * (context.x.dim() - 1))
-    plain = context.run(x, options=CallOptions())
+    plain = context.run(x)
     rows = list(
         zip(plain, context.compute_expected(x).tolerances, context.output_names, strict=True)
     )
     for memory in ("transposed", "expanded"):
-        for got, (wanted, allowed, name) in zip(
-            context.run(x, options=CallOptions(memory=memory)), rows, strict=True
-        ):
+        for got, (wanted, allowed, name) in zip(context.run(x, memory=memory), rows, strict=True):
             context.assert_unchanged(got, wanted, allowed, name)
 
 

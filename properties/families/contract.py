@@ -8,7 +8,8 @@ from properties import comparison
 from properties.case import MaskForm
 from properties.cases.case_transforms import at_least, with_values
 from properties.contract import Capability, make_config
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions, TensorInfo
@@ -23,7 +24,7 @@ C = Capability
     on=at_least(tokens=3),
     hint="compare the names and the order of the arguments with the statement, and what it returns",
 )
-def it_can_be_constructed(context: CaseContext) -> None:
+def it_can_be_constructed(context: LiveContext) -> None:
     """It can be constructed with the arguments that the exercise names."""
     assert context.adapter is not None
 
@@ -36,7 +37,7 @@ def it_can_be_constructed(context: CaseContext) -> None:
     on=at_least(tokens=3),
     hint="the statement lists every weight with its name and shape",
 )
-def the_weights_are_where_the_exercise_says(context: CaseContext) -> None:
+def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
     wanted = context.contract.get_parameter_shapes(context.case)
     plain = context.contract.get_parameter_shapes(replace(context.case, bias=False))
@@ -62,7 +63,7 @@ BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
 )
 def the_output_has_the_right_shape(context: CaseContext) -> None:
     """The output has the shape that the statement draws."""
-    context.call_module()
+    context.call()
 
 
 FORM = (*BUILT, the_output_has_the_right_shape)
@@ -76,7 +77,7 @@ FORM = (*BUILT, the_output_has_the_right_shape)
     on=at_least(tokens=3),
     hint="wrap it in nn.Parameter, or let an nn.Linear or nn.ModuleList in `self` hold it",
 )
-def the_weights_are_registered_and_trainable(context: CaseContext) -> None:
+def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
     """Every weight is a registered parameter, so that an optimizer trains it."""
     registered = _list_parameters(context)
     for path in context.contract.get_parameter_shapes(context.case):
@@ -100,7 +101,7 @@ def the_weights_are_registered_and_trainable(context: CaseContext) -> None:
     on=at_least(tokens=3),
     hint="a mask or a table is a buffer",
 )
-def there_are_no_other_parameters(context: CaseContext) -> None:
+def there_are_no_other_parameters(context: LiveContext) -> None:
     """It has no trainable parameters besides those asked for."""
     asked = context.contract.get_parameter_shapes(context.case)
     extra = [name for name in _list_parameters(context, module=True) if name not in asked]
@@ -112,7 +113,7 @@ def there_are_no_other_parameters(context: CaseContext) -> None:
 @family_property(
     C.BIAS_OPTION, C.MODULE, after=BUILT, limit=1, hint="pass bias=qkv_bias to all three layers"
 )
-def the_biases_follow_the_option(context: CaseContext) -> None:
+def the_biases_follow_the_option(context: LiveContext) -> None:
     """Queries, keys and values have a bias exactly when qkv_bias asks for it; by default not."""
     for asked in (False, True):
         case = replace(context.case, bias=asked)
@@ -137,7 +138,7 @@ def _assert_bias_presence(present: bool, asked: bool, path: str) -> None:
     on=with_values(heads=3),
     hint="assert d_out % num_heads == 0",
 )
-def heads_that_do_not_divide_the_width_are_refused(context: CaseContext) -> None:
+def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None:
     """A width that the heads do not divide is refused at construction."""
     arguments = context.contract.build_arguments(context.case)
     for name in ("d_out", "n_embd"):
@@ -163,7 +164,7 @@ def heads_that_do_not_divide_the_width_are_refused(context: CaseContext) -> None
     limit=2,
     hint="the config has n_embd, n_head and block_size, and nothing else",
 )
-def the_config_holds_all_it_needs(context: CaseContext) -> None:
+def the_config_holds_all_it_needs(context: LiveContext) -> None:
     """It can be built from a config that has only what the exercise names."""
     arguments = {a.name: make_config(context.case) for a in context.contract.arguments}
     context.harness.subject.construct(context.contract.name, arguments, None)
@@ -172,7 +173,7 @@ def the_config_holds_all_it_needs(context: CaseContext) -> None:
 @family_property(after=FORM, dtypes=("float64", "float32"), hint="build new tensors with x.dtype")
 def the_dtype_is_kept(context: CaseContext) -> None:
     """The output has the dtype of the input."""
-    for name, dtype in zip(context.output_names, context.call_module().dtypes, strict=True):
+    for name, dtype in zip(context.output_names, context.call().dtypes, strict=True):
         if dtype != context.case.dtype:
             raise Violation(ViolationKind.DTYPE, context.case.dtype, dtype, name)
 
@@ -180,7 +181,7 @@ def the_dtype_is_kept(context: CaseContext) -> None:
 @family_property(after=FORM, hint="build new tensors with device=x.device")
 def the_device_is_kept(context: CaseContext) -> None:
     """The output is on the device of the input."""
-    for name, device in zip(context.output_names, context.call_module().devices, strict=True):
+    for name, device in zip(context.output_names, context.call().devices, strict=True):
         if device.split(":")[0] != context.case.device.split(":")[0]:
             raise Violation(ViolationKind.DEVICE, context.case.device, device, name)
 
@@ -208,7 +209,7 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
     # The longest first: a mask that is kept from a single token would fit all others.
     for tokens in (longest, *sorted(lengths - {0, longest})):
         x = context.x.repeat(1, 1 + longest // context.case.tokens, 1)[:1, :tokens]
-        comparison.assert_finite(context.run(x, options=CallOptions())[0])
+        comparison.assert_finite(context.run(x)[0])
 
 
 @family_property(
@@ -217,7 +218,7 @@ def every_length_up_to_the_context_works(context: CaseContext) -> None:
     limit=1,
     hint="call torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
 )
-def it_goes_through_the_fused_attention(context: CaseContext) -> None:
+def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     """It computes attention with F.scaled_dot_product_attention."""
     called = context.call_module(options=CallOptions(watched=True)).called
     if "scaled_dot_product_attention" not in called:
@@ -234,11 +235,11 @@ def it_goes_through_the_fused_attention(context: CaseContext) -> None:
     limit=2,
     hint="copy the numbers into v1's own parameters, e.g. with torch.no_grad() and copy_()",
 )
-def afterwards_the_two_modules_are_independent(context: CaseContext) -> None:
+def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
     """The target keeps trainable parameters of its own; the source is as it was."""
     adapter = construct(context.harness.subject, context.contract, context.case)
     before = adapter.holder.describe_tensors()
-    context.run(adapter=adapter)
+    context.run_module(adapter=adapter)
     _assert_target_parameters(adapter, context)
     after = adapter.holder.describe_tensors()
     for path, info in before.items():
@@ -257,7 +258,7 @@ def afterwards_the_two_modules_are_independent(context: CaseContext) -> None:
     context.assert_matches_oracle(tuple(t.double() for t in answer), context.expected)
 
 
-def _assert_target_parameters(adapter: ModuleAdapter, context: CaseContext) -> None:
+def _assert_target_parameters(adapter: ModuleAdapter, context: LiveContext) -> None:
     registered = adapter.module.describe_tensors()
     for path, shape in adapter.contract.callee.get_parameter_shapes(context.case).items():
         if path not in registered or not registered[path].trainable:
@@ -285,17 +286,17 @@ def _describe_difference(before: TensorInfo, after: TensorInfo | None) -> str:
 )
 def the_mask_may_be_left_out(context: CaseContext) -> None:
     """forward(x) works without a mask."""
-    context.run(options=CallOptions())
+    context.run(memory="contiguous")
 
 
-def _construct_untouched(context: CaseContext) -> ModuleAdapter:
+def _construct_untouched(context: LiveContext) -> ModuleAdapter:
     """An instance as its constructor left it: what calls do to one has claims of its own."""
     return construct(
         context.harness.subject, context.contract, context.case, seed=context.case.seed
     )
 
 
-def _list_parameters(context: CaseContext, module: bool = False) -> dict[str, TensorInfo]:
+def _list_parameters(context: LiveContext, module: bool = False) -> dict[str, TensorInfo]:
     built = context.compute_once(_construct_untouched)
     found = (built.module if module else built.holder).describe_tensors()
     return {name: info for name, info in found.items() if info.kind == "parameter"}

@@ -8,7 +8,7 @@ from properties import support
 from properties.cases.case_transforms import at_least, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
@@ -28,7 +28,7 @@ SECOND_DEVICE = "meta"
     limit=1,
     hint="tensors that are parameters or buffers move along; make others from x",
 )
-def it_moves_to_another_dtype(context: CaseContext) -> None:
+def it_moves_to_another_dtype(context: LiveContext) -> None:
     """module.to(torch.float64) moves everything that forward needs."""
     for called in (False, True):
         adapter = construct(context.harness.subject, context.contract, context.case)
@@ -38,7 +38,7 @@ def it_moves_to_another_dtype(context: CaseContext) -> None:
         _assert_moves_to_float64(context, adapter)
 
 
-def _assert_moves_to_float64(context: CaseContext, adapter: ModuleAdapter) -> None:
+def _assert_moves_to_float64(context: LiveContext, adapter: ModuleAdapter) -> None:
     _move(adapter, "float64", None)
     wide = context.harness.create_context(replace(context.case, dtype="float64"))
     moved = replace(adapter, case=wide.case)
@@ -63,12 +63,12 @@ def _assert_moves_to_float64(context: CaseContext, adapter: ModuleAdapter) -> No
     on=with_values(dtype="float32"),
     hint="register masks as buffers, or make them in forward with device=x.device",
 )
-def it_moves_to_another_device(context: CaseContext) -> None:
+def it_moves_to_another_device(context: LiveContext) -> None:
     """On another device it has all it needs there (tried by .to() on torch's meta device)."""
     adapter = construct(
         context.harness.subject, context.contract, replace(context.case, device="cpu")
     )
-    before = context.run(
+    before = context.run_module(
         options=CallOptions(), adapter=adapter
     )  # what it keeps of a call must move, too
     try:
@@ -99,13 +99,13 @@ def _move(adapter: ModuleAdapter, dtype: str | None, device: str | None) -> None
     on=at_least(tokens=3),
     hint="forward should not depend on whether gradients are recorded",
 )
-def gradients_on_or_off_is_the_same_answer(context: CaseContext) -> None:
+def gradients_on_or_off_is_the_same_answer(context: LiveContext) -> None:
     """With gradients recorded, without, and in inference mode the answer is the same."""
     for grad in ("grad", "inference"):
         # A fresh one: what is made and kept in inference mode can never be differentiated.
         adapter = construct(context.harness.subject, context.contract, context.case)
         context.assert_answer_unchanged(
-            context.run(options=CallOptions(grad=grad), adapter=adapter)
+            context.run_module(options=CallOptions(grad=grad), adapter=adapter)
         )
 
 

@@ -30,7 +30,8 @@ from properties.cases.case_transforms import with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
@@ -96,7 +97,7 @@ class DropoutObservation:
         return float((self.ratio == 0).double().mean())
 
 
-def observe_dropout(context: CaseContext) -> DropoutObservation:
+def observe_dropout(context: LiveContext) -> DropoutObservation:
     """Run it in training mode on enough sequences to count by."""
     case = context.case
     parameters = _make_revealing_parameters(context)
@@ -105,12 +106,12 @@ def observe_dropout(context: CaseContext) -> DropoutObservation:
     one = _make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-TOSSES // per_sequence), -1, -1).contiguous()
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    weights = _split_by_head(context.run(x, parameters, options=options)[0], case)[
+    weights = _split_by_head(context.run_module(x, parameters, options=options)[0], case)[
         ..., : case.tokens
     ]
     ratio = weights * torch.arange(1, case.tokens + 1)[:, None]
     single = _split_by_head(
-        context.run(_make_single_tokens(context), parameters, options=options)[0], case
+        context.run_module(_make_single_tokens(context), parameters, options=options)[0], case
     )
     zero = (single == 0)[:, 0, 0]
     survivors = zero[~zero.all(-1)]
@@ -220,7 +221,7 @@ def _compute_effective_rate(
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
-def dropout_drops_the_stated_share(context: CaseContext) -> None:
+def dropout_drops_the_stated_share(context: LiveContext) -> None:
     """In training, each attention weight is dropped with the probability `dropout`."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
@@ -237,7 +238,7 @@ def dropout_drops_the_stated_share(context: CaseContext) -> None:
     hint=RATE_HINT,
     dtypes=("float64",),
 )
-def dropout_scales_up_what_it_keeps(context: CaseContext) -> None:
+def dropout_scales_up_what_it_keeps(context: LiveContext) -> None:
     """In training, each kept weight is multiplied by 1/(1 - dropout)."""
     observation = context.compute_once(observe_dropout)
     _, factor = _compute_effective_rate(context, observation)
@@ -257,7 +258,7 @@ def _make_factor_violation(context: CaseContext, factor: float, got: str) -> Vio
     return Violation(ViolationKind.VALUE, expected, got, "weights in training")
 
 
-def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> None:
+def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> None:
     """Raises Violation where dropping changes weights that it keeps, as by way of their scores."""
     case = context.case
     revealing = dict(_make_revealing_parameters(context).items())
@@ -266,7 +267,7 @@ def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> 
     x = _make_unlike_tokens(case)
     expected = context.compute_expected(x, parameters)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    shown = context.run(
+    shown = context.run_module(
         x.expand(UNLIKE_SEQUENCES, -1, -1).contiguous(), parameters, options=options
     )[0]
     exact, allowed = factor * expected.outputs[0], factor * expected.tolerances[0].exact
@@ -283,7 +284,7 @@ def _assert_unlike_weights_scaled_alike(context: CaseContext, factor: float) -> 
     hint="draw one mask of the shape of the weights: (batch, heads, tokens, tokens)",
     dtypes=("float64",),
 )
-def every_weight_is_dropped_for_itself(context: CaseContext) -> None:
+def every_weight_is_dropped_for_itself(context: LiveContext) -> None:
     """Weights are dropped independently: of other sequences, heads, queries and keys."""
     observation = context.compute_once(observe_dropout)
     rate, _ = _compute_effective_rate(context, observation)
@@ -305,13 +306,13 @@ def every_weight_is_dropped_for_itself(context: CaseContext) -> None:
 
 
 def _assert_values_lost_by_chance(
-    context: CaseContext, observation: DropoutObservation, rate: float
+    context: LiveContext, observation: DropoutObservation, rate: float
 ) -> None:
     """Raises Violation where the first token is lost to all queries at once, as a dropped value is.
 
     Unless some query gets nothing of it in evaluation, which is another fault.
     """
-    shown = context.run(
+    shown = context.run_module(
         _make_unlike_tokens(context.case),
         _make_revealing_parameters(context),
         options=CallOptions(),
@@ -330,7 +331,7 @@ def _assert_values_lost_by_chance(
 
 
 @family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
-def dropout_acts_on_the_attention_weights(context: CaseContext) -> None:
+def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     """Dropping a weight removes a whole value from the average, not single coordinates of it."""
     observation = context.compute_once(observe_dropout)
     share = _estimate_second_keep_rate(context, observation)
@@ -342,7 +343,7 @@ def dropout_acts_on_the_attention_weights(context: CaseContext) -> None:
         _assert_dropout_of_output(context)
 
 
-def _assert_dropout_of_output(context: CaseContext) -> None:
+def _assert_dropout_of_output(context: LiveContext) -> None:
     """Raises Violation unless what vanishes besides the weights is of the final output.
 
     Every element of the output adds up the results of all heads, and these are whole or nothing.
@@ -355,7 +356,7 @@ def _assert_dropout_of_output(context: CaseContext) -> None:
     everything = {"W_o": torch.ones(case.d_out, case.d_out, dtype=torch.float64)}
     parameters = Parameters(**{**dict(_make_revealing_parameters(context).items()), **everything})
     options = CallOptions(training=True, seed=DROPOUT_SEED)
-    output = context.run(_make_single_tokens(context), parameters, options=options)[0]
+    output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
     _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
     heads = output / (factor * case.head_dim)
     if not bool(((heads - heads.round()).abs() <= 1e-4).all()):
@@ -368,14 +369,14 @@ def _assert_dropout_of_output(context: CaseContext) -> None:
 )
 def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is that of attention without dropout."""
-    without = context.harness.get_context(replace(context.case, dropout=0.0))
+    without = context.with_case(replace(context.case, dropout=0.0))
     context.assert_answer_unchanged(without.run())
 
 
 @family_property(C.MODULE, on=with_values(dropout=0.0), limit=1, hint=RATE_HINT)
-def no_dropout_means_no_difference(context: CaseContext) -> None:
+def no_dropout_means_no_difference(context: LiveContext) -> None:
     """Without dropout, training gives what evaluation gives."""
-    context.assert_answer_unchanged(context.run(options=CallOptions(training=True, seed=1)))
+    context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
 
 
 @family_property(
@@ -385,13 +386,13 @@ def no_dropout_means_no_difference(context: CaseContext) -> None:
     hint="draw anew in every call",
     dtypes=("float64",),
 )
-def every_call_drops_anew(context: CaseContext) -> None:
+def every_call_drops_anew(context: LiveContext) -> None:
     """In training two calls drop different weights; after the same seed they drop the same."""
     x = _draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
     parameters = _make_revealing_parameters(context)
 
     def drop(seed: int) -> Tensor:
-        return context.run(x, parameters, options=CallOptions(training=True, seed=seed))[0]
+        return context.run_module(x, parameters, options=CallOptions(training=True, seed=seed))[0]
 
     if bool((drop(1) == drop(2)).all()):
         raise Violation(

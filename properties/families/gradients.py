@@ -13,7 +13,8 @@ from properties.cases.case_transforms import at_least, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import construct
 from properties.oracle import ExactGradients
 from properties.property import PropertyFamily, PropertyGroup
@@ -177,7 +178,7 @@ def _assert_gradients_predict_change(
     limit=1,
     hint="every weight must be a parameter of the module: nn.Parameter, nn.Linear, nn.ModuleList",
 )
-def a_training_step_moves_every_weight(context: CaseContext) -> None:
+def a_training_step_moves_every_weight(context: LiveContext) -> None:
     """A step of gradient descent moves every weight by its gradient, and the output follows."""
     adapter = construct(context.harness.subject, context.contract, context.case)
     adapter.set(context.parameters)

@@ -15,7 +15,7 @@ from properties.families.parameter_transforms import (
     rotate_within_heads,
     zero_parameters,
 )
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
 from properties.tolerance import Tolerance
 

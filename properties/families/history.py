@@ -8,7 +8,7 @@ from properties.cases.case_tensors import make_tokens
 from properties.contract import Capability
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.families.purity import evaluation_is_repeatable
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.histories import (
     CALL_PROBE,
     GRADIENTS_PROBE,
@@ -42,7 +42,7 @@ MIXED_STEPS = 14
     dtypes=("float64",),
     hint="is something kept in `self` (or outside) from one call to the next?",
 )
-def earlier_calls_do_not_matter(context: CaseContext) -> None:
+def earlier_calls_do_not_matter(context: LiveContext) -> None:
     """What it was called with before, of any length, in training or not, changes no answer."""
     steps = shuffle_steps(context, make_calls(context))
     assert_no_effect(
@@ -58,7 +58,7 @@ def earlier_calls_do_not_matter(context: CaseContext) -> None:
     dtypes=("float64",),
     hint="what is remembered of a tensor must not be found again by its id() or data_ptr()",
 )
-def new_numbers_in_the_same_tensor_are_a_new_input(context: CaseContext) -> None:
+def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None:
     """A tensor that is written over and given again is answered by its new numbers."""
     adapter = build_fresh_module(context)
     first = make_tokens(context.case, context.contract, "x2")
@@ -75,7 +75,7 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: CaseContext) -> None
     dtypes=("float64",),
     hint="keep sizes and state in `self`, not in the class or a global",
 )
-def other_instances_do_not_matter(context: CaseContext) -> None:
+def other_instances_do_not_matter(context: LiveContext) -> None:
     """Other modules alive at the same time, of other sizes, change no answer."""
     built = shuffle_steps(context, make_other_modules(context))
     steps = [step for other in built for step in (other, Rebuild())]
@@ -90,7 +90,7 @@ def other_instances_do_not_matter(context: CaseContext) -> None:
     dtypes=("float64",),
     hint="leave the rate and self.training to nn.Dropout, train() and eval()",
 )
-def training_drops_again_after_an_evaluation(context: CaseContext) -> None:
+def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
     """After evaluations, and whatever else came between, training drops as it did at first."""
     assert_no_effect(context, shuffle_steps(context, make_evaluations(context)), (TRAINING_PROBE,))
 
@@ -104,7 +104,7 @@ def training_drops_again_after_an_evaluation(context: CaseContext) -> None:
     dtypes=("float64",),
     hint="is something computed from the weights kept, or shared with copies?",
 )
-def loading_moving_and_copying_leave_no_trace(context: CaseContext) -> None:
+def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
     assert_no_effect(
         context, shuffle_steps(context, make_transfers(context)), (CALL_PROBE, GRADIENTS_PROBE)
@@ -126,7 +126,7 @@ def loading_moving_and_copying_leave_no_trace(context: CaseContext) -> None:
     dtypes=("float64",),
     hint="is something kept that only some order of calls brings to light?",
 )
-def no_order_of_events_matters(context: CaseContext) -> None:
+def no_order_of_events_matters(context: LiveContext) -> None:
     """Calls, other modules, training, loading and copies, in any order, change no answer."""
     steps = [
         *make_calls(context),

@@ -6,7 +6,8 @@ from torch import Tensor
 from properties.cases.case_transforms import at_least
 from properties.contract import Capability
 from properties.families.contract import FORM
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import construct
 from properties.property import PropertyFamily, PropertyGroup
 from properties.violation import Violation, ViolationKind
@@ -16,12 +17,12 @@ C = Capability
 WIDE = at_least(d_in=6, heads=2, head_dim=4)
 
 
-def read_first_initial_weights(context: CaseContext) -> dict[str, Tensor]:
+def read_first_initial_weights(context: LiveContext) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(1)."""
     return read_initial_weights(context, 1)
 
 
-def read_initial_weights(context: CaseContext, seed: int) -> dict[str, Tensor]:
+def read_initial_weights(context: LiveContext, seed: int) -> dict[str, Tensor]:
     """The weights of a module built after torch.manual_seed(seed), by canonical name."""
     module = construct(context.harness.subject, context.contract, context.case, seed).holder
     stored = module.read(list(context.contract.get_parameter_shapes(context.case)))
@@ -33,7 +34,7 @@ def _describe_initial_weight(context: CaseContext, name: str) -> str:
 
 
 @family_property(C.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
-def the_projections_start_different(context: CaseContext) -> None:
+def the_projections_start_different(context: LiveContext) -> None:
     """Queries, keys and values start from different weights, none of them constant."""
     weights = {
         n: t
@@ -59,7 +60,7 @@ def the_projections_start_different(context: CaseContext) -> None:
 @family_property(
     C.INITIALISED, C.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head"
 )
-def the_heads_start_different(context: CaseContext) -> None:
+def the_heads_start_different(context: LiveContext) -> None:
     """Every head starts from weights of its own."""
     for name, tensor in context.compute_once(read_first_initial_weights).items():
         if name in ("W_q", "W_k", "W_v"):
@@ -73,7 +74,7 @@ def the_heads_start_different(context: CaseContext) -> None:
 @family_property(
     C.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module"
 )
-def every_module_starts_anew(context: CaseContext) -> None:
+def every_module_starts_anew(context: LiveContext) -> None:
     """Two modules start different; after the same torch.manual_seed they start the same."""
     one, other = context.compute_once(read_first_initial_weights), read_initial_weights(context, 2)
     if torch.equal(one["W_q"], other["W_q"]):
@@ -90,7 +91,7 @@ def every_module_starts_anew(context: CaseContext) -> None:
     limit=1,
     hint="nn.Parameter(torch.rand(d_in, d_out))",
 )
-def the_weights_start_between_zero_and_one(context: CaseContext) -> None:
+def the_weights_start_between_zero_and_one(context: LiveContext) -> None:
     """The weights start from torch.rand: evenly spread over [0, 1)."""
     for name, tensor in read_initial_weights(context, 1).items():
         low, high, mean = float(tensor.min()), float(tensor.max()), float(tensor.mean())

@@ -9,10 +9,10 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters, zero_parameters
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import construct
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 from properties.tolerance import Tolerance
 from properties.violation import Violation, ViolationKind
 
@@ -38,7 +38,7 @@ def the_future_is_invisible(context: CaseContext) -> None:
 def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
     """The first tokens alone give the same outputs as they give in the whole sequence."""
     for length in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
-        prefix = context.run(context.x[:, :length], options=CallOptions())[0]
+        prefix = context.run(context.x[:, :length])[0]
         context.assert_unchanged(prefix, context.output[:, :length], context.tolerance[:, :length])
 
 
@@ -63,7 +63,7 @@ def what_may_be_seen_is_seen(context: CaseContext) -> None:
     token = context.case.tokens // 2
     changed = context.x.clone()
     changed[:, token] += 2
-    moved = context.run(changed, parameters, options=CallOptions())[0] - base
+    moved = context.run(changed, parameters)[0] - base
     limit = allowed[0] + context.compute_expected(changed, parameters).tolerances[0]
     for row in range(token if context.contract.has(C.CAUSAL) else 0, context.case.tokens):
         expected = f"another token {token} changes this output"
@@ -108,7 +108,7 @@ def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     """Reordering the earlier tokens leaves the last output unchanged."""
     last = context.case.tokens - 1
     order = torch.cat([torch.arange(last).roll(1), torch.tensor([last])])
-    moved = context.run(context.x[:, order], options=CallOptions())[0][:, last]
+    moved = context.run(context.x[:, order])[0][:, last]
     context.assert_unchanged(moved, context.output[:, last], context.tolerance[:, last])
 
 
@@ -122,7 +122,7 @@ def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
 def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
     """Tokens in another order give their outputs in that order."""
     order = torch.arange(context.case.tokens).roll(1)
-    moved = context.run(context.x[:, order], options=CallOptions())[0]
+    moved = context.run(context.x[:, order])[0]
     context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
 
 
@@ -170,12 +170,12 @@ def a_mask_of_ones_is_no_mask(context: CaseContext) -> None:
 
 
 @family_property(C.MASK, on=MASKED, limit=3, hint="do not keep the mask in `self`")
-def the_mask_is_not_remembered(context: CaseContext) -> None:
+def the_mask_is_not_remembered(context: LiveContext) -> None:
     """After a call with a mask, a call without one attends to everything."""
     fresh = construct(context.harness.subject, context.contract, context.case)
-    without = context.run(mask=None, adapter=fresh)
-    context.run(adapter=fresh)
-    again = context.run(mask=None, adapter=fresh)
+    without = context.run_module(mask=None, adapter=fresh)
+    context.run_module(adapter=fresh)
+    again = context.run_module(mask=None, adapter=fresh)
     rows = zip(
         again,
         without,

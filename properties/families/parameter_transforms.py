@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from reference import Parameters
 
 

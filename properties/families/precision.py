@@ -5,7 +5,8 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
@@ -24,7 +25,7 @@ C = Capability
 )
 def float32_is_exact_to_float32(context: CaseContext) -> None:
     """Given float32, the output is as exact as float32 arithmetic allows."""
-    for dtype, name in zip(context.call_module().dtypes, context.output_names, strict=True):
+    for dtype, name in zip(context.call().dtypes, context.output_names, strict=True):
         if dtype != "float32":
             raise Violation(ViolationKind.DTYPE, "float32", dtype, name)
     context.assert_matches_oracle(context.answer, context.expected)
@@ -38,7 +39,7 @@ def float32_is_exact_to_float32(context: CaseContext) -> None:
     dtypes=("float32",),
     hint="leave the dtype of parameters and buffers to torch.get_default_dtype()",
 )
-def it_takes_float32_as_built(context: CaseContext) -> None:
+def it_takes_float32_as_built(context: LiveContext) -> None:
     """Before anyone converts it, it takes float32 tokens and answers in float32."""
     arguments = context.contract.build_arguments(context.case)
     built = context.harness.subject.construct(context.contract.name, arguments, context.case.seed)

@@ -12,7 +12,8 @@ from properties.cases.case_tensors import MASK_DTYPES, make_mask, make_parameter
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability, Entry
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import construct
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions, Module
@@ -30,9 +31,8 @@ C = Capability
 def evaluation_is_repeatable(context: CaseContext) -> None:
     """In evaluation mode the same input gives exactly the same output."""
     # Seeded otherwise: what draws random numbers must not be saved by drawing the same ones.
-    options = CallOptions(memory=context.case.memory.value, seed=context.case.seed + 1)
     for first, again, name in zip(
-        context.answer, context.run(options=options), context.output_names, strict=True
+        context.answer, context.run(seed=context.case.seed + 1), context.output_names, strict=True
     ):
         _assert_identical(again, first, name, "the second call gave something else")
 
@@ -43,7 +43,7 @@ def evaluation_is_repeatable(context: CaseContext) -> None:
     on=USUAL_CASES,
     hint="F.dropout needs training=self.training; nn.Dropout knows by itself",
 )
-def evaluation_leaves_the_random_numbers_alone(context: CaseContext) -> None:
+def evaluation_leaves_the_random_numbers_alone(context: LiveContext) -> None:
     """In evaluation mode it draws no random numbers and sets no seed."""
     if context.call_module().random_state_moved:
         raise Violation(
@@ -58,7 +58,7 @@ def evaluation_leaves_the_random_numbers_alone(context: CaseContext) -> None:
     on=at_least(tokens=3, head_dim=3),
     hint="operations ending in _ and x[...] = ... write into their input; work on a copy",
 )
-def the_input_is_left_unchanged(context: CaseContext) -> None:
+def the_input_is_left_unchanged(context: LiveContext) -> None:
     """The input and the mask, of whatever type, are the same after the call as before."""
     context.adapter.set(context.parameters)
     for x, mask in ((context.x, context.mask), (context.x[:1], None), (context.x[:1, :1], None)):
@@ -83,7 +83,7 @@ def _make_masks_of_all_kinds(context: CaseContext) -> Iterator[Tensor]:
 
 
 def _assert_inputs_unchanged(
-    context: CaseContext, x: Tensor, mask: Tensor | None, options: CallOptions
+    context: LiveContext, x: Tensor, mask: Tensor | None, options: CallOptions
 ) -> None:
     given = context.adapter.build_inputs(x, mask)
     returned = context.call_module(x, mask=mask, options=options)
@@ -97,7 +97,7 @@ def _assert_inputs_unchanged(
 
 
 @family_property(C.CONFIG, limit=2, hint="read from config; assign to self")
-def the_config_is_left_unchanged(context: CaseContext) -> None:
+def the_config_is_left_unchanged(context: LiveContext) -> None:
     """The config object is the same after building and calling as before."""
     if context.call_module().config_changed:
         raise Violation(
@@ -108,7 +108,7 @@ def the_config_is_left_unchanged(context: CaseContext) -> None:
 @family_property(
     C.MODULE, limit=1, on=USUAL_CASES, hint="forward must not assign to parameters or buffers"
 )
-def parameters_and_buffers_are_left_unchanged(context: CaseContext) -> None:
+def parameters_and_buffers_are_left_unchanged(context: LiveContext) -> None:
     """Calling it changes none of its parameters and buffers."""
     context.adapter.set(context.parameters)
     before = _read_state(context.adapter.module)
@@ -123,10 +123,10 @@ def parameters_and_buffers_are_left_unchanged(context: CaseContext) -> None:
 @family_property(
     limit=1, on=USUAL_CASES, hint="return a new tensor, not one that the module keeps and reuses"
 )
-def earlier_results_are_left_unchanged(context: CaseContext) -> None:
+def earlier_results_are_left_unchanged(context: LiveContext) -> None:
     """A result handed out earlier is not changed by a later call."""
     adapter = construct(context.harness.subject, context.contract, context.case)
-    context.run(adapter=adapter)
+    context.run_module(adapter=adapter)
     other = make_tokens(context.case, context.contract, "x2")
     if context.call_module(other, options=CallOptions(), adapter=adapter).earlier_result_changed:
         raise Violation(
@@ -137,7 +137,7 @@ def earlier_results_are_left_unchanged(context: CaseContext) -> None:
 @family_property(
     C.MODULE, limit=1, on=USUAL_CASES, hint="leave self.training to train() and eval()"
 )
-def the_training_flag_is_left_alone(context: CaseContext) -> None:
+def the_training_flag_is_left_alone(context: LiveContext) -> None:
     """Calling it does not switch between training and evaluation."""
     drops = context.contract.has(Capability.DROPOUT)
     for training in (False, True):
@@ -161,7 +161,7 @@ def the_training_flag_is_left_alone(context: CaseContext) -> None:
     on=USUAL_CASES,
     hint="what forward needs must be a parameter or a buffer",
 )
-def its_state_dict_carries_everything(context: CaseContext) -> None:
+def its_state_dict_carries_everything(context: LiveContext) -> None:
     """Another instance that loads its state_dict gives the same output, and is another one."""
     _assert_copy_agrees(context, "state_dict")
 
@@ -169,24 +169,24 @@ def its_state_dict_carries_everything(context: CaseContext) -> None:
 @family_property(
     C.MODULE, limit=1, on=USUAL_CASES, hint="is something outside the module part of its state?"
 )
-def a_deep_copy_gives_the_same_output(context: CaseContext) -> None:
+def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
     """A deep copy of it gives the same output, and is trained without changing the original."""
     _assert_copy_agrees(context, "deepcopy")
 
 
-def _assert_copy_agrees(context: CaseContext, way: str) -> None:
+def _assert_copy_agrees(context: LiveContext, way: str) -> None:
     # A fresh one: results that a module keeps for show cannot be copied with their gradients.
     adapter = construct(context.harness.subject, context.contract, context.case)
     adapter.set(context.parameters)
     copy = adapter.copy(way)
-    context.assert_answer_unchanged(context.run(adapter=copy))
+    context.assert_answer_unchanged(context.run_module(adapter=copy))
     if not context.contract.has(Capability.INITIALISED):
         return
     # As if it were trained further: the copy keeps its weights, and another copy gets the new ones.
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
-    wanted = context.run(parameters=other, adapter=adapter)[0]
-    context.assert_answer_unchanged(context.run(adapter=copy))
-    second = context.run(parameters=other, adapter=adapter.copy(way))[0]
+    wanted = context.run_module(parameters=other, adapter=adapter)[0]
+    context.assert_answer_unchanged(context.run_module(adapter=copy))
+    second = context.run_module(parameters=other, adapter=adapter.copy(way))[0]
     allowed = context.compute_expected(parameters=other).tolerances[0]
     context.assert_unchanged(second, wanted, allowed, "output of a copy made after training")
 

@@ -16,7 +16,7 @@ from properties.families.parameter_transforms import (
 )
 from properties.families.values import it_equals_the_equation
 from properties.harness import tomography
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
 from properties.violation import Violation, ViolationKind

@@ -12,10 +12,9 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.purity import evaluation_is_repeatable
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 from reference import Parameters, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -52,7 +51,7 @@ def _assert_tokens_attend_individually(context: CaseContext) -> None:
     # Small tokens have nearly equal weights, so that none is too small to see.
     before = 0.1 * context.x
     output, allowed = (
-        context.run(before, options=CallOptions())[0],
+        context.run(before)[0],
         context.compute_expected(before).tolerances[0],
     )
     unlike = output[:, -1] - output[:, 0]
@@ -61,7 +60,7 @@ def _assert_tokens_attend_individually(context: CaseContext) -> None:
     )
     after = before.clone()
     after[:, 0] = -2 * after[:, 0]
-    moved = (context.run(after, options=CallOptions())[0] - output)[:, -1]
+    moved = (context.run(after)[0] - output)[:, -1]
     limit = (allowed + context.compute_expected(after).tolerances[0])[:, -1]
     comparison.assert_differs(
         moved, limit, "another first token changes what the last one receives"

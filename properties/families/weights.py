@@ -15,9 +15,8 @@ from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters, zero_parameters
 from properties.harness import tomography
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 from properties.tolerance import Tolerance
 from reference import merge_heads
 
@@ -33,9 +32,7 @@ def equal_tokens_get_equal_outputs(context: CaseContext) -> None:
     x = context.x[:, :1].expand_as(context.x).contiguous()
     alone = context.compute_expected(context.x[:, :1])
     wanted = alone.outputs[0].expand_as(context.output)
-    context.assert_close(
-        context.run(x, options=CallOptions())[0], wanted, context.compute_expected(x).tolerances[0]
-    )
+    context.assert_close(context.run(x)[0], wanted, context.compute_expected(x).tolerances[0])
 
 
 def _double_context_length(case: Case) -> Case | None:
@@ -46,7 +43,7 @@ def _double_context_length(case: Case) -> Case | None:
 def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     """With every token written twice, the last output stays as it was."""
     doubled = context.x.repeat_interleave(2, dim=1)
-    last = context.run(doubled, options=CallOptions())[0][:, -1]
+    last = context.run(doubled)[0][:, -1]
     allowed = context.tolerance[:, -1] + context.compute_expected(doubled).tolerances[0][:, -1]
     context.assert_unchanged(last, context.output[:, -1], allowed)
 

@@ -1,8 +1,8 @@
-"""Weights under other names: found by what the name says and by the shape.
+"""Find weights under other names, by the words in the name and by the shape.
 
-A layer called `q_proj` where the exercise says `W_query` computes the same. Whoever names their
-layers otherwise is told so, and judged on what they compute. Only a complete and unambiguous
-match counts; everything else is a module without the weights that were asked for.
+A layer called `q_proj` where the exercise says `W_query` computes the same. A submission with other
+names gets a note, and is checked on what it computes. Only a complete and unambiguous match counts;
+everything else is a module without the weights that the exercise names.
 """
 
 import re
@@ -21,13 +21,13 @@ ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (("q", "k", "v"), re.compile(r"w?qkv|w?kqv|attn|in")),
     (("o",), re.compile(r"proj(ection)?|dense|final|combine|merge")),
 )
-"""What words in a name mean, the more telling ones first."""
+"""The projections that words in a name stand for, the more specific words first."""
 
 
 def resolve_aliases(
     contract: Contract, case: Case, tensors: Mapping[str, TensorInfo]
 ) -> Contract | None:
-    """The contract with the paths that this module uses; None unless every weight is found."""
+    """Return the contract with this module's own paths; None unless every weight is found."""
     shapes = contract.get_parameter_shapes(case)
     mappings: list[ParameterMapping] = []
     for mapping in contract.mappings:
@@ -46,7 +46,7 @@ def resolve_aliases(
 def _find_path(
     mapping: ParameterMapping, shape: tuple[int, ...], tensors: Mapping[str, TensorInfo]
 ) -> str | None:
-    """The one parameter with the role and the shape of a slot; of several heads, the first's."""
+    """Return the one parameter with a mapping's role and shape; of several heads, the first's."""
     role = tuple(name[-1] for name in mapping.holds)
     fitting = [
         path
@@ -60,7 +60,7 @@ def _find_path(
 
 
 def infer_role(path: str) -> tuple[str, ...] | None:
-    """Which projection a name speaks of: ("q",), ("q", "k", "v"), ("o",) …; None if of none."""
+    """Return the projections a name stands for: ("q",), ("q", "k", "v"), ("o",) …; None if none."""
     split = re.sub(r"([a-z])([A-Z])", r"\1_\2", path).lower()
     words = [word for word in re.split(r"[._\d]+", split) if word]
     for role, pattern in ROLES:
@@ -78,7 +78,7 @@ def _insert_head_field(path: str, mapping: ParameterMapping) -> str:
 def _rename_bias_like_weight(
     mapping: ParameterMapping, asked: tuple[ParameterMapping, ...], found: list[ParameterMapping]
 ) -> ParameterMapping:
-    """A bias that this case does not have: it stands beside its weight."""
+    """Return the mapping of a bias that this case does not have, renamed like its weight."""
     weight = mapping.path.replace("bias", "weight")
     for old, new in zip(asked, found, strict=False):
         if old.path == weight:

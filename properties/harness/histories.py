@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import (
     TRAINING_SEED,
@@ -53,14 +53,14 @@ class Probe:
     """A question whose answer no history may change. As a step, it is one call more."""
 
     description: str
-    observe: Callable[[CaseContext, ModuleAdapter], Mapping[str, Tensor]]
-    compute_tolerances: Callable[[CaseContext], Mapping[str, Tolerance]]
+    observe: Callable[[LiveContext, ModuleAdapter], Mapping[str, Tensor]]
+    compute_tolerances: Callable[[LiveContext], Mapping[str, Tolerance]]
 
-    def observe_baseline(self, context: CaseContext) -> Mapping[str, Tensor]:
+    def observe_baseline(self, context: LiveContext) -> Mapping[str, Tensor]:
         """What a module answers to which nothing has happened."""
         return self.observe(context, build_fresh_module(context))
 
-    def check(self, context: CaseContext, adapter: ModuleAdapter) -> None:
+    def check(self, context: LiveContext, adapter: ModuleAdapter) -> None:
         """Raises Violation unless the answer is the same as before."""
         before, limits = (
             context.compute_once(self.observe_baseline),
@@ -76,57 +76,65 @@ class Probe:
         return self.description
 
 
-def _observe_outputs(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+def _observe_outputs(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     return dict(
-        zip(context.output_names, context.run(options=CallOptions(), adapter=adapter), strict=True)
+        zip(
+            context.output_names,
+            context.run_module(options=CallOptions(), adapter=adapter),
+            strict=True,
+        )
     )
 
 
-def _compute_output_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+def _compute_output_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     return dict(zip(context.output_names, context.expected.tolerances, strict=True))
 
 
-def _observe_one_token(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+def _observe_one_token(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     x, mask = _select_first_token(context)
     return {
-        "output for one token": context.run(x, mask=mask, options=CallOptions(), adapter=adapter)[0]
+        "output for one token": context.run_module(
+            x, mask=mask, options=CallOptions(), adapter=adapter
+        )[0]
     }
 
 
-def _compute_one_token_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+def _compute_one_token_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     x, mask = _select_first_token(context)
     return {"output for one token": context.compute_expected(x, mask=mask).tolerances[0]}
 
 
-def _select_first_token(context: CaseContext) -> tuple[Tensor, Tensor | None]:
+def _select_first_token(context: LiveContext) -> tuple[Tensor, Tensor | None]:
     mask = None if context.mask is None else torch.ones_like(context.mask[..., :1, :1])
     return context.x[:, :1], mask
 
 
-def _observe_large_tokens(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+def _observe_large_tokens(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     x = context.x * LARGE_FACTOR
-    return {"output for large tokens": context.run(x, options=CallOptions(), adapter=adapter)[0]}
+    return {
+        "output for large tokens": context.run_module(x, options=CallOptions(), adapter=adapter)[0]
+    }
 
 
-def _compute_large_tokens_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+def _compute_large_tokens_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     return {
         "output for large tokens": context.compute_expected(context.x * LARGE_FACTOR).tolerances[0]
     }
 
 
-def _observe_training(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+def _observe_training(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     options = CallOptions(training=True, seed=TRAINING_SEED)
-    return {"output in training": context.run(options=options, adapter=adapter)[0]}
+    return {"output in training": context.run_module(options=options, adapter=adapter)[0]}
 
 
-def _compute_training_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+def _compute_training_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     # What is kept is multiplied by 1/(1 - rate), and its errors with it.
     factor = 1 / (1 - context.case.dropout)
     limit = context.expected.tolerances[0]
     return {"output in training": Tolerance(factor * limit.exact, factor * limit.float32)}
 
 
-def _observe_gradients(context: CaseContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
+def _observe_gradients(context: LiveContext, adapter: ModuleAdapter) -> dict[str, Tensor]:
     adapter.set(context.parameters)
     found = adapter.vjp(context.x, context.cotangent, context.mask)
     nothing = torch.zeros(())
@@ -137,11 +145,11 @@ def _observe_gradients(context: CaseContext, adapter: ModuleAdapter) -> dict[str
     }
 
 
-def _compute_exact_gradients(context: CaseContext) -> ExactGradients:
+def _compute_exact_gradients(context: LiveContext) -> ExactGradients:
     return context.compute_exact_gradients(context.cotangent)
 
 
-def _compute_gradient_tolerances(context: CaseContext) -> dict[str, Tolerance]:
+def _compute_gradient_tolerances(context: LiveContext) -> dict[str, Tolerance]:
     exact = context.compute_once(_compute_exact_gradients)
     return {f"gradient of {name}": exact.compute_tolerance(name) for name in exact.scales}
 
@@ -156,14 +164,14 @@ GRADIENTS_PROBE = Probe("a backward pass", _observe_gradients, _compute_gradient
 
 
 def shuffle_steps(
-    context: CaseContext, steps: Sequence[HistoryStep], most: int | None = None
+    context: LiveContext, steps: Sequence[HistoryStep], most: int | None = None
 ) -> list[HistoryStep]:
     """The steps, or `most` of them, in an order that depends on the case's seed alone."""
     return random.Random(context.case.seed).sample(steps, len(steps) if most is None else most)
 
 
 def assert_no_effect(
-    context: CaseContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
+    context: LiveContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
 ) -> None:
     """Probe a module after each of these steps, taking one probe after the other.
 
@@ -201,7 +209,7 @@ def _find_failure(state: HistoryState, probe: Probe) -> ProbeFailure | None:
 
 
 def _find_shortest_failure(
-    context: CaseContext, past: Sequence[HistoryStep], probe: Probe, trouble: ProbeFailure
+    context: LiveContext, past: Sequence[HistoryStep], probe: Probe, trouble: ProbeFailure
 ) -> ProbeFailure:
     """The trouble with as short a history as is found to lead to it."""
     if _run_history(context, (), probe) is None:
@@ -220,7 +228,7 @@ def _iter_shorter_histories(past: Sequence[HistoryStep]) -> Iterator[tuple[Histo
 
 
 def _run_history(
-    context: CaseContext, history: Sequence[HistoryStep], probe: Probe
+    context: LiveContext, history: Sequence[HistoryStep], probe: Probe
 ) -> ProbeFailure | None:
     """What is wrong with the answer to a probe after this history, if anything is."""
     state = HistoryState(context, build_fresh_module(context))

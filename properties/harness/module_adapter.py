@@ -1,8 +1,8 @@
 """One constructed implementation, addressed in canonical terms.
 
 Whatever the contract's entry point is (a class, a function that builds a module, a plain function,
-a function that moves weights), an instance takes canonical parameters and tokens with a batch axis
-and answers with outputs that have one.
+a function that transfers weights), an adapter takes canonical parameters, and tokens with a batch
+axis, and returns outputs that have one.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from reference import Parameters, multi_head_attention
 
 @dataclass(eq=False)
 class ModuleAdapter:
-    """A module of the submission; `module` answers calls, `holder` keeps the parameters."""
+    """One module of the submission: `module` is called, `holder` keeps the parameters."""
 
     contract: Contract
     case: Case
@@ -31,7 +31,7 @@ class ModuleAdapter:
     current_parameters: Parameters | None = None
 
     def set(self, parameters: Parameters) -> None:
-        """Give it these parameters, unless it has them already."""
+        """Set the parameters, unless they are set already."""
         if self.current_parameters is parameters:
             return
         dtype = DTYPES[self.case.dtype]
@@ -43,43 +43,42 @@ class ModuleAdapter:
         self.current_parameters = parameters
 
     def load(self, parameters: Parameters) -> None:
-        """Give it these parameters by way of its state dict."""
+        """Set the parameters through the state dict."""
         dtype = DTYPES[self.case.dtype]
         stored = self.contract.to_stored(parameters, self.case)
         self.holder.load({path: tensor.to(dtype) for path, tensor in stored})
         self.current_parameters = parameters
 
     def read(self) -> Parameters:
-        """The parameters that it has now, in float64. Raises Violation where one is missing."""
+        """Return the present parameters in float64. Raises Violation where one is missing."""
         found = self.holder.read(list(self.contract.get_parameter_shapes(self.case)))
         doubles = {path: tensor.double() for path, tensor in found.items()}
         return Parameters(**self.contract.to_canonical(doubles, self.case))
 
     def descend(self, x: Tensor, cotangent: Tensor, mask: Tensor | None, rate: float) -> None:
         """Take a step of gradient descent on sum(output * cotangent)."""
-        given = cotangent.to(DTYPES[self.case.dtype])
-        given = given if self.has_batch_axis else given[0]
-        self.module.descend(self.build_inputs(x, None), given, mask, rate)
+        inputs = self.build_inputs(x, None)
+        self.module.descend(inputs, self._convert_cotangent(cotangent), mask, rate)
         self.current_parameters = None
 
     def copy(self, way: str) -> "ModuleAdapter":
-        """Another one with the same state: by "deepcopy", or through "state_dict"."""
+        """Return another one with the same state, by "deepcopy" or through "state_dict"."""
         module = self.module.copy(way)
         holder = module if self.holder is self.module else self.holder
         return replace(self, module=module, holder=holder)
 
     def build_inputs(self, x: Tensor, mask: Tensor | None) -> list[Tensor]:
-        """The arguments of the call, in order."""
+        """Return the arguments of the call, in order."""
         own = x if self.has_batch_axis else x[0]
         if self.contract.entry is Entry.FUNCTION:
-            given = self._build_arguments(x, own)
-            return [given[name] for name in self.contract.call]
+            arguments = self._build_arguments(x, own)
+            return [arguments[name] for name in self.contract.call]
         tensors = [own.to(DTYPES[self.case.dtype])]
         return tensors if mask is None else [*tensors, mask]
 
     @property
     def has_batch_axis(self) -> bool:
-        """Whether the implementation itself knows a batch axis."""
+        """Whether the implementation itself has a batch axis."""
         return self.contract.has(Capability.BATCH)
 
     def _build_arguments(self, x: Tensor, own: Tensor) -> Mapping[str, Tensor]:
@@ -88,57 +87,59 @@ class ModuleAdapter:
         exact = multi_head_attention(
             x, self.current_parameters, self.case.heads, scale=get_scale(self.contract, self.case)
         )
-        given = {"x": own, "queries": exact.query[0, 0], "keys": exact.key[0, 0]}
-        given.update(self.contract.to_stored(self.current_parameters, self.case))
-        return {name: tensor.to(dtype) for name, tensor in given.items()}
+        arguments = {"x": own, "queries": exact.query[0, 0], "keys": exact.key[0, 0]}
+        arguments.update(self.contract.to_stored(self.current_parameters, self.case))
+        return {name: tensor.to(dtype) for name, tensor in arguments.items()}
 
     def forward(self, x: Tensor, mask: Tensor | None, options: CallOptions) -> CallResult:
-        """Call it; every output comes back with a batch axis."""
+        """Call the module; return every output with a batch axis."""
         return self._add_batch_axis(self.module.forward(self.build_inputs(x, mask), options))
 
-    def _add_batch_axis(self, returned: CallResult) -> CallResult:
+    def _add_batch_axis(self, result: CallResult) -> CallResult:
         if self.has_batch_axis:
-            return returned
+            return result
         return replace(
-            returned,
-            outputs=tuple(output.unsqueeze(0) for output in returned.outputs),
-            inputs_after=tuple(t.unsqueeze(0) for t in returned.inputs_after),
+            result,
+            outputs=tuple(output.unsqueeze(0) for output in result.outputs),
+            inputs_after=tuple(t.unsqueeze(0) for t in result.inputs_after),
         )
 
+    def _convert_cotangent(self, cotangent: Tensor) -> Tensor:
+        """Return a cotangent in the dtype and the shape of the module's own output."""
+        converted = cotangent.to(DTYPES[self.case.dtype])
+        return converted if self.has_batch_axis else converted[0]
+
     def refill(self, first: Tensor, x: Tensor, mask: Tensor | None) -> CallResult:
-        """The outputs for these, in tensors that held `first` and no blocks in a call before."""
+        """Call it for `first` with nothing masked, then for `x` and `mask` in the same tensors."""
         ones = None if mask is None else torch.ones_like(mask)
         return self._add_batch_axis(
             self.module.refill(self.build_inputs(first, ones), self.build_inputs(x, mask))
         )
 
     def vjp(self, x: Tensor, cotangent: Tensor, mask: Tensor | None) -> dict[str, Tensor | None]:
-        """The gradients of sum(output * cotangent), by canonical name; None where there is none."""
-        inputs = self.build_inputs(x, None)
-        given = cotangent.to(DTYPES[self.case.dtype])
-        given = given if self.has_batch_axis else given[0]
+        """Return the gradients of sum(output * cotangent) by canonical name; None for none."""
+        inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
         if self.contract.entry is Entry.FUNCTION:
-            found = self.module.vjp(inputs, given, (), None)
-            stored = dict(zip(self.contract.call, found.inputs, strict=True))
-            own = self._add_gradient_axis(stored.pop("x"))
-            return name_gradients(self.contract, self.case, own, stored)
-        answering = self.contract.callee
-        found = self.module.vjp(
-            inputs, given, list(answering.get_parameter_shapes(self.case)), mask
-        )
-        own = self._add_gradient_axis(found.inputs[0])
-        return name_gradients(answering, self.case, own, found.parameters)
-
-    def _add_gradient_axis(self, x: Tensor | None) -> Tensor | None:
-        return x if x is None or self.has_batch_axis else x.unsqueeze(0)
+            contract = self.contract
+            gradients = self.module.vjp(inputs, cotangent, (), None)
+            stored = dict(zip(contract.call, gradients.inputs, strict=True))
+            own = stored.pop("x")
+        else:
+            contract = self.contract.callee
+            paths = list(contract.get_parameter_shapes(self.case))
+            gradients = self.module.vjp(inputs, cotangent, paths, mask)
+            own, stored = gradients.inputs[0], dict(gradients.parameters)
+        if own is not None and not self.has_batch_axis:
+            own = own.unsqueeze(0)
+        return name_gradients(contract, self.case, own, stored)
 
 
 def name_gradients(
     contract: Contract, case: Case, x: Tensor | None, stored: Mapping[str, Tensor | None]
 ) -> dict[str, Tensor | None]:
-    """Gradients of the input and of what lies at these paths, by canonical name; None for none.
+    """Return gradients of the input and of stored tensors by canonical name; None for no gradient.
 
-    Raises Violation where one has another shape than what it belongs to.
+    Raises Violation where a gradient has another shape than its tensor.
     """
     shapes = contract.get_parameter_shapes(case)
     filled = {
@@ -158,14 +159,14 @@ def name_gradients(
 def construct(
     subject: Subject, contract: Contract, case: Case, seed: int | None = None
 ) -> ModuleAdapter:
-    """Build an instance of the submission for this case, in the dtype of the case.
+    """Build a module of the submission for this case, in its dtype and on its device.
 
-    Raises SubmissionFailed when the submission's constructor does.
+    Raises SubmissionFailed when the submission's constructor raises.
     """
     match contract.entry:
         case Entry.FUNCTION:
             module = holder = subject.get_function(contract.name)
-            module.move(None, case.device)  # it has no dtype of its own, but its inputs go there
+            module.move(None, case.device)  # a function has no dtype, but its inputs have a device
         case Entry.TRANSFER:
             assert contract.transfer is not None, "a transfer contract names both modules"
             source, target = contract.transfer

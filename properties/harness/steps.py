@@ -13,7 +13,7 @@ from torch import Tensor
 from properties.case import Case, InputContent, MaskForm, MemoryLayout
 from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from properties.contract import Capability, Contract
-from properties.harness.harness import CaseContext
+from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.subject import CallOptions
 from properties.violation import Status, SubmissionFailed
@@ -53,7 +53,7 @@ def fit_for_histories(case: Case) -> Case:
 class HistoryState:
     """The module that is probed, and everything made beside it, which stays alive."""
 
-    context: CaseContext
+    context: LiveContext
     adapter: ModuleAdapter
     others: list[ModuleAdapter] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ def attempt(step: HistoryStep, state: HistoryState) -> None:
             raise
 
 
-def build_fresh_module(context: CaseContext) -> ModuleAdapter:
+def build_fresh_module(context: LiveContext) -> ModuleAdapter:
     """A new module with the case's own weights."""
     adapter = construct(context.harness.subject, context.contract, context.case)
     adapter.set(context.parameters)
@@ -219,7 +219,7 @@ class Copy:
         return f"{made} gets other weights and is called"
 
 
-def make_calls(context: CaseContext) -> list[HistoryStep]:
+def make_calls(context: LiveContext) -> list[HistoryStep]:
     """Calls of other lengths and batches, in training and with gradients, and one that raises."""
     t, b = context.case.tokens, context.case.batch
     longest = (
@@ -243,7 +243,7 @@ def make_calls(context: CaseContext) -> list[HistoryStep]:
     return steps
 
 
-def make_evaluations(context: CaseContext) -> list[HistoryStep]:
+def make_evaluations(context: LiveContext) -> list[HistoryStep]:
     """What happens between two calls in training."""
     t, b = context.case.tokens, context.case.batch
     return [
@@ -256,7 +256,7 @@ def make_evaluations(context: CaseContext) -> list[HistoryStep]:
     ]
 
 
-def make_other_modules(context: CaseContext) -> list[HistoryStep]:
+def make_other_modules(context: LiveContext) -> list[HistoryStep]:
     """Other modules: the same arguments once more, and each of them changed by itself."""
     case, contract = context.case, context.contract
     changes: tuple[Mapping[str, object], ...] = (
@@ -275,7 +275,7 @@ def make_other_modules(context: CaseContext) -> list[HistoryStep]:
     return [Build(other, _describe_differences(contract, case, other)) for other in there]
 
 
-def make_transfers(context: CaseContext) -> list[HistoryStep]:
+def make_transfers(context: LiveContext) -> list[HistoryStep]:
     """Loading, moving, copying."""
     return [Load(), Move(), Copy("deepcopy"), Copy("state_dict")]
 
@@ -305,14 +305,14 @@ def _call_both_ways(adapter: ModuleAdapter, x: Tensor, mask: Tensor | None) -> N
 
 
 def _make_other_tokens(
-    context: CaseContext, tokens: int, batch: int
+    context: LiveContext, tokens: int, batch: int
 ) -> tuple[Tensor, Tensor | None]:
     """So many other tokens, and a mask that fits them."""
     case = replace(context.case, tokens=tokens, batch=batch)
     return make_tokens(case, context.contract, "x2"), make_mask(case)
 
 
-def _make_other_parameters(context: CaseContext) -> Parameters:
+def _make_other_parameters(context: LiveContext) -> Parameters:
     return make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
 
 

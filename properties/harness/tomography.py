@@ -1,4 +1,4 @@
-"""Recover every head's attention weights from a module that never returns them.
+"""Recover every head's attention weights from the outputs of a module that does not return them.
 
 Split the input's dimensions in two. The *content* part alone feeds queries and keys; the *payload*
 part alone feeds the values, and W_o is the identity. Then the weights depend on the content only,
@@ -19,14 +19,14 @@ from torch import Tensor
 from properties.case import Case, MaskForm
 from properties.cases.case_tensors import draw_normal, round_to_dtype
 from properties.contract import Capability
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.tolerance import Tolerance
 from reference import Parameters
 
 
 @dataclass(frozen=True, eq=False)
 class RecoveredWeights:
-    """The attention weights a module used, those it should have used, and its tolerance."""
+    """The attention weights a module used, those it should have used, and the tolerance."""
 
     weights: Float[Tensor, "heads tokens tokens"]
     expected: Float[Tensor, "heads tokens tokens"]
@@ -34,7 +34,7 @@ class RecoveredWeights:
 
 
 def recover_weights(context: CaseContext) -> RecoveredWeights:
-    """The weights of one sequence, as the module really used them. Needs d_in >= 2."""
+    """Return the weights of one sequence, as the module really used them. Needs d_in >= 2."""
     case = context.case
     columns = compute_payload_width(case)
     parameters = make_routing_parameters(context)
@@ -52,16 +52,16 @@ def recover_weights(context: CaseContext) -> RecoveredWeights:
 
 
 def compute_payload_width(case: Case) -> int:
-    """How many columns of the weights one sequence shows."""
+    """Return how many columns of the weights one sequence shows."""
     return max(1, min(case.head_dim, case.d_in // 2))
 
 
 def make_routing_parameters(context: CaseContext) -> Parameters:
-    """Parameters under which queries and keys read the content, and values the payload."""
+    """Return parameters under which queries and keys read the content, and values the payload."""
     case, drawn = context.case, context.parameters
     width = compute_payload_width(case)
     content = case.d_in - width
-    # The content lost dimensions, so its weights grow to keep the scores' spread.
+    # The content has fewer dimensions than x, so its weights grow to keep the scores' spread.
     keep = torch.zeros(case.d_in, dtype=torch.float64)
     keep[:content] = (case.d_in / content) ** 0.5
     values = torch.zeros(case.heads, case.head_dim, case.d_in, dtype=torch.float64)
@@ -84,7 +84,7 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
 
 
 def make_sequence(case: Case, start: int, columns: int) -> Float[Tensor, "1 tokens d_in"]:
-    """Random content, and unit vectors as the payload of the tokens from `start` on."""
+    """Return random content, with unit vectors as the payload of the tokens from `start` on."""
     content = case.d_in - columns
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
     x[0, :, :content] = round_to_dtype(draw_normal(case, "x", case.tokens, content), case)
@@ -101,7 +101,7 @@ def _extract_columns(
 
 
 def fit_for_recovery(case: Case) -> Case | None:
-    """Cases on which weights can be recovered: two input dimensions and tokens, no mask."""
+    """Return the case with two input dimensions and tokens or more, and without a mask."""
     return replace(
         case,
         tokens=max(case.tokens, 2),

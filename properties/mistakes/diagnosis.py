@@ -22,7 +22,7 @@ from torch import Tensor
 from properties.case import Case, InputContent, MaskForm
 from properties.contract import Capability, Returns
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.mistakes import dropout_diagnosis
 from properties.mistakes.catalogue import DETERMINISTIC, Mistake
@@ -269,7 +269,7 @@ def _collect_weight_samples(harness: Harness, device: str) -> list[Sample]:
 
 
 def _make_sample(
-    context: CaseContext, x: Tensor | None = None, parameters: Parameters | None = None
+    context: LiveContext, x: Tensor | None = None, parameters: Parameters | None = None
 ) -> Sample:
     x = context.x if x is None else x
     parameters = parameters or context.parameters
@@ -280,7 +280,7 @@ def _make_sample(
 
 
 def make_attention_inputs(
-    context: CaseContext, x: Tensor, parameters: Parameters
+    context: LiveContext, x: Tensor, parameters: Parameters
 ) -> AttentionInputs:
     """Return the inputs on which pipelines are evaluated for a case."""
     contract, case = context.contract, context.case
@@ -299,7 +299,7 @@ def make_attention_inputs(
 
 
 def _observe_answer(
-    context: CaseContext, x: Tensor, parameters: Parameters
+    context: LiveContext, x: Tensor, parameters: Parameters
 ) -> tuple[Tensor, ...] | None:
     """Return whatever the submission returns; None if it raises."""
     try:

@@ -18,7 +18,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.catalogue import Mistake
 from properties.mistakes.catalogue import dropout as dropout_mistakes
 from properties.subject import CallOptions
@@ -75,7 +75,7 @@ def diagnose_dropout(harness: Harness, device: str) -> Mistake | None:
     return _diagnose_training(context, _recover_dropout_weights(context, training=True))
 
 
-def _recover_dropout_weights(context: CaseContext, training: bool) -> DropoutWeights:
+def _recover_dropout_weights(context: LiveContext, training: bool) -> DropoutWeights:
     case = context.case
     columns = tomography.compute_payload_width(case)
     parameters = tomography.make_routing_parameters(context)
@@ -87,12 +87,12 @@ def _recover_dropout_weights(context: CaseContext, training: bool) -> DropoutWei
     return DropoutWeights(exact.weights[0, ..., :observed], exact.scores[0, ..., :observed], used)
 
 
-def _run_heads(context: CaseContext, x: Tensor, training: bool) -> Tensor:
+def _run_heads(context: LiveContext, x: Tensor, training: bool) -> Tensor:
     """Return the output of every head: batch tokens heads head_dim."""
     parameters = tomography.make_routing_parameters(context)
     context.adapter.set(parameters)
     options = CallOptions(training=training, seed=context.case.seed)
-    output = context.run(x.contiguous(), parameters, mask=None, options=options)[0]
+    output = context.run_module(x.contiguous(), parameters, mask=None, options=options)[0]
     heads: Tensor = output.unflatten(-1, (context.case.heads, context.case.head_dim))
     return heads
 
@@ -112,7 +112,7 @@ def _diagnose_evaluation(observed: DropoutWeights, rate: float) -> Mistake | Non
     return None
 
 
-def _diagnose_training(context: CaseContext, observed: DropoutWeights) -> Mistake | None:
+def _diagnose_training(context: LiveContext, observed: DropoutWeights) -> Mistake | None:
     rate = context.case.dropout
     if _is_exact(observed):
         return dropout_mistakes.NEVER if rate else None
@@ -214,7 +214,7 @@ def _are_among(
     return bool(rows.numel()) and bool((distance.amin(-1) <= TOLERANCE).all())
 
 
-def _measure_whole_value_share(context: CaseContext) -> float | None:
+def _measure_whole_value_share(context: LiveContext) -> float | None:
     """Return the share of values that vanish whole, or None if no value vanishes in part.
 
     With the same payload in all dimensions, the coordinates of a head are equal unless something

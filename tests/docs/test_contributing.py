@@ -115,13 +115,13 @@ def add_a_property(checkout: Checkout) -> None:
     checkout.insert(family, "ALL = (", PROPERTY)
     last = "    wide_heads_are_right_too,\n"
     checkout.insert(family, last, "    ones_are_nothing_special,\n")
-    checkout.make("properties.page", "docs/invariants.md")
+    checkout.make("properties.page", "docs/properties.md")
     checkout.write("exercises/linear_layer/answers/faults.toml", FAULT)
 
 
 def test_a_property_is_a_function_its_listing_and_a_wrong_answer(checkout: Checkout) -> None:
     add_a_property(checkout)
-    page = (checkout.folder / "docs" / "invariants.md").read_text(encoding="utf-8")
+    page = (checkout.folder / "docs" / "properties.md").read_text(encoding="utf-8")
     assert "`ones_are_nothing_special` | An input of nothing but ones is answered" in page
     checkout.must_have_changed("To add a property", unmade="tests/golden/<slug>.txt")
 

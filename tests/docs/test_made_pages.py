@@ -11,7 +11,7 @@ from properties import page
 from properties.families import ALL
 
 DOCS = Path(__file__).parents[2] / "docs"
-MADE = {"invariants": page, "exercises": catalogue, "exports": formats}
+MADE = {"properties": page, "exercises": catalogue, "exports": formats}
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_continuous_integration_runs_the_tests_as_the_readme_does() -> None:
     grading, testing = blocks(README, "bash")
-    assert testing.strip() == (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+    assert testing.strip() in (ROOT / ".ci" / "run").read_text().splitlines()
     assert "headcheck grade examples/class --out report" in grading
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from exercises import Exercise
-from grader.batch.plan import check_all
+from grader.batch.check import check_all
 from grader.sandbox.grader_side.subject import make_subject
 from properties.cases.case_set import PUBLIC_SEED
 from properties.check import find_first_failure

@@ -1,8 +1,10 @@
 """The judge is judged: every right answer keeps every claim, every wrong one breaks one.
 
 Answers run in this process, without a sandbox: they are the project's own. Nothing is shrunk;
-the first claim that breaks on any case settles it. The cases are those that students are graded
-on; with `-m deep` there are others, for a verdict must not be luck.
+the first claim that breaks on any case settles it. Right ones are asked everything at once, as
+students' are. An ordinary run judges a sample and what a change touches, `--whole` all of them, as
+`headcheck audit` does. The cases are those that students are graded on; with `-m deep` there are
+others, for a verdict must not be luck.
 """
 
 import functools
@@ -16,18 +18,24 @@ from types import ModuleType
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from exercises.answers import find_answer, list_answers
+from exercises.answers import Answer, find_answer, list_answers
+from grader.audit.matrix import check_answer, load_answers
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.cases.case_set import generate_case_set
 from properties.harness.harness import Harness
 from properties.property import Property
 from properties.violation import SubmissionFailed, Violation
+from tests.changes import list_touched_answers, thin_out
 
 # A warning of torch about what an answer does is no exception anywhere else, and so it must not
 # be what a wrong answer dies of.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+MOST_TOUCHED = 60
+"""so many answers that a change touches are judged in an ordinary run"""
+RIGHT_STEP, WRONG_STEP = 8, 12
+"""one of so many answers is judged in every run"""
 DOING_NOTHING = ("stub", "zeros", "identity", "returns_values")
 OTHER_SEEDS = (1, 2, 3)
 
@@ -37,9 +45,22 @@ def answers(kind: str) -> list[str]:
     return [f"{e.slug}/{answer.name}" for e in ALL for answer in list_answers(e, kind)]
 
 
-def source_of(answer: str) -> tuple[Exercise, str]:
-    slug, name = answer.split("/")
-    return BY_SLUG[slug], find_answer(BY_SLUG[slug], name).source
+def sample(kind: str) -> list[str]:
+    """Of each exercise the first answer of a kind and every so-manieth; some that changed."""
+    step = RIGHT_STEP if kind == "right" else WRONG_STEP
+    some = [f"{e.slug}/{answer.name}" for e in ALL for answer in list_answers(e, kind)[::step]]
+    touched = thin_out(list_touched_answers(), MOST_TOUCHED)
+    return [answer for answer in answers(kind) if answer in {*some, *touched}]
+
+
+def trivial() -> list[str]:
+    """Answers that do nothing."""
+    return [answer for answer in answers("wrong") if answer.split("/")[1] in DOING_NOTHING]
+
+
+def answer_of(label: str) -> Answer:
+    slug, name = label.split("/")
+    return find_answer(BY_SLUG[slug], name)
 
 
 def loaded(source: str) -> ModuleType:
@@ -79,16 +100,17 @@ class Examination:
         return ""
 
 
-def examined(exercise: Exercise, source: str, seed: int = 0) -> Examination:
+def examined(answer: Answer, seed: int = 0) -> Examination:
     gc.collect()  # the benches before this one hang together in circles, with all their tensors
-    harness = Harness(make_subject(vars(loaded(source))), exercise.contract)
+    exercise = BY_SLUG[answer.exercise]
+    harness = Harness(make_subject(vars(loaded(answer.source))), exercise.contract)
     return Examination(exercise, harness, cases(exercise.slug, seed))
 
 
-def must_be_accepted(exercise: Exercise, source: str, seed: int = 0) -> None:
-    examination = examined(exercise, source, seed)
-    assert examination.broken(exercise.properties) == ""
-    assert {kind for kind, _ in examination.bench.notes} == noted(source)
+def must_be_accepted(answer: Answer, seed: int = 0) -> None:
+    result = check_answer(answer, seed)
+    assert (result.broken, result.not_tried) == ((), ())
+    assert set(result.notes) == noted(answer.source)
 
 
 def noted(source: str) -> set[str]:
@@ -97,8 +119,8 @@ def noted(source: str) -> set[str]:
     return set(re.findall(r"\(noted: (\w+)\)", first))
 
 
-def must_be_refused(exercise: Exercise, source: str, seed: int = 0) -> None:
-    found = examined(exercise, source, seed).broken(exercise.properties)
+def must_be_refused(answer: Answer, seed: int = 0) -> None:
+    found = examined(answer, seed).broken(BY_SLUG[answer.exercise].properties)
     assert found, "no claim sees its fault"
 
 
@@ -107,40 +129,39 @@ def needed_by(claim: Property) -> set[Property]:
     return {claim}.union(*(needed_by(required) for required in claim.requires))
 
 
-@pytest.mark.parametrize("slug", sorted(BY_SLUG))
-def test_solution_satisfies_every_property(slug: str) -> None:
-    must_be_accepted(BY_SLUG[slug], BY_SLUG[slug].solution)
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.slug)
+def test_solution_satisfies_every_property(exercise: Exercise) -> None:
+    must_be_accepted(load_answers(exercise)[0])
 
 
-@pytest.mark.parametrize("answer", answers("right"))
+@pytest.mark.sampled("answer", answers("right"), sample("right"))
 def test_right_answer_satisfies_every_property(answer: str) -> None:
-    must_be_accepted(*source_of(answer))
+    must_be_accepted(answer_of(answer))
 
 
-@pytest.mark.parametrize("answer", answers("wrong"))
+@pytest.mark.sampled("answer", answers("wrong"), sample("wrong"))
 def test_wrong_answer_violates_a_property(answer: str) -> None:
-    must_be_refused(*source_of(answer))
+    must_be_refused(answer_of(answer))
 
 
-@pytest.mark.parametrize(
-    "answer", [a for a in answers("wrong") if a.split("/")[1] in DOING_NOTHING]
-)
+@pytest.mark.sampled("answer", trivial(), trivial()[::3])
 def test_trivial_answer_fails_the_prerequisites(answer: str) -> None:
-    exercise, source = source_of(answer)
+    trivial = answer_of(answer)
+    exercise = BY_SLUG[trivial.exercise]
     needed = needed_by(exercise.prerequisite)
     gate = [claim for claim in exercise.properties if claim in needed]
-    assert examined(exercise, source).broken(gate), "the gate is open to it"
+    assert examined(trivial).broken(gate), "the gate is open to it"
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", OTHER_SEEDS)
 @pytest.mark.parametrize("answer", answers("right"))
 def test_right_answer_satisfies_every_property_on_other_cases(answer: str, seed: int) -> None:
-    must_be_accepted(*source_of(answer), seed)
+    must_be_accepted(answer_of(answer), seed)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", OTHER_SEEDS)
 @pytest.mark.parametrize("answer", answers("wrong"))
 def test_wrong_answer_violates_a_property_on_other_cases(answer: str, seed: int) -> None:
-    must_be_refused(*source_of(answer), seed)
+    must_be_refused(answer_of(answer), seed)

@@ -1,9 +1,9 @@
 """Wrong answers are named for what they are, and right answers are not named at all.
 
-A wrong answer that a misconception describes says so in its first line: `… (named: no_scale)`, with
-two names where there are two. Any other name is wrong; none at all is a miss, which is allowed for
-few. A wrong answer without such a line must not be named: whoever adds one that is, and rightly,
-adds the line.
+A wrong answer that a mistake of the catalogue describes says so in its first line: `… (named:
+no_scale)`, with two names where there are two. Any other name is wrong; none at all is a miss,
+which is allowed for few. A wrong answer without such a line must not be named: whoever adds one
+that is, and rightly, adds the line.
 """
 
 import re

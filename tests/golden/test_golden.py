@@ -4,7 +4,6 @@ What differs is not wrong by itself: write it anew by `python -m tests.golden SL
 """
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,12 +27,6 @@ SAMPLE = (
     "masked_multi_head/mask_ignored",
     "multi_head_attention/heads_interleaved",
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerHandle]:
-    with ServerHandle(trusted=True) as started:
-        yield started
 
 
 # ----------------------------------------------------------------- what needs no judging

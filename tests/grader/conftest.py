@@ -1,4 +1,4 @@
-"""A sandbox for the tests of this folder: one server a module, and what is asked of it often."""
+"""A sandbox for the tests of this folder: one server for all, and what is asked of it often."""
 
 import os
 import sys
@@ -23,6 +23,7 @@ from grader.sandbox.isolation import Layer
 from grader.sandbox.limits import Limits
 from properties.subject import CallOptions, CallResult, Module
 from properties.violation import SubmissionFailed
+from tests.servers import ConnectZygote
 
 CANARY = "HEADCHECK_TEST_CANARY"
 GOOD = "def wanted(x):\n    return 2 * x\n"
@@ -109,14 +110,14 @@ def is_alive(pid: int) -> bool:
     return bool(known) and not (known[0] == "Z" and known[1] == "1")
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxDriver]:
-    """A sandbox of a module's own, in an environment with a secret."""
+@pytest.fixture(scope="session")
+def sandbox(connect_zygote: ConnectZygote) -> Iterator[SandboxDriver]:
+    """A sandbox in an environment with a secret; who damages it takes `own_sandbox`."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    os.environ[CANARY] = "a secret of the examiner's"
+    os.environ[CANARY] = "a secret of the grader's"
     try:
-        with ServerHandle() as server:
+        with ServerHandle(ahead=connect_zygote()) as server:
             yield SandboxDriver(server)
     finally:
         del os.environ[CANARY]
@@ -138,18 +139,19 @@ WITHOUT: dict[str, tuple[Layer, ...]] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(WITHOUT))
+@pytest.fixture(scope="session", params=list(WITHOUT))
 def level(request: pytest.FixtureRequest) -> str:
     """Every rung that confines, in turn."""
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def confined_sandbox(level: str) -> Iterator[SandboxDriver]:
+@pytest.fixture(scope="session")
+def confined_sandbox(level: str, connect_zygote: ConnectZygote) -> Iterator[SandboxDriver]:
     """A sandbox on that rung; skipped where the machine has no such."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    with ServerHandle(trusted=True, without=WITHOUT[level]) as server:
+    ahead = connect_zygote()
+    with ServerHandle(trusted=True, without=WITHOUT[level], ahead=ahead) as server:
         if server.isolation_level.name != level:
             pytest.skip(f"this machine is on rung {server.isolation_level.name}, not {level}")
         yield SandboxDriver(server)

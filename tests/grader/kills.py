@@ -20,7 +20,7 @@ import torch
 def simplified_attention(x):
     return torch.softmax(x @ x.T, dim=-1) @ x
 """
-KINDS = ("examiner", "zygote", "server", "worker", "child")
+KINDS = ("grader", "zygote", "server", "worker", "child")
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class GradingRun:
         forked = [p for p in there.values() if p.parent in zygotes]
         servers = {p.pid for p in forked if p.locked}
         chosen: dict[str, Callable[[Process], bool]] = {
-            "examiner": lambda p: p.pid == self.process.pid,
+            "grader": lambda p: p.pid == self.process.pid,
             "zygote": lambda p: p.pid in zygotes,
             "server": lambda p: p.pid in servers,
             "worker": lambda p: p in forked and not p.locked,

@@ -101,7 +101,7 @@ def judge(run: GradingRun, kind: str, course: Course) -> str:
     assert end is not None, f"it stands still, or goes on, with {run.list_processes()}"
     left = run.wait_for_leftovers()
     assert left == {}, f"left over: {left}"
-    if kind == "examiner":
+    if kind == "grader":
         assert end.code == -signal.SIGKILL
         assert end.err == ""
         return "killed"
@@ -129,10 +129,11 @@ def kill_once(course: Course, kind: str, chance: random.Random, folder: Path) ->
                 return judge(run, kind, course)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled("kind", KINDS, ("server", "child"))
 def test_killed_process_costs_no_verdict_and_no_delay(
     kind: str, course: Course, tmp_path: Path
 ) -> None:
+    """`judge` fails unless the run ended as it may."""
     how = kill_once(course, kind, random.Random(f"{SEED} {kind}"), tmp_path)
     sys.stdout.write(f"{kind}, seed {SEED}: {how}\n")
 
@@ -159,7 +160,7 @@ def test_child_killed_during_diagnosis_costs_no_diagnosis(
     assert replace(after, seconds=0.0) == replace(before, seconds=0.0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled("kind", KINDS, ("worker",))
 def test_stopped_process_is_waited_for(kind: str, course: Course, tmp_path: Path) -> None:
     """Whoever is stopped for a moment costs no verdict: the run goes on when it does."""
     chance = random.Random(f"{SEED} stop {kind}")
@@ -177,20 +178,21 @@ def test_stopped_process_is_waited_for(kind: str, course: Course, tmp_path: Path
             return
 
 
-def test_grader_ends_stopped_processes(course: Course, tmp_path: Path) -> None:
+@pytest.mark.sampled("kind", KINDS[1:], ("zygote",))
+def test_grader_ends_stopped_processes(kind: str, course: Course, tmp_path: Path) -> None:
     """A process that is stopped hears of nothing: the kernel ends it."""
-    for kind in KINDS[1:]:
-        chance = random.Random(f"{SEED} stopped {kind}")
-        with closing(GradingRun(tmp_path, course.answers)) as run:
-            if signalled(run, kind, chance, course.seconds, signal.SIGSTOP) is not None:
-                run.process.kill()
-                assert run.wait(WITHIN_S) is not None
-                left = run.wait_for_leftovers()
-                assert left == {}, f"left over: {left}"
+    chance = random.Random(f"{SEED} stopped {kind}")
+    with closing(GradingRun(tmp_path, course.answers)) as run:
+        signalled(run, kind, chance, course.seconds, signal.SIGSTOP)
+        run.process.kill()
+        assert run.wait(WITHIN_S) is not None
+        left = run.wait_for_leftovers()
+        assert left == {}, f"left over: {left}"
 
 
 @pytest.mark.deep
 def test_kills_at_two_hundred_moments(course: Course, tmp_path: Path) -> None:
+    """`judge` fails unless each run ended as it may."""
     sys.stdout.write(f"seed {SEED}; an undisturbed run took {course.seconds:.1f} s\n")
     for kind, chance in chances(EACH):
         began = time.monotonic()

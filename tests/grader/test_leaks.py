@@ -45,20 +45,19 @@ LONG = 7000
 
 
 @pytest.fixture(
-    scope="module", params=[(SOME, 3), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
+    scope="module", params=[(SOME, 2), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
 )
 def judged(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, server: ServerHandle
 ) -> Sequence[SubmissionRecord]:
     """All that is known of many wrong answers."""
     folder = tmp_path_factory.mktemp("answers")
-    with ServerHandle(trusted=True) as server:
-        return [
-            replace(one, seconds=one.seconds + LONG)
-            for slug, answer in spread_answers(*request.param)
-            for handed_in in find_submissions([str(write_answer(answer, folder))])
-            for one in grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[slug]))
-        ]
+    return [
+        replace(one, seconds=one.seconds + LONG)
+        for slug, answer in spread_answers(*request.param)
+        for handed_in in find_submissions([str(write_answer(answer, folder))])
+        for one in grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[slug]))
+    ]
 
 
 def secrets(claim: PropertyRecord) -> set[str]:
@@ -156,7 +155,7 @@ def test_hidden_property_does_not_leak(
 
 def test_sample_answers_violate_many_properties(judged: Sequence[SubmissionRecord]) -> None:
     broken = {c.name for one in judged for c in one.properties if c.status == "failed"}
-    assert len(judged) >= 12 and len(broken) > 10
+    assert len(judged) >= 8 and len(broken) > 10
 
 
 def test_reduced_json_is_read_like_any_other(judged: Sequence[SubmissionRecord]) -> None:

@@ -58,16 +58,17 @@ def name_of(attack: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, SubmissionRecord]:
+def judged(
+    tmp_path_factory: pytest.TempPathFactory, server: ServerHandle
+) -> Mapping[str, SubmissionRecord]:
     """The records of submissions that are called, raise and print each of the attacks."""
     folder = tmp_path_factory.mktemp("malicious")
     settings = Settings(exercise=BY_SLUG["linear_layer"])
     found = {}
-    with ServerHandle(trusted=True) as server:
-        for name, attack in ATTACKS.items():
-            path = folder / f"{name_of(attack)}.py"
-            path.write_text(SAYS.format(attack=attack), encoding="utf-8")
-            found[name] = grade_file_or_raise(server, find_submissions([str(path)])[0], settings)[0]
+    for name, attack in ATTACKS.items():
+        path = folder / f"{name_of(attack)}.py"
+        path.write_text(SAYS.format(attack=attack), encoding="utf-8")
+        found[name] = grade_file_or_raise(server, find_submissions([str(path)])[0], settings)[0]
     return found
 
 

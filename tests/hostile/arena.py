@@ -1,8 +1,8 @@
 """Where an attack takes place, and the witnesses who say afterwards whether it won.
 
-An arena is a folder that everyone may write, listeners on sockets of four kinds, and an examiner
-(`examiner.py`) with a secret in its environment. `Arena.attack` grades one attack, asks every
-witness, and gives the list of what it won; the list is empty if it was contained.
+An arena is a folder that everyone may write, listeners on sockets of four kinds, and a grader
+process (`grader_process.py`) with a secret in its environment. `Arena.attack` grades one attack,
+asks every witness, and gives the list of what it won; the list is empty if it was contained.
 """
 
 import contextlib
@@ -39,16 +39,16 @@ LONGEST = 50_000
 
 
 class GraderGone(Exception):
-    """The examiner no longer answers."""
+    """The grader no longer answers."""
 
 
 class SandboxBroken(Exception):
-    """The examiner answers that its sandbox does not work."""
+    """The grader answers that its sandbox does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaSetting:
-    """Under which rung, with which layer left out, and as whom an examiner runs."""
+    """Under which rung, with which layer left out, and as whom a grader process runs."""
 
     level: str = "A"
     user: int | None = None
@@ -60,7 +60,7 @@ class ArenaSetting:
 
 
 class Arena:
-    """A folder, listeners and an examiner. Use as a context manager."""
+    """A folder, listeners and a grader process. Use as a context manager."""
 
     def __init__(self, setting: ArenaSetting = ArenaSetting()) -> None:
         self.setting = setting
@@ -73,11 +73,11 @@ class Arena:
         self._start()
         self.before = self.snapshot()
 
-    # ------------------------------------------------------------------ the examiner
+    # ------------------------------------------------------------------ the grader
 
     def _start(self) -> None:
         options = json.dumps({"rung": self.setting.level, "without": self.setting.without})
-        program = str(Path(__file__).with_name("examiner.py"))
+        program = str(Path(__file__).with_name("grader_process.py"))
         self.process = subprocess.Popen(
             [find_interpreter(self.setting.user), "-P", program, options, "--marker", self.secret],
             stdin=subprocess.PIPE,
@@ -102,13 +102,13 @@ class Arena:
             raise
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """One request to the examiner. Raises Gone."""
+        """One request to the grader. Raises Gone."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise GraderGone("the examiner has ended") from None
+            raise GraderGone("the grader has ended") from None
         return self._answer()
 
     def _answer(self, within: float = PATIENCE_S) -> dict[str, Any]:
@@ -118,17 +118,17 @@ class Arena:
             if not select.select([self.process.stdout], [], [], max(limit - time.monotonic(), 0))[
                 0
             ]:
-                raise GraderGone(f"the examiner said nothing for {within:g} s")
+                raise GraderGone(f"the grader said nothing for {within:g} s")
             more = os.read(self.process.stdout.fileno(), 1 << 20)
             if not more:
-                raise GraderGone(f"the examiner has ended: {self.process.wait()}")
+                raise GraderGone(f"the grader has ended: {self.process.wait()}")
             self.unread += more
         line, _, self.unread = self.unread.partition(b"\n")
         reply: dict[str, Any] = json.loads(line)
         return reply
 
     def revive(self) -> None:
-        """A new examiner in place of one that an attack has ended."""
+        """A new grader in place of one that an attack has ended."""
         self._end()
         self._start()
         self.spoiled = False
@@ -199,7 +199,7 @@ class Arena:
             "@won@": f"won-{token}",
             "@token@": f"hc{token}",
             "@arena@": str(self.folder),
-            "@examiner@": str(self.state["pid"]),
+            "@grader@": str(self.state["pid"]),
             "@server@": str(self.state["server"]),
             "@project@": str(ROOT),
             **self.listeners.placeholders,
@@ -215,7 +215,7 @@ class Arena:
     def grade(
         self, path: Path, limits: Mapping[str, float] = QUICK, token: str = ""
     ) -> dict[str, Any]:
-        """What the examiner answers about a submission whose marks are filled in.
+        """What the grader answers about a submission whose marks are filled in.
 
         Raises Gone, Broken.
         """
@@ -293,12 +293,12 @@ class Arena:
     def _check_grader(self, reply: Mapping[str, Any]) -> list[str]:
         fixed = sorted(self.state.keys() - {"pid", "server", "own", "rung", "missing", "memory"})
         won = [
-            f"the examiner's {name} went from {self.state[name]} to {reply[name]}"
+            f"the grader's {name} went from {self.state[name]} to {reply[name]}"
             for name in fixed
             if name in reply and reply[name] != self.state[name]
         ]
         if "memory" in reply and reply["memory"] > self.state["memory"] + MEMORY_GROWTH:
-            won.append(f"the examiner grew to {reply['memory']} bytes")
+            won.append(f"the grader grew to {reply['memory']} bytes")
         return won
 
     def check_next_submission(self) -> list[str]:

@@ -11,7 +11,7 @@ The source of an attack names what it is up against by marks that `arena.py` fil
     @won@ @token@     to be said on success; part of every name it leaves behind
     @arena@           a folder that everyone may write: canary, results.json, submissions/
     @tcp@ @udp@ @unix@ @abstract@    listeners that must hear nothing
-    @examiner@ @server@              the processes to harm
+    @grader@ @server@              the processes to harm
     @project@         where the rooms and their solutions lie
 """
 
@@ -51,6 +51,8 @@ class Attack:
     limits: Mapping[str, float] = field(default_factory=lambda: QUICK)
     times: int = 1
     """how often it is graded, one after the other"""
+    first: bool = False
+    """whether it stands for its kind in a run that is not whole: it comes first of those alike"""
 
     @property
     def path(self) -> Path:
@@ -65,7 +67,12 @@ class Attack:
 def _make_attacks(
     names: str, ends: frozenset[Status], twin: str = "", limits: Mapping[str, float] = QUICK
 ) -> list[Attack]:
-    return [Attack(name, ends, twin, limits) for name in names.split()]
+    """Attacks that end alike. A line of names is a kind, and the first of them its sample."""
+    return [
+        Attack(name, ends, twin, limits, first=not place)
+        for line in names.strip().splitlines()
+        for place, name in enumerate(line.split())
+    ]
 
 
 ATTACKS: tuple[Attack, ...] = (
@@ -73,8 +80,9 @@ ATTACKS: tuple[Attack, ...] = (
     *_make_attacks(
         """
         exit_zero exit_zero_while_built exit_zero_at_import system_exit keyboard_interrupt
-        segmentation_fault aborts closes_every_descriptor quits_in_an_exit_handler
-        dies_in_a_backward_hook fails_to_fail leaves_a_core recursion fills_its_socket
+        segmentation_fault aborts leaves_a_core recursion
+        closes_every_descriptor quits_in_an_exit_handler dies_in_a_backward_hook fails_to_fail
+        fills_its_socket
         """,
         CRASHED,
     ),
@@ -85,9 +93,10 @@ ATTACKS: tuple[Attack, ...] = (
     # It does not end.
     *_make_attacks(
         """
-        sleeps_for_ever sleeps_under_the_limit loops_in_c loops_in_a_regular_expression
-        loops_at_import loops_in_python ignores_all_signals answers_byte_by_byte never_reads
-        loops_in_a_backward_hook
+        sleeps_for_ever sleeps_under_the_limit
+        loops_in_c loops_in_python loops_in_a_regular_expression loops_in_a_backward_hook
+        ignores_all_signals loops_at_import
+        answers_byte_by_byte never_reads
         """,
         TIMED_OUT,
         limits=HANGING,
@@ -97,7 +106,7 @@ ATTACKS: tuple[Attack, ...] = (
     # It takes more than it may have.
     *_make_attacks(
         """
-        memory_bomb_of_lists memory_bomb_of_bytes memory_bomb_of_tensors memory_bomb_at_import
+        memory_bomb_of_tensors memory_bomb_of_lists memory_bomb_of_bytes memory_bomb_at_import
         reads_without_end
         """,
         NO_MEMORY,
@@ -105,38 +114,43 @@ ATTACKS: tuple[Attack, ...] = (
     # It tries what is refused, and then answers rightly: full marks.
     *_make_attacks(
         """
-        memory_bomb_of_maps locks_memory fork_bomb daemon forks_by_raw_calls raises_its_limits
-        fills_the_disk fills_the_inodes fills_shared_memory leaves_system_v_memory
-        leaves_posix_queues makes_anonymous_files prints_forty_megabytes
+        memory_bomb_of_maps locks_memory
+        fork_bomb daemon forks_by_raw_calls
+        raises_its_limits starves_the_grader opens_many_files
+        fills_the_disk fills_the_inodes fills_shared_memory prints_forty_megabytes
+        leaves_system_v_memory leaves_posix_queues makes_anonymous_files
         reads_system_files reads_other_submissions opens_private_files
-        reads_the_environment reads_its_own_stack reads_proc climbs_by_links
-        climbs_by_proc climbs_by_handles leaves_by_namespaces becomes_somebody_else
-        opens_malformed_paths opens_devices
+        reads_the_environment reads_its_own_stack reads_proc
+        climbs_by_handles climbs_by_links climbs_by_proc leaves_by_namespaces
+        becomes_somebody_else lowers_its_own_guards
+        opens_devices makes_devices opens_malformed_paths
         rewrites_results truncates_results renames_results changes_modes writes_into_packages
-        writes_at_exit makes_devices runs_programs executes_over_itself
-        connects_by_tcp sends_by_udp looks_up_names connects_by_unix_sockets
-        listens_on_unix_sockets opens_odd_sockets talks_by_fastopen_and_io_uring
-        signals_by_sockets traces_the_examiner reads_the_examiner_s_memory
-        starves_the_examiner steals_descriptors outlives_the_examiner
-        reaches_the_kernel keeps_keys controls_terminals watches_files
-        lowers_its_own_guards finds_descriptors opens_many_files guesses_random_numbers
+        writes_at_exit
+        runs_programs executes_over_itself
+        connects_by_tcp sends_by_udp looks_up_names
+        connects_by_unix_sockets listens_on_unix_sockets opens_odd_sockets
+        talks_by_fastopen_and_io_uring
+        traces_the_grader reads_the_grader_s_memory signals_by_sockets
+        steals_descriptors finds_descriptors outlives_the_grader
+        reaches_the_kernel keeps_keys controls_terminals watches_files guesses_random_numbers
         """,
         PASSED,
     ),
     *_make_attacks(
-        "signals_the_examiner", PASSED | CRASHED
+        "signals_the_grader", PASSED | CRASHED
     ),  # a signal to its group is for itself, too
     *_make_attacks(
         "calls_by_another_abi", PASSED | CRASHED
     ),  # the filter kills who calls by a foreign ABI
-    Attack("learns_from_earlier_runs", PASSED, times=2),
-    # It speaks to the examiner itself.
+    Attack("learns_from_earlier_runs", PASSED, times=2, first=True),
+    # It speaks to the grader itself.
     *_make_attacks(
         """
-        frame_of_noise frame_of_an_endless_body frame_of_no_json
-        frame_of_deep_json frame_of_an_unknown_dtype frame_of_a_negative_shape
-        frame_of_an_overflowing_shape frame_beyond_its_body frame_with_a_rest
-        frame_of_another_number frame_twice frame_cut_off frame_of_pickle sends_descriptors
+        frame_of_noise frame_of_no_json frame_of_deep_json frame_of_pickle
+        frame_of_an_endless_body frame_beyond_its_body frame_with_a_rest frame_cut_off
+        frame_of_an_unknown_dtype frame_of_a_negative_shape frame_of_an_overflowing_shape
+        frame_of_another_number frame_twice
+        sends_descriptors
         """,
         CRASHED,
     ),
@@ -145,22 +159,24 @@ ATTACKS: tuple[Attack, ...] = (
     # It is after points: its answer is wrong.
     *_make_attacks(
         """
-        forges_replies forges_results_on_every_descriptor reads_the_solution imports_the_solution
-        reads_the_solution_s_bytecode asks_the_oracle hunts_through_gc hunts_through_frames
-        hunts_through_modules patches_comparisons patches_the_runner patches_the_encoding
-        patches_builtins patches_submission_failures traces_the_runner watches_torch_functions
-        changes_torch_s_settings patches_imports patches_memory hooks_every_module
-        replaces_its_output_streams lying_tensor_subclass lying_wrapper nan_everywhere
-        infinite_everywhere returns_nothing returns_a_string returns_a_number returns_a_list
-        returns_a_generator returns_a_dictionary returns_a_module returns_true
-        returns_a_nested_tuple returns_a_meta_tensor returns_a_sparse_tensor
-        returns_a_nested_tensor returns_a_quantised_tensor returns_complex_numbers
-        returns_a_rare_dtype returns_a_gigantic_tensor returns_an_expanded_tensor
-        returns_thirty_dimensions returns_an_empty_tensor returns_overlapping_memory
-        returns_its_input returns_freed_memory remembers_its_inputs
-        lying_state_dict lying_attributes lying_deepcopy lying_class
-        lying_gradient lying_call lying_length writes_on_its_parameters forges_the_report
-        forges_a_note registers_long_names answers_at_length speaks_at_length
+        forges_replies forges_results_on_every_descriptor forges_the_report forges_a_note
+        reads_the_solution imports_the_solution reads_the_solution_s_bytecode asks_the_oracle
+        hunts_through_gc hunts_through_frames hunts_through_modules
+        patches_comparisons patches_the_runner patches_the_encoding patches_builtins
+        patches_submission_failures patches_imports patches_memory hooks_every_module
+        traces_the_runner watches_torch_functions changes_torch_s_settings
+        replaces_its_output_streams
+        lying_tensor_subclass lying_wrapper lying_state_dict lying_attributes lying_deepcopy
+        lying_class lying_gradient lying_call lying_length
+        nan_everywhere infinite_everywhere
+        returns_nothing returns_a_string returns_a_number returns_a_list returns_a_generator
+        returns_a_dictionary returns_a_module returns_true returns_a_nested_tuple
+        returns_a_meta_tensor returns_a_sparse_tensor returns_a_nested_tensor
+        returns_a_quantised_tensor returns_complex_numbers returns_a_rare_dtype
+        returns_a_gigantic_tensor returns_an_expanded_tensor returns_thirty_dimensions
+        returns_an_empty_tensor returns_overlapping_memory returns_freed_memory
+        returns_its_input remembers_its_inputs writes_on_its_parameters
+        registers_long_names answers_at_length speaks_at_length
         """,
         NOT_PASSED,
         twin="wrong",

@@ -1,7 +1,7 @@
-"""How to run an examiner with one layer of its defence left out, for tests that it matters.
+"""How to run a grader process with one layer of its defence left out, for tests that it matters.
 
 Layers that the jail itself can leave out are left to it. For the others a few lines run before
-the zygote does, or in the examiner, and put something harmless in a function's place.
+the zygote does, or in the grader, and put something harmless in a function's place.
 """
 
 import subprocess
@@ -36,7 +36,7 @@ GIANT = 1 << 40
 
 
 def leave_out(names: Collection[str]) -> None:
-    """In an examiner that has started no server yet, leave out layers of its own."""
+    """In a grader process that has started no server yet, leave out layers of its own."""
     if "wire" in names:
         wire.MAX_HEADER = wire.SHORT_HEADER = wire.MAX_BODY = GIANT
     lines = [SERVER_PATCHES[name] for name in names if name != "wire"]

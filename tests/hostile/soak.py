@@ -2,7 +2,7 @@
 
 Grades COUNT submissions on one fork server, every fourth of them an attack, and prints what there
 was before, halfway and after: processes, file descriptors, files in shared places, memory of
-examiner and server. A verdict that is not the expected one is printed, too, and makes the run fail.
+grader and server. A verdict that is not the expected one is printed, too, and makes the run fail.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Any
 from tests.hostile.arena import Arena, ArenaSetting, GraderGone, SandboxBroken
 from tests.hostile.conftest import DEFAULT_USER
 from tests.hostile.corpus import ATTACKS, Attack
-from tests.hostile.examiner import find_descendants
+from tests.hostile.grader_process import find_descendants
 
 SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 ATTACK_EVERY = 4
@@ -43,11 +43,11 @@ def count_resources(arena: Arena) -> dict[str, int]:
     reply = arena.ask(op="grade", path=str(arena.folder / "nothing.py"))
     server = arena.state["server"]
     return {
-        "processes below the examiner": len(list(find_descendants(arena.process.pid))),
-        "descriptors of the examiner": reply["descriptors"],
+        "processes below the grader": len(list(find_descendants(arena.process.pid))),
+        "descriptors of the grader": reply["descriptors"],
         "descriptors of the server": len(os.listdir(f"/proc/{server}/fd")),  # noqa: PTH208
         "its user's files in shared places": sum(map(count_files_of_user, SHARED_FOLDERS)),
-        "MiB of the examiner": reply["memory"] >> 20,
+        "MiB of the grader": reply["memory"] >> 20,
         "private MiB of the server": get_private_memory(server) // KIB,
         "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
     }

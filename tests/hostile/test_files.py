@@ -10,7 +10,7 @@ from tests.hostile.files import FILES, OddFile
 
 
 def placed(arena: Arena, odd: OddFile) -> Path:
-    """The file, in a folder that the examiner may read."""
+    """The file, in a folder that the grader may read."""
     folder = arena.folder / "handed in"
     folder.mkdir()
     path = folder / odd.name

@@ -35,21 +35,25 @@ headers = st.fixed_dictionaries(
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused_or_decoded(data: bytes) -> None:
+    """The target raises unless the frame is decoded or refused."""
     FuzzTarget()(data)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=100))
 def test_any_lengths_are_refused_or_decoded(header: int, body: int, rest: bytes) -> None:
+    """The target raises unless the frame is decoded or refused."""
     FuzzTarget()(wire.LENGTHS.pack(header, body) + rest)
 
 
 @given(headers, st.binary(max_size=128))
 def test_any_json_header_is_refused_or_decoded(header: object, body: bytes) -> None:
+    """The target raises unless the frame is decoded or refused."""
     FuzzTarget()(make_frame(json.dumps(header).encode(), body))
 
 
 @given(st.randoms(use_true_random=False))
 def test_mutated_frames_are_refused_or_decoded(draw: random.Random) -> None:
+    """The target raises unless the frame is decoded or refused."""
     target = FuzzTarget()
     for _ in range(20):
         target(mutate_frame(draw, make_seed_frames()))

@@ -1,9 +1,14 @@
-"""Tests of libraries: one for each cell of each of a module's SUITES, on the devices asked for."""
+"""Tests of libraries: one for each cell of each of a module's SUITES, on the devices asked for.
+
+An ordinary run tries a part of the cells, another one of each suite.
+"""
 
 import pytest
 
 from grader.ui.pytest_plugin.plugin import get_devices
 from grader.ui.pytest_plugin.suite import PropertySuite
+
+PARTS = 5
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -12,10 +17,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         metafunc.parametrize("device", [pytest.param(d, marks=marks[d]) for d in devices])
     if "cell" in metafunc.fixturenames:
+        whole = metafunc.config.getoption("whole") or list(devices) != ["cpu"]
+        parts = 1 if whole else PARTS
         suites: dict[str, PropertySuite] = metafunc.module.SUITES
         tests = [
             pytest.param(suite, cell, id=f"{name}-{cell.name}", marks=marks[cell.device])
-            for name, suite in suites.items()
-            for cell in suite.list_variants(devices)
+            for number, (name, suite) in enumerate(suites.items())
+            for cell in suite.list_variants(devices)[number % parts :: parts]
         ]
         metafunc.parametrize(("suite", "cell"), tests)

@@ -55,7 +55,7 @@ class Causal(nn.Module):
 
 
 def suite_of(implementation: type[nn.Module], exercise: object) -> PropertySuite:
-    contract = replace(vars(exercise)["CONTRACT"], slots=PACKED)
+    contract = replace(vars(exercise)["CONTRACT"], mappings=PACKED)
     return PropertySuite({contract.name: implementation}, contract, CASES)
 
 
@@ -66,4 +66,5 @@ SUITES = {
 
 
 def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
+    """`apply_outcome` fails or skips as the outcome says."""
     apply_outcome(suite.get_outcome(cell))

@@ -118,6 +118,7 @@ SUITES = {
 
 
 def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
+    """`apply_outcome` fails or skips as the outcome says."""
     apply_outcome(suite.get_outcome(cell))
 
 
@@ -135,4 +136,5 @@ def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVari
     ids=lambda wanted: wanted.name,
 )
 def test_library_is_as_exact_as_bfloat16(name: str, wanted: Property, device: str) -> None:
+    """`apply_outcome` fails or skips as the outcome says."""
     apply_outcome(SUITES[name].get_outcome(PropertyVariant(wanted, device, "bfloat16")))

@@ -24,7 +24,7 @@ def get_contract(slug: str) -> Contract:
 
 
 def assert_allowed(case: Case, contract: Contract) -> None:
-    """What the docstrings of the contract's traits promise about every case."""
+    """What the docstrings of the contract's capabilities promise about every case."""
     assert contract.fit(case) == case
     assert 1 <= case.tokens <= case.context_length
     assert min(case.batch, case.d_in, case.heads, case.head_dim) >= 1

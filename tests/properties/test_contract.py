@@ -263,7 +263,7 @@ def test_solutions_take_the_arguments_by_these_names(slug: str) -> None:
         assert list(bound.arguments) == list(contract.build_arguments(case))
 
 
-# -------------------------------------------------------------------------------- traits
+# -------------------------------------------------------------------------------- capabilities
 
 
 @pytest.mark.parametrize("slug", sorted(BY_SLUG))

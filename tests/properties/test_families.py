@@ -1,4 +1,4 @@
-"""Every invariant says something, accepts what is right, and accuses something wrong."""
+"""Every property says something, accepts what is right, and accuses something wrong."""
 
 import functools
 import itertools
@@ -27,7 +27,7 @@ from tests.golden import texts
 # What wrong answers do may make torch warn; that is not what they are accused of.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-BY_NAME = {invariant.name: invariant for invariant in ALL}
+BY_NAME = {prop.name: prop for prop in ALL}
 
 LATER = {
     "the_mask_may_be_left_out": "masked_multi_head/mask_demanded",
@@ -85,15 +85,15 @@ LATER = {
     "the_heads_start_different": "multi_head_attention/weights_start_at_zero",
     "every_module_starts_anew": "multi_head_attention/weights_start_at_zero",
 }
-"""For every invariant that no answer breaks first, an answer of a bank that it accuses."""
+"""For every property that no answer breaks first, an answer of a bank that it accuses."""
 
 
 def broken_first() -> Iterator[tuple[str, str]]:
-    """Invariants, and the answers that break each and none that is tried before.
+    """Properties, and the answers that break each and none that is tried before.
 
-    The small exercises come last: of several witnesses of an invariant the last is heard.
+    The small exercises come last: of several witnesses of a property the last is heard.
     """
-    named = {invariant.claim: invariant.name for invariant in ALL}
+    named = {prop.claim: prop.name for prop in ALL}
     for slug in reversed(BY_SLUG):
         for kind in texts.load_kinds(slug):
             for claim in named.keys() & set(texts.find_rows(kind.text, "claim")):
@@ -101,9 +101,9 @@ def broken_first() -> Iterator[tuple[str, str]]:
 
 
 WITNESSES = {**dict(broken_first()), **LATER}
-"""For every invariant an answer of a bank that it accuses."""
+"""For every property an answer of a bank that it accuses."""
 
-ECHOES = {invariant.name for invariant in ALL if invariant.redundant_because}
+ECHOES = {prop.name for prop in ALL if prop.redundant_because}
 
 
 # ---------------------------------------------------------------------------------- judging
@@ -144,39 +144,39 @@ def cases(slug: str) -> tuple[Case, ...]:
     return generate_case_set(BY_SLUG[slug].contract, BY_SLUG[slug].cases)
 
 
-def accusation(invariant: Property, harness: Harness, slug: str) -> str:
-    """What the invariant says against an answer; nothing if it holds."""
-    for case in invariant.select_cases(harness.contract, cases(slug)):
+def accusation(prop: Property, harness: Harness, slug: str) -> str:
+    """What the property says against an answer; nothing if it holds."""
+    for case in prop.select_cases(harness.contract, cases(slug)):
         try:
-            invariant.check(harness.get_context(case))
+            prop.check(harness.get_context(case))
         except (Violation, SubmissionFailed) as reason:
-            return f"{invariant.name}, {case}: {reason}"
+            return f"{prop.name}, {case}: {reason}"
     return ""
 
 
-def required(invariant: Property) -> Iterator[Property]:
-    for one in invariant.requires:
+def required(prop: Property) -> Iterator[Property]:
+    for one in prop.requires:
         yield from required(one)
         yield one
 
 
-def heard(invariant: Property, harness: Harness, exercise: Exercise) -> bool:
+def heard(prop: Property, harness: Harness, exercise: Exercise) -> bool:
     """Whether it accuses an answer, and is tried at all: what it requires holds."""
-    before = set(required(invariant)) & set(exercise.properties)
+    before = set(required(prop)) & set(exercise.properties)
     return not any(accusation(one, harness, exercise.slug) for one in before) and bool(
-        accusation(invariant, harness, exercise.slug)
+        accusation(prop, harness, exercise.slug)
     )
 
 
 @pytest.mark.parametrize("name", WITNESSES)
 def test_no_property_is_idle(name: str) -> None:
     exercise, harness = witness(WITNESSES[name])
-    invariant = BY_NAME[name]
-    assert invariant in exercise.properties
-    assert accusation(invariant, harness, exercise.slug), "it accuses nobody"
-    assert accusation(invariant, solved(exercise.slug), exercise.slug) == ""
+    prop = BY_NAME[name]
+    assert prop in exercise.properties
+    assert accusation(prop, harness, exercise.slug), "it accuses nobody"
+    assert accusation(prop, solved(exercise.slug), exercise.slug) == ""
     harness.forget()  # what remembers earlier calls would be accused by whoever comes second
-    assert heard(invariant, harness, exercise) is (name not in ECHOES)
+    assert heard(prop, harness, exercise) is (name not in ECHOES)
 
 
 def test_every_property_has_a_witness() -> None:
@@ -194,40 +194,40 @@ def test_there_are_many() -> None:
 
 @pytest.mark.parametrize("told", [lambda i: i.name, lambda i: i.claim, lambda i: i.check])
 def test_no_two_are_the_same(told: Callable[[Property], object]) -> None:
-    assert len({told(invariant) for invariant in ALL}) == len(ALL)
+    assert len({told(prop) for prop in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize("invariant", ALL, ids=[invariant.name for invariant in ALL])
-def test_property_is_complete(invariant: Property) -> None:
-    assert re.fullmatch(r"[a-z0-9_]{8,60}", invariant.name)
-    assert re.fullmatch(r"\S.*\S\.", invariant.claim), "one line, ending in a full stop"
+@pytest.mark.parametrize("prop", ALL, ids=[prop.name for prop in ALL])
+def test_property_is_complete(prop: Property) -> None:
+    assert re.fullmatch(r"[a-z0-9_]{8,60}", prop.name)
+    assert re.fullmatch(r"\S.*\S\.", prop.claim), "one line, ending in a full stop"
     # A statement begins with a capital, or with code.
-    assert invariant.claim[0].isupper() or re.match(r"\w+[.(]", invariant.claim)
-    assert "  " not in invariant.claim
-    assert len(invariant.claim) <= 100
-    assert isinstance(invariant.group, PropertyGroup)
-    assert invariant.limit >= 1
-    assert set(invariant.dtypes) <= set(DTYPES)
-    assert invariant.dtypes
+    assert prop.claim[0].isupper() or re.match(r"\w+[.(]", prop.claim)
+    assert "  " not in prop.claim
+    assert len(prop.claim) <= 100
+    assert isinstance(prop.group, PropertyGroup)
+    assert prop.limit >= 1
+    assert set(prop.dtypes) <= set(DTYPES)
+    assert prop.dtypes
 
 
-@pytest.mark.parametrize("invariant", ALL, ids=[invariant.name for invariant in ALL])
-def test_property_applies_somewhere_and_has_cases_there(invariant: Property) -> None:
-    asked = [e for e in EXERCISES if invariant.applies_to(e.contract)]
+@pytest.mark.parametrize("prop", ALL, ids=[prop.name for prop in ALL])
+def test_property_applies_somewhere_and_has_cases_there(prop: Property) -> None:
+    asked = [e for e in EXERCISES if prop.applies_to(e.contract)]
     assert asked
     for exercise in asked:
-        assert invariant.select_cases(exercise.contract, cases(exercise.slug)), exercise.slug
+        assert prop.select_cases(exercise.contract, cases(exercise.slug)), exercise.slug
 
 
 def test_prerequisites_come_before_a_property() -> None:
-    order = {invariant: place for place, invariant in enumerate(ALL)}
-    for invariant in ALL:
-        for before in invariant.requires:
-            assert order[before] < order[invariant], f"{invariant.name} requires {before.name}"
+    order = {prop: place for place, prop in enumerate(ALL)}
+    for prop in ALL:
+        for before in prop.requires:
+            assert order[before] < order[prop], f"{prop.name} requires {before.name}"
 
 
 def test_every_group_and_every_capability_is_used() -> None:
-    assert {invariant.group for invariant in ALL} == set(PropertyGroup)
+    assert {prop.group for prop in ALL} == set(PropertyGroup)
     had = set(itertools.chain(*(exercise.contract.capabilities for exercise in EXERCISES)))
     assert had == set(Capability)
 

@@ -19,7 +19,7 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.families.history import ALL
 from properties.harness import histories
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.harness.histories import (
     CALL_PROBE,
     GRADIENTS_PROBE,
@@ -70,13 +70,13 @@ class CausalAttention(nn.Module):
         return output
 
 
-def trial_of(made: type[nn.Module], seed: int = 1) -> CaseContext:
+def trial_of(made: type[nn.Module], seed: int = 1) -> LiveContext:
     harness = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
     case = fit_for_histories(Case(seed=seed))
     return harness.get_context(EXERCISE.contract.fit(case))
 
 
-def all_steps(context: CaseContext) -> list[Any]:
+def all_steps(context: LiveContext) -> list[Any]:
     return [
         *make_calls(context),
         *make_other_modules(context),
@@ -201,6 +201,7 @@ def test_exception_after_a_history_names_it() -> None:
 
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.name)
 def test_stateless_module_satisfies_the_property(claim: Any) -> None:
+    """A claim that does not hold raises Violation."""
     if claim.applies_to(EXERCISE.contract):
         claim.check(trial_of(CausalAttention))
 
@@ -221,7 +222,7 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
     tried = []
     after = histories._run_history
 
-    def counting(context: CaseContext, history: Any, probe: Any) -> Any:
+    def counting(context: LiveContext, history: Any, probe: Any) -> Any:
         tried.append(history)
         return after(context, history, probe)
 
@@ -273,20 +274,20 @@ def machine(made: type[nn.Module]) -> type[RuleBasedStateMachine]:
     class Histories(RuleBasedStateMachine):
         @initialize()
         def build(self) -> None:
-            self.trial = trial_of(made)
+            self.context = trial_of(made)
             for probe in PROBES:
-                self.trial.compute_once(probe.observe_baseline)
-            self.scene = HistoryState(self.trial, build_fresh_module(self.trial))
-            self.steps = all_steps(self.trial)
+                self.context.compute_once(probe.observe_baseline)
+            self.state = HistoryState(self.context, build_fresh_module(self.context))
+            self.steps = all_steps(self.context)
 
         @rule(number=st.integers(0, 63))
         def step(self, number: int) -> None:
-            attempt(self.steps[number % len(self.steps)], self.scene)
+            attempt(self.steps[number % len(self.steps)], self.state)
 
         @rule(probe=st.sampled_from(PROBES))
         def probe(self, probe: Any) -> None:
-            self.scene.adapter.set(self.trial.parameters)
-            probe.check(self.trial, self.scene.adapter)
+            self.state.adapter.set(self.context.parameters)
+            probe.check(self.context, self.state.adapter)
 
     return Histories
 
@@ -307,6 +308,7 @@ def search(made: type[nn.Module], examples: int) -> None:
 
 
 def test_search_finds_no_violating_history_for_right_modules() -> None:
+    """A history that breaks a claim raises Violation."""
     search(CausalAttention, examples=10)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG, Exercise
-from grader.batch.plan import check_all
+from grader.batch.check import check_all
 from grader.grading.grade import summarise_status
 from grader.report.points import award_points, distribute_points
 from grader.sandbox.grader_side.subject import make_subject

@@ -15,7 +15,8 @@ from properties.cases.case_transforms import at_least, with_values
 from properties.check import check_property, find_smallest_failure
 from properties.contract import Capability, Contract
 from properties.families import masking, values
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.case_context import CaseContext
+from properties.harness.harness import Harness, LiveContext
 from properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
 from properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
 
@@ -48,7 +49,7 @@ def claim(judge: CheckFunction, **changes: object) -> Property:
 
 
 def wrong_where(fault: Fault, kind: ViolationKind = ViolationKind.VALUE) -> CheckFunction:
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         if fault(context.case):
             raise Violation(kind, "right", f"wrong for {context.case.tokens} tokens")
 
@@ -69,7 +70,7 @@ def test_a_property_that_holds_is_tried_on_every_case() -> None:
 def test_checking_stops_at_the_first_violation() -> None:
     seen: list[Case] = []
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         seen.append(context.case)
         wrong_where(lambda case: case == BANK[6])(context)
 
@@ -94,7 +95,7 @@ def test_violation_states_claim_case_and_hint() -> None:
 def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
     seen: list[Case] = []
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         seen.append(context.case)
         if context.case == BANK[4]:
             raise SubmissionFailed(Status.CRASHED, "it asked for too much", cell=3)
@@ -113,7 +114,7 @@ def test_a_crash_is_reported_as_it_came_and_on_the_case_at_hand() -> None:
 
 @pytest.mark.parametrize("fault", [AssertionError("ours"), KeyError("ours"), RuntimeError("ours")])
 def test_internal_error_is_never_a_verdict(fault: Exception) -> None:
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         raise fault
 
     with pytest.raises(type(fault), match="ours"):
@@ -124,7 +125,7 @@ def test_internal_error_is_never_a_verdict(fault: Exception) -> None:
 def test_internal_error_during_the_search_is_no_verdict(broken: Fault) -> None:
     first = next(case for case in BANK if case.tokens >= 3 and case.heads >= 2 and case.d_in >= 3)
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         if context.case != first and broken(context.case):
             raise AssertionError("ours")
         wrong_where(lambda case: case.tokens >= 2)(context)
@@ -180,7 +181,7 @@ def test_simplest_case_is_transformed_by_the_property() -> None:
 
 
 def test_another_kind_of_violation_is_another_fault() -> None:
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         wrong_where(lambda case: case.tokens == 1, ViolationKind.SHAPE)(context)
         wrong_where(lambda case: case.tokens >= 3)(context)
 
@@ -191,7 +192,7 @@ def test_another_kind_of_violation_is_another_fault() -> None:
 
 
 def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         if context.case.heads == 1:
             raise SubmissionFailed(Status.CRASHED, "IndexError: 1")
         wrong_where(lambda case: case.tokens >= 2)(context)
@@ -206,7 +207,7 @@ def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
 def test_flaky_violation_is_reported_where_it_occurred() -> None:
     calls: list[Case] = []
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         calls.append(context.case)
         if len(calls) % 3 == 1:
             raise Violation(ViolationKind.VALUE, "right", "wrong this time")
@@ -220,7 +221,7 @@ def test_flaky_violation_is_reported_where_it_occurred() -> None:
 def test_unreproducible_violation_is_reported_on_its_case() -> None:
     calls: list[Case] = []
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         calls.append(context.case)
         if len(calls) == 3:
             raise Violation(ViolationKind.VALUE, "right", "wrong once")
@@ -243,7 +244,7 @@ def test_the_search_is_the_same_every_time() -> None:
     def told() -> tuple[str, int]:
         calls: list[Case] = []
 
-        def judge(context: CaseContext) -> None:
+        def judge(context: LiveContext) -> None:
             calls.append(context.case)
             wrong_where(lambda case: case.tokens >= 3 and case.heads >= 2)(context)
 
@@ -255,7 +256,7 @@ def test_the_search_is_the_same_every_time() -> None:
 def test_search_checks_no_case_twice_and_ends() -> None:
     calls: list[Case] = []
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         calls.append(context.case)
         wrong_where(lambda case: case.tokens >= 2 and case.d_in >= 2)(context)
 
@@ -274,7 +275,7 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
     tried: list[Case] = []
 
     def only_on(wrong: Case) -> CheckFunction:
-        def judge(context: CaseContext) -> None:
+        def judge(context: LiveContext) -> None:
             tried.append(context.case)
             raise Violation(
                 ViolationKind.VALUE if context.case == wrong else ViolationKind.SHAPE,
@@ -294,7 +295,7 @@ def test_all_searches_on_a_subject_share_a_number_of_cases(
 def test_notes_made_during_the_search_are_forgotten() -> None:
     first = next(case for case in BANK if case.tokens >= 4)
 
-    def judge(context: CaseContext) -> None:
+    def judge(context: LiveContext) -> None:
         context.harness.add_note(Note("seen", f"{context.case.tokens} tokens"))
         wrong_where(lambda case: case.tokens >= 2)(context)
 
@@ -399,6 +400,7 @@ def test_claim_is_the_first_line_of_the_check_docstring() -> None:
         claim="It has a first line.",
         group=PropertyGroup.MASK,
         check=first_judge,
+        recordable_check=first_judge,
         needs=frozenset({Capability.CAUSAL, Capability.TOKENS}),
         requires=(before, also),
         limit=3,
@@ -411,8 +413,23 @@ def test_claim_is_the_first_line_of_the_check_docstring() -> None:
 
 
 def test_check_without_a_docstring_has_no_claim() -> None:
-    made = PropertyFamily(PropertyGroup.VALUES)()(lambda context: None)
+    def check(context: CaseContext) -> None:
+        pass
+
+    made = PropertyFamily(PropertyGroup.VALUES)()(check)
     assert (made.claim, made.requires, made.needs) == ("", (), frozenset())
+
+
+def test_check_of_a_live_context_cannot_be_recorded() -> None:
+    def check(context: LiveContext) -> None:
+        context.adapter.set(context.parameters)
+
+    assert PropertyFamily(PropertyGroup.VALUES)()(check).recordable_check is None
+
+
+def test_check_must_say_which_context_it_takes() -> None:
+    with pytest.raises(TypeError, match="annotate `context` as CaseContext or as LiveContext"):
+        PropertyFamily(PropertyGroup.VALUES)()(lambda context: None)
 
 
 def test_a_property_applies_where_all_it_needs_is_there() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exercises import BY_SLUG
-from grader.batch.plan import has_side_effects
+from grader.batch.check import has_side_effects
 from grader.grading.grade import summarise_status
 from grader.report.points import award_points
 from grader.sandbox.grader_side.subject import make_subject

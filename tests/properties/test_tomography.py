@@ -16,7 +16,7 @@ from properties.cases.case_tensors import draw_normal, round_to_dtype
 from properties.cases.strategies import cases
 from properties.contract import Capability, Contract
 from properties.harness import tomography
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from reference import attention_weights, causal_mask, merge_heads, split_heads
 
 LAYOUTS = {
@@ -44,7 +44,7 @@ SIZES = st.builds(
 Weights = Callable[[Tensor, Tensor], Tensor]
 
 
-def solved(slug: str, case: Case) -> CaseContext:
+def solved(slug: str, case: Case) -> LiveContext:
     """The solution of an exercise, on a case."""
     exercise = BY_SLUG[slug]
     namespace: dict[str, object] = {"__name__": "solution"}
@@ -52,7 +52,7 @@ def solved(slug: str, case: Case) -> CaseContext:
     return Harness(make_subject(namespace), exercise.contract).create_context(case)
 
 
-def directly(context: CaseContext, weights: Weights) -> Tensor:
+def directly(context: LiveContext, weights: Weights) -> Tensor:
     """The weights of the content, computed from queries and keys as they are."""
     case, p = context.case, tomography.make_routing_parameters(context)
     content = case.d_in - tomography.compute_payload_width(case)
@@ -172,7 +172,7 @@ def test_wrong_weights_are_recovered_as_they_are(fault: str, tokens: int) -> Non
     case = Case(tokens=tokens, context_length=30, d_in=6, heads=3, head_dim=4, sharpness=2, seed=3)
     made = {"MultiHeadAttention": attention_with(FAULTS[fault])}
     # Not through a bench's own contract: it would find the exchanged names and put them right.
-    context = CaseContext(Harness(make_subject(made), CONTRACT), CONTRACT, case)
+    context = LiveContext(Harness(make_subject(made), CONTRACT), CONTRACT, case)
     seen = tomography.recover_weights(context)
     assert float((seen.weights - directly(context, FAULTS[fault])).abs().max()) <= 1e-12
     off = (seen.weights - seen.expected).abs() > seen.tolerance.float32

@@ -4,7 +4,7 @@ import pytest
 
 from properties.case import Case
 from properties.contract import Capability
-from properties.harness.harness import CaseContext
+from properties.harness.case_context import CaseContext
 from properties.property import Property, PropertyGroup, Verdict
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind, format_location
 

@@ -1,7 +1,7 @@
-"""An autograder for Gradescope: a zip archive that installs headcheck there and grades by it.
+"""Grade on Gradescope: a zip archive that installs headcheck there and runs it.
 
-`pack` makes the archive, on the instructor's machine. `setup.sh` and `run_autograder` lie in it and
-are started by Gradescope; the second calls `python -m grader.course.autograder`, which judges.
+`pack` builds the archive on the instructor's machine. Gradescope runs two of its files, `setup.sh`
+and `run_autograder`; the latter calls `python -m grader.course.autograder`, which grades.
 
 Source: https://gradescope-autograders.readthedocs.io/en/latest/specs/
 """
@@ -17,19 +17,18 @@ PLAN_FILE = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class AutograderPlan:
-    """What the archive is told of the grading."""
+    """The settings that the archive grades with."""
 
     manifest: Manifest
-    """the settings"""
     trusted: bool = False
-    """whether to grade also where submissions cannot be confined"""
+    """whether to grade even if submissions cannot be confined"""
 
 
 def encode_plan(plan: AutograderPlan) -> bytes:
-    """A plan as it lies in the archive."""
+    """Encode a plan for the archive."""
     return msgspec.json.format(msgspec.json.encode(plan), indent=2)
 
 
 def decode_plan(text: bytes) -> AutograderPlan:
-    """A plan read back. Raises msgspec.MsgspecError."""
+    """Decode a plan. Raises msgspec.MsgspecError."""
     return msgspec.json.decode(text, type=AutograderPlan, strict=False)

@@ -1,9 +1,9 @@
-"""What grades on Gradescope: `python -m grader.course.autograder FOLDER`, by `run_autograder`.
+"""Grade on Gradescope: `run_autograder` calls `python -m grader.course.autograder FOLDER`.
 
-Judges FOLDER/submission as FOLDER/source/plan.json says. FOLDER/results/results.json is replaced
-whenever a file has been judged, so that it holds what is known when time runs out.
+Grades FOLDER/submission with the settings in FOLDER/source/plan.json. FOLDER/results/results.json
+is replaced after every graded file, so that it is up to date if time runs out.
 
-Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, as the file says.
+Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, for the reason in the file.
 """
 
 import sys
@@ -39,44 +39,43 @@ FAULT_MESSAGE = (
 
 
 def main(root: Path) -> int:
-    """Judge what was submitted and write the results; the exit code."""
+    """Grade the submission and write the results; return the exit code."""
     try:
         plan = decode_plan((root / "source" / PLAN_FILE).read_bytes())
-        exercise_results: list[ExerciseResult] = []
-        for exercise_results, left in _grade_files(plan, root / "submission"):
-            shown = [apply_feedback(each, plan.manifest.feedback) for each in exercise_results]
-            _write(root, _make_results(shown, left))
-        return 0 if all(each.status == "passed" for each in exercise_results) else 1
+        results: list[ExerciseResult] = []
+        for results, left in _grade_files(plan, root / "submission"):
+            visible = [apply_feedback(each, plan.manifest.feedback) for each in results]
+            _write(root, _make_results(visible, left))
+        return 0 if all(each.status == "passed" for each in results) else 1
     except SubmissionNotFound:
         _write(root, {"score": 0, "output": NOTHING_MESSAGE})
         return 1
     except (CourseError, SandboxError, WriteError, OSError, msgspec.MsgspecError) as error:
         return _report_failure(root, str(error))
-    except Exception as error:  # whatever it is, there must be results
-        return _report_failure(
-            root, f"a fault of headcheck itself: {type(error).__name__}: {error}"
-        )
+    except Exception as error:  # whatever happens, there must be results
+        text = f"a fault of headcheck itself: {type(error).__name__}: {error}"
+        return _report_failure(root, text)
 
 
 def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[ExerciseResult], int]]:
-    """What stands after each file, and how many files are left. Raises NotFound, SandboxError."""
-    chosen = replace(plan.manifest.settings, jobs=1)
-    found = [
-        Submission(
-            each.path, submission.escape_path(each.path.relative_to(folder)), submitted_by="you"
-        )
-        for each in submission.find_submissions([str(folder)])
-    ]
-    stored: list[GradedFile] = []
-    with run.create_sandbox(trusted=plan.trusted, device=chosen.device) as sandbox:
+    """Yield the results after each file, and the number of files left.
+
+    Raises SubmissionNotFound, SandboxError.
+    """
+    settings = replace(plan.manifest.settings, jobs=1)
+    paths = [each.path for each in submission.find_submissions([str(folder)])]
+    names = [submission.escape_path(path.relative_to(folder)) for path in paths]
+    submissions = [Submission(*each, submitted_by="you") for each in zip(paths, names, strict=True)]
+    graded: list[GradedFile] = []
+    with run.create_sandbox(trusted=plan.trusted, device=settings.device) as sandbox:
         click.echo(f"headcheck: {sandbox.isolation_level.summary}")
-        for handed_in, records in grade_all(sandbox, found, chosen):
-            stored.append(_make_graded_file(handed_in, records))
-            yield compute_results(stored), len(found) - len(stored)
+        for handed_in, records in grade_all(sandbox, submissions, settings):
+            graded.append(_make_graded_file(handed_in, records))
+            yield compute_results(graded), len(submissions) - len(graded)
 
 
 def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]) -> GradedFile:
-    """A file as if it came out of a store: the best of several counts, as there."""
+    """Return a file as a store would: as there, the best of several counts."""
     return GradedFile(
         run=0,
         student=handed_in.student,
@@ -94,31 +93,31 @@ def _make_graded_file(handed_in: Submission, records: Sequence[SubmissionRecord]
     )
 
 
-def _make_results(exercise_results: list[ExerciseResult], left: int) -> dict[str, Any]:
-    """In Gradescope's format, with a word on what is left."""
-    results = gradescope.make_results(exercise_results)
+def _make_results(results: list[ExerciseResult], left: int) -> dict[str, Any]:
+    """Return the results in Gradescope's format, with a message if files are left."""
+    made = gradescope.make_results(results)
     if left:
         text = f"Time ran out before {left} of your files were judged: hand in fewer."
-        results["output"] = f"{text}\n{results['output']}"
-    return results
+        made["output"] = f"{text}\n{made['output']}"
+    return made
 
 
 def _report_failure(root: Path, why: str) -> int:
-    """Tell the student that it is not their fault, and the log, which students don't see, why."""
+    """Write that it is not the student's fault, and the reason into the log for instructors."""
     click.echo(f"headcheck: {sanitise(why)}")
     try:
         _write(root, {"score": 0, "output": FAULT_MESSAGE})
-    except (OSError, WriteError) as error:  # what the script wrote before says the same
+    except (OSError, WriteError) as error:  # the script has already written the same
         click.echo(f"headcheck: {error}")
     return 2
 
 
 def _write(root: Path, results: dict[str, Any]) -> None:
-    """Put the results there, whole or not at all."""
+    """Write the results, completely or not at all."""
     folder = root / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"visibility": "visible", "stdout_visibility": "hidden", **results}
-    data = msgspec.json.format(msgspec.json.encode(told), indent=2)
+    complete = {"visibility": "visible", "stdout_visibility": "hidden", **results}
+    data = msgspec.json.format(msgspec.json.encode(complete), indent=2)
     files.write(folder / "results.json", data)
 
 

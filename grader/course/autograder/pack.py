@@ -1,4 +1,4 @@
-"""The archive that an instructor uploads to Gradescope."""
+"""Build the archive that an instructor uploads to Gradescope."""
 
 import sys
 from importlib.resources import files
@@ -8,13 +8,13 @@ from grader.course.autograder.wheel import Wheel, pin_versions, zip_files
 
 SETUP, RUN = "setup.sh", "run_autograder"
 SPARE_S = 30
-"""seconds kept for what Gradescope does before and after"""
+"""seconds reserved for Gradescope's own work before and after"""
 
 
 def build_archive(plan: AutograderPlan, wheel: Wheel, minutes: int) -> bytes:
-    """A zip archive, the same for the same versions and settings. Raises NoWheel.
+    """Return a zip archive, reproducible for the same versions and settings. Raises WheelError.
 
-    `minutes` is Gradescope's limit for one submission; grading ends before.
+    `minutes` is Gradescope's limit for one submission; grading ends earlier.
     """
     python = ".".join(map(str, sys.version_info[:2]))
     constraints = "".join(f"{line}\n" for line in pin_versions(wheel.requirements))

@@ -1,4 +1,4 @@
-"""headcheck itself as a wheel: built from a checkout, or packed again from where it is installed.
+"""Make a wheel of headcheck: build it from a checkout, or repack an installation.
 
 Source of the format: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 """
@@ -22,7 +22,7 @@ import grader
 from grader.course import CourseError
 
 LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
-"""what installing adds to a wheel's own files"""
+"""files that an installer adds to those of a wheel"""
 
 
 class WheelError(CourseError):
@@ -38,7 +38,7 @@ class Wheel:
 
     @property
     def requirements(self) -> Iterator[str]:
-        """The names of the packages that it needs, without those of its extras. Raises NoWheel."""
+        """The names of required packages, without those of extras. Raises WheelError."""
         try:
             with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
                 at = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
@@ -49,27 +49,26 @@ class Wheel:
 
 
 def read_wheel(path: Path) -> Wheel:
-    """A wheel of headcheck that was made before. Raises NoWheel."""
+    """Read an existing wheel of headcheck. Raises WheelError."""
     if not re.fullmatch(r"headcheck-[^-]+-.*\.whl", path.name):
         raise WheelError(f"{path}: is no wheel of headcheck: make one by `python -m build`")
     return Wheel(path.name, path.read_bytes())
 
 
 def build_own_wheel() -> Wheel:
-    """The wheel of what is running. Raises NoWheel."""
+    """Make a wheel of the running version. Raises WheelError."""
     root = Path(grader.__path__[0]).parent
     if (root / "pyproject.toml").is_file():
         return _build_from_checkout(root)
     try:
         return repack_wheel(distribution("headcheck"))
     except PackageNotFoundError:
-        raise WheelError(
-            f"{root}: headcheck is not installed here; give a wheel by --wheel"
-        ) from None
+        text = "headcheck is not installed here; give a wheel by --wheel"
+        raise WheelError(f"{root}: {text}") from None
 
 
 def _build_from_checkout(root: Path) -> Wheel:
-    """From a checkout, by pip and the project's own build backend."""
+    """Build from a checkout with pip and the project's build backend."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
         done = subprocess.run(
@@ -84,20 +83,19 @@ def _build_from_checkout(root: Path) -> Wheel:
 
 
 def repack_wheel(installed: Distribution) -> Wheel:
-    """A wheel of what is installed, file by file as the installation's record lists them."""
+    """Make a wheel of the files in an installation's record."""
     files: dict[str, bytes] = {}
     folder = ""
     for path in installed.files or ():
         if path.parent.name.endswith(".dist-info"):
             folder = path.parent.name
-        outside = ".." in path.parts  # scripts: installing a wheel makes them
+        outside = ".." in path.parts  # scripts, which the installer generates
         if not outside and path.suffix != ".pyc" and path.name not in LEFT_OUT:
             files[str(path)] = path.read_binary()
     tags = re.findall(r"^Tag: (\S+)", installed.read_text("WHEEL") or "", re.M)
     if not (files and tags):
-        raise WheelError(
-            f"{installed.name}: the record of its installation is gone; install it anew"
-        )
+        text = "the record of its installation is gone; install it anew"
+        raise WheelError(f"{installed.name}: {text}")
     name = f"{folder.removesuffix('.dist-info')}-{tags[0]}.whl"
     record = f"{folder}/RECORD"
     return Wheel(name, zip_files({**files, record: _make_record(files, record)}))
@@ -114,11 +112,11 @@ def _make_record(files: Mapping[str, bytes], record: str) -> bytes:
 
 
 def zip_files(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> bytes:
-    """A zip archive, the same bytes for the same files; programs may be executed."""
+    """Return a zip archive, the same bytes for the same files; programs are executable."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
-            member = zipfile.ZipInfo(name)  # of 1980
+            member = zipfile.ZipInfo(name)  # its default date, 1980, keeps the bytes reproducible
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = (0o100755 if name in programs else 0o100644) << 16
             archive.writestr(member, data)
@@ -126,9 +124,9 @@ def zip_files(files: Mapping[str, bytes], programs: frozenset[str] = frozenset()
 
 
 def pin_versions(names: Iterator[str]) -> list[str]:
-    """The versions that are installed here, of these packages and all that they need.
+    """Return the installed versions of these packages and all their requirements.
 
-    A local part, as torch's `+cpu`, is left out: which build it is, the index decides.
+    A local version such as torch's `+cpu` is dropped: the package index decides the build.
     """
     found: dict[str, str] = {}
     todo = list(names)

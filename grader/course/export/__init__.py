@@ -1,4 +1,4 @@
-"""Results for whoever reads them: a pure function from a gradebook to files, for each format."""
+"""Write results for gradebooks and other readers: each format is one pure function."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -10,7 +10,7 @@ __all__ = ["FORMATS", "ExportError", "ExportedFiles", "Gradebook", "export"]
 
 
 def export(book: Gradebook, form: str) -> ExportedFiles:
-    """The files of a format. Raises NotExported, and ImportError where a package is missing."""
+    """Return the files of a format. Raises ExportError, and ImportError if a package is missing."""
     module, _, name = FORMATS[form].renderer.partition(":")
     render: Callable[[Gradebook], ExportedFiles] = getattr(
         import_module(f"grader.course.export.{module}"), name

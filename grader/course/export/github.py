@@ -1,7 +1,7 @@
-"""GitHub Classroom's result of an autograding step, one for every student.
+"""Write GitHub Classroom's result of an autograding step, one for every student.
 
-The reporter adds up the scores of the tests, so where a person decided there is one test with
-that score. Source: https://github.com/classroom-resources/autograding-grading-reporter
+The reporter adds up the scores of the tests, so an overridden result is a single test with that
+score. Source: https://github.com/classroom-resources/autograding-grading-reporter
 """
 
 import base64
@@ -12,6 +12,7 @@ import msgspec
 
 from grader.course.export.gradebook import ExportedFiles, Gradebook, make_file_name, sum_max_points
 from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.report.records import SubmissionRecord
 from grader.report.render.github import format_command
 from grader.report.render.sanitise import sanitise, sanitise_line
 
@@ -20,7 +21,7 @@ STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """`<student>.result` is the step's output `result`, `<student>.annotations` are commands."""
+    """Return `<student>.result`, the step's output, and `<student>.annotations`, its commands."""
     files: dict[str, bytes] = {}
     for student, results in book.students.items():
         encoded = base64.b64encode(msgspec.json.encode(make_result(results)))
@@ -31,7 +32,7 @@ def render(book: Gradebook) -> ExportedFiles:
 
 
 def make_result(results: list[ExerciseResult]) -> dict[str, Any]:
-    """One student's result."""
+    """Return one student's result."""
     tests = [test for each in results for test in _make_tests(each)]
     statuses = {test["status"] for test in tests}
     worst = next((s for s in ("error", "fail") if s in statuses), "pass")
@@ -47,43 +48,36 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
     if result.override is not None or not result.record.properties:
         full = result.score >= result.max_score
         error = result.record.error
-        yield {
-            "name": result.exercise or "no exercise",
-            "status": "pass" if full else "error" if error and not result.override else "fail",
-            "score": result.score,
+        status = "pass" if full else "error" if error and not result.override else "fail"
+        test = _make_test(result.record, result.exercise or "no exercise", status, result.score)
+        yield test | {
             "message": sanitise(error.message) if error else "",
-            "test_code": "",
-            "filename": sanitise_line(result.record.file),
             "line_no": (error.line or 0) if error else 0,
             "duration": round(result.record.seconds * 1000),
         }
         return
-    for property_record in result.record.properties:
-        yield {
-            "name": sanitise_line(property_record.claim),
-            "status": STATUSES.get(property_record.status, "error"),
-            "score": property_record.points,
-            "message": sanitise(property_record.message),
-            "test_code": property_record.name,
-            "filename": sanitise_line(result.record.file),
-            "line_no": 0,
-            "duration": 0,
-        }
+    for p in result.record.properties:
+        status = STATUSES.get(p.status, "error")
+        test = _make_test(result.record, sanitise_line(p.claim), status, p.points)
+        yield test | {"message": sanitise(p.message), "test_code": p.name}
     if result.record.hidden:
-        yield _make_hidden_test(result)
+        yield _make_hidden_test(result.record)
 
 
-def _make_hidden_test(result: ExerciseResult) -> dict[str, Any]:
-    """What the claims that are not shown give together: the reporter adds up what it is told."""
-    record = result.record
-    got = record.score - sum(property_record.points for property_record in record.properties)
-    most = record.max_score - sum(
-        property_record.max_points for property_record in record.properties
-    )
+def _make_hidden_test(record: SubmissionRecord) -> dict[str, Any]:
+    """Return one test for all hidden properties, so that the reporter's sum is right."""
+    got = record.score - sum(p.points for p in record.properties)
+    most = record.max_score - sum(p.max_points for p in record.properties)
+    name = f"{record.hidden} hidden check{'s' * (record.hidden > 1)}"
+    status = "pass" if got >= most - 10**-SCORE_DECIMALS else "fail"
+    return _make_test(record, name, status, round(got, SCORE_DECIMALS))
+
+
+def _make_test(record: SubmissionRecord, name: str, status: str, score: float) -> dict[str, Any]:
     return {
-        "name": f"{record.hidden} hidden check{'s' * (record.hidden > 1)}",
-        "status": "pass" if got >= most - 10**-SCORE_DECIMALS else "fail",
-        "score": round(got, SCORE_DECIMALS),
+        "name": name,
+        "status": status,
+        "score": score,
         "message": "",
         "test_code": "",
         "filename": sanitise_line(record.file),
@@ -93,12 +87,12 @@ def _make_hidden_test(result: ExerciseResult) -> dict[str, Any]:
 
 
 def format_annotations(results: list[ExerciseResult]) -> Iterator[str]:
-    """Workflow commands that show the mistakes found beside their lines."""
+    """Yield workflow commands that display mistakes next to their lines."""
     for each in results:
         error = each.record.error
-        said = [(found.sentence, found.line, found.cell) for found in each.record.diagnosis]
-        said += [(error.message, error.line, error.cell)] if error else []
-        for text, line, cell in said:
-            # A line of a notebook's cell is no line of its file.
+        messages = [(found.sentence, found.line, found.cell) for found in each.record.diagnosis]
+        messages += [(error.message, error.line, error.cell)] if error else []
+        for text, line, cell in messages:
+            # A line in a notebook's cell is not a line of its file.
             at = {"line": str(line)} if line and cell is None else {}
             yield format_command("error", text, file=each.record.file, **at)

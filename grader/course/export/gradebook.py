@@ -1,110 +1,117 @@
-"""What every export is made of, and the few things that all of them must get right."""
+"""The gradebook that every export is made from, and the formatting that they share."""
 
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from grader.course import CourseError
-from grader.course.export.sheet import Sheet
+from grader.course.export.sheet import Sheet, build_sheet_roster, find_student
 from grader.course.intake.roster import Roster, Student
 from grader.course.results import SCORE_DECIMALS, ExerciseResult
 from grader.report.render.sanitise import sanitise
 from grader.report.render.view import describe_hidden
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""what makes a spreadsheet take text for a formula"""
+"""the beginnings by which a spreadsheet takes text for a formula"""
 MAX_FEEDBACK = 2000
-"""how many characters of feedback a gradebook gets"""
+"""characters of feedback in a gradebook"""
 
 
 class ExportError(CourseError):
-    """Results that a format cannot take; the message says which and what to do."""
+    """Results that a format cannot represent; the message says which, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gradebook:
-    """The results of a run, and who the students are."""
+    """The results of a run and its students."""
 
     run: str
     results: tuple[ExerciseResult, ...]
     roster: Roster = field(default_factory=Roster)
     sheet: Sheet | None = None
     database: bytes = b""
-    """the database to be filled in, of formats that are none of sheets"""
+    """the database to be filled in, for formats without a sheet"""
     column: str = ""
-    """the gradebook's name for the grade; else the run's"""
+    """the gradebook's name for the grade; by default the run's name"""
 
     @property
     def exercises(self) -> tuple[str, ...]:
-        """What was answered, by name."""
+        """The answered exercises, by name."""
         return tuple(sorted({each.exercise for each in self.results}))
 
     @property
     def students(self) -> dict[str, list[ExerciseResult]]:
-        """Everybody's results."""
-        found: dict[str, list[ExerciseResult]] = {}
+        """The results by student."""
+        by_student: dict[str, list[ExerciseResult]] = {}
         for each in self.results:
-            found.setdefault(each.student, []).append(each)
-        return found
+            by_student.setdefault(each.student, []).append(each)
+        return by_student
 
     @property
     def total(self) -> float:
-        """All points of everybody: every format must have as many."""
+        """The points of all students, which every format must preserve."""
         return sum_points(self.results)
 
     def make_column_title(self, exercise: str) -> str:
-        """What a column for an exercise is called."""
+        """Return the title of an exercise's column."""
         name = self.column or self.run
         return name if len(self.exercises) < 2 else f"{name} {exercise}".rstrip()
 
     def find_student(self, result: ExerciseResult) -> Student:
-        """Who it is, as the roster knows; else as the hand-in says."""
+        """Return a result's student from the roster, else from the submission."""
         listed = self.roster.match(result.student, name=result.student)
         return listed or Student(result.student, result.name, email=result.email)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedFiles:
-    """Files by their names, and whom they say nothing about."""
+    """Files by name, and the students who are missing from them."""
 
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
 
 
+def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:
+    """Return a function from the ids and the name in a sheet's row to the student's id."""
+    known = build_sheet_roster(book.find_student(each[0]) for each in book.students.values())
+    handles = {each.handle: each.student for each in book.results}
+    return lambda ids, name: find_student(ids, name, known, handles)
+
+
 def sum_points(results: Iterable[ExerciseResult]) -> float:
-    """The sum of what counts."""
+    """Return the sum of the scores."""
     return round(sum(each.score for each in results), SCORE_DECIMALS)
 
 
 def sum_max_points(results: Iterable[ExerciseResult]) -> float:
-    """The points that there are."""
+    """Return the sum of the maximum points."""
     return round(sum(each.max_score for each in results), SCORE_DECIMALS)
 
 
 def format_number(value: float) -> str:
-    """Points as gradebooks read them: no exponent, no needless zeros."""
+    """Format points as gradebooks read them: without exponent and trailing zeros."""
     text = f"{value:.{SCORE_DECIMALS}f}".rstrip("0").rstrip(".")
     return "0" if text in ("", "-0") else text
 
 
 def escape_cell(text: str) -> str:
-    """Text for a spreadsheet: harmless, and never a formula, which would run when it is opened."""
+    """Sanitise text for a spreadsheet, which would execute a formula when it is opened."""
     clean = sanitise(text)
     return f"'{clean}" if clean.lstrip(" ").startswith(FORMULA_PREFIXES) else clean
 
 
 def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",") -> bytes:
-    """Rows as CSV in UTF-8, quoted where it must be."""
+    """Encode rows as CSV in UTF-8, quoted where necessary."""
     buffer = io.StringIO(newline="")
     csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
     return buffer.getvalue().encode()
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """What a student reads beside the grade: what people wrote, then what is wrong."""
+    """Return what a student reads next to the grade: people's comments, then mistakes."""
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
         if each.record.error is not None:
@@ -115,7 +122,7 @@ def format_feedback(results: Sequence[ExerciseResult]) -> str:
 
 
 def make_file_name(student: str, ending: str) -> str:
-    """A file name for a student, whatever the id is; no two are equal."""
+    """Return a valid file name for any student id; different ids have different names."""
     safe = quote(student, safe=" ").replace(".", "%2E")
     if len(safe) > 100:
         safe = f"{safe[:60]}-{hashlib.sha256(student.encode()).hexdigest()[:16]}"

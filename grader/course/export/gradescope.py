@@ -1,4 +1,4 @@
-"""Gradescope's `results.json`, one for every student.
+"""Write Gradescope's `results.json`, one for every student.
 
 Source: https://gradescope-autograders.readthedocs.io/en/latest/specs/#output-format
 """
@@ -20,21 +20,17 @@ from grader.report.render.sanitise import sanitise, sanitise_line
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """A file for every student; `score` is what counts, the tests say what was judged."""
-    files = {
-        make_file_name(student, ".json"): msgspec.json.format(
-            msgspec.json.encode(make_results(results)), indent=2
-        )
-        for student, results in book.students.items()
-    }
+    """Return a file for every student; `score` is what counts, the tests are as graded."""
+    files: dict[str, bytes] = {}
+    for student, results in book.students.items():
+        encoded = msgspec.json.encode(make_results(results))
+        files[make_file_name(student, ".json")] = msgspec.json.format(encoded, indent=2)
     return ExportedFiles(files)
 
 
 def make_results(results: list[ExerciseResult]) -> dict[str, Any]:
-    """One student's results.json."""
-    claims = [
-        (each, property_record) for each in results for property_record in each.record.properties
-    ]
+    """Return one student's results.json."""
+    properties = [(each, p) for each in results for p in each.record.properties]
     return {
         "score": sum_points(results),
         "execution_time": round(sum(each.record.seconds for each in results)),
@@ -44,7 +40,7 @@ def make_results(results: list[ExerciseResult]) -> dict[str, Any]:
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "tests": [_make_test(*each, number) for number, each in enumerate(claims, start=1)],
+        "tests": [_make_test(*each, number) for number, each in enumerate(properties, start=1)],
         "extra_data": {
             each.exercise: {"status": each.status, "judged": each.judged, "attempt": each.attempt}
             for each in results
@@ -52,16 +48,14 @@ def make_results(results: list[ExerciseResult]) -> dict[str, Any]:
     }
 
 
-def _make_test(
-    result: ExerciseResult, property_record: PropertyRecord, number: int
-) -> dict[str, Any]:
+def _make_test(result: ExerciseResult, p: PropertyRecord, number: int) -> dict[str, Any]:
     return {
-        "name": sanitise_line(property_record.claim),
+        "name": sanitise_line(p.claim),
         "number": str(number),
-        "score": round(property_record.points, SCORE_DECIMALS),
-        "max_score": round(property_record.max_points, SCORE_DECIMALS),
-        "status": "passed" if property_record.status == "passed" else "failed",
-        "output": sanitise(property_record.message),
-        "tags": [result.exercise, property_record.group, property_record.status],
+        "score": round(p.points, SCORE_DECIMALS),
+        "max_score": round(p.max_points, SCORE_DECIMALS),
+        "status": "passed" if p.status == "passed" else "failed",
+        "output": sanitise(p.message),
+        "tags": [result.exercise, p.group, p.status],
         "visibility": "visible",
     }

@@ -1,4 +1,4 @@
-"""JUnit XML: a suite for every student and exercise, a case for every claim.
+"""Write JUnit XML: a suite for every student and exercise, a case for every property.
 
 Source: https://github.com/testmoapp/junitxml
 """
@@ -13,13 +13,13 @@ from grader.report.records import PropertyRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
 
 INVALID_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""what XML 1.0 has no way to write"""
+"""characters that XML 1.0 cannot represent"""
 OUTCOME_ELEMENTS = {"passed": "", "failed": "failure", "not_tried": "skipped"}
-"""the element for how a claim ended; all other ends are errors"""
+"""the element for a property's status; any other status is an error"""
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """One file."""
+    """Return one file."""
     root = ET.Element("testsuites", name=_clean_text(book.run))
     counts: Counter[str] = Counter()
     for each in book.results:
@@ -37,7 +37,7 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
     record = result.record
     name = f"{result.student} {result.exercise}".rstrip()
     suite = ET.Element("testsuite", name=_clean_text(name))
-    told = ET.SubElement(suite, "properties")
+    properties = ET.SubElement(suite, "properties")
     about = {
         "student": result.student,
         "name": result.name,
@@ -46,7 +46,7 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
         "file": record.file,
     }
     for key, value in about.items():
-        ET.SubElement(told, "property", name=key, value=_clean_text(value))
+        ET.SubElement(properties, "property", name=key, value=_clean_text(value))
     counts: Counter[str] = Counter(tests=0)
     if not record.properties:
         case = ET.SubElement(
@@ -55,38 +55,33 @@ def _make_suite(result: ExerciseResult) -> tuple[ET.Element, Counter[str]]:
         message = record.error.message if record.error else result.status
         counts.update(tests=1, errors=1)
         _add_outcome(case, "error", result.status, message)
-    for property_record in record.properties:
-        counts.update(_add_case(suite, name, property_record))
+    for each in record.properties:
+        counts.update(_add_case(suite, name, each))
     _set_counts(suite, counts, record.seconds)
     return suite, counts
 
 
-def _add_case(suite: ET.Element, name: str, property_record: PropertyRecord) -> dict[str, int]:
-    case = ET.SubElement(
-        suite,
-        "testcase",
-        classname=_clean_text(name),
-        name=_clean_text(property_record.claim),
-        time="0",
-    )
-    end = OUTCOME_ELEMENTS.get(property_record.status, "error")
-    if end:
-        _add_outcome(case, end, property_record.status, property_record.message)
+def _add_case(suite: ET.Element, name: str, p: PropertyRecord) -> dict[str, int]:
+    attributes = {"classname": _clean_text(name), "name": _clean_text(p.claim), "time": "0"}
+    case = ET.SubElement(suite, "testcase", attributes)
+    outcome = OUTCOME_ELEMENTS.get(p.status, "error")
+    if outcome:
+        _add_outcome(case, outcome, p.status, p.message)
     counted = {"failure": "failures", "error": "errors", "skipped": "skipped"}
-    return {"tests": 1, counted[end]: 1} if end else {"tests": 1}
+    return {"tests": 1, counted[outcome]: 1} if outcome else {"tests": 1}
 
 
-def _add_outcome(case: ET.Element, end: str, status: str, message: str) -> None:
+def _add_outcome(case: ET.Element, outcome: str, status: str, message: str) -> None:
     first = message.partition("\n")[0]
-    element = ET.SubElement(case, end, message=_clean_text(sanitise_line(first)))
-    if end != "skipped":
+    element = ET.SubElement(case, outcome, message=_clean_text(sanitise_line(first)))
+    if outcome != "skipped":
         element.set("type", _clean_text(status))
         element.text = INVALID_XML.sub("\ufffd", sanitise(message))
 
 
 def _set_counts(element: ET.Element, counts: Counter[str], seconds: float) -> None:
-    for what in ("tests", "failures", "errors", "skipped"):
-        element.set(what, str(counts[what]))
+    for name in ("tests", "failures", "errors", "skipped"):
+        element.set(name, str(counts[name]))
     element.set("time", f"{seconds:.3f}")
 
 

@@ -1,4 +1,4 @@
-"""The columns of `nbgrader export`, quoted as CSV demands (nbgrader itself does not quote).
+"""Write the columns of `nbgrader export`, quoted as CSV requires (nbgrader itself does not quote).
 
 Source: https://nbgrader.readthedocs.io/en/stable/user_guide/managing_the_database.html
 """
@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """One CSV file. Nothing is taken off for being late: that is for people to decide."""
+    """Return one CSV file. There is no late penalty: that is for instructors to decide."""
     rows: list[tuple[str, ...]] = [COLUMNS]
     for each in book.results:
         person = book.find_student(each)
@@ -26,14 +26,6 @@ def render(book: Gradebook) -> ExportedFiles:
         texts = (book.make_column_title(each.exercise), "", each.submitted or "", each.student)
         names = (person.last or last, person.first or first, person.email)
         score = format_number(each.score)
-        rows.append(
-            (
-                *map(escape_cell, texts),
-                *map(escape_cell, names),
-                score,
-                "0",
-                score,
-                format_number(each.max_score),
-            )
-        )
+        numbers = (score, "0", score, format_number(each.max_score))
+        rows.append((*map(escape_cell, (*texts, *names)), *numbers))
     return ExportedFiles({"nbgrader.csv": encode_csv(rows)})

@@ -1,8 +1,8 @@
-"""nbgrader's gradebook.db with scores and comments in it, written by nbgrader's own code.
+"""Write scores and comments into a copy of nbgrader's gradebook.db, with nbgrader's own code.
 
-A copy is filled in. There, an exercise is a notebook of the assignment, with one graded cell and
-one cell for a comment. What is written is what nbgrader's autograder would write: a score or a
-comment that a person gave in nbgrader goes before it, there as always, and stays.
+An exercise becomes a notebook of the assignment, with one graded cell and one comment cell. Scores
+and comments are written as nbgrader's autograder would write them: those that a person entered in
+nbgrader stay and take precedence.
 
 Source: https://nbgrader.readthedocs.io/en/stable/api/gradebook.html
 """
@@ -20,13 +20,13 @@ from grader.course.results import ExerciseResult
 
 CELL_ID = "headcheck"
 UNKNOWN_EXERCISE = "unknown"
-"""stands for the exercise of a file in which none was found"""
+"""the notebook of files without any exercise"""
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """The database, and who is not in it: students are looked up, not added.
+    """Return the database and the students missing from it: students are not added.
 
-    Raises NotExported.
+    Raises ExportError.
     """
     if not book.database:
         text = "nbgrader's gradebook.db is filled in: give it by --into, and a new one by --out"
@@ -46,7 +46,7 @@ def render(book: Gradebook) -> ExportedFiles:
 
 
 def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
-    """Write everything into an open gradebook; who is not in it."""
+    """Write all results into an open gradebook; return the students missing from it."""
     assignment = book.column or book.run
     courses = [course.id for course in gradebook.db.query(api.Course)]
     try:
@@ -62,14 +62,14 @@ def _fill_gradebook(gradebook: Any, book: Gradebook) -> tuple[str, ...]:
         if known is None:
             left_out.append(student)
         else:
-            found = {each.exercise: each for each in results}
-            theirs = {exercise: found.get(exercise) for exercise in book.exercises}
-            _write_grades(gradebook, assignment, known, theirs)
+            answered = {each.exercise: each for each in results}
+            by_exercise = {exercise: answered.get(exercise) for exercise in book.exercises}
+            _write_grades(gradebook, assignment, known, by_exercise)
     return tuple(left_out)
 
 
 def _add_notebook(gradebook: Any, book: Gradebook, assignment: str, exercise: str) -> None:
-    """An exercise as a notebook, worth what it is worth."""
+    """Add an exercise as a notebook with its maximum points."""
     most = max(each.max_score for each in book.results if each.exercise == exercise)
     at = (CELL_ID, _name_notebook(exercise), assignment)
     gradebook.update_or_create_notebook(_name_notebook(exercise), assignment)
@@ -78,13 +78,13 @@ def _add_notebook(gradebook: Any, book: Gradebook, assignment: str, exercise: st
 
 
 def _write_grades(
-    gradebook: Any, assignment: str, student: str, theirs: Mapping[str, ExerciseResult | None]
+    gradebook: Any, assignment: str, student: str, results: Mapping[str, ExerciseResult | None]
 ) -> None:
-    """One student's scores and comments, by exercise; nothing where nothing was answered."""
-    told = [each.submitted for each in theirs.values() if each and each.submitted]
-    when = {"timestamp": told[0]} if told else {}
-    submission = gradebook.update_or_create_submission(assignment, student, **when)
-    for exercise, result in theirs.items():
+    """Write one student's scores and comments; an unanswered exercise has score 0, no comment."""
+    times = [each.submitted for each in results.values() if each and each.submitted]
+    options = {"timestamp": times[0]} if times else {}
+    submission = gradebook.update_or_create_submission(assignment, student, **options)
+    for exercise, result in results.items():
         _add_missing_cells(gradebook, submission, assignment, _name_notebook(exercise))
         at = (CELL_ID, _name_notebook(exercise), assignment, student)
         grade, comment = gradebook.find_grade(*at), gradebook.find_comment(*at)
@@ -94,7 +94,7 @@ def _write_grades(
 
 
 def _add_missing_cells(gradebook: Any, submission: Any, assignment: str, notebook: str) -> None:
-    """Add what a submission that was there before the notebook lacks."""
+    """Add the cells that are missing in a submission older than the notebook."""
     if any(each.name == notebook for each in submission.notebooks):
         return
     template = gradebook.find_notebook(notebook, assignment)

@@ -1,4 +1,4 @@
-"""The rows of `plain`, typed, as Parquet."""
+"""Write the rows of `plain`, with types, as Parquet."""
 
 import io
 from dataclasses import asdict
@@ -14,7 +14,7 @@ TYPES = {str: pa.string(), float: pa.float64(), bool: pa.bool_(), int: pa.int32(
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """One file. Text is as it is: there are no formulas in Parquet."""
+    """Return one file. Text is not escaped: Parquet has no formulas."""
     schema = pa.schema([(name, TYPES[kind]) for name, kind in get_type_hints(GradebookRow).items()])
     table = pa.Table.from_pylist([asdict(row) for row in make_rows(book)], schema=schema)
     buffer = io.BytesIO()

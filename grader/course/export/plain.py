@@ -1,4 +1,4 @@
-"""A row for every student and exercise: as CSV, for whoever has other plans."""
+"""Write a CSV row for every student and exercise, for any other use."""
 
 from dataclasses import dataclass, fields
 
@@ -9,6 +9,7 @@ from grader.course.export.gradebook import (
     escape_cell,
     format_number,
 )
+from grader.course.results import ExerciseResult
 from grader.report.render.sanitise import sanitise
 
 
@@ -26,7 +27,7 @@ class GradebookRow:
     score: float
     max_score: float
     judged: float
-    """points without what a person decided"""
+    """points without an override"""
     overridden: bool
     status: str
     diagnosis: str
@@ -37,36 +38,35 @@ class GradebookRow:
 
 
 def make_rows(book: Gradebook) -> list[GradebookRow]:
-    """The results of a run as rows, by student and exercise."""
-    found = []
-    for each in book.results:
-        person = book.find_student(each)
-        found.append(
-            GradebookRow(
-                student=each.student,
-                name=person.display_name,
-                email=person.email,
-                section=person.section,
-                handle=each.handle,
-                run=book.run,
-                exercise=each.exercise,
-                score=each.score,
-                max_score=each.max_score,
-                judged=each.judged,
-                overridden=each.override is not None,
-                status=each.status,
-                diagnosis=" ".join(found.name for found in each.record.diagnosis),
-                attempt=each.attempt,
-                late=each.late,
-                submitted=each.submitted or "",
-                file=sanitise(each.record.file),
-            )
-        )
-    return found
+    """Return the results of a run as rows, by student and exercise."""
+    return [_make_row(book, each) for each in book.results]
+
+
+def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
+    person = book.find_student(each)
+    return GradebookRow(
+        student=each.student,
+        name=person.display_name,
+        email=person.email,
+        section=person.section,
+        handle=each.handle,
+        run=book.run,
+        exercise=each.exercise,
+        score=each.score,
+        max_score=each.max_score,
+        judged=each.judged,
+        overridden=each.override is not None,
+        status=each.status,
+        diagnosis=" ".join(found.name for found in each.record.diagnosis),
+        attempt=each.attempt,
+        late=each.late,
+        submitted=each.submitted or "",
+        file=sanitise(each.record.file),
+    )
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """One CSV file."""
+    """Return one CSV file."""
     names = [each.name for each in fields(GradebookRow)]
     lines = [[_format_cell(getattr(row, name)) for name in names] for row in make_rows(book)]
     return ExportedFiles({"grades.csv": encode_csv([names, *lines])})

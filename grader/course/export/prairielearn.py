@@ -1,4 +1,4 @@
-"""PrairieLearn's `results.json` of an external grader, one for every student.
+"""Write PrairieLearn's `results.json` of an external grader, one for every student.
 
 Source: https://docs.prairielearn.com/externalGrading/#grading-result
 """
@@ -20,21 +20,17 @@ from grader.course.results import SCORE_DECIMALS, ExerciseResult
 from grader.report.render.sanitise import sanitise, sanitise_line
 
 MAX_BYTES = 1_000_000
-"""bytes; PrairieLearn takes 1 MB"""
+"""bytes; PrairieLearn accepts 1 MB"""
 
 
 def render(book: Gradebook) -> ExportedFiles:
-    """A file for every student."""
-    return ExportedFiles(
-        {
-            make_file_name(student, ".json"): _encode_within_limit(results)
-            for student, results in book.students.items()
-        }
-    )
+    """Return a file for every student."""
+    encoded = {student: _encode_within_limit(each) for student, each in book.students.items()}
+    return ExportedFiles({make_file_name(s, ".json"): data for s, data in encoded.items()})
 
 
 def _encode_within_limit(results: list[ExerciseResult]) -> bytes:
-    """The longest messages that fit."""
+    """Encode results with the longest messages that fit."""
     for max_message in (4000, 1000, 200, 0):
         text = msgspec.json.encode(make_results(results, max_message))
         if len(text) <= MAX_BYTES:
@@ -43,9 +39,9 @@ def _encode_within_limit(results: list[ExerciseResult]) -> bytes:
 
 
 def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict[str, Any]:
-    """One student's results.json. `score` is a share; points are those of claims.
+    """Return one student's results.json. `score` is a share; points are those of properties.
 
-    What could not be read is not gradable, and costs no attempt there, unless a person decided.
+    Unreadable files are not gradable, which costs no attempt there, unless there is an override.
     """
     errors = [e.record.error.message for e in results if e.record.error is not None]
     if errors and len(errors) == len(results) and not sum_points(results):
@@ -58,13 +54,13 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
         "output": format_feedback(results),
         "tests": [
             {
-                "name": sanitise_line(property_record.name),
-                "description": sanitise_line(property_record.claim),
-                "points": round(property_record.points, SCORE_DECIMALS),
-                "max_points": round(property_record.max_points, SCORE_DECIMALS),
-                "message": sanitise(property_record.message, max_message) if max_message else "",
+                "name": sanitise_line(p.name),
+                "description": sanitise_line(p.claim),
+                "points": round(p.points, SCORE_DECIMALS),
+                "max_points": round(p.max_points, SCORE_DECIMALS),
+                "message": sanitise(p.message, max_message) if max_message else "",
             }
             for each in results
-            for property_record in each.record.properties
+            for p in each.record.properties
         ],
     }

@@ -1,4 +1,4 @@
-"""Sheets that gradebooks hand out to be filled in: reading them, and whom a row is about."""
+"""Read the sheets that gradebooks export to be filled in, and find the student of a row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from grader.course.intake.roster import Roster, Student, build_roster, detect_de
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A CSV file that the instructor downloaded, cell by cell."""
+    """A CSV file that the instructor exported, cell by cell."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -17,7 +17,7 @@ class Sheet:
 
 
 def read_sheet(path: Path) -> Sheet:
-    """A sheet as it is. Raises BadRoster for what is no CSV file."""
+    """Read a sheet. Raises RosterError if it is no CSV file."""
     header, rows = read_table(path)
     text = path.read_text(encoding="utf-8-sig")
     return Sheet(tuple(header), tuple(map(tuple, rows)), detect_delimiter(text))
@@ -26,20 +26,20 @@ def read_sheet(path: Path) -> Sheet:
 def find_student(
     ids: Sequence[str], name: str, known: Roster, handles: Mapping[str, str]
 ) -> str | None:
-    """The id of the student that a row is about: as handed in, else as rosters know.
+    """Return the id of a row's student: by the handle of a submission, else by the roster.
 
-    A name counts only if it is one student's, and only as a name: somebody who is called 17 gets
-    nothing of number 17's.
+    A name counts only if a single student has it, and only as a name: a student called 17 does not
+    get the grade of number 17.
     """
     for handle in ids:
         if handle and handle in handles:
             return handles[handle]
-    found = known.match(*(text for text in ids if text.strip()), name=name)
-    return None if found is None else found.id
+    match = known.match(*(text for text in ids if text.strip()), name=name)
+    return None if match is None else match.id
 
 
 def build_sheet_roster(students: Iterable[Student]) -> Roster:
-    """These students as a roster; who has no name goes by the id, as where files are so called."""
+    """Build a roster; students without a name are found by their ids as names."""
     return build_roster(
         each if each.display_name != each.id else replace(each, name=each.id) for each in students
     )

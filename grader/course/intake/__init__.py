@@ -1,1 +1,1 @@
-"""From what a course downloaded to files of students: layouts, archives, the roster."""
+"""Read a download of a course system: attribute its files to students and unpack its archives."""

@@ -1,10 +1,9 @@
-"""From what a course downloaded to frozen records: who handed in which file, when, how often.
+"""Gather submissions from downloads: who submitted which file, when, and in which attempt.
 
-Nothing is run and hardly anything is read here. A download is listed (`unpack`), its system
-recognised (`recognition`), its names are understood (`layouts`), people are looked up
-(`identity`); only then students' archives are taken apart, as what they are known to belong to. A
-file that cannot be taken is a record with a problem, so that one bad archive stops nobody else's
-grading.
+Nothing is executed here. A download is listed (`unpack`), its system detected
+(`layout_detection`), its names are parsed (`layouts`) and matched with the roster (`identity`).
+Only then are students' archives unpacked, when their owners are known. A file that cannot be read
+becomes a record with a problem, so that one bad archive does not stop the grading of others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,13 +31,13 @@ from grader.report.render.sanitise import sanitise_line
 
 @dataclass(frozen=True, slots=True)
 class SubmittedFile:
-    """One file that somebody handed in; `problem` says why it cannot be read, if so."""
+    """A submitted file; if it cannot be read, `problem` says why."""
 
     student: Student
     handle: str
-    """the student's id in the system that it comes from"""
+    """the student's id in the course system"""
     file: str
-    """what it was called there, for people"""
+    """its name there, for display"""
     attempt: int
     late: bool
     submitted: datetime | None
@@ -48,106 +47,94 @@ class SubmittedFile:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """Everything that was handed in, and how it was understood."""
+    """The submitted files of one or more downloads, and how they were read."""
 
     submitted_files: tuple[SubmittedFile, ...]
     layouts: tuple[str, ...]
-    """the system that each path comes from"""
+    """the layout of each path"""
     not_on_roster: tuple[str, ...]
-    """ids of those who are not on the roster, if there is one"""
+    """ids of students who are not on the roster, if there is a roster"""
     unattributed: tuple[str, ...] = ()
-    """files whose names do not say whose they are, in the layout of their path"""
+    """files whose names identify no owner in the layout of their path"""
     conflicts: tuple[str, ...] = ()
-    """what contradicts whose a file is taken to be; nothing was replaced for it"""
+    """evidence against an attribution; the attribution is kept"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeOptions:
-    """How to understand what was handed in."""
+    """How to read downloads."""
 
     roster: Roster = field(default_factory=Roster)
     layout: str = "auto"
     assignment: str = ""
-    """nbgrader's and GitHub Classroom's name of it, where folders do not say it"""
+    """its name in nbgrader or GitHub Classroom, if folders do not tell"""
     attempts: str = "latest"
-    """`latest` keeps only the last attempt of everybody, `best` all of them"""
+    """`latest` keeps each student's last attempt only, `best` all of them"""
     due: datetime | None = None
-    """what was handed in after it is late, where the time is known"""
+    """files submitted later are late, if the time is known"""
     limits: UnpackLimits = field(default_factory=UnpackLimits)
-
-
-@dataclass(frozen=True, slots=True)
-class _Download:
-    """What one path holds."""
-
-    submitted_files: tuple[SubmittedFile, ...]
-    layout: str
-    unattributed: tuple[str, ...]
-    conflicts: tuple[str, ...]
 
 
 @contextmanager
 def gather_submissions(paths: Sequence[str], options: IntakeOptions) -> Iterator[Intake]:
-    """What the paths hold; what was unpacked is there until the context is left.
+    """Yield the submissions in these paths; unpacked files are removed with the context.
 
-    Raises NotFound for a path that does not exist, or when there is nothing handed in, and
-    Undecided where it is not clear which system a path comes from.
+    Raises SubmissionNotFound if a path does not exist or there is no submission, and
+    AmbiguousLayout if a path may come from more than one system.
     """
     with scratch.make_folder() as folder:
         unpacker = Unpacker(folder, options.limits)
         downloads = [_read_download(Path(p), n, unpacker, options) for n, p in enumerate(paths)]
-        found = [each for download in downloads for each in download.submitted_files]
-        if not found:
-            raise SubmissionNotFound(
-                f"{', '.join(paths)}: no submissions; {_explain_empty(downloads)}"
-            )
-        kept = _number_attempts(_remove_duplicates(found))
+        submitted_files = [each for download in downloads for each in download.submitted_files]
+        if not submitted_files:
+            reason = _explain_empty(downloads)
+            raise SubmissionNotFound(f"{', '.join(paths)}: no submissions; {reason}")
+        kept = _number_attempts(_remove_duplicates(submitted_files))
         if options.attempts == "latest":
             kept = select_latest_attempts(kept)
         listed = frozenset(options.roster.students)
-        strangers = [h.student.id for h in kept if listed and h.student not in listed]
+        not_listed = [each.student.id for each in kept if listed and each.student not in listed]
         yield Intake(
             tuple(kept),
-            tuple(each.layout for each in downloads),
-            tuple(dict.fromkeys(strangers)),
+            tuple(layout for each in downloads for layout in each.layouts),
+            tuple(dict.fromkeys(not_listed)),
             tuple(text for each in downloads for text in each.unattributed),
             tuple(dict.fromkeys(text for each in downloads for text in each.conflicts)),
         )
 
 
-def select_latest_attempts(submitted_files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
-    """Of everybody the files of the last attempt."""
-    listed = list(submitted_files)
-    last = {h.student.id: 0 for h in listed}
-    for each in listed:
-        last[each.student.id] = max(last[each.student.id], each.attempt)
-    return [each for each in listed if each.attempt == last[each.student.id]]
+def select_latest_attempts(submitted_files: Sequence[SubmittedFile]) -> list[SubmittedFile]:
+    """Return the files of each student's last attempt."""
+    listed = sorted(submitted_files, key=lambda each: each.attempt)
+    last = {each.student.id: each.attempt for each in listed}
+    return [each for each in submitted_files if each.attempt == last[each.student.id]]
 
 
-def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOptions) -> _Download:
-    """What one path holds. Raises NotFound and Undecided."""
+def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOptions) -> Intake:
+    """Read one path, without the roster. Raises SubmissionNotFound and AmbiguousLayout."""
     if not path.exists():
         raise SubmissionNotFound(f"{path}: no such file or folder")
     if not path.is_dir() and path.suffix.lower() not in (*KIND_BY_SUFFIX, ARCHIVE):
-        raise SubmissionNotFound(
-            f"{path}: what is handed in is a folder, a .zip, a .ipynb or a .py file"
-        )
+        text = "what is handed in is a folder, a .zip, a .ipynb or a .py file"
+        raise SubmissionNotFound(f"{path}: {text}")
     auto = options.layout == "auto"
     layout = detect_layout(path, options.assignment) if auto else options.layout
     items = prepend_folder(list(unpacker.list_items(path)), path, layout)
-    outside = list(LAYOUTS[layout](items, options.assignment))
-    people = identify_students((each.owner for each in outside), options.roster)
-    attributed = list(_open_archives(outside, unpacker))
-    known = {each.item.path for each in outside}
-    return _Download(
+    listed = list(LAYOUTS[layout].parse(items, options.assignment))
+    people = identify_students((each.owner for each in listed), options.roster)
+    attributed = list(_open_archives(listed, unpacker))
+    known = {each.item.path for each in listed}
+    unknown = [item.path for item in items if is_submission(item) and item.path not in known]
+    return Intake(
         tuple(
             _make_submitted_file(each, people.students[each.owner], order, options)
             for each in attributed
             if is_submission(each.item)
         ),
-        layout,
-        tuple(escape_path(Path(i.path)) for i in items if is_submission(i) and i.path not in known),
-        (
+        (layout,),
+        not_on_roster=(),
+        unattributed=tuple(escape_path(Path(each)) for each in unknown),
+        conflicts=(
             *people.conflicts,
             *_find_misattributions(attributed, options),
             *_find_ignored_timestamps(layout, attributed),
@@ -155,19 +142,20 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     )
 
 
-def _explain_empty(downloads: Sequence[_Download]) -> str:
-    """Why nothing was handed in."""
+def _explain_empty(downloads: Sequence[Intake]) -> str:
+    """Return why there are no submissions."""
     for each in downloads:
         for name in each.unattributed[:1]:
-            return f"{sanitise_line(name)} is not as --layout {each.layout} has it; say another one"
+            layout = each.layouts[0]
+            return f"{sanitise_line(name)} is not as --layout {layout} has it; say another one"
     return "they are .ipynb and .py files"
 
 
 def _open_archives(
     attributed: Iterable[AttributedFile], unpacker: Unpacker
 ) -> Iterator[AttributedFile]:
-    """The same with what is in archives instead of these: whose that is, is known by now."""
-    contents: dict[Item, list[Item]] = {}  # a group's archive is claimed by every member
+    """Replace archives, whose owners are known by now, by their members."""
+    contents: dict[Item, list[Item]] = {}  # each member of a group owns the group's archive
     for each in attributed:
         if each.item not in contents:
             contents[each.item] = list(unpacker.open_item(each.item))
@@ -177,77 +165,70 @@ def _open_archives(
 
 
 def _find_misattributions(
-    attributed: Iterable[AttributedFile], options: IntakeOptions
+    attributed: Sequence[AttributedFile], options: IntakeOptions
 ) -> Iterator[str]:
-    """What in somebody's submission says that somebody else handed it in."""
-    listed = list(attributed)
-    handles = {each.owner.handle for each in listed}
-    for each in listed:
-        me = each.owner.handle
+    """Report names in one student's submission that claim another known student as owner."""
+    handles = {each.owner.handle for each in attributed}
+    for each in attributed:
+        owner = each.owner.handle
 
-        def known(handle: str, me: str = me) -> bool:
-            return handle != me and (handle in handles or bool(options.roster.match(handle)))
+        def is_other(handle: str, owner: str = owner) -> bool:
+            return handle != owner and (handle in handles or bool(options.roster.match(handle)))
 
-        if mentions_known_student(each.student_path, known):
-            yield f"{escape_path(Path(each.item.path))} is {me}'s, whatever it says"
+        if mentions_known_student(each.student_path, is_other):
+            yield f"{escape_path(Path(each.item.path))} is {owner}'s, whatever it says"
 
 
 def _find_ignored_timestamps(layout: str, attributed: Iterable[AttributedFile]) -> Iterator[str]:
-    """Files as nbgrader puts them, where students may have put them, too."""
+    """Report nbgrader's timestamps in plain folders, where a student could have written them."""
     for each in attributed:
-        if (
-            layout == "plain"
-            and each.student_path.name == TIMESTAMP_FILE
-            and len(each.student_path.parts) == 2
-        ):
+        depth = len(each.student_path.parts)
+        if layout == "plain" and each.student_path.name == TIMESTAMP_FILE and depth == 2:
             yield f"{escape_path(Path(each.item.path))} says no time without --layout nbgrader"
 
 
 def _make_submitted_file(
     attributed: AttributedFile, student: Student, order: int, options: IntakeOptions
 ) -> SubmittedFile:
-    """The record; its attempt is a number for sorting until all are known."""
-    called = escape_path(Path(attributed.item.path))
+    """Return the record; its attempt is a sort key until all files are known."""
+    name = escape_path(Path(attributed.item.path))
     file = attributed.item.file
     after_due = bool(options.due and attributed.submitted and attributed.submitted > options.due)
     return SubmittedFile(
         student=student,
         handle=attributed.owner.handle,
-        file=called,
+        file=name,
         attempt=order * 10_000 + attributed.order,
         late=attributed.late or after_due,
         submitted=attributed.submitted,
-        submission=None if file is None else Submission(file, called, submitted_by=student.id),
+        submission=None if file is None else Submission(file, name, submitted_by=student.id),
         problem=attributed.item.problem,
     )
 
 
 def _remove_duplicates(submitted_files: Iterable[SubmittedFile]) -> list[SubmittedFile]:
-    """Without the second mention of a file, as when a folder is named twice."""
+    """Drop repeated files, as when a folder is named twice."""
     kept: dict[tuple[str, object], SubmittedFile] = {}
     for each in submitted_files:
-        place = each.submission.path.resolve() if each.submission else (each.file, each.attempt)
-        kept.setdefault((each.student.id, place), each)
+        location = each.submission.path.resolve() if each.submission else (each.file, each.attempt)
+        kept.setdefault((each.student.id, location), each)
     return list(kept.values())
 
 
 def _number_attempts(submitted_files: Sequence[SubmittedFile]) -> list[SubmittedFile]:
-    """The records in the order of students, their attempts counted from 1.
+    """Return the files by student, with attempts numbered from 1.
 
-    Attempts are ordered by time where it is known of all of a student's, else by the order of
-    the paths and what the system adds to names.
+    A student's attempts are in order of time if all times are known, else in the order of the paths
+    and of the numbers that the system appends to names.
     """
     by_student: dict[str, list[SubmittedFile]] = {}
     for each in submitted_files:
         by_student.setdefault(each.student.id, []).append(each)
-    counted: list[SubmittedFile] = []
-    for student in sorted(by_student):
-        theirs = by_student[student]
-        timed = all(each.submitted is not None for each in theirs)
-        keys = [
-            (e.submitted.timestamp() if timed and e.submitted else 0.0, e.attempt) for e in theirs
-        ]
+    numbered: list[SubmittedFile] = []
+    for _, own in sorted(by_student.items()):
+        timed = all(each.submitted is not None for each in own)
+        keys = [(e.submitted.timestamp() if timed and e.submitted else 0.0, e.attempt) for e in own]
         numbers = {key: i for i, key in enumerate(sorted(set(keys)), start=1)}
-        numbered = [replace(e, attempt=numbers[k]) for e, k in zip(theirs, keys, strict=True)]
-        counted += sorted(numbered, key=lambda e: (e.attempt, e.file))
-    return counted
+        files = [replace(e, attempt=numbers[k]) for e, k in zip(own, keys, strict=True)]
+        numbered += sorted(files, key=lambda e: (e.attempt, e.file))
+    return numbered

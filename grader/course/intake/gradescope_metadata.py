@@ -1,9 +1,9 @@
-"""What headcheck needs of Gradescope's `submission_metadata.yml`: who handed in which folder, when.
+"""Read Gradescope's `submission_metadata.yml`: who submitted which folder, and when.
 
-The file is written by one program (Ruby's Psych): block style, two spaces, a key to a line. Four
-of its keys are wanted, at fixed depths, so this reads lines and is no YAML parser: that would be
-a dependency, and would build whatever a student's output contains. Whatever lies deeper, such as
-the results of earlier autograders, is skipped.
+The file is always written by Ruby's Psych in block style, with two spaces of indentation and one
+key per line. Only four keys at fixed depths matter, so this scans lines. A YAML parser would be
+a dependency, and would construct whatever a student's output contains. Deeper levels, such as the
+results of earlier autograders, are skipped.
 """
 
 import json
@@ -21,7 +21,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)? ?(Z|[+
 
 @dataclass(frozen=True, slots=True)
 class GradescopeSubmitter:
-    """Who handed in, as Gradescope's roster knows them; what it does not know is empty."""
+    """A student as on Gradescope's roster; unknown fields are empty."""
 
     name: str = ""
     sid: str = ""
@@ -30,32 +30,33 @@ class GradescopeSubmitter:
 
 @dataclass(frozen=True, slots=True)
 class GradescopeSubmission:
-    """One submission: of one student, or of a group."""
+    """A submission by one student or a group."""
 
     submitters: tuple[GradescopeSubmitter, ...] = ()
     created: datetime | None = None
 
 
 def parse_metadata(text: str) -> dict[str, GradescopeSubmission]:
-    """The submissions by the names of their folders."""
-    found: dict[str, GradescopeSubmission] = {}
+    """Return the submissions by the names of their folders."""
+    submissions: dict[str, GradescopeSubmission] = {}
     for folder, key, value in _scan_lines(text):
-        handed = found.setdefault(folder, GradescopeSubmission())
+        submission = submissions.setdefault(folder, GradescopeSubmission())
+        people = submission.submitters
         if key == "created_at":
-            found[folder] = replace(handed, created=_parse_time(value))
+            submissions[folder] = replace(submission, created=_parse_time(value))
         elif key == "new":
-            found[folder] = replace(handed, submitters=(*handed.submitters, GradescopeSubmitter()))
-        elif handed.submitters:
-            *others, last = handed.submitters
-            known = {"name": last.name, "sid": last.sid, "email": last.email, key: value}
-            found[folder] = replace(handed, submitters=(*others, GradescopeSubmitter(**known)))
-    return found
+            people = (*people, GradescopeSubmitter())
+        elif people:
+            known = {"name": people[-1].name, "sid": people[-1].sid, "email": people[-1].email}
+            people = (*people[:-1], GradescopeSubmitter(**{**known, key: value}))
+        submissions[folder] = replace(submissions[folder], submitters=people)
+    return submissions
 
 
 def _scan_lines(text: str) -> Iterator[tuple[str, str, str]]:
-    """Folder, key and value of each line that matters; a key `new` begins another person."""
+    """Yield folder, key and value of each relevant line; the key `new` starts another submitter."""
     folder, section = "", ""
-    # Not splitlines(): it also ends lines at characters that may be in what a program printed.
+    # Not splitlines(): it also splits at characters that may occur in a program's output.
     for line in text.replace("\r\n", "\n").split("\n"):
         if begins := SUBMISSION.fullmatch(line):
             folder, section = begins["folder"], ""
@@ -71,12 +72,12 @@ def _scan_lines(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def parse_scalar(text: str) -> str:
-    """A YAML scalar on one line: plain, in single quotes, or in double quotes."""
+    """Return a one-line YAML scalar: plain, single-quoted or double-quoted."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     if len(text) > 1 and text[0] == text[-1] == '"':
-        # YAML's escapes are those of JSON, and a few more for control characters.
+        # YAML has JSON's escapes and a few more, for control characters.
         plain = re.sub(r"\\(x)([0-9a-fA-F]{2})", r"\\u00\2", text).replace("\\e", "\\u001b")
         try:
             return str(json.loads(plain))
@@ -86,10 +87,10 @@ def parse_scalar(text: str) -> str:
 
 
 def _parse_time(text: str) -> datetime | None:
-    found = TIME.fullmatch(text)
-    if found is None:
+    match = TIME.fullmatch(text)
+    if match is None:
         return None
-    day, clock, fraction, zone = found.groups()
+    day, clock, fraction, zone = match.groups()
     try:
         return datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0'):0<6}{zone}")
     except ValueError:

@@ -1,7 +1,7 @@
-"""Who is meant by what a download calls people: on the roster, if there is one.
+"""Match the identities in a download with students on the roster.
 
-Nobody is guessed. Where ids and names contradict each other, or two ids would be one student, the
-hand-in stays beside everybody's, under an id of its own, and somebody has to look.
+Nothing is guessed. If ids and names contradict each other, or two ids match one student, the
+submission is graded under an id of its own, and the instructor is warned.
 """
 
 import unicodedata
@@ -14,79 +14,71 @@ from grader.course.intake.roster import Roster, Student
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedStudents:
-    """The students behind the identities of one download, and what was contradictory."""
+    """The students of one download by identity, and the contradictions found."""
 
     students: Mapping[SubmitterIdentity, Student]
     conflicts: tuple[str, ...]
 
 
 def identify_students(identities: Iterable[SubmitterIdentity], known: Roster) -> IdentifiedStudents:
-    """Whom each of them means; a student of its own for each that is not clear."""
+    """Return the student of each identity; a separate one for each conflicting identity."""
     listed = list(dict.fromkeys(identities))
-    meant = {each: _find_students(each, known) for each in listed}
-    doubts = list(_find_renamed(listed))
+    matches = {each: _find_students(each, known) for each in listed}
+    conflicts = list(_find_renamed(listed))
     rivals: dict[Student, list[SubmitterIdentity]] = {}
     for each in listed:
-        for found in meant[each][:1]:
-            rivals.setdefault(found, []).append(each)
+        for match in matches[each][:1]:
+            rivals.setdefault(match, []).append(each)
     students: dict[SubmitterIdentity, Student] = {}
     for each in listed:
         student = Student(_make_unclear_id(each.handle, known), each.name, email=each.email)
-        if not meant[each]:
+        if not matches[each]:
             students[each] = replace(student, id=each.handle)
-        elif why := _explain_conflict(each, meant[each], rivals[meant[each][0]]):
-            doubts.append(f"{why}: graded as {student.id}")
+        elif why := _explain_conflict(each, matches[each], rivals[matches[each][0]]):
+            conflicts.append(f"{why}: graded as {student.id}")
             students[each] = student
         else:
-            students[each] = meant[each][0]
-    return IdentifiedStudents(students, tuple(doubts))
+            students[each] = matches[each][0]
+    return IdentifiedStudents(students, tuple(conflicts))
 
 
 def _find_students(who: SubmitterIdentity, known: Roster) -> tuple[Student, ...]:
-    """A handle is an id; only where it is none, as in plain folders, it may be a name."""
-    found = known.find_all(who.handle, who.email, *who.other_ids, name=who.name)
-    return found or known.find_all(name=who.handle)
+    """Look up a handle as an id; if that fails, as in plain folders, as a name."""
+    matches = known.find_all(who.handle, who.email, *who.other_ids, name=who.name)
+    return matches or known.find_all(name=who.handle)
 
 
 def _explain_conflict(
-    who: SubmitterIdentity, found: Sequence[Student], rivals: Sequence[SubmitterIdentity]
+    who: SubmitterIdentity, matches: Sequence[Student], rivals: Sequence[SubmitterIdentity]
 ) -> str:
-    """Why it is not clear that it is the first of them; nothing if it is."""
-    if len(found) > 1:
-        return (
-            f"{_format_identity(who)} is {found[0].id} by one id or name and {found[1].id} by "
-            f"another"
-        )
+    """Return why the first match may be wrong; an empty text if it is certain."""
+    name = f"{who.handle} ({who.name})" if who.name else who.handle
+    if len(matches) > 1:
+        return f"{name} is {matches[0].id} by one id or name and {matches[1].id} by another"
     others = [each.handle for each in rivals if each.handle != who.handle]
-    if others and not _is_exact_match(who, found[0]):
-        return f"{_format_identity(who)} and {others[0]} would both be {found[0].id}"
+    if others and not _is_exact_match(who, matches[0]):
+        return f"{name} and {others[0]} would both be {matches[0].id}"
     return ""
 
 
 def _make_unclear_id(handle: str, known: Roster) -> str:
-    """An id that is nobody's on the roster."""
+    """Return an id that no student on the roster has."""
     return f"{handle} (unclear)" if known.find_all(handle, name=handle) else handle
 
 
 def _is_exact_match(who: SubmitterIdentity, student: Student) -> bool:
-    """Whether an id is the student's, letter by letter: then no other id can take its place."""
-    own = {student.id, student.login, student.email, *student.handles}
-    written = {unicodedata.normalize("NFC", each) for each in own if each}
-    return any(
-        unicodedata.normalize("NFC", each) in written
-        for each in (who.handle, who.email, *who.other_ids)
-    )
+    """Return whether an id equals one of the student's exactly: then it has no rival."""
+    ids = (student.id, student.login, student.email, *student.handles)
+    exact = {unicodedata.normalize("NFC", each) for each in ids if each}
+    others = (who.handle, who.email, *who.other_ids)
+    return any(unicodedata.normalize("NFC", each) in exact for each in others)
 
 
 def _find_renamed(identities: Sequence[SubmitterIdentity]) -> Iterator[str]:
-    """A system has one name for an id; a second one was made up by somebody."""
+    """Report ids with two names: a system has one name for an id, so the other was made up."""
     names: dict[str, dict[str, None]] = {}
     for each in identities:
         names.setdefault(each.handle, {})[each.name] = None
-    for handle, called in names.items():
-        if len(called) > 1:
-            yield f"{handle} is called {' and '.join(called)}"
-
-
-def _format_identity(who: SubmitterIdentity) -> str:
-    return f"{who.handle} ({who.name})" if who.name else who.handle
+    for handle, several in names.items():
+        if len(several) > 1:
+            yield f"{handle} is called {' and '.join(several)}"

@@ -1,7 +1,7 @@
-"""Which system a download comes from, by the names in its outermost folder alone.
+"""Detect which system a download comes from, by the names in its outermost folder alone.
 
-What lies deeper, a student may have packed. Where these names say nothing, or two things, nobody
-guesses: whoever grades is asked for `--layout`.
+Deeper levels may have been packed by a student. If the names suit no system, or several, nothing is
+guessed: the instructor is asked for `--layout`.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from grader.course import CourseError
-from grader.course.intake.gradescope_metadata import FOLDER
 from grader.course.intake.layouts import (
     GITHUB_FOLDER,
     GRADESCOPE_METADATA,
+    LAYOUTS,
     NAME_PATTERN,
     NBGRADER_FOLDER,
 )
@@ -21,38 +21,23 @@ from grader.reading.submission import KIND_BY_SUFFIX
 from grader.report.render.sanitise import sanitise_line
 
 GRADESCOPE_EXPORT = re.compile(r"assignment_[0-9]+_export")
-"""the one folder in the archive that Gradescope makes"""
-EXPECTED_COMPANIONS = {
-    "gradescope": FOLDER,
-    "nbgrader": re.compile(r"source|release|autograded|feedback|nbgrader_config\.py"),
-}
-"""what these put beside the name by which they are known"""
+"""the single folder in an archive of Gradescope"""
 ACCEPTED_SUFFIXES = (*KIND_BY_SUFFIX, ARCHIVE)
 LAYOUT_HINT = "say whose download it is by --layout"
-SYSTEMS = {
-    "canvas": "Canvas",
-    "moodle": "Moodle",
-    "gradescope": "Gradescope",
-    "nbgrader": "nbgrader",
-    "github": "GitHub Classroom",
-}
 
 
 class AmbiguousLayout(CourseError):
-    """A download that may be more than one system's; the message says why and what to do."""
+    """A download that may be of more than one system; the message says why and what to do."""
 
 
 def detect_layout(path: Path, assignment: str = "") -> str:
-    """The name of the layout of what lies there. Raises Undecided."""
+    """Return the name of the layout of a download. Raises AmbiguousLayout."""
     names = list_top_level(path)
     around = path.name if path.is_dir() else ""
     signs: dict[str, list[str]] = {}
     for name, is_folder in sorted(names.items()):
-        if (
-            is_folder
-            or name == GRADESCOPE_METADATA
-            or PurePosixPath(name).suffix.lower() in ACCEPTED_SUFFIXES
-        ):
+        accepted = PurePosixPath(name).suffix.lower() in ACCEPTED_SUFFIXES
+        if is_folder or accepted or name == GRADESCOPE_METADATA:
             signs.setdefault(_detect_system(name, is_folder, around), []).append(name)
     others = signs.pop("", [])
     if not signs:
@@ -65,25 +50,21 @@ def detect_layout(path: Path, assignment: str = "") -> str:
         return "plain"
     layout, *more = signs
     if more:
-        raise AmbiguousLayout(
-            f"{path}: {_describe_sign(layout, signs)}, but {_describe_sign(more[0], signs)}. "
-            f"{LAYOUT_HINT}"
-        )
-    beside = EXPECTED_COMPANIONS.get(layout)
-    if strange := [each for each in others if not (beside and beside.fullmatch(each))]:
-        told = f"but {sanitise_line(strange[0])} is not"
-        raise AmbiguousLayout(
-            f"{path}: {_describe_sign(layout, signs)}, {told}. Take it out, or {LAYOUT_HINT}"
-        )
+        both = f"{_describe_sign(layout, signs)}, but {_describe_sign(more[0], signs)}"
+        raise AmbiguousLayout(f"{path}: {both}. {LAYOUT_HINT}")
+    companions = LAYOUTS[layout].companions
+    if strange := [each for each in others if not (companions and companions.fullmatch(each))]:
+        both = f"{_describe_sign(layout, signs)}, but {sanitise_line(strange[0])} is not"
+        raise AmbiguousLayout(f"{path}: {both}. Take it out, or {LAYOUT_HINT}")
     return layout
 
 
 def _detect_system(name: str, is_folder: bool, around: str) -> str:
-    """Whose way to name things this is, in a folder of that name; empty if it may be anybody's."""
+    """Return the layout that a name in folder `around` indicates; empty if it indicates none."""
     if (name == GRADESCOPE_METADATA and not is_folder) or GRADESCOPE_EXPORT.fullmatch(name):
         return "gradescope"
-    if mark := NAME_PATTERN.fullmatch(name):
-        return "canvas" if mark["canvas"] else "moodle"
+    if match := NAME_PATTERN.fullmatch(name):
+        return "canvas" if match["canvas"] else "moodle"
     if is_folder and NBGRADER_FOLDER in (name, around):
         return "nbgrader"
     assignment = GITHUB_FOLDER.fullmatch(around)
@@ -92,11 +73,11 @@ def _detect_system(name: str, is_folder: bool, around: str) -> str:
 
 
 def _describe_sign(layout: str, signs: Mapping[str, list[str]]) -> str:
-    return f"{sanitise_line(signs[layout][0])} is as {SYSTEMS[layout]} names it"
+    return f"{sanitise_line(signs[layout][0])} is as {LAYOUTS[layout].system} names it"
 
 
 def _reject_single_entry(path: Path, names: Mapping[str, bool]) -> None:
-    """One folder or archive may be one student's, or lie around all of the class."""
+    """Reject a single folder or archive: it may be one student's or contain the whole class."""
     if len(names) != 1:
         return
     [(name, is_folder)] = names.items()

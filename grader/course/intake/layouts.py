@@ -1,12 +1,12 @@
-"""Whose file is it? What the downloads of the common systems are called and how they are laid out.
+"""Attribute files to students: how the common course systems name and arrange a download.
 
-Theory. Of every download one level was written by the course system: the names in the outermost
-folder (Canvas, Moodle, plain folders), the metadata beside the folders of submissions (Gradescope),
-the first folders below `submitted` (nbgrader) or `…-submissions` (GitHub Classroom). Below that
-level everything is the student's, and so is the end of a name that the system began. A layout
-looks at its one level, at a fixed depth, and at nothing else, so nobody can pack anything that
-says whose it is. What is the student's goes along as `Claimed.own`, so that it can be told when
-it speaks of somebody else.
+Theory. Exactly one level of a download is written by the course system: the names in the outermost
+folder (Canvas, Moodle, plain folders), the metadata next to the submissions' folders (Gradescope),
+the first folders below `submitted` (nbgrader) or `…-submissions` (GitHub Classroom). Everything
+below that level is the student's, and so is the end of a name that the system began. A layout reads
+that one level, at a fixed depth, and nothing else, so no student can pack a file that changes its
+owner. The student's part is kept as `AttributedFile.student_path`, so that the instructor can be
+warned if it names another student.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
 
-from grader.course.intake import gradescope_metadata
+from grader.course.intake.gradescope_metadata import FOLDER, GradescopeSubmission, parse_metadata
 from grader.course.intake.unpack import Item, is_archive
 from grader.reading.submission import KIND_BY_SUFFIX, Submission, UnreadableSubmission
 from grader.reading.submission import read_submission as read_carefully
@@ -28,34 +28,44 @@ TIMESTAMP_BYTES = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class SubmitterIdentity:
-    """Who handed in, in the words of the system that it comes from."""
+    """A submitter as the course system identifies them."""
 
     handle: str
-    """the id there"""
+    """the id in that system"""
     name: str = ""
     email: str = ""
     other_ids: tuple[str, ...] = ()
-    """other ids by which a roster may know the student"""
+    """other ids that the student may have on a roster"""
 
 
 @dataclass(frozen=True, slots=True)
 class AttributedFile:
-    """A file or an archive, and whose it is."""
+    """A file or an archive, and its owner."""
 
     item: Item
     owner: SubmitterIdentity
     student_path: PurePosixPath
-    """what the student called it; who handed it in is never read from this"""
+    """the student's own part of the path, which never decides the owner"""
     late: bool = False
     submitted: datetime | None = None
     order: int = 0
-    """of several hand-ins of one student in one download, the later has the higher number"""
+    """later submissions of a student in the same download have higher numbers"""
 
 
-Layout = Callable[[Sequence[Item], str], Iterator[AttributedFile]]
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a course system names and arranges the files of a download."""
 
-# What Canvas and Moodle write before the names of files. The shortest name counts: neither leaves
-# `_17_` or `_17_assign…` in a name that it writes there, so whatever follows is the student's.
+    parse: Callable[[Sequence[Item], str], Iterator[AttributedFile]]
+    """attributes the items of a download; the text is the assignment's name, if known"""
+    system: str = ""
+    """the system's name in messages"""
+    companions: re.Pattern[str] | None = None
+    """other names that the system writes next to those by which it is detected"""
+
+
+# What Canvas and Moodle write before the names of files. The match is non-greedy: neither system
+# leaves `_17_` or `_17_assign…` in the student's name, so the rest belongs to the student.
 NAME_PATTERN = re.compile(
     r"(?s)(?P<name>.+?)_(?:"
     r"(?:(?P<late>(?i:LATE))_)?(?P<canvas>[0-9]+)_[0-9]+_"
@@ -66,72 +76,62 @@ RESUBMITTED_PATTERN = re.compile(r"(?s)(?P<stem>.+)-(?P<again>[0-9]{1,3})")
 GITHUB_FOLDER = re.compile(r"(?s)(?P<assignment>.+)-submissions")
 GRADESCOPE_METADATA = "submission_metadata.yml"
 NBGRADER_FOLDER = "submitted"
+NBGRADER_COMPANIONS = re.compile(r"source|release|autograded|feedback|nbgrader_config\.py")
 TIMESTAMP_FILE = "timestamp.txt"
 
 
 def parse_canvas(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
-    """Canvas's "Download Submissions": `lovelaceada_LATE_17_4711_attention-1.ipynb`.
+    """Parse Canvas's "Download Submissions": `lovelaceada_LATE_17_4711_attention-1.ipynb`.
 
-    Canvas adds -1, -2 to names that were handed in before. A download has everybody's last
-    attempt only; in two of them put together `attention-1` comes after `attention`, while
-    `part-1` and `part-2` alone are two files of one attempt.
+    Canvas appends -1, -2 to names that were submitted before. A download has last attempts only; if
+    two downloads are merged, `attention-1` comes after `attention`, while `part-1` and `part-2`
+    alone are two files of one attempt.
     """
     parsed = [each for each in _match_names(items) if each[1]["canvas"]]
-    stems = {(mark["canvas"], PurePosixPath(mark["file"]).stem) for _, mark, _ in parsed}
-    for item, mark, student_path in parsed:
-        again = RESUBMITTED_PATTERN.fullmatch(PurePosixPath(mark["file"]).stem)
-        before = again is not None and (mark["canvas"], again["stem"]) in stems
-        order = int(again["again"]) if again is not None and before else 0
-        who = SubmitterIdentity(mark["canvas"], mark["name"])
-        yield AttributedFile(item, who, student_path, late=mark["late"] is not None, order=order)
+    stems = {(name["canvas"], PurePosixPath(name["file"]).stem) for _, name, _ in parsed}
+    for item, name, student_path in parsed:
+        again = RESUBMITTED_PATTERN.fullmatch(PurePosixPath(name["file"]).stem)
+        order = int(again["again"]) if again and (name["canvas"], again["stem"]) in stems else 0
+        owner = SubmitterIdentity(name["canvas"], name["name"])
+        yield AttributedFile(item, owner, student_path, late=name["late"] is not None, order=order)
 
 
 def parse_moodle(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
-    """Moodle's "Download all submissions", in folders or not: `Ada Lovelace_123_assign…_file_`.
+    """Parse Moodle's "Download all submissions", in folders or not: `Ada Lovelace_123_assign…_`.
 
     The number is that of "Participant 123" in the offline grading worksheet.
     """
-    for item, mark, student_path in _match_names(items):
-        if number := mark["moodle"]:
-            also = (f"Participant {number}",)
-            yield AttributedFile(
-                item, SubmitterIdentity(number, mark["name"], other_ids=also), student_path
-            )
+    for item, name, student_path in _match_names(items):
+        if number := name["moodle"]:
+            other_ids = (f"Participant {number}",)
+            owner = SubmitterIdentity(number, name["name"], other_ids=other_ids)
+            yield AttributedFile(item, owner, student_path)
 
 
 def parse_gradescope(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
-    """Gradescope's "Export Submissions": a folder for each, and `submission_metadata.yml`.
+    """Parse Gradescope's "Export Submissions": folders next to `submission_metadata.yml`.
 
-    A group's submission is that of every member.
+    A group's submission belongs to every member.
     """
-    depth = _count_wrapping_folders(items, gradescope_metadata.FOLDER.fullmatch)
-    beside = [each for each in items if each.path.parts[depth:] == (GRADESCOPE_METADATA,)]
-    submissions = (
-        gradescope_metadata.parse_metadata(_read_text(beside[0], METADATA_BYTES)) if beside else {}
-    )
+    depth = _count_wrapping_folders(items, FOLDER.fullmatch)
+    metadata = [each for each in items if each.path.parts[depth:] == (GRADESCOPE_METADATA,)]
+    submissions = parse_metadata(_read_text(metadata[0], METADATA_BYTES)) if metadata else {}
+    unknown = GradescopeSubmission()
     for item in items:
         folder, *rest = item.path.parts[depth:]
         student_path = PurePosixPath(*rest)
-        handed = (
-            submissions.get(folder, gradescope_metadata.GradescopeSubmission())
-            if rest
-            else gradescope_metadata.GradescopeSubmission()
-        )
-        for who in handed.submitters:
-            handle = who.sid or who.email or folder
-            claimed = SubmitterIdentity(handle, who.name, who.email)
-            yield AttributedFile(item, claimed, student_path, submitted=handed.created)
-        if not handed.submitters and is_submission(item):
-            problem = (
-                item.problem or f"no folder of {GRADESCOPE_METADATA}: whose it is is not known"
-            )
-            yield AttributedFile(
-                Item(item.path, None, problem), SubmitterIdentity(folder), student_path
-            )
+        submission = submissions.get(folder, unknown) if rest else unknown
+        for who in submission.submitters:
+            owner = SubmitterIdentity(who.sid or who.email or folder, who.name, who.email)
+            yield AttributedFile(item, owner, student_path, submitted=submission.created)
+        if not submission.submitters and is_submission(item):
+            text = f"no folder of {GRADESCOPE_METADATA}: whose it is is not known"
+            problem = Item(item.path, None, item.problem or text)
+            yield AttributedFile(problem, SubmitterIdentity(folder), student_path)
 
 
 def parse_nbgrader(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
-    """What nbgrader collects: `submitted/<student>/<assignment>/`, or without the first folder."""
+    """Parse nbgrader's `submitted/<student>/<assignment>/`, with or without the first folder."""
     depth = _count_leading_folders(items)
     times = {
         item.path.parent: _parse_timestamp(_read_text(item, TIMESTAMP_BYTES))
@@ -140,17 +140,16 @@ def parse_nbgrader(items: Sequence[Item], assignment: str) -> Iterator[Attribute
     }
     for item in items:
         parts = item.path.parts
-        there = depth == 0 or parts[:depth][-1] == NBGRADER_FOLDER
-        if there and len(parts) >= depth + 3 and (not assignment or parts[depth + 1] == assignment):
-            time = times.get(PurePosixPath(*parts[: depth + 2]))
-            student_path = PurePosixPath(*parts[depth + 2 :])
-            yield AttributedFile(
-                item, SubmitterIdentity(parts[depth]), student_path, submitted=time
-            )
+        inside = depth == 0 or parts[:depth][-1] == NBGRADER_FOLDER
+        if not inside or len(parts) < depth + 3 or assignment not in ("", parts[depth + 1]):
+            continue
+        owner, student_path = SubmitterIdentity(parts[depth]), PurePosixPath(*parts[depth + 2 :])
+        time = times.get(PurePosixPath(*parts[: depth + 2]))
+        yield AttributedFile(item, owner, student_path, submitted=time)
 
 
 def parse_github(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
-    """GitHub Classroom: `<assignment>-submissions/<assignment>-<username>/`."""
+    """Parse GitHub Classroom's `<assignment>-submissions/<assignment>-<username>/`."""
     common = f"{assignment or _find_common_prefix(items)}-"
     for item in items:
         parts = item.path.parts
@@ -158,14 +157,12 @@ def parse_github(items: Sequence[Item], assignment: str) -> Iterator[AttributedF
         prefix, depth = (f"{named['assignment']}-", 1) if named else (common, 0)
         repository = parts[depth] if len(parts) > depth + 1 else ""
         if repository.startswith(prefix) and repository != prefix:
-            student_path = PurePosixPath(*parts[depth + 1 :])
-            yield AttributedFile(
-                item, SubmitterIdentity(repository.removeprefix(prefix)), student_path
-            )
+            owner = SubmitterIdentity(repository.removeprefix(prefix))
+            yield AttributedFile(item, owner, PurePosixPath(*parts[depth + 1 :]))
 
 
 def parse_plain(items: Sequence[Item], assignment: str) -> Iterator[AttributedFile]:
-    """A file for every student, `ada.ipynb`, or a folder for every student, `ada/attention.py`."""
+    """Parse a file for every student, `ada.ipynb`, or a folder, `ada/attention.py`."""
     for item in items:
         first, *rest = item.path.parts
         handle = first if rest else item.path.stem
@@ -173,58 +170,57 @@ def parse_plain(items: Sequence[Item], assignment: str) -> Iterator[AttributedFi
 
 
 LAYOUTS: Mapping[str, Layout] = {
-    "canvas": parse_canvas,
-    "moodle": parse_moodle,
-    "gradescope": parse_gradescope,
-    "nbgrader": parse_nbgrader,
-    "github": parse_github,
-    "plain": parse_plain,
+    "canvas": Layout(parse_canvas, "Canvas"),
+    "moodle": Layout(parse_moodle, "Moodle"),
+    "gradescope": Layout(parse_gradescope, "Gradescope", FOLDER),
+    "nbgrader": Layout(parse_nbgrader, "nbgrader", NBGRADER_COMPANIONS),
+    "github": Layout(parse_github, "GitHub Classroom"),
+    "plain": Layout(parse_plain),
 }
 
 
 def prepend_folder(items: Sequence[Item], path: Path, layout: str) -> list[Item]:
-    """The items, with the folder that they were in on the command line if its name says much."""
-    told = (layout == "nbgrader" and path.name == NBGRADER_FOLDER) or (
-        layout == "github" and GITHUB_FOLDER.fullmatch(path.name)
-    )
-    if not (told and path.is_dir()):
+    """Prepend the folder given on the command line to the items, if its name is meaningful."""
+    nbgrader = layout == "nbgrader" and path.name == NBGRADER_FOLDER
+    github = layout == "github" and GITHUB_FOLDER.fullmatch(path.name)
+    if not (nbgrader or github) or not path.is_dir():
         return list(items)
     return [Item(PurePosixPath(path.name) / each.path, each.file, each.problem) for each in items]
 
 
 def is_submission(item: Item) -> bool:
-    """Whether it can be a submission, or an archive of some, or is one that could not be had."""
+    """Return whether an item is a submission, an archive, or a file that could not be read."""
     return item.path.suffix.lower() in KIND_BY_SUFFIX or is_archive(item) or bool(item.problem)
 
 
 def mentions_known_student(student_path: PurePosixPath, known: Callable[[str], bool]) -> bool:
-    """Whether what a student packed looks like a system's word on somebody who is known."""
+    """Return whether a student's path imitates a system's name for a student who is `known`."""
     parts = student_path.parts
     if GRADESCOPE_METADATA in parts:
         return True
-    marks = filter(None, map(NAME_PATTERN.fullmatch, parts))
-    said = [mark["canvas"] or mark["moodle"] for mark in marks]
+    names = filter(None, map(NAME_PATTERN.fullmatch, parts))
+    handles = [name["canvas"] or name["moodle"] for name in names]
     for folder, below in itertools.pairwise(parts):
         if named := GITHUB_FOLDER.fullmatch(folder):
-            said.append(below.removeprefix(f"{named['assignment']}-"))
+            handles.append(below.removeprefix(f"{named['assignment']}-"))
         elif folder == NBGRADER_FOLDER:
-            said.append(below)
-    return any(map(known, said))
+            handles.append(below)
+    return any(map(known, handles))
 
 
 def _match_names(items: Sequence[Item]) -> Iterator[tuple[Item, re.Match[str], PurePosixPath]]:
-    """What Canvas or Moodle named, how, and the student's part of the name."""
+    """Yield items named by Canvas or Moodle, the parsed name, and the student's part of it."""
     depth = _count_wrapping_folders(
         items, lambda name: NAME_PATTERN.fullmatch(name) or "_assignsubmission_" in name
     )
     for item in items:
         first, *rest = item.path.parts[depth:]
-        if mark := NAME_PATTERN.fullmatch(first):
-            yield item, mark, PurePosixPath(mark["file"], *rest)
+        if name := NAME_PATTERN.fullmatch(first):
+            yield item, name, PurePosixPath(name["file"], *rest)
 
 
 def _count_wrapping_folders(items: Sequence[Item], is_a_submission: Callable[[str], object]) -> int:
-    """How many folders lie around all of the download, as when somebody packed it again."""
+    """Count the folders around the whole download, as when an instructor packed it again."""
     depth = 0
     while items and all(len(item.path.parts) > depth + 1 for item in items):
         names = {item.path.parts[depth] for item in items}
@@ -235,7 +231,7 @@ def _count_wrapping_folders(items: Sequence[Item], is_a_submission: Callable[[st
 
 
 def _count_leading_folders(items: Sequence[Item]) -> int:
-    """How many folders lie above those of students; `submitted` is the last, if it is there."""
+    """Count the folders above those of students; `submitted`, if it exists, is the last of them."""
     parts = [item.path.parts for item in items]
     if any(each[0] == NBGRADER_FOLDER for each in parts):
         return 1
@@ -244,18 +240,14 @@ def _count_leading_folders(items: Sequence[Item]) -> int:
 
 
 def _find_common_prefix(items: Sequence[Item]) -> str:
-    """What the folders' names begin with, up to a hyphen."""
+    """Return the common beginning of the folders' names, up to a hyphen."""
     names = [item.path.parts[0].split("-") for item in items if len(item.path.parts) > 1]
-    same: list[str] = []
-    for words in zip(*names, strict=False):
-        if len(set(words)) > 1:
-            break
-        same.append(words[0])
-    return "-".join(same)
+    common = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*names, strict=False))
+    return "-".join(words[0] for words in common)
 
 
 def _read_text(item: Item, limit: int) -> str:
-    """What a file of metadata says; nothing if it cannot be had, is no file or is too large."""
+    """Return the text of a metadata file; empty if it is unreadable, no file, or too large."""
     if item.file is None:
         return ""
     try:
@@ -266,12 +258,12 @@ def _read_text(item: Item, limit: int) -> str:
 
 
 def _parse_timestamp(text: str) -> datetime | None:
-    """A time as in `2026-02-02 15:58:23.948203 America/Los_Angeles`; None if it is none."""
-    found = re.match(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s*(\S*)", text)
-    if found is None:
+    """Parse a time like `2026-02-02 15:58:23.948203 America/Los_Angeles`; None if invalid."""
+    match = re.match(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\s*(\S*)", text)
+    if match is None:
         return None
     try:
-        zone = ZoneInfo(found[2]) if found[2] else UTC
-        return datetime.fromisoformat(found[1]).replace(tzinfo=zone).astimezone(UTC)
+        zone = ZoneInfo(match[2]) if match[2] else UTC
+        return datetime.fromisoformat(match[1]).replace(tzinfo=zone).astimezone(UTC)
     except (ValueError, OSError, LookupError, OverflowError):
         return None

@@ -1,6 +1,6 @@
-"""Who is in a course: a CSV file, as any of the common systems exports it.
+"""Read the students of a course from a CSV file, as any of the common systems exports it.
 
-Every system has its own number for a student. A roster knows them all, so that a hand-in from
+Every system has its own number for a student. A roster holds them all, so that a submission from
 one system can be graded under the id of another.
 """
 
@@ -25,10 +25,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "login": ("sis login id", "login", "username", "github_username", "user name", "uid"),
     "section": ("section", "sections", "group", "groups", "section name"),
 }  # fmt: skip
-"""Headers by what they say, the more telling first: Canvas, Moodle, Gradescope, nbgrader, GitHub
-Classroom. Case and underscores do not matter."""
+"""Headers of Canvas, Moodle, Gradescope, nbgrader and GitHub Classroom for each field, the
+more specific first. Case and underscores do not matter."""
 HANDLE_COLUMNS = ("github_username", "github_id", "lms_user_id", "canvas id", "integration id")
-"""headers of further ids, under which somebody may hand in"""
+"""headers of further ids under which a student may submit"""
 
 
 class RosterError(CourseError):
@@ -37,7 +37,7 @@ class RosterError(CourseError):
 
 @dataclass(frozen=True, slots=True)
 class Student:
-    """One person, as far as known; what is not known is empty."""
+    """A student; unknown fields are empty."""
 
     id: str
     name: str = ""
@@ -47,79 +47,79 @@ class Student:
     login: str = ""
     section: str = ""
     handles: tuple[str, ...] = ()
-    """all ids that other systems have for them"""
+    """the student's ids in other systems"""
 
     @property
     def display_name(self) -> str:
-        """The name to write: first and last name, or whatever there is."""
+        """The full name if known, else the id."""
         return self.name or " ".join(part for part in (self.first, self.last) if part) or self.id
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The students of a course, and who is meant by an id or a name."""
+    """The students of a course, with indices by id and by name."""
 
     students: tuple[Student, ...] = ()
     _by_id: Mapping[str, tuple[Student, ...]] = field(default_factory=dict, repr=False)
     _by_name: Mapping[str, tuple[Student, ...]] = field(default_factory=dict, repr=False)
 
     def match(self, *ids: str, name: str = "") -> Student | None:
-        """The one student with one of these ids or addresses, else with this name.
+        """Return the student with one of these ids or addresses, else with this name.
 
-        None if there is no such student or more than one: nobody is graded by guessing. A name
-        is never compared with ids: people choose their names themselves.
+        None if there is no such student or an id or name is ambiguous. Names are never compared
+        with ids: people choose their names themselves.
         """
         return next(iter(self.find_all(*ids, name=name)), None)
 
     def find_all(self, *ids: str, name: str = "") -> tuple[Student, ...]:
-        """All whom these ids and this name stand for; more than one is a contradiction."""
-        found = [self._by_id.get(normalise_id(each), ()) for each in ids]
-        found.append(self._by_name.get(normalise_name(name), ()))
-        return tuple(dict.fromkeys(each[0] for each in found if len(each) == 1))
+        """Return all students with these ids or this name; more than one is a contradiction."""
+        matches = [self._by_id.get(normalise_id(each), ()) for each in ids]
+        matches.append(self._by_name.get(normalise_name(name), ()))
+        return tuple(dict.fromkeys(each[0] for each in matches if len(each) == 1))
 
     def __bool__(self) -> bool:
         return bool(self.students)
 
 
 def build_roster(students: Iterable[Student]) -> Roster:
-    """A roster of these students."""
+    """Build a roster of these students."""
     listed = tuple(students)
     by_id: dict[str, dict[Student, None]] = {}
     by_name: dict[str, dict[Student, None]] = {}
     for student in listed:
         for id_ in (student.id, student.email, student.login, *student.handles):
             by_id.setdefault(normalise_id(id_), {})[student] = None
-        reversed_name = f"{student.last} {student.first}"
-        for name in (student.name, reversed_name, f"{student.first} {student.last}"):
+        first, last = student.first, student.last
+        for name in (student.name, f"{last} {first}", f"{first} {last}"):
             by_name.setdefault(normalise_name(name), {})[student] = None
     by_id.pop("", None)
     by_name.pop("", None)
     return Roster(
         listed,
-        {key: tuple(found) for key, found in by_id.items()},
-        {key: tuple(found) for key, found in by_name.items()},
+        {key: tuple(same) for key, same in by_id.items()},
+        {key: tuple(same) for key, same in by_name.items()},
     )
 
 
 def normalise_id(text: str) -> str:
-    """What two ways of writing the same id have in common; `ada-l` and `adal` are two people."""
+    """Return the common form of an id's spellings; `ada-l` and `adal` remain two people."""
     return unicodedata.normalize("NFC", text.strip().casefold())
 
 
 def normalise_name(text: str) -> str:
-    """What two ways of writing the same name have in common: letters and digits.
+    """Return the common form of a name's spellings: letters and digits without accents.
 
-    Canvas names files `lovelaceada` after "Lovelace, Ada"; accents are lost on some ways.
+    Canvas names files `lovelaceada` after "Lovelace, Ada", and some systems drop accents.
     """
     plain = unicodedata.normalize("NFKD", text.casefold())
     return "".join(c for c in plain if c.isalnum() or c in "@.")
 
 
 def read_roster(path: Path) -> Roster:
-    """The roster in a CSV file. Raises BadRoster."""
+    """Read a roster from a CSV file. Raises RosterError."""
     header, rows = read_table(path)
     columns = _find_columns(header)
-    if "id" not in columns and "email" not in columns and "login" not in columns:
+    if columns.keys().isdisjoint(("id", "email", "login")):
         raise RosterError(
             f"{path}: no column for an id; its headers are {', '.join(header)}. "
             "Name one of them student_id, email or login"
@@ -138,7 +138,7 @@ def read_roster(path: Path) -> Roster:
 
 
 def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The header of a CSV file and its rows, all of the header's width. Raises BadRoster."""
+    """Return the header of a CSV file and its rows, padded to its width. Raises RosterError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -160,21 +160,19 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def detect_delimiter(text: str) -> str:
-    """What separates the cells of the first line: spreadsheets of some countries write `;`."""
+    """Return the delimiter of the first line: spreadsheets of some countries write `;`."""
     first = text.partition("\n")[0]
     return max(",;\t", key=first.count)
 
 
 def _find_columns(header: Sequence[str]) -> dict[str, int]:
-    """Which column says what."""
-    there = {_normalise_header(cell): i for i, cell in reversed(list(enumerate(header)))}
-    found: dict[str, int] = {}
-    for what, names in COLUMNS.items():
-        for name in names:
-            if _normalise_header(name) in there:
-                found[what] = there[_normalise_header(name)]
-                break
-    return found
+    """Return the index of each field's column."""
+    indices = {_normalise_header(cell): i for i, cell in reversed(list(enumerate(header)))}
+    columns: dict[str, int] = {}
+    for field_, names in COLUMNS.items():
+        if known := [name for name in map(_normalise_header, names) if name in indices]:
+            columns[field_] = indices[known[0]]
+    return columns
 
 
 def _normalise_header(header: str) -> str:
@@ -184,25 +182,24 @@ def _normalise_header(header: str) -> str:
 def _parse_student(
     header: Sequence[str], columns: Mapping[str, int], row: Sequence[str]
 ) -> Student | None:
-    """Who a row is about; nobody in Canvas's rows of points and of its test student."""
-    said = {what: row[i].strip() for what, i in columns.items()}
-    name = said.get("name", "")
-    if name in ("Points Possible", "Student, Test", "Test Student") or not any(said.values()):
+    """Return the student of a row; None in Canvas's rows of points and of its test student."""
+    cells = {key: row[i].strip() for key, i in columns.items()}
+    name = cells.get("name", "")
+    if name in ("Points Possible", "Student, Test", "Test Student") or not any(cells.values()):
         return None
     column = {_normalise_header(cell): row[i].strip() for i, cell in enumerate(header)}
     ids = [column.get(_normalise_header(each), "") for each in (*COLUMNS["id"], *HANDLE_COLUMNS)]
-    known = [each for each in (*ids, said.get("email"), said.get("login")) if each]
-    id_ = known[0] if known else ""
-    if not id_:
+    known = [each for each in (*ids, cells.get("email"), cells.get("login")) if each]
+    if not known:
         return None
-    last, comma, first = name.partition(",")
+    last, comma, first = map(str.strip, name.partition(","))
     return Student(
-        id=id_,
-        name=f"{first.strip()} {last.strip()}" if comma else name,
-        first=said.get("first") or (first.strip() if comma else ""),
-        last=said.get("last") or (last.strip() if comma else ""),
-        email=said.get("email", ""),
-        login=said.get("login", ""),
-        section=said.get("section", ""),
-        handles=tuple(dict.fromkeys(each for each in ids if each and each != id_)),
+        id=known[0],
+        name=f"{first} {last}" if comma else name,
+        first=cells.get("first") or first,
+        last=cells.get("last") or (last if comma else ""),
+        email=cells.get("email", ""),
+        login=cells.get("login", ""),
+        section=cells.get("section", ""),
+        handles=tuple(dict.fromkeys(each for each in ids if each and each != known[0])),
     )

@@ -1,7 +1,7 @@
-"""A private folder for what is unpacked, removed at the end, or by the next run after a `kill -9`.
+"""Make a private folder for unpacked files; the next run removes it if this one is killed.
 
-A folder is in use as long as somebody holds its lock, which ends with its process, however that
-ends. So what a killed run left, students' files, does not stay until the machine starts anew.
+A folder is in use while a process holds its lock, which the system releases when the process ends.
+So students' files that a killed run left behind do not stay until the machine restarts.
 """
 
 import os
@@ -15,12 +15,12 @@ from pathlib import Path
 
 PREFIX = "headcheck-unpacked-"
 YOUNG_S = 60
-"""a folder this young may be about to be locked by whoever made it"""
+"""a folder younger than this may not have been locked yet by its process"""
 
 
 @contextmanager
 def make_folder() -> Iterator[Path]:
-    """A folder that nobody else may enter, for as long as the context lasts."""
+    """Make a folder that only this user can enter; it is removed with the context."""
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         opened = _try_lock(Path(name))
@@ -32,21 +32,20 @@ def make_folder() -> Iterator[Path]:
 
 
 def _sweep(temporary: Path) -> None:
-    """Remove the folders of this user whose processes are gone."""
+    """Remove this user's folders whose processes have ended."""
     for left in temporary.glob(f"{PREFIX}*"):
         with suppress(OSError):
             status = left.lstat()
-            ours = hasattr(os, "getuid") and status.st_uid == os.getuid()
-            if not ours or left.is_symlink() or time.time() - status.st_mtime < YOUNG_S:
+            own = hasattr(os, "getuid") and status.st_uid == os.getuid()
+            if not own or left.is_symlink() or time.time() - status.st_mtime < YOUNG_S:
                 continue
-            opened = _try_lock(left)
-            if opened is not None:
+            if (opened := _try_lock(left)) is not None:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(opened)
 
 
 def _try_lock(path: Path) -> int | None:
-    """The folder, open and locked; None if another process holds it, or nobody can here."""
+    """Open and lock a folder; None if another process holds it or the system has no locks."""
     if sys.platform == "win32":
         return None
     import fcntl

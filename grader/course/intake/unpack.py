@@ -1,14 +1,13 @@
-"""Archives that strangers made, taken apart member by member.
+"""Unpack untrusted archives member by member.
 
-Theory. No name in an archive ever names a file of ours: a member is written under a number into
-a private folder, and what it was called is remembered as text. So it cannot leave the folder, be
-a link, replace another member, or have a name that a file system refuses. Sizes are counted while
-reading, because the sizes that an archive states are its author's. Only what can be a
-submission is written at all.
+Theory. No name in an archive ever becomes a file name here: a member is written under a number into
+a private folder, and its name is kept as text. So it cannot leave the folder, be a link, replace
+another member, or have a name that the file system rejects. Sizes are counted while reading,
+because the sizes that an archive states are its author's. Only possible submissions are written.
 
-A download is listed first, down to the archives in it: these names the course system wrote. A
-student's archive is opened afterwards, when it is known whose it is, so that nothing in it can say
-so.
+A download is listed first, down to the archives in it: these names were written by the course
+system. A student's archive is opened afterwards, when its owner is known, so that its contents
+cannot affect the attribution.
 """
 
 import stat
@@ -30,29 +29,29 @@ from grader.reading.submission import read_submission as read_carefully
 
 ARCHIVE = ".zip"
 METADATA = frozenset(("submission_metadata.yml", "timestamp.txt"))
-"""what Gradescope and nbgrader write beside submissions"""
+"""what Gradescope and nbgrader write next to submissions"""
 CHUNK = 1 << 16
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""the others let an archive choose how much memory its reader needs"""
+"""other methods let an archive decide how much memory its reader needs"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpackLimits:
-    """How much of an archive is taken. Bytes."""
+    """How much is extracted from archives, in bytes."""
 
     member: int = 64 << 20
-    """one member; a submission has a limit of its own, below this"""
+    """one member; submissions have a lower limit of their own"""
     total: int = 8 << 30
     """all members of all archives of a run"""
     archive: int = 256 << 20
-    """all members of one archive that a student handed in, so that nobody uses up the total"""
+    """all members of one student's archive, so that no student uses up the total"""
     members: int = 100_000
-    """how many members one archive may list"""
+    """the number of members that one archive may list"""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file that was found: what it was called, and where its bytes are or why they are not."""
+    """A listed file: its name, and the path of its bytes or the problem with them."""
 
     path: PurePosixPath
     file: Path | None
@@ -61,7 +60,7 @@ class Item:
 
 @dataclass(eq=False)
 class Unpacker:
-    """Puts what archives hold into a folder of our own."""
+    """Extracts archives into a private folder."""
 
     folder: Path
     limits: UnpackLimits
@@ -69,34 +68,31 @@ class Unpacker:
     count: int = 0
 
     def list_items(self, path: Path) -> Iterator[Item]:
-        """What a folder or an archive lists, or the file itself; archives in it stay closed."""
+        """List a folder, an archive or a single file; archives inside are not opened."""
         if path.is_dir():
             yield from self._walk_folder(path)
         elif path.suffix.lower() == ARCHIVE:
-            called = Item(PurePosixPath(path.name), path)
-            yield from self._extract_archive(
-                called, PurePosixPath(), self._reserve_budget(self.limits.total)
-            )
+            archive = Item(PurePosixPath(path.name), path)
+            budget = self._reserve_budget(self.limits.total)
+            yield from self._extract_archive(archive, PurePosixPath(), budget)
         else:
             yield Item(PurePosixPath(path.name), path)
 
     def open_item(self, item: Item) -> Iterator[Item]:
-        """What somebody handed in: a file as it is; an archive as the folder that it holds."""
+        """Yield a submitted file as it is, an archive as the folder that it contains."""
         if item.file is None or not is_archive(item):
             yield item
             return
         try:
-            place = self._copy_archive(item.file)
-        except UnreadableSubmission as unopened:
-            yield Item(item.path, None, str(unopened))
+            copy = Item(item.path, self._copy_archive(item.file))
+        except UnreadableSubmission as error:
+            yield Item(item.path, None, str(error))
             return
         budget = self._reserve_budget(self.limits.archive)
-        yield from self._extract_archive(
-            Item(item.path, place), _strip_archive_suffix(item.path), budget
-        )
+        yield from self._extract_archive(copy, _strip_archive_suffix(item.path), budget)
 
     def _reserve_budget(self, archive: int) -> "_ByteBudget":
-        """For the next archive, which may unpack to so many bytes."""
+        """Return the budget of the next archive, which may unpack to that many bytes."""
         total = self.limits.total
         if self.written + archive < total:
             text = f"all in its archive unpacks to over {archive >> 20} MiB"
@@ -104,15 +100,15 @@ class Unpacker:
         return _ByteBudget(total, f"all that was unpacked is over {total >> 20} MiB")
 
     def _walk_folder(self, folder: Path) -> Iterator[Item]:
-        """A list of folders to do, no recursion: a student may nest them as deep as paths go."""
+        """List a folder without recursion: a student may nest folders as deep as paths allow."""
         todo = [(folder, PurePosixPath())]
         while todo:
-            place, at = todo.pop()
+            current, at = todo.pop()
             try:
-                listed = sorted(place.iterdir(), key=lambda p: p.name)
+                listed = sorted(current.iterdir(), key=lambda p: p.name)
                 folders = [e for e in listed if e.is_dir() and not e.is_symlink()]
             except OSError as error:
-                if place == folder:
+                if current == folder:
                     raise
                 yield Item(at, None, f"is a folder that cannot be read: {error.strerror}")
                 continue
@@ -123,7 +119,7 @@ class Unpacker:
                     yield Item(at / entry.name, entry)
 
     def _copy_archive(self, archive: Path) -> Path:
-        """A student's archive, opened with the care for submissions. Raises Unopened."""
+        """Copy a student's archive as carefully as a submission. Raises UnreadableSubmission."""
         if archive.parent == self.folder:
             return archive
         data = read_carefully(Submission(archive, archive.name), self.limits.member)
@@ -132,19 +128,19 @@ class Unpacker:
         return copy
 
     def _extract_archive(
-        self, called: Item, at: PurePosixPath, budget: "_ByteBudget"
+        self, item: Item, at: PurePosixPath, budget: "_ByteBudget"
     ) -> Iterator[Item]:
-        assert called.file is not None
+        assert item.file is not None
         try:
-            with zipfile.ZipFile(called.file) as archive:
+            with zipfile.ZipFile(item.file) as archive:
                 listed = archive.infolist()
                 if len(listed) > self.limits.members:
                     over = f"{len(listed)} members, over the limit of {self.limits.members}"
-                    yield Item(called.path, None, f"lists {over}")
+                    yield Item(item.path, None, f"lists {over}")
                     return
                 yield from self._extract_members(archive, listed, at, budget)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            yield Item(called.path, None, f"is no zip archive that can be read: {error}")
+            yield Item(item.path, None, f"is no zip archive that can be read: {error}")
 
     def _extract_members(
         self,
@@ -156,23 +152,18 @@ class Unpacker:
         seen: set[PurePosixPath] = set()
         for member in listed:
             path = _parse_member_path(member)
-            if (
-                member.is_dir()
-                or not _is_wanted(path)
-                or SKIPPED_FOLDERS & set(path.parts)
-                or _is_macos_metadata(path)
-            ):
+            skipped = SKIPPED_FOLDERS & set(path.parts) or _is_macos_metadata(path)
+            if member.is_dir() or not _is_wanted(path) or skipped:
                 continue
             name = at / _strip_escapes(path)
             problem = "is in the archive twice" if path in seen else _find_refusal(member, path)
             if at.parts and path.suffix.lower() == ARCHIVE:
                 problem = "is an archive in an archive that was handed in; unpack it"
             seen.add(path)
-            yield (
-                Item(name, None, problem)
-                if problem
-                else self._extract_member(archive, member, name, budget)
-            )
+            if problem:
+                yield Item(name, None, problem)
+            else:
+                yield self._extract_member(archive, member, name, budget)
 
     def _extract_member(
         self,
@@ -181,24 +172,24 @@ class Unpacker:
         name: PurePosixPath,
         budget: "_ByteBudget",
     ) -> Item:
-        """One member, copied as far as the caps allow."""
-        place = self._allocate_path(name.suffix.lower())
+        """Copy one member, as far as the limits allow."""
+        copy = self._allocate_path(name.suffix.lower())
         try:
-            with archive.open(member) as source, place.open("xb") as target:
+            with archive.open(member) as source, copy.open("xb") as target:
                 self._copy(source, target, budget)
-        except UnreadableSubmission as unopened:
-            place.unlink()
-            return Item(name, None, str(unopened))
+        except UnreadableSubmission as error:
+            copy.unlink()
+            return Item(name, None, str(error))
         except OSError as error:
-            place.unlink(missing_ok=True)
-            if error.errno in files.NO_SPACE_ERRNOS:  # a disk of ours: no archive is bad for that
+            copy.unlink(missing_ok=True)
+            if error.errno in files.NO_SPACE_ERRNOS:  # our disk is full: not the archive's fault
                 raise files.make_write_error(self.folder, error) from None
             return Item(name, None, f"cannot be unpacked: {error}")
-        # What a damaged or forged archive makes zipfile and zlib raise.
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as e:
-            place.unlink(missing_ok=True)
-            return Item(name, None, f"cannot be unpacked: {e}")
-        return Item(name, place)
+        # What zipfile and zlib raise for damaged or forged archives.
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+            copy.unlink(missing_ok=True)
+            return Item(name, None, f"cannot be unpacked: {error}")
+        return Item(name, copy)
 
     def _copy(self, source: IO[bytes], target: IO[bytes], budget: "_ByteBudget") -> None:
         size = 0
@@ -218,52 +209,48 @@ class Unpacker:
 
 @dataclass(frozen=True, slots=True)
 class _ByteBudget:
-    """How many bytes may have been written when an archive ends, and what is said beyond."""
+    """The bytes that may have been written after an archive, and the message beyond that."""
 
     limit: int
     message: str
 
 
 def list_top_level(path: Path) -> dict[str, bool]:
-    """The names in the outermost folder of a download, and which of them are folders.
+    """Return the names in the outermost folder of a download, and which of them are folders.
 
-    Also of what is no submission: who handed in something else is there, too.
+    They include files that are no submissions: these identify a student, too.
     """
     if path.is_dir():
-        found = {entry.name: entry.is_dir() for entry in path.iterdir()}
+        names = {entry.name: entry.is_dir() for entry in path.iterdir()}
     elif path.suffix.lower() == ARCHIVE:
-        found = _list_archive_top_level(path)
+        names = _list_archive_top_level(path)
     else:
-        found = {path.name: False}
-    litter = {"__MACOSX", *SKIPPED_FOLDERS}
-    return {
-        name: is_folder
-        for name, is_folder in found.items()
-        if name[0] != "." and name not in litter
-    }
+        names = {path.name: False}
+    skipped = {"__MACOSX", *SKIPPED_FOLDERS}
+    return {k: v for k, v in names.items() if k[0] != "." and k not in skipped}
 
 
 def _list_archive_top_level(archive: Path) -> dict[str, bool]:
-    """The same of an archive; nothing of one that cannot be read, which `items` says."""
-    found: dict[str, bool] = {}
+    """Do the same for an archive; an unreadable one is reported by `list_items`."""
+    names: dict[str, bool] = {}
     try:
         with zipfile.ZipFile(archive) as opened:
             for member in opened.infolist():
                 first, *below = _strip_escapes(_parse_member_path(member)).parts or ("",)
-                found[first] = found.get(first, False) or bool(below) or member.is_dir()
+                names[first] = names.get(first, False) or bool(below) or member.is_dir()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return {}
-    found.pop("", None)
-    return found
+    names.pop("", None)
+    return names
 
 
 def is_archive(item: Item) -> bool:
-    """Whether it is somebody's archive, which is opened once it is known whose."""
+    """Return whether an item is an archive."""
     return item.path.suffix.lower() == ARCHIVE
 
 
 def _strip_archive_suffix(archive: PurePosixPath) -> PurePosixPath:
-    """What an archive is shown as, `ada` for `ada.zip`; of `..zip` nothing would be left."""
+    """Return an archive's name as a folder, `ada` for `ada.zip`; `..zip` stays as it is."""
     name = archive.name[: -len(ARCHIVE)]
     return archive.parent / (name if name.strip(".") else archive.name)
 
@@ -277,17 +264,17 @@ def _is_wanted(path: PurePosixPath) -> bool:
 
 
 def _strip_escapes(path: PurePosixPath) -> PurePosixPath:
-    """A member's name without what would lead out: it is only text, but it is shown and parsed."""
+    """Drop parts that lead out of the archive: the name is only text, but displayed and parsed."""
     return PurePosixPath(*(part for part in path.parts if part not in ("/", "//", "..")))
 
 
 def _is_macos_metadata(path: PurePosixPath) -> bool:
-    """What macOS adds to archives, beside every file."""
+    """Return whether macOS added this file to the archive."""
     return "__MACOSX" in path.parts or path.name.startswith("._")
 
 
 def _find_refusal(member: zipfile.ZipInfo, path: PurePosixPath) -> str:
-    """Why a member is not taken, if so."""
+    """Return why a member is rejected; empty if it is not."""
     drive = path.parts[0].endswith(":") if path.parts else False
     if path.is_absolute() or ".." in path.parts or drive:
         return "has a name that leads out of the archive"

@@ -1,6 +1,6 @@
-"""Submissions of different students that are alike, with the places that show it.
+"""Find similar submissions of different students, with the passages that they share.
 
-`reading` has confined children turn files into words, `winnowing` turns words into fingerprints,
-`pairs` finds who shares them, `show` writes it down. Likeness is no proof: people who learn from
-the same page write alike.
+`documents` has confined children turn files into tokens, `winnowing` turns tokens into
+fingerprints, `pairs` compares them, `rendering` writes the result. Similarity is no proof: people
+who learn from the same page write alike.
 """

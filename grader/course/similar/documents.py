@@ -1,6 +1,6 @@
-"""Files as documents, and places in them as text: read by confined children, never run.
+"""Read files as token sequences and passages as text, in confined children; nothing is executed.
 
-Parsing what strangers wrote is left to a process that can do no harm, as for judging.
+Untrusted files are parsed in a sandbox only, as for grading.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ from grader.sandbox.limits import Limits
 from properties.violation import SubmissionFailed
 
 MAX_SHOWN = 40
-"""of how many passages of a pair the text is shown"""
+"""the number of passages per pair whose text is displayed"""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageText:
-    """A passage with the text of both places."""
+    """A passage with the text of both sides."""
 
     passage: Passage
     one: str
@@ -44,7 +44,7 @@ class PassageText:
 
 @dataclass(frozen=True, slots=True)
 class SimilarityReport:
-    """Everybody's files compared, with the evidence for every pair."""
+    """The comparison of a run's files, with passage texts for every pair."""
 
     run: str
     similar: SimilarSubmissions
@@ -52,62 +52,62 @@ class SimilarityReport:
     """of each pair, in their order"""
     students: int
     unread: tuple[str, ...]
-    """files that could not be taken apart"""
+    """files that could not be parsed"""
 
 
 class HandoutError(CourseError):
-    """A file that everybody was given, as it is said, and that cannot be read."""
+    """A handout that cannot be read."""
 
 
 def compare_run(
-    store: Store, name: str, given: Sequence[Path], *, trusted: bool
+    store: Store, name: str, handouts: Sequence[Path], *, trusted: bool
 ) -> SimilarityReport:
-    """Compare what stands under a run's name. `given` are files that everybody had.
+    """Compare the current files of a run. `handouts` are files that all students were given.
 
-    The starters and the solutions of the exercises count as given, too.
-    Raises NoStore, NotGiven, SandboxError.
+    The starters and the solutions of the exercises count as handouts, too.
+    Raises StoreError, HandoutError, SandboxError.
     """
     store.load_newest_run(name)
-    standing = store.load_graded_files(name)
-    with run.create_sandbox(trusted=trusted) as place:
-        known = [*_list_handouts(standing), *map(_read_handout, given)]
-        base = [Document("", "", units) for each in known if (units := read_units(place, *each))]
-        documents, unread = _read_documents(place, store, standing)
-        alike = find_similar(documents, base)
-        evidence = tuple(_read_passages(place, store, pair) for pair in alike.pairs)
+    current = store.load_graded_files(name)
+    with run.create_sandbox(trusted=trusted) as sandbox:
+        known = [*_list_handouts(current), *map(_read_handout, handouts)]
+        base = [Document("", "", units) for each in known if (units := read_units(sandbox, *each))]
+        documents, unread = _read_documents(sandbox, store, current)
+        similar = find_similar(documents, base)
+        texts = tuple(_read_passages(sandbox, store, pair) for pair in similar.pairs)
     students = len({each.student for each in documents})
-    return SimilarityReport(name, alike, evidence, students, tuple(unread))
+    return SimilarityReport(name, similar, texts, students, tuple(unread))
 
 
 def _read_documents(
-    place: ChildFactory, store: Store, standing: Sequence[GradedFile]
+    sandbox: ChildFactory, store: Store, current: Sequence[GradedFile]
 ) -> tuple[list[Document], list[str]]:
-    """What stands, and what of it could not be taken apart; the same bytes are read once."""
+    """Return the documents and the files that cannot be parsed; equal bytes are read once."""
     read: dict[tuple[str, str], tuple[Unit, ...] | None] = {}
     documents, unread = [], []
-    for each in standing:
-        which = (each.content, each.kind)
-        if which not in read:
+    for each in current:
+        key = each.content_key
+        if key not in read:
             data = store.load_content(each.content)
-            read[which] = None if data is None else read_units(place, data, each.kind)
-        units = read[which]
+            read[key] = None if data is None else read_units(sandbox, data, each.kind)
+        units = read[key]
         if units is None:
             unread.append(f"{each.student}: {each.file}")
         else:
-            documents.append(Document(each.student, each.file, units, which))
+            documents.append(Document(each.student, each.file, units, key))
     return documents, unread
 
 
-def _list_handouts(standing: Sequence[GradedFile]) -> list[tuple[bytes, str]]:
-    """What everybody may have who works on the exercises of a run."""
-    slugs = {record.exercise or "" for each in standing for record in each.records}
+def _list_handouts(current: Sequence[GradedFile]) -> list[tuple[bytes, str]]:
+    """Return the starters and solutions of a run's exercises."""
+    slugs = {record.exercise or "" for each in current for record in each.records}
     exercises = [BY_SLUG[slug] for slug in sorted(slugs & BY_SLUG.keys())]
     texts = [text for each in exercises for text in (starter.render_module(each), each.solution)]
     return [(text.encode(), "py") for text in texts]
 
 
 def _read_handout(path: Path) -> tuple[bytes, str]:
-    """Raises NotGiven."""
+    """Raises HandoutError."""
     handed_out = Submission(path, str(path))
     try:
         return submission.read_submission(handed_out, Limits().source), handed_out.kind
@@ -115,9 +115,9 @@ def _read_handout(path: Path) -> tuple[bytes, str]:
         raise HandoutError(f"{path}: {error}; name a .ipynb or a .py file") from None
 
 
-def read_units(place: ChildFactory, data: bytes, kind: str) -> tuple[Unit, ...] | None:
-    """A file as words; None if it cannot be taken apart."""
-    with closing(Session(place, data, kind, Limits())) as session:
+def read_units(sandbox: ChildFactory, data: bytes, kind: str) -> tuple[Unit, ...] | None:
+    """Return a file's units of tokens; None if it cannot be parsed."""
+    with closing(Session(sandbox, data, kind, Limits())) as session:
         try:
             session.read_outline()
             return tuple(session.fetch_units())
@@ -125,35 +125,35 @@ def read_units(place: ChildFactory, data: bytes, kind: str) -> tuple[Unit, ...] 
             return None
 
 
-def _read_passages(place: ChildFactory, store: Store, pair: Pair) -> tuple[PassageText, ...]:
-    """The texts of a pair's passages, the longest ones if there are too many."""
+def _read_passages(sandbox: ChildFactory, store: Store, pair: Pair) -> tuple[PassageText, ...]:
+    """Return a pair's passages with their texts, the longest ones if there are too many."""
     longest = sorted(pair.passages, key=lambda each: -each.words)[:MAX_SHOWN]
     shown = [each for each in pair.passages if each in longest]
-    ones = _read_ranges(place, store, pair.one, [each.one for each in shown])
-    others = _read_ranges(place, store, pair.other, [each.other for each in shown])
+    ones = _read_ranges(sandbox, store, pair.one, [each.one for each in shown])
+    others = _read_ranges(sandbox, store, pair.other, [each.other for each in shown])
     return tuple(map(PassageText, shown, ones, others))
 
 
 def _read_ranges(
-    place: ChildFactory, store: Store, document: Document, places: Sequence[LineRange]
+    sandbox: ChildFactory, store: Store, document: Document, ranges: Sequence[LineRange]
 ) -> list[str]:
     content, kind = document.source
     data = store.load_content(content) or b""
-    with closing(Session(place, data, kind, Limits())) as session:
+    with closing(Session(sandbox, data, kind, Limits())) as session:
         try:
             session.read_outline()
-            return [_read_range(session, each) for each in places]
+            return [_read_range(session, each) for each in ranges]
         except SubmissionFailed:
-            return [""] * len(places)
+            return [""] * len(ranges)
 
 
-def _read_range(session: Session, place: LineRange) -> str:
-    """The lines of a place, as far as they are sent. Raises SubmissionFailed."""
-    last = min(place.last, place.first + MAX_LINES - 1)
-    asked = [(place.cell, line) for line in range(place.first, last + 1)]
+def _read_range(session: Session, line_range: LineRange) -> str:
+    """Return the lines of a range, up to the limit of excerpts. Raises SubmissionFailed."""
+    last = min(line_range.last, line_range.first + MAX_LINES - 1)
+    positions = [(line_range.cell, line) for line in range(line_range.first, last + 1)]
     lines = {
-        run.line + i: text
-        for run in session.fetch_excerpts(asked)
-        for i, text in enumerate(run.text.split("\n"))
+        excerpt.line + i: text
+        for excerpt in session.fetch_excerpts(positions)
+        for i, text in enumerate(excerpt.text.split("\n"))
     }
-    return "\n".join(lines[i] for _, i in asked if i in lines)
+    return "\n".join(lines[i] for _, i in positions if i in lines)

@@ -1,8 +1,8 @@
-"""Who shares what: pairs of submissions with the passages that are alike. Pure functions.
+"""Find pairs of similar submissions and the passages that they share. Pure functions.
 
-What everybody was given is not compared, and neither is what many write: both say nothing of two.
-The rest of a submission is its own. A pair is found by its fingerprints, and weighed by how much of
-the smaller one's own words lies in passages of the other.
+Handouts are not compared, and neither is what many students write: both say nothing about two of
+them. The rest of a submission is its own. A pair is found by shared fingerprints and rated by the
+share of the smaller document's own words that lies in passages of the other.
 """
 
 import hashlib
@@ -16,28 +16,28 @@ from grader.course.similar.winnowing import GRAM, hash_grams, winnow
 from grader.reading.token_units import Unit
 
 MAX_HOLDERS = 10
-"""a passage that more students have is common; in a small class, what more than a third have"""
+"""passages of more documents are common; in a small class, those of more than a third"""
 MIN_HOLDERS = 3
-"""so many may have it in any class"""
+"""passages of so few documents are never common"""
 MIN_SHARE = 0.6
-"""from this part of the smaller one's own words on, a pair is worth a look"""
+"""the least share of the smaller document's own words at which a pair is reported"""
 MIN_WORDS = 40
-"""so many words must be alike: shorter answers are alike by necessity"""
+"""the least number of similar words: shorter answers are necessarily alike"""
 
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """One file of one student, as words."""
+    """One student's file as words."""
 
     student: str
     file: str
     units: tuple[Unit, ...]
     source: tuple[str, str] = ("", "")
-    """where its bytes are: the digest of the content, and its kind"""
+    """the key of its content: digest and kind"""
 
     @cached_property
     def unit_hashes(self) -> tuple[list[int], ...]:
-        """The grams of every unit."""
+        """The grams of each unit."""
         return tuple(hash_grams(unit.words) for unit in self.units)
 
     @cached_property
@@ -47,25 +47,25 @@ class Document:
 
     @cached_property
     def normal_form(self) -> str:
-        """The same for files that differ in names, comments, layout and order only."""
+        """A digest that ignores names, comments, layout and order."""
         text = "\n".join(sorted(" ".join(unit.words) for unit in self.units))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def count_own_words(self, without: Set[int]) -> int:
-        """How many words lie in a gram that is not left out."""
+        """Count the words in grams that are not left out."""
         return sum(
             len(_collect_covered_words([i for i, h in enumerate(hashes) if h not in without]))
             for hashes in self.unit_hashes
         )
 
     def compute_fingerprints(self, without: Set[int]) -> set[int]:
-        """The fingerprints of what is not left out."""
+        """Return the fingerprints of grams that are not left out."""
         return {h for hashes in self.unit_hashes for h in winnow(hashes, without).values()}
 
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Some lines of a unit."""
+    """A range of lines in a unit."""
 
     unit: str
     cell: int | None
@@ -75,7 +75,7 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of words that two have."""
+    """A run of words shared by two documents."""
 
     one: LineRange
     other: LineRange
@@ -84,19 +84,19 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two submissions that are alike, the smaller one first."""
+    """Two similar submissions, the smaller one first."""
 
     one: Document
     other: Document
     share: float
-    """of the own words of the smaller one"""
+    """the similar part of the smaller document's own words"""
     words: int
     passages: tuple[Passage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IdenticalGroup:
-    """Submissions that are the same but for what disguises."""
+    """Submissions that differ at most in names, comments, layout and order."""
 
     documents: tuple[Document, ...]
     words: int
@@ -104,19 +104,19 @@ class IdenticalGroup:
 
 @dataclass(frozen=True, slots=True)
 class SimilarSubmissions:
-    """What is alike: the largest groups first, the pairs that are most alike first."""
+    """The similar submissions: the largest groups first, the most similar pairs first."""
 
     groups: tuple[IdenticalGroup, ...]
     pairs: tuple[Pair, ...]
     too_small: int
-    """how many files have too little of their own to be compared"""
+    """the number of files with too few words of their own"""
 
 
 def find_similar(
-    documents: Sequence[Document], given: Iterable[Document] = ()
+    documents: Sequence[Document], handouts: Iterable[Document] = ()
 ) -> SimilarSubmissions:
-    """Compare everybody with everybody else, without what was given to all."""
-    base = frozenset(h for each in given for h in each.all_hashes)
+    """Compare all documents with each other, without what is in the handouts."""
+    base = frozenset(h for each in handouts for h in each.all_hashes)
     forms: dict[str, list[Document]] = defaultdict(list)
     for each in documents:
         forms[each.normal_form].append(each)
@@ -126,7 +126,7 @@ def find_similar(
     groups = [
         IdenticalGroup(tuple(forms[each.normal_form]), each.count_own_words(base))
         for each in some
-        if len({document.student for document in forms[each.normal_form]}) > 1
+        if len({same.student for same in forms[each.normal_form]}) > 1
     ]
     pairs = [
         pair
@@ -142,7 +142,7 @@ def find_similar(
 
 
 def _find_common_grams(documents: Sequence[Document]) -> frozenset[int]:
-    """The grams that many have; mass copies of one file count once."""
+    """Return the grams of many documents; copies of the same file count once."""
     many = max(MIN_HOLDERS, min(MAX_HOLDERS, len(documents) // 3))
     counts = Counter(h for each in documents for h in each.all_hashes)
     return frozenset(h for h, count in counts.items() if count > many)
@@ -151,7 +151,7 @@ def _find_common_grams(documents: Sequence[Document]) -> frozenset[int]:
 def _find_candidates(
     documents: Sequence[Document], left_out: Set[int]
 ) -> Iterator[tuple[Document, Document]]:
-    """Pairs of different students that share enough fingerprints to be looked at."""
+    """Yield pairs of different students' documents that share enough fingerprints."""
     prints = [each.compute_fingerprints(left_out) for each in documents]
     index: dict[int, list[int]] = defaultdict(list)
     for i, own in enumerate(prints):
@@ -159,33 +159,29 @@ def _find_candidates(
             index[h].append(i)
     shared = Counter(pair for holders in index.values() for pair in combinations(holders, 2))
     for (i, j), count in sorted(shared.items()):
-        # Edges of passages have fingerprints of their own: half of what is asked for in the end.
+        # Only half of the final share: the edges of a passage have fingerprints of their own.
         enough = count >= MIN_SHARE / 2 * min(len(prints[i]), len(prints[j]))
         if enough and documents[i].student != documents[j].student:
             yield documents[i], documents[j]
 
 
 def _compare_pair(one: Document, other: Document, left_out: Set[int]) -> Pair:
-    """How alike two are, seen from the one that has fewer words of its own."""
+    """Compare two documents from the side of the one with fewer words of its own."""
     one, other = sorted(
         (one, other), key=lambda d: (d.count_own_words(left_out), d.student, d.file)
     )
     runs = list(_find_shared_runs(one, other, left_out))
-    words = sum(
-        len(
-            _collect_covered_words(
-                [i for run in runs if run.unit == u for i in run.select_own_grams(hashes, left_out)]
-            )
-        )
-        for u, hashes in enumerate(one.unit_hashes)
-    )
+    words = 0
+    for unit, hashes in enumerate(one.unit_hashes):
+        own = [run.select_own_grams(hashes, left_out) for run in runs if run.unit == unit]
+        words += len(_collect_covered_words([i for starts in own for i in starts]))
     passages = tuple(run.make_passage(one, other) for run in runs)
     return Pair(one, other, words / (one.count_own_words(left_out) or 1), words, passages)
 
 
 @dataclass(frozen=True, slots=True)
 class _SharedRun:
-    """Where in a unit of one document, and where in one of the other, the same grams begin."""
+    """A run of equal grams: its unit and start in each of two documents, and its length."""
 
     unit: int
     start: int
@@ -194,7 +190,7 @@ class _SharedRun:
     grams: int
 
     def select_own_grams(self, hashes: Sequence[int], left_out: Set[int]) -> list[int]:
-        """The grams of it that are not left out."""
+        """Return the grams of the run that are not left out."""
         whole = range(self.start, self.start + self.grams)
         return [i for i in whole if hashes[i] not in left_out]
 
@@ -208,26 +204,26 @@ class _SharedRun:
 
 
 def _find_shared_runs(one: Document, other: Document, left_out: Set[int]) -> Iterator[_SharedRun]:
-    """The longest runs of grams that both have, each place of the first once, in its order.
+    """Yield the longest runs of shared grams, in the order of the first document, not overlapping.
 
-    A run begins with a gram that counts, and goes on over what is left out.
+    A run starts with a gram that is not left out, and may contain others that are.
     """
-    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    positions: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for v, hashes in enumerate(other.unit_hashes):
         for j, h in enumerate(hashes):
             if h not in left_out:
-                places[h].append((v, j))
+                positions[h].append((v, j))
     for u, hashes in enumerate(one.unit_hashes):
         i = 0
         while i < len(hashes):
-            found = [
+            runs = [
                 (_count_common_prefix(hashes[i:], other.unit_hashes[v][j:]), -v, -j)
-                for v, j in places.get(hashes[i], ())
+                for v, j in positions.get(hashes[i], ())
             ]
-            if not found:
+            if not runs:
                 i += 1
                 continue
-            length, v, j = max(found)
+            length, v, j = max(runs)
             yield _SharedRun(u, i, -v, -j, length)
             i += length
 
@@ -238,7 +234,7 @@ def _count_common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _collect_covered_words(starts: Sequence[int]) -> set[int]:
-    """The words of the grams that begin there."""
+    """Return the indices of the words in the grams that start at these indices."""
     return {word for start in starts for word in range(start, start + GRAM)}
 
 

@@ -1,1 +1,1 @@
-"""Where the results of a course are kept, and what a run was."""
+"""Keep runs, submissions, verdicts and instructors' decisions in SQLite or PostgreSQL."""

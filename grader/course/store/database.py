@@ -1,8 +1,8 @@
-"""Opening a store: SQLite in one file, or PostgreSQL by URL, brought to the newest version.
+"""Open a store, SQLite in one file or PostgreSQL by URL, and migrate it to the newest version.
 
-Theory. What is committed stays, whatever happens to this process or to the machine: SQLite writes
-ahead and waits for the disk (WAL, synchronous=FULL). A transaction that writes takes the lock at
-its beginning, so that two processes on one store wait for each other and neither fails midway.
+Theory. Whatever happens to this process or the machine, committed data stays: SQLite uses a
+write-ahead log and waits for the disk (WAL, synchronous=FULL). A writing transaction takes the lock
+at its start, so that two processes on one store wait for each other and neither fails midway.
 """
 
 import sqlite3
@@ -23,18 +23,18 @@ from sqlalchemy.pool import NullPool
 from grader.course import CourseError
 
 WAIT_S = 60
-"""how long a process waits for another one's transaction on SQLite"""
-LOCK_ID = 0x6865616463686B  # PostgreSQL's advisory locks are numbers; this one is ours
+"""how long a process waits for another process's transaction on SQLite"""
+LOCK_ID = 0x6865616463686B  # our advisory lock: PostgreSQL identifies them by number
 VERSION_TABLE = "headcheck_version"
-"""the table that says at which version a store is"""
+"""the table that holds the version of a store"""
 
 
 class StoreError(CourseError):
-    """A store that cannot be used; the message says which, why and what to do."""
+    """A store that cannot be used; the message says which, why, and what to do."""
 
 
 def parse_url(location: str) -> URL:
-    """The URL of a store: a file's name, or a URL of SQLite or PostgreSQL. Raises NoStore."""
+    """Return the URL of a store, given as a file name or a URL. Raises StoreError."""
     if "://" not in location:
         return URL.create("sqlite", database=location)
     try:
@@ -52,9 +52,9 @@ def parse_url(location: str) -> URL:
 
 @contextmanager
 def open_engine(location: str, *, create: bool = False) -> Iterator[Engine]:
-    """The engine of a store at its newest version; closed with the context.
+    """Yield the engine of a store at its newest version; closed with the context.
 
-    Raises NoStore, also for a file that is not there unless `create` makes it.
+    Raises StoreError, also for a file that does not exist, unless `create` makes it.
     """
     url = parse_url(location)
     shown = url.render_as_string(hide_password=True) if "://" in location else location
@@ -63,7 +63,7 @@ def open_engine(location: str, *, create: bool = False) -> Iterator[Engine]:
     if sqlite and not memory and not create and not Path(str(url.database)).exists():
         raise StoreError(f"{shown}: no such store; `headcheck grade … --store {shown}` makes one")
     try:
-        # One connection at a time, and none kept: SQLite's must not cross a fork.
+        # No pool: a connection to SQLite must not cross a fork.
         engine = create_engine(url) if memory else create_engine(url, poolclass=NullPool)
     except ImportError as error:
         raise StoreError(f"{shown}: needs the driver {error.name}: pip install psycopg") from None
@@ -87,13 +87,13 @@ def open_engine(location: str, *, create: bool = False) -> Iterator[Engine]:
 
 @contextmanager
 def begin_write(engine: Engine) -> Iterator[Connection]:
-    """A transaction that writes: all of it, or nothing."""
+    """Begin a transaction that writes all or nothing."""
     with engine.execution_options(writes=True).begin() as connection:
         yield connection
 
 
 def _configure_connection(connection: sqlite3.Connection, _: object) -> None:
-    connection.isolation_level = None  # else the driver begins transactions when it likes
+    connection.isolation_level = None  # else the driver begins transactions on its own
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={WAIT_S * 1000}")
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -108,33 +108,33 @@ def _begin_transaction(connection: Connection) -> None:
 
 
 def _upgrade(connection: Connection, shown: str) -> None:
-    """To the newest version, in this transaction. Raises NoStore for what is no store of ours."""
+    """Migrate to the newest version. Raises StoreError if the database is not a known store."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK_ID})
     config = make_alembic_config()
     script = ScriptDirectory.from_config(config)
-    there = get_revision(connection)
-    if there == script.get_current_head():
+    revision = get_revision(connection)
+    if revision == script.get_current_head():
         return
-    if there is None and (tables := set(inspect(connection).get_table_names()) - {VERSION_TABLE}):
+    if revision is None and (
+        tables := set(inspect(connection).get_table_names()) - {VERSION_TABLE}
+    ):
         raise StoreError(f"{shown}: is another program's database; it has a table {min(tables)!r}")
-    if there is not None and there not in {each.revision for each in script.walk_revisions()}:
-        raise StoreError(
-            f"{shown}: was written by a newer headcheck (version {there}); install that"
-        )
+    if revision is not None and revision not in {s.revision for s in script.walk_revisions()}:
+        advice = f"was written by a newer headcheck (version {revision}); install that"
+        raise StoreError(f"{shown}: {advice}")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
 def get_revision(connection: Connection) -> str | None:
-    """The version that a store is at; None before the first migration."""
-    return MigrationContext.configure(
-        connection, opts={"version_table": VERSION_TABLE}
-    ).get_current_revision()
+    """Return the version of a store; None before the first migration."""
+    options = {"version_table": VERSION_TABLE}
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
 def make_alembic_config(**attributes: Any) -> Config:
-    """Alembic's, for these migrations."""
+    """Return Alembic's configuration for these migrations."""
     config = Config(attributes=attributes)
     # Alembic interpolates: a percent sign in the path would begin a variable.
     folder = str(Path(__file__).parent / "migrations").replace("%", "%%")
@@ -144,9 +144,9 @@ def make_alembic_config(**attributes: Any) -> Config:
 
 
 def _translate_error(context: ExceptionContext, shown: str) -> StoreError | None:
-    """What to raise where the database, or the disk below it, gives up in the middle of the work.
+    """Return the StoreError for a failure of the database, or its disk, in the middle of the work.
 
-    None for what is no matter of theirs: it is a fault of ours.
+    None for any other error, which is an internal one.
     """
     error = context.sqlalchemy_exception
     if error is None or type(error) not in (OperationalError, DatabaseError):
@@ -156,6 +156,6 @@ def _translate_error(context: ExceptionContext, shown: str) -> StoreError | None
 
 
 def _format_reason(error: SQLAlchemyError) -> str:
-    """The driver's words without the statement, which would fill the screen."""
-    said = getattr(error, "orig", None) or error
-    return " ".join(str(said).split())[:300]
+    """Return the driver's message without the statement, which would fill the screen."""
+    reason = getattr(error, "orig", None) or error
+    return " ".join(str(reason).split())[:300]

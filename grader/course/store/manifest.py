@@ -1,4 +1,4 @@
-"""What a run was: everything that decides its verdicts, written down so that it can be repeated."""
+"""Describe a run so that it can be repeated: all settings and versions its verdicts depend on."""
 
 import hashlib
 import platform
@@ -35,52 +35,45 @@ class Manifest:
     headcheck: str
     torch: str
     judge: str
-    """digest of the source of what judges: the claims, the exercises, the grader and its sandbox"""
+    """digest of the grading source: properties, exercises, grader and sandbox"""
     plan: str
-    """digest of the public cases of every claim, and of what it is worth"""
+    """digest of the public cases of every property, and of its points"""
     exercise: str | None
-    """null where names and signatures told"""
+    """null if inferred from names and signatures"""
     seed: int
-    """what the cases are drawn from; regrading and replaying use it again"""
+    """the case seed; regrade and replay use it again"""
     device: str
     limits: dict[str, float]
-    """those that were named on the command line"""
+    """those set on the command line"""
     points: dict[str, dict[str, float]] | None
     seed_kind: SeedKind | None = None
-    """who knows the seed; null in runs of versions that drew no secret ones"""
+    """who knows the seed; null in runs of versions without secret seeds"""
     by_hand: bool = False
-    """whether torch's own attention was out of reach"""
+    """whether torch's own attention was disabled"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
     feedback: Feedback = FULL_FEEDBACK
-    """what students are told of the verdicts; the store holds all of them"""
+    """how much of the verdicts students may see; the store holds all of them"""
     sandbox: SandboxRecord | None = None
-    """how well submissions were confined; null while nothing had to be judged"""
+    """how well submissions were confined; null until the first submission is graded"""
 
     @property
     def key(self) -> str:
-        """A digest of all that a verdict depends on: with the same key and bytes it is the same."""
-        decides = replace(
-            self,
-            python="",
-            platform="",
-            attempts="",
-            feedback=FULL_FEEDBACK,
-            sandbox=None,
-            seed_kind=None,
-        )
-        return _digest(msgspec.json.encode(decides, order="deterministic"))
+        """The digest of all that verdicts depend on: same key and bytes, same verdict."""
+        nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None)
+        relevant = replace(nowhere, attempts="", feedback=FULL_FEEDBACK)
+        return _digest(msgspec.json.encode(relevant, order="deterministic"))
 
     @property
     def case_seed(self) -> Seed:
-        """The seed, and who knows it."""
+        """The seed and who knows it."""
         return make_seed(self.seed) if self.seed_kind is None else Seed(self.seed, self.seed_kind)
 
     def continue_from(self, earlier: "Manifest") -> "Manifest":
-        """The same with the seed of an earlier run, so that everybody gets the same cases.
+        """Return this manifest with the seed of an earlier run: all students get the same cases.
 
-        Not with that of a run which could draw no secret one.
+        It is returned unchanged if the earlier run's version had no secret seeds.
         """
         if earlier.seed_kind is None:
             return self
@@ -88,11 +81,10 @@ class Manifest:
 
     @property
     def settings(self) -> Settings:
-        """The settings to repeat it with. Raises BadManifest for an exercise that is no more."""
+        """The settings to repeat the run. Raises ManifestError if its exercise no longer exists."""
         if self.exercise is not None and self.exercise not in BY_SLUG:
-            raise ManifestError(
-                f"the run judged {self.exercise!r}: this version has no such exercise"
-            )
+            text = f"the run judged {self.exercise!r}: this version has no such exercise"
+            raise ManifestError(text)
         return Settings(
             exercise=None if self.exercise is None else BY_SLUG[self.exercise],
             limit_overrides=self.limits,
@@ -106,8 +98,8 @@ class Manifest:
 def build_manifest(
     settings: Settings, attempts: str = "latest", feedback: Feedback = FULL_FEEDBACK
 ) -> Manifest:
-    """The manifest of a run with these settings, by this version on this machine."""
-    given = settings.points
+    """Return the manifest of a run with these settings, by this version on this machine."""
+    own_points = settings.points
     return Manifest(
         headcheck=get_version(),
         torch=str(torch.__version__),
@@ -118,7 +110,7 @@ def build_manifest(
         seed_kind=settings.seed.kind,
         device=settings.device,
         limits={name: float(value) for name, value in settings.limit_overrides.items()},
-        points=None if given is None else {slug: dict(groups) for slug, groups in given.items()},
+        points=None if own_points is None else {k: dict(v) for k, v in own_points.items()},
         by_hand=settings.by_hand,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
@@ -128,45 +120,41 @@ def build_manifest(
 
 
 def digest_cases(settings: Settings) -> str:
-    """A digest of the cases that each claim is tried on and of what it is worth.
+    """Return a digest of the cases that each property is tried on, and of its points.
 
-    Of the public ones: the seed, which changes their numbers, is written down beside it.
+    Of the public cases: the seed, which changes their numbers, is a field of its own.
     """
-    chosen = ALL if settings.exercise is None else (settings.exercise,)
-    return _digest(
-        "\n".join(line for each in chosen for line in _describe_exercise(each, settings)).encode()
-    )
+    exercises = ALL if settings.exercise is None else (settings.exercise,)
+    lines = (line for each in exercises for line in _describe_exercise(each, settings))
+    return _digest("\n".join(lines).encode())
 
 
 def _describe_exercise(exercise: Exercise, settings: Settings) -> Iterator[str]:
-    worth = points.distribute_points(exercise, settings.points)
+    points_of = points.distribute_points(exercise, settings.points)
     limits: Mapping[str, Any] = dict(exercise.limits)
     yield f"{exercise.slug} {exercise.contract.name} {sorted(limits.items())}"
     for property_, cases in exercise.plan_cases(device=settings.device).items():
-        yield f"{property_.name} {property_.group.value} {worth[property_]!r}"
+        yield f"{property_.name} {property_.group.value} {points_of[property_]!r}"
         yield from map(repr, cases)
 
 
 @cache
 def digest_source() -> str:
-    """A digest of the code that judges, as it is installed or checked out.
+    """Return a digest of the grading code, as installed or checked out.
 
-    A version number does not change while somebody works on an exercise.
+    The version number alone does not change while a developer works on an exercise.
     """
     patterns = {
         reference: ("**/*.py",),
         properties: ("**/*.py",),
         exercises: ("*.py", "*/__init__.py"),
-        # Not what shows verdicts, or keeps them.
-        grader: (
-            "*.py",
-            *(f"{room}/**/*.py" for room in ("batch", "grading", "reading", "sandbox")),
-        ),
+        # Without the packages that display or store verdicts.
+        grader: ("*.py", *(f"{p}/**/*.py" for p in ("batch", "grading", "reading", "sandbox"))),
     }
     digest = hashlib.sha256()
-    for room, wanted in patterns.items():
-        folder = Path(room.__path__[0])
-        for path in sorted({path for pattern in wanted for path in folder.glob(pattern)}):
+    for package, globs in patterns.items():
+        folder = Path(package.__path__[0])
+        for path in sorted({path for pattern in globs for path in folder.glob(pattern)}):
             digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
@@ -176,12 +164,12 @@ def _digest(data: bytes) -> str:
 
 
 def encode(manifest: Manifest) -> str:
-    """As it is stored."""
+    """Return a manifest as it is stored."""
     return msgspec.json.encode(manifest).decode()
 
 
 def decode(text: str) -> Manifest:
-    """As it was. Raises BadManifest."""
+    """Read a stored manifest. Raises ManifestError."""
     try:
         return msgspec.json.decode(text, type=Manifest, strict=False)
     except msgspec.MsgspecError as error:

@@ -1,4 +1,4 @@
-"""What a store holds, as frozen records: they need no database."""
+"""Frozen records of what a store holds. They need no database: the autograder uses them, too."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from grader.report.records import SubmissionRecord
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, and the settings it was made with."""
+    """A run and the settings it was made with."""
 
     id: int
     name: str
@@ -21,16 +21,21 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The bytes of a file, or the reason why there are none; and how to read them."""
+    """The bytes of a file and how to read them; without data, a file that could not be read."""
 
     digest: str
     kind: str
     data: bytes | None
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The key of its judgements under given settings: the same bytes may be of two kinds."""
+        return self.digest, self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class GradedFile:
-    """One file of a student, as it stands in a run, with its verdicts."""
+    """A student's current file in a run, with its verdicts."""
 
     run: int
     student: str
@@ -48,13 +53,18 @@ class GradedFile:
 
     @property
     def submitted_at(self) -> datetime | None:
-        """The time of handing in, where it is known."""
+        """The time of submission, if known."""
         return None if self.submitted is None else datetime.fromisoformat(self.submitted)
+
+    @property
+    def content_key(self) -> tuple[str, str]:
+        """The same as the key of its `FileContent`."""
+        return self.content, self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What a person decided that an exercise is worth; no score takes an earlier one back."""
+    """A score decided by a person; None clears an earlier decision."""
 
     run: str
     student: str
@@ -67,7 +77,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What a person wrote; without an exercise about all that was handed in."""
+    """A person's comment; with an empty exercise it is about the whole submission."""
 
     run: str
     student: str
@@ -78,23 +88,22 @@ class Comment:
 
 
 def hash_content(data: bytes, kind: str) -> FileContent:
-    """A file's bytes under their digest."""
+    """Return a file's bytes with their digest."""
     return FileContent(hashlib.sha256(data).hexdigest(), kind, data)
 
 
 def make_missing_content(problem: str) -> FileContent:
-    """What stands for a file that could not be had: the same for the same reason."""
-    return FileContent(
-        hashlib.sha256(b"problem\0" + sanitize_text(problem).encode()).hexdigest(), "none", None
-    )
+    """Return the content of an unreadable file; the same problem gives the same digest."""
+    digest = hashlib.sha256(b"problem\0" + sanitize_text(problem).encode()).hexdigest()
+    return FileContent(digest, "none", None)
 
 
 def sanitize_text(text: str) -> str:
-    """Text that every database takes: neither the character 0 nor halves of surrogate pairs."""
+    """Replace what a database rejects: the character 0 and halves of surrogate pairs."""
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def compute_submission_key(submitted_file: SubmittedFile) -> str:
-    """What makes a file of a run another one: whose it is, which attempt, what it is called."""
+    """Return the digest that identifies a file in a run: its student, attempt and name."""
     parts = (submitted_file.student.id, str(submitted_file.attempt), submitted_file.file)
     return hashlib.sha256("\0".join(map(sanitize_text, parts)).encode()).hexdigest()

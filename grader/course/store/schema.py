@@ -1,12 +1,14 @@
 """The tables of a store, as the newest migration leaves them.
 
-A *judgement* is what judging some bytes under some settings gave: it has no student. A
-*submission* says that a student's file, in a run, has that judgement. So the same bytes are judged
-once, whoever hands them in and in whichever run, and a regrade changes which judgements count,
-never the judgements.
+A *judgement* is the result of grading some bytes under some settings; it belongs to no student. A
+*submission* links a student's file in a run to a judgement. So the same bytes are graded once,
+whoever submits them and in whichever run, and a regrade changes which judgements count, never the
+judgements themselves.
 
-JSON is stored as text: PostgreSQL's own type refuses the character 0, which a message may hold.
+JSON is stored as text: PostgreSQL's own type rejects the character 0, which a message may contain.
 """
+
+from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -20,8 +22,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
 )
+
+from grader.course.store.records import sanitize_text
 
 METADATA = MetaData(
     naming_convention={
@@ -34,14 +39,25 @@ METADATA = MetaData(
 DIGEST = String(64)
 """SHA-256 in hexadecimal"""
 TIME = String(32)
-"""UTC, as in ISO 8601: sorts as it is"""
+"""UTC in ISO 8601, which sorts as text"""
+
+
+class CleanText(TypeDecorator[str]):
+    """Text from outside: every value is sanitised on its way into a row or a query."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
+        return None if value is None else sanitize_text(value)
+
 
 runs = Table(
     "runs",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("key", DIGEST, nullable=False),  # of all in the manifest that a verdict depends on
+    Column("name", CleanText, nullable=False),
+    Column("key", DIGEST, nullable=False),  # digest of what verdicts depend on
     Column("created", TIME, nullable=False),
     Column("manifest", Text, nullable=False),
     Index("ix_runs_name_id", "name", "id"),
@@ -57,7 +73,7 @@ judgements = Table(
     "judgements",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("content", DIGEST, nullable=False),  # also of what could not be opened: no such row
+    Column("content", DIGEST, nullable=False),  # no foreign key: unreadable files have no contents
     Column("kind", String(8), nullable=False),
     Column("key", DIGEST, nullable=False),
     Column("judged", TIME, nullable=False),
@@ -68,26 +84,26 @@ verdicts = Table(
     METADATA,
     Column("judgement", ForeignKey("judgements.id"), primary_key=True),
     Column("position", Integer, primary_key=True),
-    Column("exercise", Text),
-    Column("name", Text),
+    Column("exercise", CleanText),
+    Column("name", CleanText),
     Column("status", String(32), nullable=False),
     Column("score", Float, nullable=False),
     Column("max_score", Float, nullable=False),
     Column("seconds", Float, nullable=False),
-    Column("diagnosis", Text),  # the name of the first mistake found
-    Column("record", Text, nullable=False),  # a SubmissionRecord of docs/report-format.md
+    Column("diagnosis", Text),  # the first diagnosed mistake
+    Column("record", CleanText, nullable=False),  # a SubmissionRecord of docs/report-format.md
 )
 submissions = Table(
     "submissions",
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("run", ForeignKey("runs.id"), nullable=False),
-    Column("student", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("email", Text, nullable=False),
-    Column("handle", Text, nullable=False),
-    Column("file", Text, nullable=False),
-    Column("place", DIGEST, nullable=False),  # of student, attempt and file: these may be long
+    Column("student", CleanText, nullable=False),
+    Column("name", CleanText, nullable=False),
+    Column("email", CleanText, nullable=False),
+    Column("handle", CleanText, nullable=False),
+    Column("file", CleanText, nullable=False),
+    Column("place", DIGEST, nullable=False),  # digest of student, attempt and file
     Column("attempt", Integer, nullable=False),
     Column("late", Boolean, nullable=False),
     Column("submitted", TIME),
@@ -95,18 +111,18 @@ submissions = Table(
     UniqueConstraint("run", "place"),
     Index("ix_submissions_judgement", "judgement"),
 )
-# What people decide belongs to a run's name and so outlives every regrade. Rows are only added:
-# the newest counts, the others say what was before.
+# Instructors' decisions belong to a run's name, so they survive every regrade. Rows are only added:
+# the newest counts, the others are its history.
 overrides = Table(
     "overrides",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("run", Text, nullable=False),
-    Column("student", Text, nullable=False),
-    Column("exercise", Text, nullable=False),
-    Column("score", Float),  # null takes an earlier one back
-    Column("reason", Text, nullable=False),
-    Column("author", Text, nullable=False),
+    Column("run", CleanText, nullable=False),
+    Column("student", CleanText, nullable=False),
+    Column("exercise", CleanText, nullable=False),
+    Column("score", Float),  # null clears an earlier one
+    Column("reason", CleanText, nullable=False),
+    Column("author", CleanText, nullable=False),
     Column("created", TIME, nullable=False),
     Index("ix_overrides_run", "run"),
 )
@@ -114,11 +130,11 @@ comments = Table(
     "comments",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("run", Text, nullable=False),
-    Column("student", Text, nullable=False),
-    Column("exercise", Text, nullable=False),  # empty: about all that was handed in
-    Column("text", Text, nullable=False),
-    Column("author", Text, nullable=False),
+    Column("run", CleanText, nullable=False),
+    Column("student", CleanText, nullable=False),
+    Column("exercise", CleanText, nullable=False),  # empty: about the whole submission
+    Column("text", CleanText, nullable=False),
+    Column("author", CleanText, nullable=False),
     Column("created", TIME, nullable=False),
     Index("ix_comments_run", "run"),
 )

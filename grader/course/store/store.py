@@ -1,24 +1,23 @@
-"""What was judged, kept: runs, submissions, verdicts, and what people decided about them.
+"""Runs, submissions, verdicts, and what instructors decided about them.
 
-A submission is finished in one transaction, with its bytes, its judgement and its verdicts.
-Whatever kills the process, what was finished is there and the rest is not: the same command goes on
+A submission is saved in one transaction: its bytes, its judgement and its verdicts. If the process
+is killed, finished submissions are in the store and others are not, and the same command continues
 with the rest.
 """
 
 import difflib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
-import msgspec
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 
 from grader.course.intake.gather import SubmittedFile
-from grader.course.store import database, manifest
+from grader.course.store import database
 from grader.course.store.database import LOCK_ID, StoreError, begin_write
-from grader.course.store.manifest import Manifest
+from grader.course.store.manifest import Manifest, decode, encode
 from grader.course.store.records import (
     Comment,
     FileContent,
@@ -39,54 +38,56 @@ from grader.course.store.rows import (
 from grader.course.store.schema import comments, contents, judgements, overrides, runs, submissions
 from grader.report.records import SubmissionRecord
 
+T = TypeVar("T")
+
 
 @contextmanager
-def open_store(place: str, *, create: bool = False) -> Iterator["Store"]:
-    """The store in a file or at a URL. Raises NoStore."""
-    with database.open_engine(place, create=create) as engine:
+def open_store(location: str, *, create: bool = False) -> Iterator["Store"]:
+    """Open the store in a file or at a URL. Raises StoreError."""
+    with database.open_engine(location, create=create) as engine:
         yield Store(engine)
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A store that is open."""
+    """An open store."""
 
     engine: Engine
 
-    # ------------------------------------------------------------------------ judging
+    # ------------------------------------------------------------------------ grading
 
-    def begin(self, name: str, wanted: Manifest) -> Run:
-        """The newest run of that name if it has these settings, else a new one."""
+    def begin(self, name: str, manifest: Manifest) -> Run:
+        """Return the newest run of that name if it has these settings, else a new one."""
         with self._lock_run_name(name) as (connection, newest):
-            return _find_or_create_run(connection, name, wanted, newest)
+            return _find_or_create_run(connection, name, manifest, newest)
 
-    def resume(self, name: str, wanted: Manifest) -> Run:
-        """The same, but with the seed that the newest run of that name has."""
+    def resume(self, name: str, manifest: Manifest) -> Run:
+        """Do the same as `begin`, but with the case seed of the newest run of that name."""
         with self._lock_run_name(name) as (connection, newest):
-            same = wanted if newest is None else wanted.continue_from(newest.manifest)
+            same = manifest if newest is None else manifest.continue_from(newest.manifest)
             return _find_or_create_run(connection, name, same, newest)
 
     @contextmanager
     def _lock_run_name(self, name: str) -> Iterator[tuple[Connection, Run | None]]:
-        """The newest run of a name, while nobody else can begin one."""
+        """Yield the newest run of a name while no other process can begin one."""
         if not name or "/" in name:
             raise StoreError(f"{name!r}: a run's name has no slash, and is not empty")
-        with self._write() as connection:
-            # Two processes that begin the same run at once must not make two of it.
+        with begin_write(self.engine) as connection:
+            # Two processes that begin the same run at once must not create two.
             if connection.dialect.name == "postgresql":
                 connection.execute(select(func.pg_advisory_xact_lock(LOCK_ID)))
             yield connection, _select_newest_run(connection, name)
 
-    def update_manifest(self, run: Run, new_manifest: Manifest) -> Run:
-        """Replace what a run's manifest says beside its settings, such as its sandbox."""
-        assert new_manifest.key == run.manifest.key, "other settings are another run"
-        with self._write() as connection:
+    def update_manifest(self, run: Run, manifest: Manifest) -> Run:
+        """Replace what a run's manifest says besides its settings, such as its sandbox."""
+        assert manifest.key == run.manifest.key, "other settings are another run"
+        with begin_write(self.engine) as connection:
             changed = update(runs).where(runs.c.id == run.id)
-            connection.execute(changed.values(manifest=manifest.encode(new_manifest)))
-        return replace(run, manifest=new_manifest)
+            connection.execute(changed.values(manifest=encode(manifest)))
+        return replace(run, manifest=manifest)
 
     def load_judgement_ids(self, key: str) -> dict[tuple[str, str], int]:
-        """The judgements under these settings, by content and kind."""
+        """Return the ids of all judgements under these settings, by content and kind."""
         columns = select(judgements.c.content, judgements.c.kind, judgements.c.id)
         with self.engine.connect() as connection:
             rows = connection.execute(columns.where(judgements.c.key == key))
@@ -100,161 +101,150 @@ class Store:
         submitted_files: Sequence[SubmittedFile],
         records: Sequence[SubmissionRecord],
     ) -> None:
-        """Keep what judging these bytes gave, and in a run that these students handed them in.
+        """Save the result of grading these bytes and, in a run, link it to these files.
 
-        All of it is kept or nothing. Without a run nobody's grade changes.
+        All of it is saved or nothing. Without a run no student's grade changes.
         """
-        with self._write() as connection:
+        with begin_write(self.engine) as connection:
             judgement = save_judgement(connection, key, content, records)
             if run is not None:
                 link_judgements(connection, run, [(each, judgement) for each in submitted_files])
 
-    def link_judgements(self, run: Run, known: Iterable[tuple[SubmittedFile, int]]) -> None:
-        """Say who handed in what was judged before."""
-        with self._write() as connection:
-            link_judgements(connection, run, list(known))
+    def link_judgements(self, run: Run, linked: Iterable[tuple[SubmittedFile, int]]) -> None:
+        """Link files of a run to judgements that exist already."""
+        with begin_write(self.engine) as connection:
+            link_judgements(connection, run, list(linked))
 
     def remove_superseded(self, run: Run, submitted_files: Iterable[SubmittedFile]) -> None:
-        """Forget what else the run has of these students: earlier attempts, files taken back."""
-        places = {compute_submission_key(each) for each in submitted_files}
+        """Remove what else the run has of these students: earlier attempts, withdrawn files."""
+        keys = {compute_submission_key(each) for each in submitted_files}
         students = {sanitize_text(each.student.id) for each in submitted_files}
-        there = select(submissions.c.id, submissions.c.place, submissions.c.student)
-        with self._write() as connection:
-            rows = connection.execute(there.where(submissions.c.run == run.id)).all()
-            gone = [r.id for r in rows if r.student in students and r.place not in places]
-            for some in split_batches(gone):
-                connection.execute(delete(submissions).where(submissions.c.id.in_(some)))
+        columns = select(submissions.c.id, submissions.c.place, submissions.c.student)
+        with begin_write(self.engine) as connection:
+            rows = connection.execute(columns.where(submissions.c.run == run.id)).all()
+            superseded = [r.id for r in rows if r.student in students and r.place not in keys]
+            for batch in split_batches(superseded):
+                connection.execute(delete(submissions).where(submissions.c.id.in_(batch)))
 
     # ------------------------------------------------------------------------ reading
 
     def list_runs(self) -> list[Run]:
-        """All runs, the oldest first."""
+        """Return all runs, the oldest first."""
         with self.engine.connect() as connection:
             return [_parse_run(row) for row in connection.execute(select(runs).order_by(runs.c.id))]
 
     def load_newest_run(self, name: str) -> Run:
-        """The newest run of a name. Raises NoStore."""
+        """Return the newest run of a name. Raises StoreError."""
         with self.engine.connect() as connection:
-            found = _select_newest_run(connection, name)
-        if found is None:
+            newest = _select_newest_run(connection, name)
+        if newest is None:
             names = ", ".join(dict.fromkeys(run.name for run in self.list_runs()))
             raise StoreError(f"there is no run {name!r}; there are: {names or 'none yet'}")
-        return found
+        return newest
 
     def load_graded_files(self, name: str) -> list[GradedFile]:
-        """What stands under a run's name: everybody's files in the newest run that has them.
+        """Return the current files under a run's name: each student's in their newest run.
 
-        By student, attempt and file.
+        They are sorted by student, attempt and file.
         """
         last = (
             select(submissions.c.student, func.max(submissions.c.run).label("run"))
             .join(runs, runs.c.id == submissions.c.run)
-            .where(runs.c.name == sanitize_text(name))
+            .where(runs.c.name == name)
             .group_by(submissions.c.student)
             .subquery()
         )
-        rows = (
+        same = (last.c.student == submissions.c.student) & (last.c.run == submissions.c.run)
+        query = (
             select(submissions, judgements.c.content, judgements.c.kind, judgements.c.judged)
             .join(judgements, judgements.c.id == submissions.c.judgement)
-            .join(
-                last,
-                (last.c.student == submissions.c.student) & (last.c.run == submissions.c.run),
-            )
+            .join(last, same)
         )
         with self.engine.connect() as connection:
-            found = connection.execute(rows).all()
-            records = load_records(connection, {row.judgement for row in found})
+            rows = connection.execute(query).all()
+            records = load_records(connection, {row.judgement for row in rows})
         # Sorted here: databases sort text by rules of their own.
         return sorted(
-            (make_graded_file(row, records.get(row.judgement, ())) for row in found),
+            (make_graded_file(row, records.get(row.judgement, ())) for row in rows),
             key=lambda each: (each.student, each.attempt, each.file),
         )
 
     def load_student_files(self, name: str, student: str) -> list[GradedFile]:
-        """What stands for one student. Raises NoStore for somebody who handed in nothing."""
+        """Return one student's current files. Raises StoreError if there are none."""
         self.load_newest_run(name)
-        standing = self.load_graded_files(name)
-        theirs = [each for each in standing if each.student == sanitize_text(student)]
-        if not theirs:
-            close = difflib.get_close_matches(student, {each.student for each in standing}, n=3)
+        current = self.load_graded_files(name)
+        own = [each for each in current if each.student == sanitize_text(student)]
+        if not own:
+            close = difflib.get_close_matches(student, {each.student for each in current}, n=3)
             hint = f"; did you mean {', '.join(sorted(close))}?" if close else ""
             raise StoreError(f"{name}/{student}: nobody of that id has handed in anything{hint}")
-        return theirs
+        return own
 
     def load_verdicts(self, key: str) -> dict[tuple[str, str], tuple[SubmissionRecord, ...]]:
-        """The verdicts under these settings, by content and kind; they are nobody's yet."""
-        known = self.load_judgement_ids(key)
+        """Return the verdicts under these settings, by content and kind, without a student."""
+        ids = self.load_judgement_ids(key)
         with self.engine.connect() as connection:
-            records = load_records(connection, set(known.values()))
-        return {which: records.get(judgement, ()) for which, judgement in known.items()}
+            records = load_records(connection, set(ids.values()))
+        return {content_key: records.get(id_, ()) for content_key, id_ in ids.items()}
 
     def load_content(self, digest: str) -> bytes | None:
-        """Bytes that were judged. None for what could not be had."""
+        """Return the bytes of a graded file; None for one that could not be read."""
         with self.engine.connect() as connection:
-            wanted = select(contents.c.compressed).where(contents.c.digest == digest)
-            found = connection.execute(wanted).scalar()
-        return None if found is None else zlib.decompress(found)
+            query = select(contents.c.compressed).where(contents.c.digest == digest)
+            compressed = connection.execute(query).scalar()
+        return None if compressed is None else zlib.decompress(compressed)
 
     # ------------------------------------------------------------------------ deciding
 
-    def add_override(self, decided: Override) -> None:
-        """Add a decision; it holds from now on, whatever is judged later."""
-        self._insert_decision(overrides, msgspec.to_builtins(decided))
+    def add_override(self, override: Override) -> None:
+        """Add a decision; it holds from now on, whatever is graded later."""
+        self._insert_decision(overrides, override)
 
-    def add_comment(self, written: Comment) -> None:
+    def add_comment(self, comment: Comment) -> None:
         """Add a comment."""
-        self._insert_decision(comments, msgspec.to_builtins(written))
+        self._insert_decision(comments, comment)
 
     def load_overrides(self, name: str) -> dict[tuple[str, str], Override]:
-        """The decisions that hold under a run's name, by student and exercise."""
-        newest = {
-            (each.student, each.exercise): each for each in self._select_decisions(overrides, name)
-        }
-        return {key: Override(*each[1:]) for key, each in newest.items() if each.score is not None}
+        """Return the decisions in force under a run's name, by student and exercise."""
+        decisions = self._select_decisions(overrides, Override, name)
+        newest = {(each.student, each.exercise): each for each in decisions}
+        return {key: each for key, each in newest.items() if each.score is not None}
 
     def load_comments(self, name: str) -> list[Comment]:
-        """The comments under a run's name, the oldest first."""
-        return [Comment(*each[1:]) for each in self._select_decisions(comments, name)]
+        """Return the comments under a run's name, the oldest first."""
+        return self._select_decisions(comments, Comment, name)
 
-    def _insert_decision(self, table: Table, row: Mapping[str, Any]) -> None:
-        cleaned = {k: sanitize_text(v) if isinstance(v, str) else v for k, v in row.items()}
-        with self._write() as connection:
-            connection.execute(insert(table).values({**cleaned, "created": get_timestamp()}))
-
-    def _select_decisions(self, table: Table, name: str) -> Sequence[Any]:
-        wanted = select(table).where(table.c.run == sanitize_text(name)).order_by(table.c.id)
-        with self.engine.connect() as connection:
-            return connection.execute(wanted).all()
-
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
+    def _insert_decision(self, table: Table, decision: Override | Comment) -> None:
         with begin_write(self.engine) as connection:
-            yield connection
+            row = {**asdict(decision), "created": get_timestamp()}
+            connection.execute(insert(table).values(row))
+
+    def _select_decisions(self, table: Table, record: type[T], name: str) -> list[T]:
+        query = select(table).where(table.c.run == name).order_by(table.c.id)
+        with self.engine.connect() as connection:
+            return [record(*row[1:]) for row in connection.execute(query)]
 
 
 def _find_or_create_run(
-    connection: Connection, name: str, wanted: Manifest, newest: Run | None
+    connection: Connection, name: str, manifest: Manifest, newest: Run | None
 ) -> Run:
-    """The newest run if it is what is wanted, else a new one."""
-    if newest is not None and newest.manifest.key == wanted.key:
+    if newest is not None and newest.manifest.key == manifest.key:
         return newest
     row = {
-        "name": sanitize_text(name),
-        "key": wanted.key,
+        "name": name,
+        "key": manifest.key,
         "created": get_timestamp(),
-        "manifest": manifest.encode(wanted),
+        "manifest": encode(manifest),
     }
-    made = connection.execute(insert(runs).values(row).returning(runs.c.id)).scalar_one()
-    return Run(made, name, row["created"], wanted)
+    id_ = connection.execute(insert(runs).values(row).returning(runs.c.id)).scalar_one()
+    return Run(id_, name, row["created"], manifest)
 
 
 def _select_newest_run(connection: Connection, name: str) -> Run | None:
-    wanted = (
-        select(runs).where(runs.c.name == sanitize_text(name)).order_by(runs.c.id.desc()).limit(1)
-    )
-    row = connection.execute(wanted).one_or_none()
+    query = select(runs).where(runs.c.name == name).order_by(runs.c.id.desc()).limit(1)
+    row = connection.execute(query).one_or_none()
     return None if row is None else _parse_run(row)
 
 
 def _parse_run(row: Any) -> Run:
-    return Run(row.id, row.name, row.created, manifest.decode(row.manifest))
+    return Run(row.id, row.name, row.created, decode(row.manifest))

@@ -1,1 +1,1 @@
-"""The grader's side of the boundary: what starts sandboxes, and speaks to a submission in one."""
+"""The grader's side of the boundary: starts sandboxes, and communicates with submissions."""

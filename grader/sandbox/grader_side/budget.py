@@ -1,17 +1,16 @@
-"""What one file may cost, over all its definitions and all processes that are started for it.
+"""The budget of one file, shared by all its definitions and all processes started for it.
 
 Theory
 ------
-A class must not wait for one file. Every limit in seconds or bytes is therefore the file's: another
-definition and another process go on with what is left. Reading the file has a limit of its own,
-because a large honest one takes long to read, and is read again by every process.
+A class must not wait for one file. Every limit in seconds or bytes therefore belongs to the file:
+another definition or process continues with the rest of it. Reading the file has a limit of its
+own, because a large but honest file takes long to read, and every process reads it again.
 
-Wall time is no measure of a submission on a busy machine, and short of it there is nothing to be
-said against one that computes. So a call is *slow* by its own time (`grader.sandbox.timing`), and
-after a few slow calls no more are made. One slow call of each process is forgiven: a library that
-is imported in the first call takes long once. A call that used up all its time has cost the class
-enough, and later ones get less. That bounds endless loops; sleeping is bounded by
-the time in which the child did nothing, however many calls it is spread over.
+Wall time is unfair to a submission on a busy machine. So a call counts as *slow* by its run time
+without queueing (`grader.sandbox.timing`), and after a few slow calls no more are made. One slow
+call of each process is forgiven, since a library imported in the first call takes long once. A call
+that uses up its time has cost the class enough, so later calls get less. That bounds endless loops;
+sleeping is bounded by the total idle time, however many calls it is spread over.
 """
 
 from dataclasses import dataclass
@@ -22,27 +21,27 @@ from grader.sandbox.timing import RequestTime
 from properties.violation import Status, SubmissionFailed
 
 BATCH_CALL_FRACTION, BATCH_TOTAL_FRACTION = 1 / 2, 1 / 4
-"""A series gets so small a part of a call's time, and of all: it is asked to save time."""
+"""fractions of a call's time and of all time for a batch: it exists to save time"""
 OVERRUN_DIVISOR = 3
-"""so many times shorter may calls be after one that used up its time"""
+"""factor by which calls get shorter after one that used up its time"""
 READ_CPU_S_PER_BYTE = 10 / (1 << 20)
-"""so much processor time a process gets besides to read the file: several times what that takes"""
+"""additional processor time of a process for reading the file: several times the usual"""
 READ_REQUESTS = ("read", "units")
-"""requests whose time grows with the file, and is none of its code's"""
+"""requests that run none of the file's code, and whose time grows with its size"""
 UNTIMED_REQUESTS = ("load", "series")
-"""requests that are no single call: whoever imports a library or answers many questions is slow"""
+"""requests that may be slow, since they import libraries or make many calls"""
 
 
 class BudgetExhausted(SubmissionFailed):
-    """Nothing more is asked of a file; the message says why, and what to do."""
+    """The file gets no more requests; the message says why, and what to do."""
 
 
 @dataclass(eq=False)
 class Budget:
-    """What has been used of the limits so far. Limits may differ between a file's exercises."""
+    """The part of a file's limits used so far. Limits may differ between a file's exercises."""
 
     wall_s: float = 0.0
-    """seconds of waiting for replies, but those to reading"""
+    """seconds of waiting for replies, except for reading"""
     read_s: float = 0.0
     """seconds of waiting until the file was read"""
     idle_s: float = 0.0
@@ -51,26 +50,20 @@ class Budget:
     reply_bytes: int = 0
     """bytes of all replies"""
     slow_calls: int = 0
-    """calls that were slow"""
     overrun_calls: int = 0
     """calls that used up their time"""
     forgiven: bool = False
-    """whether the present child has had its slow call"""
+    """whether the present child has had its forgiven slow call"""
     reading_cpu_s: float = 0.0
     """seconds of processor time in which the present child read the file"""
 
     def require_available(self, op: str, limits: Limits) -> None:
-        """Raises UsedUp if this may not be asked any more."""
-        problem = self._find_exhausted(op, limits)
-        if problem is not None:
-            raise problem
-
-    def _find_exhausted(self, op: str, limits: Limits) -> BudgetExhausted | None:
+        """Raise BudgetExhausted if no more requests of this kind may be made."""
         if self.reply_bytes > limits.replies:
             text = f"answered with more than {limits.replies >> 20} MiB in all"
-            return BudgetExhausted(Status.CRASHED, text)
-        text = self._describe_overrun(op, limits)
-        return BudgetExhausted(Status.TIMED_OUT, text) if text else None
+            raise BudgetExhausted(Status.CRASHED, text)
+        if text := self._describe_overrun(op, limits):
+            raise BudgetExhausted(Status.TIMED_OUT, text)
 
     def _describe_overrun(self, op: str, limits: Limits) -> str:
         if op in READ_REQUESTS and self.read_s >= limits.read_s:
@@ -81,9 +74,9 @@ class Budget:
         if self.slow_calls >= limits.slow_calls:
             return (
                 f"{self.slow_calls} calls took more than {limits.slow_s:g} s each, on inputs of a "
-                f"few "
-                "numbers, so no more are made: is there a loop that does not end, a loop that one "
-                "operation on tensors could replace, a sleep, or something loaded in every call?"
+                "few numbers, so no more are made: is there a loop that does not end, a loop that "
+                "one operation on tensors could replace, a sleep, or something loaded in every "
+                "call?"
             )
         if self.idle_s >= limits.idle_s:
             return (
@@ -97,7 +90,7 @@ class Budget:
         return ""
 
     def compute_timeout(self, op: str, limits: Limits) -> float:
-        """Seconds that a request may take."""
+        """Return the seconds that a request may take."""
         if op in READ_REQUESTS:
             return limits.read_s - self.read_s
         left = limits.wall_s - self.wall_s
@@ -105,39 +98,39 @@ class Budget:
             return min(
                 limits.call_s * BATCH_CALL_FRACTION, limits.wall_s * BATCH_TOTAL_FRACTION, left
             )
-        # The last call of one that sleeps is a short one; who does not sleep has all of `idle_s`.
+        # A submission that sleeps has short last calls; one that does not keeps all of `idle_s`.
         idle = max(limits.idle_s - self.idle_s, limits.call_s / 2)
-        less: int = OVERRUN_DIVISOR**self.overrun_calls
-        return min(limits.call_s / less, idle, left)
+        divisor: int = OVERRUN_DIVISOR**self.overrun_calls
+        return min(limits.call_s / divisor, idle, left)
 
     def charge(
-        self, op: str, limits: Limits, wall: float, took: RequestTime, *, late: bool
+        self, op: str, limits: Limits, wall: float, request_time: RequestTime, *, late: bool
     ) -> None:
-        """Count what a request took; `late` says that it was broken off."""
+        """Charge the time of a request; `late` says that it was broken off."""
         if op in READ_REQUESTS:
             self.read_s += wall
-            self.reading_cpu_s += took.own
+            self.reading_cpu_s += request_time.own
             return
         self.wall_s += wall
-        self.idle_s += took.idle
-        own = min(took.own, wall)
+        self.idle_s += request_time.idle
+        own = min(request_time.own, wall)
         if op in UNTIMED_REQUESTS:
             return
-        overran = late and own > wall / 2  # and not because others were busy
+        overran = late and own > wall / 2  # otherwise other processes were the cause
         self.overrun_calls += overran
         if overran or (self.forgiven and own > limits.slow_s):
             self.slow_calls += 1
         self.forgiven |= own > limits.slow_s
 
     def start_process(self, limits: Limits, size: int) -> int:
-        """A fresh process will read a file of this size: its processor time, in whole seconds.
+        """Reset the counts of the present process, and return the processor time of a new one.
 
-        It may be slow once.
+        The time is in whole seconds, and includes that for reading a file of this size.
         """
         self.forgiven, self.reading_cpu_s = False, 0.0
         reading = min(limits.read_s - self.read_s, size * READ_CPU_S_PER_BYTE)
         return ceil(limits.cpu_s - self.cpu_s + reading)
 
     def end_process(self, cpu: float) -> None:
-        """A process ended that used so much processor time."""
+        """Charge the processor time of a process that has ended."""
         self.cpu_s += max(0.0, cpu - self.reading_cpu_s)

@@ -1,7 +1,7 @@
-"""Where nothing can be confined: code that is trusted, in this very process.
+"""Run trusted code in the grader process, where nothing can be confined.
 
-On macOS and Windows, and on GPUs. The verdicts are the same as in a sandbox; there is no boundary,
-and no limit on what is used.
+Used on macOS and Windows, and for GPUs. The verdicts are the same as in a sandbox, but there is no
+boundary, and no limit on resources.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from grader.sandbox.worker.runtime import WorkerRuntime
 
 @dataclass(eq=False)
 class InProcessRunner(InProcessChannel):
-    """A submission in the examiner's own process."""
+    """A submission in the grader process itself."""
 
     closed: bool = False
     killed_by_others: bool = False
@@ -34,7 +34,7 @@ class InProcessRunner(InProcessChannel):
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
     ) -> Message:
-        """Nothing here can break off a call."""
+        """Make one request; `within` is ignored, since a call cannot be interrupted here."""
         return super().request(op, meta, tensors)
 
     def close(self) -> None:
@@ -42,13 +42,13 @@ class InProcessRunner(InProcessChannel):
 
 
 class UnconfinedSandbox:
-    """What stands in for a fork server. Use as a context manager."""
+    """Stands in for a fork server. Use as a context manager."""
 
     def __init__(self, why: str) -> None:
         self.isolation_level = make_unconfined_level(why)
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> InProcessRunner:
-        """A host of its own for one submission."""
+        """Return a runner with a worker runtime of its own for one submission."""
         return InProcessRunner(WorkerRuntime())
 
     def __enter__(self) -> "UnconfinedSandbox":

@@ -1,6 +1,7 @@
-"""Start a zygote, and have it fork. It takes a while to get warm: a command does this before all.
+"""Start a zygote, and have it fork processes.
 
-Nothing heavy is imported here: while torch is loaded there, it is loaded here, too.
+A zygote takes a while to get warm, so a command starts it first. This module imports nothing heavy,
+so that torch is then loaded in both processes at the same time.
 """
 
 import contextlib
@@ -28,81 +29,86 @@ GONE = "the fork server is gone: it was killed, or memory ran out; give the comm
 
 
 class ZygoteGone(Exception):
-    """It ended, does not answer, or cannot fork; the message says which, and what to do."""
+    """The zygote ended, does not answer, or cannot fork; the message says what to do."""
 
 
 @dataclass(eq=False)
 class ForkedProcess:
-    """A process that a zygote forked. It can be ended, and never another one in its place."""
+    """A process that a zygote forked; its pidfd never refers to another process."""
 
     pid: int
     pidfd: int
 
     def kill(self) -> None:
-        """End it, if it has not ended."""
+        """Kill the process, unless it has ended."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def wait(self, timeout: float) -> bool:
-        """Whether it has ended, within so many seconds."""
-        ended = select.poll()
-        ended.register(self.pidfd, select.POLLIN)
-        return bool(ended.poll(timeout * 1000))
+        """Wait at most so many seconds; return whether the process has ended."""
+        return wait_readable(self.pidfd, timeout)
 
     def close(self) -> None:
-        """Forget it."""
+        """Close the pidfd."""
         os.close(self.pidfd)
+
+
+def wait_readable(fd: int, timeout: float) -> bool:
+    """Wait at most so many seconds; return whether there is data, or an end, to read."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
 
 
 @dataclass(eq=False)
 class Zygote:
-    """A zygote that is on its way. Use as a context manager; leaving it ends all that it forked."""
+    """A zygote, warm or starting. Use as a context manager; leaving it ends what was forked."""
 
     control: socket.socket
     process: subprocess.Popen[bytes] | None = None
-    """none of ours if another process started it"""
+    """None if another process started the zygote"""
     warm: bool = False
-    """whether it has answered once"""
+    """whether the zygote has replied once"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fork(
-        self, call: str, given: Sequence[socket.socket | int], *arguments: object
+        self, call: str, files: Sequence[socket.socket | int], *arguments: object
     ) -> ForkedProcess:
-        """A new process that calls a function, "module:name", with its parent's pid and these.
+        """Fork a process that calls "module:name" with the zygote's pid, the files and arguments.
 
-        What is given goes over and is closed here. Raises ZygoteGone.
+        The files are passed on and closed here. Raises ZygoteGone.
         """
         request = json.dumps({"call": call, "arguments": arguments}).encode()
-        fds = [each if isinstance(each, int) else each.detach() for each in given]
+        fds = [each if isinstance(each, int) else each.detach() for each in files]
         try:
-            said, pidfds = self._send_request(request, fds)
+            reply, pidfds = self._send_request(request, fds)
         finally:
             for fd in fds:
                 os.close(fd)
-        if said and not pidfds:
-            raise ZygoteGone(f"no process can be started: {said}; give the command again")
-        if not said:
+        if reply and not pidfds:
+            raise ZygoteGone(f"no process can be started: {reply}; give the command again")
+        if not reply:
             raise ZygoteGone(GONE if self.warm else NOT_STARTED)
         self.warm = True
-        return ForkedProcess(int(said), pidfds[0])
+        return ForkedProcess(int(reply), pidfds[0])
 
     def _send_request(self, request: bytes, fds: Sequence[int]) -> tuple[str, list[int]]:
-        """What it says to a request, and the descriptor that comes with it; nothing if it is gone.
+        """Return the reply to a request and the descriptor that comes with it; "" if there is none.
 
-        Who does not answer is asked no more: its answer would be taken for that to the next one.
+        After a timeout the connection is closed: a late reply would be taken for the next one.
         """
         with self.lock:
             try:
                 self.control.settimeout(START_TIMEOUT_S)
                 socket.send_fds(self.control, [request], fds)
-                said, pidfds, *_ = socket.recv_fds(self.control, 1024, 1)
-            except OSError:  # which a timeout is
+                reply, pidfds, *_ = socket.recv_fds(self.control, 1024, 1)
+            except OSError:  # includes timeouts
                 self.control.close()
                 return "", []
-        return said.decode(errors="replace"), pidfds
+        return reply.decode(errors="replace"), pidfds
 
     def connect(self) -> socket.socket:
-        """A line to it for another process, which makes a `Zygote` of it. Raises ZygoteGone."""
+        """Open a connection for another process, to be wrapped in a `Zygote`. Raises ZygoteGone."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with self.lock, theirs:
             request = json.dumps({"call": ""}).encode()
@@ -114,12 +120,12 @@ class Zygote:
         return ours
 
     def close(self) -> None:
-        """End it, and with it everything that it forked; or only the line to another's."""
+        """End the zygote and all forked processes, or close a connection to another's zygote."""
         self.control.close()
         if self.process is None:
             return
         if not self.warm:
-            self.process.kill()  # it has forked nothing yet, and need not get warm first
+            self.process.kill()  # it has forked nothing yet, so there is no need to wait for it
         try:
             self.process.wait(EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -134,13 +140,14 @@ class Zygote:
 
 
 def start_zygote() -> Zygote:
-    """A zygote, in an environment that holds nothing of the caller's."""
-    terminal.open_closed_streams()  # else a line to it would take the number, and what is printed
+    """Start a zygote in an environment without anything of the caller's."""
+    # Otherwise a socket could get the number of a closed standard stream, and receive its output.
+    terminal.open_closed_streams()
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     root = str(Path(__file__).resolve().parents[3])
-    told = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
+    arguments = [str(n) for n in (theirs.fileno(), os.getpid(), threading.get_native_id())]
     process = subprocess.Popen(
-        [sys.executable, "-m", "grader.sandbox.server_side.zygote", *told],
+        [sys.executable, "-m", "grader.sandbox.server_side.zygote", *arguments],
         pass_fds=[theirs.fileno()],
         env={
             "PATH": "/usr/bin:/bin",
@@ -148,9 +155,9 @@ def start_zygote() -> Zygote:
             "PYTHONPATH": root,
             "PYTHONHASHSEED": "0",
             "PYTHONSAFEPATH": "1",
-            # Large pages where the kernel has them: a fork then copies fewer entries.
+            # Huge pages, where the kernel has them, mean that a fork copies fewer page entries.
             "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-            # Else torch makes a folder for its compiler, which nobody uses here.
+            # Otherwise torch creates a cache folder for its compiler, which is not used here.
             "TORCHINDUCTOR_CACHE_DIR": "/",
             **SINGLE_THREAD_ENV,
         },
@@ -162,5 +169,5 @@ def start_zygote() -> Zygote:
 
 
 def start_zygote_for(device: str) -> Zygote | None:
-    """A zygote for what will be graded on this device, where there can be one."""
+    """Start a zygote for grading on this device, where the platform supports one."""
     return start_zygote() if sys.platform == "linux" and device == "cpu" else None

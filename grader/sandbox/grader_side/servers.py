@@ -1,13 +1,12 @@
-"""The examiner's side of the boundary: fork servers, and channels to confined children.
+"""Handles on fork servers, and channels to confined children.
 
-Any surprise is final. A late reply, a frame that is none, bytes that nobody asked for: the child
-is killed, and the submission's property has failed.
+Any protocol violation is final. After a late reply, an invalid frame or unexpected bytes the child
+is killed, and the submission fails the property.
 """
 
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import time
@@ -20,15 +19,7 @@ from torch import Tensor
 
 from grader.sandbox import wire
 from grader.sandbox.grader_side import launch
-from grader.sandbox.grader_side.launch import (
-    EXIT_TIMEOUT_S,
-    GONE,
-    NOT_STARTED,
-    START_TIMEOUT_S,
-    ForkedProcess,
-    Zygote,
-    ZygoteGone,
-)
+from grader.sandbox.grader_side.launch import ForkedProcess, Zygote, ZygoteGone, wait_readable
 from grader.sandbox.isolation import IsolationLevel, Layer
 from grader.sandbox.limits import Limits
 from grader.sandbox.timing import NO_TIME, ChildTimer, ProcessTimes, RequestTime
@@ -37,15 +28,15 @@ from properties.violation import Status, SubmissionFailed
 
 SERVER_ENTRY_POINT = "grader.sandbox.server_side.server:begin"
 LONG_HEADERS = ("read", "units", "landmarks", "excerpts")
-"""what these answer grows with the file; other answers say little besides their tensors"""
+"""requests whose replies grow with the file; other replies hold little besides tensors"""
 
 
 class SandboxError(Exception):
-    """The sandbox itself does not work: our fault, never the submission's."""
+    """The sandbox itself failed, which is never the submission's fault."""
 
 
 class TooSlow(SubmissionFailed):
-    """A call did not end in the time that it had."""
+    """A call exceeded its time limit."""
 
     def __init__(self, seconds: float) -> None:
         text = f"took more than {seconds:g} s for one call: is there an endless loop?"
@@ -53,14 +44,15 @@ class TooSlow(SubmissionFailed):
 
 
 class NotConfined(SandboxError):
-    """A child ended before it was confined, and so before it had anything of the submission."""
+    """A child ended before it was confined, and so before it received the submission."""
 
 
 class ServerHandle:
     """A fork server. Use as a context manager; leaving it ends every child.
 
-    It refuses a machine that cannot confine, unless submissions are trusted. A zygote that was
-    started ahead is taken over. A test may leave layers of the jail out.
+    It raises on a machine that cannot confine, unless submissions are trusted. `ahead` is a zygote
+    that was started before, and is closed with the server; `without` are layers that a test leaves
+    out of the jail.
     """
 
     def __init__(
@@ -78,7 +70,7 @@ class ServerHandle:
         self._process: ForkedProcess | None = None
 
     def wait_until_ready(self) -> "ServerHandle":
-        """Wait until it is there. Raises SandboxError when it does not start, or cannot confine."""
+        """Wait until the server accepts requests. Raises SandboxError if it cannot start."""
         try:
             left_out = [layer.value for layer in self.without]
             self._process = self.zygote.fork(
@@ -88,7 +80,7 @@ class ServerHandle:
             if not (self.isolation_level.is_confining or self.trusted):
                 raise SandboxError(self.isolation_level.refusal)
             if self._receive() != b"ready":
-                raise SandboxError(NOT_STARTED)
+                raise SandboxError(launch.NOT_STARTED)
         except ZygoteGone as gone:
             self.close()
             raise SandboxError(str(gone)) from None
@@ -99,30 +91,30 @@ class ServerHandle:
 
     @property
     def process(self) -> ForkedProcess:
-        """Itself, while it is there. Raises SandboxError."""
+        """The running server process. Raises SandboxError if it has been closed."""
         if self._process is None:
-            raise SandboxError(GONE)
+            raise SandboxError(launch.GONE)
         return self._process
 
     def _receive(self) -> bytes:
-        self.control.settimeout(START_TIMEOUT_S)
+        self.control.settimeout(launch.START_TIMEOUT_S)
         try:
             return self.control.recv(1 << 16)
         except (TimeoutError, ConnectionError):
             return b""
 
-    def _parse_isolation_level(self, said: bytes) -> IsolationLevel:
-        told = json.loads(said or b"{}")
-        if "error" in told:
-            raise SandboxError(told["error"])
-        if not told:
-            raise SandboxError(NOT_STARTED)
-        return msgspec.convert(told, IsolationLevel)
+    def _parse_isolation_level(self, message: bytes) -> IsolationLevel:
+        level = json.loads(message or b"{}")
+        if "error" in level:
+            raise SandboxError(level["error"])
+        if not level:
+            raise SandboxError(launch.NOT_STARTED)
+        return msgspec.convert(level, IsolationLevel)
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> "ChildChannel":
-        """A new process for one submission, with what is left of its processor time.
+        """Start a process for one submission, with the rest of its processor time.
 
-        Raises SandboxError when the server is gone, NotConfined when it cannot start one.
+        Raises SandboxError if the server has ended, NotConfined if it cannot start a process.
         """
         left = limits.cpu_s if cpu_left is None else cpu_left
         ours, theirs = socket.socketpair()
@@ -133,20 +125,22 @@ class ServerHandle:
                 [json.dumps(asdict(replace(limits, cpu_s=left))).encode()],
                 [theirs.fileno(), status_theirs],
             )
-            said, fds, *_ = socket.recv_fds(self.control, 1024, 1)
-        except OSError:  # which a timeout is
-            self.control.close()  # an answer that came late would be taken for the next one
-            said, fds = b"", []
+            reply, fds, *_ = socket.recv_fds(self.control, 1024, 1)
+        except OSError:  # includes timeouts
+            self.control.close()  # a late reply would be taken for the next one
+            reply, fds = b"", []
         finally:
             theirs.close()
             os.close(status_theirs)
         if not fds:
             ours.close()
             os.close(status)
-            why = said.decode(errors="replace")
-            raise NotConfined(f"no process for a submission: {why}") if why else SandboxError(GONE)
+            if not reply:
+                raise SandboxError(launch.GONE)
+            why = reply.decode(errors="replace")
+            raise NotConfined(f"no process for a submission: {why}")
         ours.setblocking(False)
-        return ChildChannel(ours, fds[0], status, limits, left, ChildTimer(int(said)))
+        return ChildChannel(ours, fds[0], status, limits, left, ChildTimer(int(reply)))
 
     def close(self) -> None:
         """End the server and with it every child."""
@@ -154,7 +148,7 @@ class ServerHandle:
         self._theirs.close()
         process, self._process = self._process, None
         if process is not None:
-            if not process.wait(EXIT_TIMEOUT_S):
+            if not process.wait(launch.EXIT_TIMEOUT_S):
                 process.kill()
             process.close()
         self.zygote.close()
@@ -177,13 +171,13 @@ class ChildChannel:
     cpu_left: int
     timer: ChildTimer
     last_request_time: RequestTime = NO_TIME
-    """what the last request took"""
     count: int = 0
+    """requests so far"""
     received_status: bytes = b""
     exit_status: "ExitStatus | None" = None
     closed: bool = False
     killed_by_others: bool = False
-    """for no reason of ours: the kernel was short of memory, say"""
+    """whether another process or the kernel, short of memory for instance, killed the child"""
 
     def request(
         self,
@@ -192,39 +186,39 @@ class ChildChannel:
         tensors: tuple[tuple[str, Tensor], ...] = (),
         within: float | None = None,
     ) -> Message:
-        """One request, one reply, within some seconds, or those of a call. Raises SubmissionFailed.
+        """Make one request, and return its reply within some seconds, by default those of a call.
 
-        TooSlow where the seconds are over.
+        Raises SubmissionFailed, of which TooSlow is one.
         """
         self.last_request_time = NO_TIME
         if self.closed:
             raise SubmissionFailed(Status.CRASHED, "the process had ended before")
         self.count += 1
-        patience = self.limits.call_s if within is None else within
+        timeout = self.limits.call_s if within is None else within
         self.timer.begin()
-        deadline = time.monotonic() + patience
-        longest = wire.MAX_HEADER if op in LONG_HEADERS else wire.SHORT_HEADER
+        deadline = time.monotonic() + timeout
+        max_header = wire.MAX_HEADER if op in LONG_HEADERS else wire.SHORT_HEADER
         try:
             wire.write(self.socket.fileno(), Message(self.count, op, meta, tensors), deadline)
-            reply = wire.read(self.socket.fileno(), deadline, self.limits.reply, longest)
+            reply = wire.read(self.socket.fileno(), deadline, self.limits.reply, max_header)
         except TimeoutError:
             self.close()
-            raise TooSlow(patience) from None
+            raise TooSlow(timeout) from None
         except (EOFError, OSError):
             raise self._diagnose_exit() from None
         except wire.BadFrame as error:
             self.close()
             raise SubmissionFailed(Status.CRASHED, f"broke off the conversation: {error}") from None
         finally:
-            self.last_request_time = self.timer.end(
-                None if self.exit_status is None else self.exit_status.times
-            )
+            status = self.exit_status
+            times = None if status is None else ProcessTimes(status.cpu, status.queued)
+            self.last_request_time = self.timer.end(times)
         self._validate(reply)
         return reply
 
     @property
     def cpu(self) -> float:
-        """Seconds of processor time that it used, as far as is known: 0 until it has ended."""
+        """Seconds of processor time that the child used; 0 until it has ended."""
         return 0.0 if self.exit_status is None else self.exit_status.cpu
 
     def _validate(self, reply: Message) -> None:
@@ -233,98 +227,87 @@ class ChildChannel:
             raise SubmissionFailed(Status.CRASHED, "answered what was not asked")
 
     def _has_unread_data(self) -> bool:
-        """Whether it says more than it was asked. That it has ended since says nothing of that."""
+        """Whether the child sent more than one reply. A closed connection is no sign of that."""
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
         except (BlockingIOError, ConnectionError):
             return False
 
     def _diagnose_exit(self) -> SubmissionFailed:
-        """The child ended in the middle of a call: say how.
+        """Return why the child ended in the middle of a call.
 
-        Raises SandboxError when the server is not there to tell, NotConfined.
+        Raises SandboxError if the server has ended and cannot report it, NotConfined.
         """
-        killed = not self.close(moment=1.0)
-        if self.exit_status is None:
-            raise SandboxError(GONE)
-        if not self.exit_status.confined and not killed:
-            raise NotConfined(f"a child could not be confined: {self.exit_status.problem}")
-        by_others = self.exit_status.signal == signal.SIGKILL and not killed
-        # The kernel counts whole ticks against the limit, and more exactly when it tells.
-        if by_others and self.exit_status.cpu > self.cpu_left / 2:
+        killed = not self.close(grace=1.0)
+        status = self.exit_status
+        if status is None:
+            raise SandboxError(launch.GONE)
+        if not status.confined and not killed:
+            raise NotConfined(f"a child could not be confined: {status.problem}")
+        by_others = status.signal == signal.SIGKILL and not killed
+        # The limit counts whole ticks, but the reported time is exact: it may be below the limit.
+        if by_others and status.cpu > self.cpu_left / 2:
             text = f"used more than {self.limits.cpu_s} s of processor time"
             return SubmissionFailed(Status.TIMED_OUT, text)
         self.killed_by_others = by_others
-        if self.exit_status.signal == signal.SIGKILL and killed:
+        if status.signal == signal.SIGKILL and killed:
             return SubmissionFailed(Status.CRASHED, "broke off the conversation")
-        if self.exit_status.signal:
-            name = signal.strsignal(self.exit_status.signal) or self.exit_status.signal
+        if status.signal:
+            name = signal.strsignal(status.signal) or status.signal
             return SubmissionFailed(Status.CRASHED, f"the process died ({name})")
         return SubmissionFailed(Status.CRASHED, "the process ended itself (os._exit, quit?)")
 
-    def close(self, moment: float = 0.05) -> bool:
-        """Let go of everything; whether the child ended by itself, in the moment it is given."""
+    def close(self, grace: float = 0.05) -> bool:
+        """End the child; return whether it ended by itself within the grace period, in seconds."""
         if self.closed:
             return True
         self.closed = True
         self.socket.close()
-        by_itself = wait_readable(self.pidfd, moment)  # the server may be late to tell
-        if not by_itself:
+        ended = wait_readable(self.pidfd, grace)  # the server may report the end late
+        if not ended:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        self._read_status(EXIT_TIMEOUT_S)
+        self._read_status(launch.EXIT_TIMEOUT_S)
         os.close(self.pidfd)
         os.close(self.status)
-        return by_itself
+        return ended
 
-    def _read_status(self, within: float) -> None:
-        """Take in what is said on the status pipe, until the end is told or time is up."""
-        limit = time.monotonic() + within
+    def _read_status(self, timeout: float) -> None:
+        """Read the status pipe until the child's end is reported or the time is up."""
+        deadline = time.monotonic() + timeout
         while self.exit_status is None and wait_readable(
-            self.status, max(0.0, limit - time.monotonic())
+            self.status, max(0.0, deadline - time.monotonic())
         ):
-            said = os.read(self.status, 4096)
-            self.received_status += said
+            data = os.read(self.status, 4096)
+            self.received_status += data
             self.exit_status = parse_exit_status(self.received_status)
-            if not said:
+            if not data:
                 return
 
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """How a child ended."""
+    """The way in which a child ended."""
 
     signal: int
     cpu: float
     memory: int
-    """the most it held, in KiB"""
+    """peak memory in KiB"""
     queued: float | None
-    """seconds in which it waited for a processor, if that is known"""
+    """seconds of queueing for a processor, if known"""
     confined: bool
     problem: str
 
-    @property
-    def times(self) -> ProcessTimes:
-        """Its times."""
-        return ProcessTimes(self.cpu, self.queued)
 
+def parse_exit_status(data: bytes) -> ExitStatus | None:
+    """Parse a status pipe: `+`, or `-` and a problem, from the child, then JSON from the server.
 
-def parse_exit_status(told: bytes) -> ExitStatus | None:
-    """What a status pipe tells: `+` or `-` and a problem, from the child, then the server's JSON.
-
-    The child cannot tell anything more once it runs a submission.
+    Once a child runs a submission, it cannot write to the pipe any more.
     """
-    said, brace, rest = told.rpartition(b"{")
+    confinement, brace, rest = data.rpartition(b"{")
     if not rest.endswith(b"}"):
         return None
-    confined = said == b"+"
-    problem = said.removeprefix(b"-").decode("utf-8", "replace") or "it ended before it was"
-    known = json.loads(brace + rest)
-    return ExitStatus(**known, confined=confined, problem="" if confined else problem)
-
-
-def wait_readable(fd: int, within: float) -> bool:
-    """Whether there is something to be read, or an end, within some seconds."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(within * 1000))
+    confined = confinement == b"+"
+    problem = confinement.removeprefix(b"-").decode("utf-8", "replace") or "it ended before it was"
+    end = json.loads(brace + rest)
+    return ExitStatus(**end, confined=confined, problem="" if confined else problem)

@@ -1,11 +1,11 @@
-"""A submission as a `properties.Subject`, over a channel to wherever it runs.
+"""A submission as a `properties.subject.Subject`, over a channel to the worker in which it runs.
 
-There is one implementation for a confined process and for this process; only the channel differs,
-so both give the same verdicts.
+A confined process and this process share one implementation; only the channel differs, so both give
+the same verdicts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -16,52 +16,48 @@ from grader.sandbox.worker.runtime import MESSAGE_LIMIT, WorkerRuntime
 from properties.subject import CallOptions, CallResult, Gradients, Module, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed
 
+NamedTensors = tuple[tuple[str, Tensor], ...]
+
 
 class Channel(Protocol):
-    """Carries requests to a host. Raises SubmissionFailed when the host is gone or too slow."""
+    """Carries requests to a worker. Raises SubmissionFailed if that is gone or too slow."""
 
-    def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
-        """One request, one reply."""
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        """Send one request and return its reply."""
 
 
 @dataclass(eq=False)
 class InProcessChannel:
-    """A host in this very process, for code that is trusted."""
+    """A worker runtime in this very process, for trusted code."""
 
     host: WorkerRuntime
     count: int = 0
 
-    def request(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         self.count += 1
-        # As over a wire: neither side may hold tensors that the other can write on.
+        # As over a wire: neither side may hold tensors that the other can write to.
         reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
         return replace(reply, tensors=_copy_tensors(reply.tensors))
 
 
-def _copy_tensors(tensors: tuple[tuple[str, Tensor], ...]) -> tuple[tuple[str, Tensor], ...]:
+def _copy_tensors(tensors: NamedTensors) -> NamedTensors:
     return tuple((name, tensor.detach().clone()) for name, tensor in tensors)
 
 
 def make_subject(namespace: Mapping[str, Any]) -> "ChannelSubject":
-    """Trusted objects of this process, by name, as a subject."""
+    """Return trusted objects of this process, by name, as a subject."""
     return ChannelSubject(InProcessChannel(WorkerRuntime(dict(namespace))))
 
 
 @dataclass(eq=False)
 class ChannelSubject:
-    """What answers at the other end of a channel."""
+    """A submission at the other end of a channel."""
 
     channel: Channel
     device: str = "cpu"
 
-    def ask(
-        self, op: str, meta: Mapping[str, Any], tensors: tuple[tuple[str, Tensor], ...] = ()
-    ) -> Message:
-        """A reply. Raises SubmissionFailed when the submission raised."""
+    def ask(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        """Send a request and return its reply. Raises SubmissionFailed if the submission raised."""
         reply = self.channel.request(op, meta, tensors)
         if reply.op == "raised":
             raise make_failure(reply.meta)
@@ -95,7 +91,7 @@ class ChannelModule:
     handle: int
     device: str = field(default="cpu")
 
-    def _ask(self, op: str, tensors: tuple[tuple[str, Tensor], ...] = (), **meta: Any) -> Message:
+    def _ask(self, op: str, tensors: NamedTensors = (), **meta: Any) -> Message:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
     def describe_tensors(self) -> Mapping[str, TensorInfo]:
@@ -119,37 +115,15 @@ class ChannelModule:
 
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
-        reply = self._ask(
-            "forward",
-            label_by_position(given),
-            device=self.device,
-            memory=options.memory,
-            training=options.training,
-            seed=options.seed,
-            grad=options.grad,
-            watched=options.watched,
-            times=options.times,
-        )
+        sent = label_by_position(given)
+        reply = self._ask("forward", sent, device=self.device, **asdict(options))
         tensors = tuple(tensor for _, tensor in reply.tensors)
-        seen = parse_reply(reply, _ForwardReply)
-        outputs = tensors[: len(tensors) - len(given)]
-        if len(tensors) < len(given) or not len(outputs) == len(seen.dtypes) == len(seen.devices):
+        meta = parse_reply(reply, _ForwardReply)
+        count = len(tensors) - len(given)
+        outputs, inputs_after = tensors[:count], tensors[count:]
+        if count < 0 or not len(outputs) == len(meta.dtypes) == len(meta.devices):
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
-        return CallResult(
-            outputs=outputs,
-            inputs_after=tensors[len(outputs) :],
-            form=seen.form,
-            dtypes=seen.dtypes,
-            devices=seen.devices,
-            printed=seen.printed,
-            random_state_moved=seen.random_state_moved,
-            training_after=seen.training_after,
-            earlier_result_changed=seen.earlier_result_changed,
-            config_changed=seen.config_changed,
-            called=seen.called,
-            altered=seen.altered,
-            unmoved=seen.unmoved,
-        )
+        return CallResult(outputs=outputs, inputs_after=inputs_after, **asdict(meta))
 
     def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
         reply = self._ask("refill", label_by_position([*first, *inputs]), device=self.device)
@@ -157,7 +131,7 @@ class ChannelModule:
         return CallResult(outputs, f"{len(outputs)} tensors")
 
     def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
-        """Call it once in evaluation mode, for its outputs alone."""
+        """Call it once in evaluation mode, and return only its outputs."""
         given = [tensor for tensor in inputs if tensor is not None]
         return self._ask("answer", label_by_position(given), device=self.device, memory=memory)
 
@@ -214,14 +188,14 @@ class _ForwardReply:
 
 
 MAX_POSITION = 100_000
-"""no cell and no line has such a number"""
+"""no cell and no line has a number this large"""
 ReplyForm = TypeVar("ReplyForm")
 
 
 def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
-    """What a reply says. Raises SubmissionFailed where it has not the form of an answer.
+    """Convert the metadata of a reply. Raises SubmissionFailed if it has another form.
 
-    A submission shares a process with the host that answers for it, and may answer in its place.
+    A submission shares a process with the worker that answers for it, and may answer in its place.
     """
     try:
         return msgspec.convert(dict(reply.meta), form)
@@ -231,12 +205,12 @@ def parse_reply(reply: Message, form: type[ReplyForm]) -> ReplyForm:
 
 
 def parse_handle(reply: Message) -> int:
-    """The number of a new object."""
+    """Return the handle of a new object."""
     return parse_reply(reply, _HandleReply).handle
 
 
 def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
-    """What the submission raised, as the examiner's record of it."""
+    """Convert what the submission raised into a SubmissionFailed."""
     status = Status.OUT_OF_MEMORY if is_out_of_memory(meta) else Status.CRASHED
     return SubmissionFailed(
         status,
@@ -247,17 +221,17 @@ def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
 
 
 def parse_position(number: object) -> int | None:
-    """A cell's or line's number, if it can be one: a submission may say any, and so a message."""
+    """Return the number of a cell or line if it can be one: a submission may send anything."""
     return number if isinstance(number, int) and 0 < number < MAX_POSITION else None
 
 
 def get_message(meta: Mapping[str, Any]) -> str:
-    """The words of what it raised."""
+    """Return the message of what it raised."""
     return str(meta.get("message", "it raised something that cannot be shown"))[:MESSAGE_LIMIT]
 
 
 def is_out_of_memory(meta: Mapping[str, Any]) -> bool:
-    """Whether it raised because there was no more memory for it."""
+    """Return whether it raised for lack of memory."""
     return meta.get("type") in (
         "MemoryError",
         "OutOfMemoryError",

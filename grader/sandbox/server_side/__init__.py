@@ -1,1 +1,1 @@
-"""Between the two sides: the zygote, the fork servers, and the jail that they put children in."""
+"""The processes between grader and worker: the zygote, the fork servers, and the jail they use."""

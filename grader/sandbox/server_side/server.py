@@ -1,20 +1,20 @@
-"""The fork server: a process that has torch loaded, and forks a child for every submission.
+"""The fork server: prepares the jail once, and forks a confined child for every submission.
 
 Theory of operation
     Starting an interpreter with torch takes 1.5 s; forking one that has it takes milliseconds. This
     process is forked from the zygote, which has loaded and warmed up everything that a child will
     need. It prepares the jail (`grader/sandbox/server_side/jail`), then waits on a control socket.
     A request carries limits and two file descriptors: the child's end of a socket pair, over which
-    the examiner will speak with the child alone, and a pipe. On the pipe the child says `+` once it
-    is confined, before the submission's first byte has reached it; then this server tells how it
-    ended. The answer carries the child's pid as a pidfd, so that the examiner can end it and never
-    hit another process.
+    only the grader process talks to the child, and a pipe. The child writes `+` to the pipe once it
+    is confined, before it receives the submission's first byte; later this server writes how the
+    child ended. The reply carries a pidfd of the child, so that the grader process can kill it and
+    never a process that got its pid later.
 
     The server must have a single thread when it forks: a thread pool alive at that moment leaves
-    the child waiting for threads that do not exist there. It holds no secret: whatever is in its
-    memory and environment can be read by every submission. It ends when the examiner does: the
-    control socket closes, and a pidfd of the examiner becomes readable; and the kernel ends it with
-    the zygote. Its children end with it in turn.
+    the child waiting for threads that do not exist there. It holds no secrets: every submission can
+    read whatever is in its memory and environment. It ends with the grader process, when the
+    control socket closes or a pidfd of the grader process becomes readable, and the kernel ends it
+    with the zygote. Its children end with it in turn.
 """
 
 import contextlib
@@ -48,14 +48,14 @@ EXIT_UNCONFINED = 70
 
 
 def begin(zygote: int, control_fd: int, grader_process: int, left_out: Sequence[str]) -> None:
-    """Confine itself, then serve until the examiner is gone."""
+    """Confine this process, then serve until the grader process has ended."""
     control = socket.socket(fileno=control_fd)
     needed = file_grants.list_needed_paths()
     try:
         privileges.become_unprivileged(needed)
         kernel.die_with(zygote)
         watched = os.pidfd_open(grader_process)
-        os.sched_setaffinity(0, os.sched_getaffinity(grader_process))  # the zygote's may be others
+        os.sched_setaffinity(0, os.sched_getaffinity(grader_process))  # the zygote's may differ
         level = determine_isolation_level(
             probe.find_missing_layers([Layer(name) for name in left_out], needed)
         )
@@ -64,22 +64,22 @@ def begin(zygote: int, control_fd: int, grader_process: int, left_out: Sequence[
         if Layer.NAMESPACES in level.layers:
             stage = namespaces.set_up_stage(needed, file_grants.find_hidden_packages(needed))
         jail = confine.prepare_jail([Layer(name) for name in level.layers], stage)
-    except (ConnectionError, ProcessLookupError):  # the examiner has ended
+    except (ConnectionError, ProcessLookupError):  # the grader process has ended
         sys.exit(1)
     except (privileges.CannotDropRoot, namespaces.NoStage, OSError) as error:
         with contextlib.suppress(ConnectionError):
             control.send(json.dumps({"error": str(error)}).encode())
         sys.exit(1)
-    kernel.die_with(zygote)  # again: who it is has changed
+    kernel.die_with(zygote)  # again: a change of user or capabilities cancels it
     gc.collect()
     gc.freeze()  # children then copy fewer pages
-    with contextlib.suppress(ConnectionError):  # the examiner has ended, which is heard next
+    with contextlib.suppress(ConnectionError):  # the grader process has ended; poll reports it next
         control.send(b"ready")
     serve(control, watched, jail)
 
 
 def serve(control: socket.socket, grader_process: int, jail: Jail) -> None:
-    """Fork a child for every request, and tell how each ended."""
+    """Fork a child for every request, and report how each ended."""
     children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, status pipe)
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -90,10 +90,9 @@ def serve(control: socket.socket, grader_process: int, jail: Jail) -> None:
                 poll.unregister(fd)
                 report_end(fd, *children.pop(fd))
                 continue
-            asked = None if fd == grader_process else receive_request(control)
-            if asked is None:
+            data, fds = (b"", []) if fd == grader_process else receive_request(control)
+            if not data:
                 kill_children_and_exit(children)
-            data, fds = asked
             started = start_child(control, jail, Limits(**json.loads(data)), *fds)
             if started is not None:
                 pidfd, pid = started
@@ -101,61 +100,61 @@ def serve(control: socket.socket, grader_process: int, jail: Jail) -> None:
                 poll.register(pidfd, select.POLLIN)
 
 
-def receive_request(control: socket.socket) -> tuple[bytes, list[int]] | None:
-    """What is asked for, and the file descriptors that came with it; None if nobody asks."""
+def receive_request(control: socket.socket) -> tuple[bytes, list[int]]:
+    """Receive a request and its file descriptors; it is empty if the connection is closed."""
     try:
         data, fds, *_ = socket.recv_fds(control, 65536, 2)
-    except ConnectionError:  # the examiner was killed with something unread
-        return None
-    return (data, fds) if data else None
+    except ConnectionError:  # the grader process was killed before it had read a reply
+        return b"", []
+    return data, fds
 
 
 def start_child(
     control: socket.socket, jail: Jail, limits: Limits, ipc: int, status: int
 ) -> tuple[int, int] | None:
-    """Fork; the parent answers with the child's pidfd, or with why there is no child."""
+    """Fork a child, and reply with its pid and pidfd, or with why there is none."""
     try:
         pid = jail.fork()
     except OSError as error:
-        answer(control, str(error.strerror), [])
+        send_reply(control, str(error.strerror), [])
         os.close(ipc)
         os.close(status)
         return None
     if pid == 0:
         run_child(jail, limits, ipc, status)
     pidfd = os.pidfd_open(pid)
-    answer(control, str(pid), [pidfd])
+    send_reply(control, str(pid), [pidfd])
     os.close(ipc)
     return pidfd, pid
 
 
-def answer(control: socket.socket, said: str, fds: list[int]) -> None:
-    """Answer a request; if who asked has ended, that is heard next."""
+def send_reply(control: socket.socket, text: str, fds: list[int]) -> None:
+    """Reply to a request, unless the grader process has ended, which poll reports next."""
     with contextlib.suppress(ConnectionError):
-        socket.send_fds(control, [said.encode()], fds)
+        socket.send_fds(control, [text.encode()], fds)
 
 
 def report_end(pidfd: int, pid: int, status: int) -> None:
-    """Write how a child ended on its pipe; the examiner may be gone by then."""
-    queued = timing.read_queued_time(Path(f"/proc/{pid}"))  # as long as nobody has waited for it
+    """Write how a child ended to its status pipe; the grader process may have ended by then."""
+    queued = timing.read_queued_time(Path(f"/proc/{pid}"))  # gone once the child is reaped
     _, code, usage = os.wait4(pid, 0)
     cpu = usage.ru_utime + usage.ru_stime
-    told = {"signal": code & 0x7F, "cpu": cpu, "memory": usage.ru_maxrss, "queued": queued}
+    end = {"signal": code & 0x7F, "cpu": cpu, "memory": usage.ru_maxrss, "queued": queued}
     with contextlib.suppress(BrokenPipeError):
-        os.write(status, json.dumps(told).encode())
+        os.write(status, json.dumps(end).encode())
     os.close(status)
     os.close(pidfd)
 
 
 def kill_children_and_exit(children: dict[int, tuple[int, int]]) -> NoReturn:
-    """The examiner is gone: take the children along."""
+    """Kill all children and exit, since the grader process has ended."""
     for pid, _ in children.values():
         os.kill(pid, signal.SIGKILL)
     os._exit(0)
 
 
 def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
-    """In the child: be confined, say so, and serve the submission's host."""
+    """Confine the child that this is, report that, and answer requests."""
     clear_environment(jail)
     jail.attach(ipc, status)
     try:
@@ -176,15 +175,15 @@ def run_child(jail: Jail, limits: Limits, ipc: int, status: int) -> NoReturn:
 
 
 def clear_environment(jail: Jail) -> None:
-    """Leave a path, a locale, one thread, and the folder that may be written into."""
+    """Reduce the environment to a path, a locale, one thread, and the scratch folder."""
     home = "/nonexistent" if jail.stage is None else str(namespaces.get_scratch_folder(jail.stage))
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MPLBACKEND": "Agg"})
     os.environ.update({"HOME": home, "TMPDIR": home, **SINGLE_THREAD_ENV})
-    tempfile.tempdir = home  # libraries ask for it when they are imported, and it may be nowhere
+    tempfile.tempdir = home  # some libraries ask for it on import, and no folder may be writable
 
 
 def block_answer_packages() -> None:
-    """Make the rooms that know the answers impossible to import: solutions are among them."""
-    for room in file_grants.ANSWER_PACKAGES:
-        sys.modules[room] = None  # type: ignore[assignment]  # how Python spells "not importable"
+    """Make the packages with answers, such as solutions, impossible to import."""
+    for package in file_grants.ANSWER_PACKAGES:
+        sys.modules[package] = None  # type: ignore[assignment]  # None means "not importable"

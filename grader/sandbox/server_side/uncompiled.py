@@ -1,12 +1,12 @@
-"""Torch's compiler left out where nothing is compiled.
+"""Keep torch from importing its compiler (dynamo), which no submission can use.
 
-On the meta device torch computes shapes in Python, and each of these functions first asks the
-compiler to stay away. Asking imports it: 0.7 s of processor time, of every start, for a compiler
-that no submission can use. But torch asks only functions that have no answer yet, so they are given
-theirs: themselves, as they are.
+On the meta device torch computes shapes in Python functions, each wrapped so that dynamo skips it.
+The first call of such a wrapper imports dynamo, which takes 0.7 s of processor time at every start,
+and stores the function that dynamo returns in an attribute. A wrapper that finds the attribute
+imports nothing, so each function is stored there as its own replacement.
 
-This rests on how torch goes about it inside, from 2.6 on. Where it does otherwise nothing is found
-here, the compiler is imported as before, and only time is lost.
+This depends on internals of torch since 2.6. Where they differ, no wrapper is found, dynamo is
+imported as before, and only time is lost.
 """
 
 import gc
@@ -16,17 +16,17 @@ DYNAMO_ATTRIBUTE = "__dynamo_disable"
 
 
 def bypass_dynamo() -> int:
-    """Answer for all functions that would ask; how many there are."""
+    """Store the attribute on all functions that have a wrapper, and return their number."""
     from torch import _compile
 
-    asking = getattr(_compile, "_disable_dynamo", None)
-    if asking is None:
+    wrap = getattr(_compile, "_disable_dynamo", None)
+    if wrap is None:
         return 0
-    code = asking(bypass_dynamo).__code__
+    code = wrap(bypass_dynamo).__code__
     wrapped = [
         dict(zip(code.co_freevars, each.__closure__ or (), strict=True))["fn"].cell_contents
         for each in gc.get_objects()
-        # Not isinstance: some of torch's objects warn when they are looked at more closely.
+        # Not isinstance: it reads `__class__`, on which some of torch's objects warn.
         if type(each) is FunctionType and each.__code__ is code
     ]
     for function in wrapped:

@@ -1,9 +1,9 @@
-"""What is done for the first time takes longest: done here once, for all children.
+"""Warm up the worker runtime once, in the zygote, on behalf of all children.
 
-Importing is not enough: torch and Python set much up when it is first called. That takes a fifth of
-the time of the questions which everybody is asked, and every child would do it for itself. So a
-host is asked everything once about a sample. The memory of the server is an open book to its
-children: the sample computes nothing in particular, with what submissions compute with.
+Importing is not enough: much of torch and Python is initialised on the first call. That takes a
+fifth of the time of the requests made about every submission, and every child would repeat it. So
+a runtime answers every kind of request once, about a sample. Children can read the server's memory,
+so the sample must reveal nothing: it computes nothing in particular, with common operations.
 """
 
 import json
@@ -26,7 +26,7 @@ import torch.nn as nn
 
 
 class Sample(nn.Module):
-    """Operations without a sense."""
+    """Common operations without a meaning."""
 
     def __init__(self, size, dropout=0.1, bias=False):
         super().__init__()
@@ -52,53 +52,53 @@ class Sample(nn.Module):
 
 
 def warm_up() -> None:
-    """Do what every child will do first."""
-    here, there = socket.socketpair()
+    """Have a runtime answer the sample requests, over a socket as in a child."""
+    ours, theirs = socket.socketpair()
     runtime = WorkerRuntime()
-    with here, there:
+    with ours, theirs:
         for number, (op, meta, tensors) in enumerate(iter_sample_requests()):
-            wire.write(here.fileno(), Message(number, op, meta, label_by_name(tensors)))
-            wire.write(there.fileno(), runtime.answer(wire.read(there.fileno())))
-            reply = wire.read(here.fileno())
+            wire.write(ours.fileno(), Message(number, op, meta, label_by_name(tensors)))
+            wire.write(theirs.fileno(), runtime.answer(wire.read(theirs.fileno())))
+            reply = wire.read(ours.fileno())
             assert reply.op == "ok", reply.meta
     del sys.modules["submission"]
 
 
 def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
-    """What is asked about a submission, of every kind once."""
+    """Yield the requests that are made about a submission, every kind at least once."""
     x = torch.rand(3, 4, 4, dtype=torch.float64)
     weights = {f"{name}.weight": torch.rand(4, 4).double() for name in ("first", "second")}
-    made = {"name": "Sample", "arguments": {"size": 4}, "seed": 1}
-    where = {"handle": 1, "device": "cpu"}
-    laid = {**where, "memory": "contiguous"}
-    how = {**laid, "seed": 1, "watched": False, "times": 1}
+    construction = {"name": "Sample", "arguments": {"size": 4}, "seed": 1}
+    target = {"handle": 1, "device": "cpu"}
+    call = {**target, "memory": "contiguous"}
+    options = {**call, "seed": 1, "watched": False, "times": 1}
     for kind, source in (("ipynb", make_notebook()), ("py", SAMPLE)):
         yield "read", {"kind": kind}, {"source": torch.tensor(list(source.encode())).byte()}
     yield "load", {"names": ["Sample"], "by_hand": True}, {}
-    yield "construct", {**made, "dtype": "float64"}, {}
+    yield "construct", {**construction, "dtype": "float64"}, {}
     yield "tensors", {"handle": 1}, {}
     yield "fetch", {"handle": 1, "paths": list(weights)}, {}
-    yield "write", where, weights
-    yield "forward", {**how, "training": True, "grad": "no_grad"}, {"0": x}
-    yield "forward", {**how, "training": False, "grad": "grad"}, {"0": x}
-    yield "vjp", {**where, "paths": list(weights)}, {"0": x, "cotangent": torch.ones_like(x)}
+    yield "write", target, weights
+    yield "forward", {**options, "training": True, "grad": "no_grad"}, {"0": x}
+    yield "forward", {**options, "training": False, "grad": "grad"}, {"0": x}
+    yield "vjp", {**target, "paths": list(weights)}, {"0": x, "cotangent": torch.ones_like(x)}
     yield "copy", {"handle": 1, "way": "deepcopy"}, {}
     yield "copy", {"handle": 1, "way": "state_dict"}, {}
     yield "move", {"handle": 1, "dtype": "float32", "device": None}, {}
-    yield "forward", {**how, "training": False, "grad": "no_grad"}, {"0": x.float()}
+    yield "forward", {**options, "training": False, "grad": "no_grad"}, {"0": x.float()}
     yield "move", {"handle": 1, "dtype": None, "device": "meta"}, {}
-    there = {**how, "device": "meta", "training": False, "grad": "no_grad"}
-    yield "forward", there, {"0": x.float()}
-    series = [
-        {"op": "construct", "meta": {**made, "dtype": "float32"}, "tensors": []},
-        {"op": "answer", "meta": {**laid, "handle": 0}, "tensors": ["0"]},
+    remote = {**options, "device": "meta", "training": False, "grad": "no_grad"}
+    yield "forward", remote, {"0": x.float()}
+    batch = [
+        {"op": "construct", "meta": {**construction, "dtype": "float32"}, "tensors": []},
+        {"op": "answer", "meta": {**call, "handle": 0}, "tensors": ["0"]},
     ]
-    yield "series", {"constructions": [series]}, {"0": x.float()}
+    yield "series", {"constructions": [batch]}, {"0": x.float()}
     yield "drop", {"handles": [1]}, {}
 
 
 def make_notebook() -> str:
-    """The sample as one."""
+    """Return the sample as a notebook."""
     cell: dict[str, Any] = {"cell_type": "code", "execution_count": None, "id": "a"}
     cells = [{**cell, "metadata": {}, "outputs": [], "source": f"%time 1\n{SAMPLE}"}]
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})

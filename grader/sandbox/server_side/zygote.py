@@ -1,20 +1,21 @@
 """The zygote: a process that has torch loaded and warm, and does nothing but fork.
 
 Theory of operation
-    Importing torch and having it set itself up takes one to two seconds of processor time, and
-    everything that judges needs it: a fork server for every worker, and every worker. So one
-    process does it, and they are forked from it. It is started with an environment that holds
-    nothing, imports nothing of the rooms that know the answers, and is told what to run by name,
-    with file descriptors: all that is anybody's secret goes past it.
+    Importing and initialising torch takes one to two seconds of processor time, and every process
+    that grades needs it: each worker, and each worker's fork server. So one process does it, and
+    the others are forked from it. It starts with an empty environment, imports nothing from the
+    packages with answers, and learns by name, with file descriptors, what to run: no secret ever
+    reaches it.
 
-    It must have a single thread when it forks, as a fork server must. It ends when the process
-    does that started it, and takes along what it forked. The kernel sees to that, so that it also
-    holds for a process that is stopped: it ends the zygote with the thread that started it, and
-    what was forked with the zygote, its parent. A thread may end before its process does; only a
-    main thread does not, so a zygote that another one started does without once it is warm. It
-    then sees the control socket close, and a pidfd of the process become readable.
+    It must have a single thread when it forks, as a fork server must. It ends with the process that
+    started it, and all forked processes end with it. The kernel ensures that, so it holds for
+    stopped processes, too: it kills the zygote together with the thread that started it, and
+    forked processes together with the zygote, their parent. A thread other than the main one may
+    end before its process, so a zygote that such a thread started gives up this protection once it
+    is warm. It then relies on the control socket, which closes, and on a pidfd of the process,
+    which becomes readable.
 
-    Run as: python -m grader.sandbox.server_side.zygote FD EXAMINER THREAD
+    Run as: python -m grader.sandbox.server_side.zygote FD GRADER_PID THREAD
 """
 
 import contextlib
@@ -35,29 +36,29 @@ from grader.sandbox.server_side import uncompiled
 from grader.sandbox.server_side.jail import kernel
 
 MAX_FDS = 3
-"""so many file descriptors go with a request"""
+"""file descriptors that a request carries at most"""
 EXIT_FAILED = 70
 
 
 def main(control_fd: int, grader_process: int, thread: int) -> None:
-    """Warm up, then serve until the examiner is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the examiner
+    """Warm up, then serve until the grader process has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader process
     kernel.die_with(grader_process)
     control = socket.socket(fileno=control_fd)
     watched = os.pidfd_open(grader_process)
     warm_up()
     refuse_threads()
     gc.collect()
-    gc.freeze()  # what is forked then copies fewer pages
-    if thread != grader_process:  # it may end any time, and the kernel would end us with it
+    gc.freeze()  # forked processes then copy fewer pages
+    if thread != grader_process:  # the thread may end at any time; this process must not
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 0)
     ForkService(control, watched).serve()
 
 
 def warm_up() -> None:
-    """Import what a submission is judged with, and have torch set itself up."""
-    # torch imports dill where there is one, and dill asks for a folder that can be written into:
-    # here is none, and every child gets its own.
+    """Import everything that grading and workers need, and initialise torch."""
+    # torch imports dill if it is installed, and dill asks for a writable folder. Any value will do:
+    # nothing is written here, and every child gets a folder of its own.
     tempfile.tempdir = "/"
     import torch
 
@@ -90,12 +91,12 @@ def refuse_threads() -> None:
 
 
 class ForkService:
-    """Forks for every request that comes over its lines, and sees off what has ended."""
+    """Forks a process for every request on its connections, and reaps the ended ones."""
 
     def __init__(self, control: socket.socket, grader_process: int) -> None:
         self.grader_process = grader_process
         self.essential_fds = (grader_process, control.fileno())
-        """when one of them is closed, all is over"""
+        """when one of them is closed, the zygote shuts down"""
         self.connections = {control.fileno(): control}
         self.forked: dict[int, int] = {}  # pidfd -> pid
         self.poll = select.poll()
@@ -103,7 +104,7 @@ class ForkService:
             self.poll.register(fd, select.POLLIN)
 
     def serve(self) -> NoReturn:
-        """Until the examiner is gone."""
+        """Serve until the grader process has ended."""
         while True:
             for fd, _ in self.poll.poll():
                 if fd in self.forked:
@@ -112,70 +113,70 @@ class ForkService:
                     self.disconnect(fd)
 
     def reap(self, pidfd: int) -> None:
-        """Of what has ended nothing is left."""
+        """Wait for a process that has ended, and forget it."""
         self.poll.unregister(pidfd)
         os.waitpid(self.forked.pop(pidfd), 0)
         os.close(pidfd)
 
     def disconnect(self, fd: int) -> None:
-        """Forget a line at whose other end nobody is any more."""
+        """Forget a closed connection, and shut down if it was an essential one."""
         if fd in self.essential_fds:
             self.shut_down()
         self.poll.unregister(fd)
         self.connections.pop(fd).close()
 
-    def handle_request(self, line: socket.socket) -> bool:
-        """Do what is asked for; False if nobody asks any more.
+    def handle_request(self, connection: socket.socket) -> bool:
+        """Carry out a request; return False if the connection is closed.
 
-        A request without a call hands over another line, for requests of another process.
+        A request without a call passes on a new connection, for requests of another process.
         """
         data, fds = b"", list[int]()
         with contextlib.suppress(ConnectionError):
-            data, fds, *_ = socket.recv_fds(line, 65536, MAX_FDS)
+            data, fds, *_ = socket.recv_fds(connection, 65536, MAX_FDS)
         if not data:
             return False
-        told = json.loads(data)
-        if told["call"]:
-            self.fork(line, told, fds)
+        request = json.loads(data)
+        if request["call"]:
+            self.fork(connection, request, fds)
         else:
             [fd] = fds
             self.connections[fd] = socket.socket(fileno=fd)
             self.poll.register(fd, select.POLLIN)
         return True
 
-    def fork(self, line: socket.socket, told: dict[str, Any], fds: list[int]) -> None:
-        """Fork; the answer is the new process's pid and pidfd, or why there is none."""
+    def fork(self, connection: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+        """Fork a process, and reply with its pid and pidfd, or with why there is none."""
         try:
-            pid, pidfds = self.start_process(told, fds)
-            said = str(pid)
+            pid, pidfds = self.start_process(request, fds)
+            reply = str(pid)
         except OSError as error:
-            said, pidfds = str(error.strerror), []
-        with contextlib.suppress(ConnectionError):  # who asked has ended, and so will what is new
-            socket.send_fds(line, [said.encode()], pidfds)
+            reply, pidfds = str(error.strerror), []
+        with contextlib.suppress(ConnectionError):  # the client has ended; its process ends, too
+            socket.send_fds(connection, [reply.encode()], pidfds)
         for fd in fds:
             os.close(fd)
 
-    def start_process(self, told: dict[str, Any], fds: list[int]) -> tuple[int, list[int]]:
-        """A new process that does what it is told, and its pidfd. Raises OSError."""
+    def start_process(self, request: dict[str, Any], fds: list[int]) -> tuple[int, list[int]]:
+        """Start a process that runs the call; return its pid and pidfd. Raises OSError."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             self.close_inherited()
-            run_call(told, fds, parent)
+            run_call(request, fds, parent)
         pidfd = os.pidfd_open(pid)
         self.forked[pidfd] = pid
         self.poll.register(pidfd, select.POLLIN)
         return pid, [pidfd]
 
     def close_inherited(self) -> None:
-        """In what was forked: let go of everything that is the zygote's alone."""
-        for each in self.connections.values():
-            each.close()
+        """In a forked process, close the zygote's own file descriptors."""
+        for connection in self.connections.values():
+            connection.close()
         for fd in (self.grader_process, *self.forked):
             os.close(fd)
 
     def shut_down(self) -> NoReturn:
-        """Take along what was forked, and count what it used."""
+        """Kill and reap all forked processes, and exit."""
         for pid in self.forked.values():
             os.kill(pid, signal.SIGKILL)
         for pid in self.forked.values():
@@ -183,15 +184,15 @@ class ForkService:
         os._exit(0)
 
 
-def run_call(told: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
-    """In what was forked: call the function that is named, and end, with the parent at the latest.
+def run_call(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
+    """In a forked process, call the named function and exit.
 
-    The kernel is told so before anything is imported, which takes a while.
+    The process is tied to its parent first, since the import takes a while.
     """
     try:
         kernel.die_with(parent)
-        module, _, name = told["call"].partition(":")
-        getattr(importlib.import_module(module), name)(parent, *fds, *told["arguments"])
+        module, _, name = request["call"].partition(":")
+        getattr(importlib.import_module(module), name)(parent, *fds, *request["arguments"])
     except SystemExit as ended:
         os._exit(ended.code if isinstance(ended.code, int) else 0)
     except BaseException:

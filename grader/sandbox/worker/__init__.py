@@ -1,1 +1,1 @@
-"""What runs inside the sandbox, next to the submission. It knows nothing of the judge."""
+"""The code that runs inside the sandbox, next to the submission. It takes no part in grading."""

@@ -1,37 +1,36 @@
-"""Attribute paths: the tensors of a module by name, whether or not they are registered.
+"""Get and set the tensors of a module by attribute path, whether or not they are registered.
 
 `heads.0.query_W` is followed through attributes, list items and dictionary keys, so that a tensor
 that its author forgot to register can be read and set like any other.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 
 class NoSuchTensor(Exception):
-    """A path that leads to no tensor."""
+    """A path leads to no tensor."""
 
 
 def find(root: object, path: str) -> Tensor | None:
-    """The tensor at a path, if there is one."""
+    """Return the tensor at a path; None if there is none."""
     try:
-        *parents, last = path.split(".")
-        found = _step(_walk(root, parents), last)
+        value = functools.reduce(_step, path.split("."), root)
     except NoSuchTensor:
         return None
-    return found if isinstance(found, Tensor) else None
+    return value if isinstance(value, Tensor) else None
 
 
 def put(root: object, path: str, value: Tensor) -> None:
-    """Give a parameter other numbers, or put another tensor where a plain one is.
+    """Set the values of a parameter, or replace a plain tensor by another.
 
-    Raises NoSuchTensor when nothing is there.
+    Raises NoSuchTensor if there is no tensor at the path.
     """
     *parents, last = path.split(".")
-    parent = _walk(root, parents)
+    parent = functools.reduce(_step, parents, root)
     old = _step(parent, last)
     if isinstance(old, nn.Parameter):
         _overwrite(old, value)
@@ -46,7 +45,7 @@ def put(root: object, path: str, value: Tensor) -> None:
 
 
 def _overwrite(old: nn.Parameter, value: Tensor) -> None:
-    """In place where possible, so that views of the parameter see the new numbers."""
+    """Write in place where possible, so that views of the parameter see the new values."""
     if old.shape == value.shape and old.dtype == value.dtype:
         old.data.copy_(value)
     else:
@@ -54,25 +53,25 @@ def _overwrite(old: nn.Parameter, value: Tensor) -> None:
 
 
 def prepare_leaves(root: object, paths: Sequence[str]) -> dict[str, Tensor]:
-    """The tensors at these paths, made ready to receive gradients. Unregistered ones too."""
-    found = {}
+    """Return the tensors at these paths, registered or not, ready to receive gradients."""
+    leaves = {}
     for path in paths:
         tensor = find(root, path)
         if tensor is not None and tensor.is_leaf and tensor.is_floating_point():
             tensor.requires_grad_(True)
-            found[path] = tensor
-    return found
+            leaves[path] = tensor
+    return leaves
 
 
-def describe_registered(module: nn.Module) -> dict[str, dict[str, Any]]:
-    """Its parameters and buffers, by torch's own account: a method of its own may hide some."""
-    described = {
-        name: _describe("parameter", tensor)
-        for name, tensor in nn.Module.named_parameters(module, remove_duplicate=False)
-    }
-    buffers = nn.Module.named_buffers(module, remove_duplicate=False)
-    described.update((name, _describe("buffer", tensor)) for name, tensor in buffers)
-    return described
+def describe_registered(target: object) -> dict[str, dict[str, Any]]:
+    """Describe the parameters and buffers of a module; other objects have none."""
+    if not isinstance(target, nn.Module):
+        return {}
+    # Torch's own methods are called: the module's may be overridden, and hide some.
+    parameters = nn.Module.named_parameters(target, remove_duplicate=False)
+    buffers = nn.Module.named_buffers(target, remove_duplicate=False)
+    described = {name: _describe("parameter", tensor) for name, tensor in parameters}
+    return described | {name: _describe("buffer", tensor) for name, tensor in buffers}
 
 
 def _describe(kind: str, tensor: Tensor) -> dict[str, Any]:
@@ -85,12 +84,6 @@ def _describe(kind: str, tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def _walk(root: object, steps: Sequence[str]) -> object:
-    for step in steps:
-        root = _step(root, step)
-    return root
-
-
 KEYED_TYPES = (dict, nn.ModuleDict, nn.ParameterDict, Mapping)
 INDEXED_TYPES = (list, tuple, nn.ModuleList, nn.ParameterList, nn.Sequential)
 MISSING = object()
@@ -100,14 +93,9 @@ def _step(parent: object, name: str) -> object:
     if isinstance(parent, KEYED_TYPES) and name in parent:
         return parent[name]
     if name.isdigit() and isinstance(parent, INDEXED_TYPES):
-        found: object = parent[int(name)] if int(name) < len(parent) else MISSING
+        value: object = parent[int(name)] if int(name) < len(parent) else MISSING
     else:
-        found = getattr(parent, name, MISSING)
-    if found is MISSING:
+        value = getattr(parent, name, MISSING)
+    if value is MISSING:
         raise NoSuchTensor(f"there is no `{name}`")
-    return found
-
-
-def as_module(value: object) -> nn.Module | None:
-    """The value, if it is a module."""
-    return value if isinstance(value, torch.nn.Module) else None
+    return value

@@ -1,60 +1,64 @@
-"""Several requests about each of several objects, carried out at once; their answers, joined."""
+"""Carry out a batch: several requests about each of several objects, answered in one reply."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
+Meta = Mapping[str, Any]
+Tensors = dict[str, Tensor]
 Reply = tuple[dict[str, Any], tuple[tuple[str, Tensor], ...]]
-Request = Mapping[str, Any]
-Dispatch = Callable[[str, Mapping[str, Any], dict[str, Tensor]], Reply]
+BatchItem = Mapping[str, Any]
+"""the op, meta and tensor names of one request"""
+Dispatch = Callable[[str, Meta, Tensors], Reply]
 
 
 def run_batch(
-    dispatch: Dispatch, constructions: Sequence[Sequence[Request]], tensors: Sequence[Tensor]
+    dispatch: Dispatch, constructions: Sequence[Sequence[BatchItem]], tensors: Sequence[Tensor]
 ) -> tuple[list[dict[str, Any]], list[Tensor]]:
-    """What is said about each object, and the tensors of all answers one after the other.
+    """Return the metadata about each object, and the tensors of all replies, concatenated.
 
-    A request that fails ends those about its own object. Objects are known by the order in which
-    they are made, and are gone in the end.
+    A request that fails ends the requests about its object. Requests refer to objects by the order
+    in which they are made; all objects are dropped in the end.
     """
-    waiting = iter(tensors)
-    said: list[dict[str, Any]] = []
+    remaining = iter(tensors)
+    metas: list[dict[str, Any]] = []
     outputs: list[Tensor] = []
     for requests in constructions:
-        given = [{name: next(waiting) for name in asked["tensors"]} for asked in requests]
-        seen, came = _run_object_batch(dispatch, requests, given)
-        said.append({**seen, "tensors": len(came)})
-        outputs.extend(came)
-    return said, outputs
+        inputs = [{name: next(remaining) for name in request["tensors"]} for request in requests]
+        meta, own_outputs = _run_object_batch(dispatch, requests, inputs)
+        metas.append({**meta, "tensors": len(own_outputs)})
+        outputs.extend(own_outputs)
+    return metas, outputs
 
 
 def _run_object_batch(
-    dispatch: Dispatch, requests: Sequence[Request], given: Sequence[dict[str, Tensor]]
+    dispatch: Dispatch, requests: Sequence[BatchItem], inputs: Sequence[Tensors]
 ) -> tuple[dict[str, list[str]], list[Tensor]]:
-    made: list[int] = []
+    handles: list[int] = []
     outputs: list[Tensor] = []
-    said: dict[str, list[str]] = {"dtypes": [], "devices": []}
+    joined: dict[str, list[str]] = {"dtypes": [], "devices": []}
     try:
-        for asked, own in zip(requests, given, strict=True):
-            known, came = dispatch(asked["op"], _resolve_handles(asked["meta"], made), own)
-            if "handle" in known:
-                made.append(known["handle"])
-            for key, several in said.items():
-                several.extend(known.get(key, ()))
-            outputs.extend(tensor for _, tensor in came)
+        for request, tensors in zip(requests, inputs, strict=True):
+            resolved = _resolve_handles(request["meta"], handles)
+            meta, own_outputs = dispatch(request["op"], resolved, tensors)
+            if "handle" in meta:
+                handles.append(meta["handle"])
+            for key, values in joined.items():
+                values.extend(meta.get(key, ()))
+            outputs.extend(tensor for _, tensor in own_outputs)
     except (Exception, SystemExit, GeneratorExit):
         return {"dtypes": [], "devices": []}, []
     finally:
-        dispatch("drop", {"handles": made}, {})
-    return said, outputs
+        dispatch("drop", {"handles": handles}, {})
+    return joined, outputs
 
 
-def _resolve_handles(meta: Mapping[str, Any], made: list[int]) -> dict[str, Any]:
-    """What is asked, with the handles that objects got in place of their order."""
-    real = dict(meta)
+def _resolve_handles(meta: Meta, handles: list[int]) -> dict[str, Any]:
+    """Replace the numbers of objects by the handles that they got."""
+    resolved = dict(meta)
     if "handle" in meta:
-        real["handle"] = made[meta["handle"]]
+        resolved["handle"] = handles[meta["handle"]]
     if "handles" in meta:
-        real["handles"] = [made[number] for number in meta["handles"]]
-    return real
+        resolved["handles"] = [handles[number] for number in meta["handles"]]
+    return resolved

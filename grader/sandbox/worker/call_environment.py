@@ -1,4 +1,4 @@
-"""What surrounds a call of a submission: output, random numbers, gradients, what torch is asked."""
+"""The environment of a submission's call: output, random state, gradients, attention functions."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class OutputSink(io.TextIOBase):
-    """Takes what a submission prints, and keeps only how much it was."""
+    """Discards what a submission prints, and counts its characters."""
 
     written = 0
 
@@ -24,10 +24,10 @@ class OutputSink(io.TextIOBase):
 
 
 def seed(value: int | None) -> None:
-    """Seed every generator a submission is likely to use."""
+    """Seed every generator that a submission is likely to use; None leaves them alone."""
     if value is None:
         return
-    # torch.manual_seed would keep the stack of every call, for GPUs that may yet come.
+    # torch.manual_seed would record the stack of every call until a GPU is initialised.
     torch.default_generator.manual_seed(value)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(value)
@@ -37,22 +37,22 @@ def seed(value: int | None) -> None:
 
 
 def advance(seeded: int | None) -> None:
-    """Move the random numbers on: whoever reseeds to where they stood is then seen, too."""
+    """Draw random numbers unless seeded, so that reseeding to the earlier state shows, too."""
     if seeded is None:
         torch.rand(1)
         random.random()
 
 
 INITIAL_SEED = 0x68656164
-"""where the random numbers of every request begin: no seed that anybody would choose"""
+"""seed at the beginning of every request: one that nobody would choose"""
 
 
 @contextlib.contextmanager
 def isolate_random_state() -> Iterator[None]:
-    """Leave the random numbers of the process as they were, and let none of them be seen.
+    """Hide the random state of the process inside, and restore it afterwards.
 
-    What draws some without being told to gets the same ones every time, in every process: a verdict
-    on it can be repeated.
+    Code that draws random numbers without a seed gets the same ones in every process, so that its
+    verdict can be reproduced.
     """
     state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _get_gpu_states()
     seed(INITIAL_SEED)
@@ -66,13 +66,13 @@ def isolate_random_state() -> Iterator[None]:
 
 
 def get_random_state() -> tuple[Any, ...]:
-    """Where torch's and Python's random numbers stand."""
+    """Return the state of torch's and Python's generators."""
     states = torch.get_rng_state(), *_get_gpu_states()
     return random.getstate(), *(state.numpy().tobytes() for state in states)
 
 
 def _get_gpu_states() -> list[Tensor]:
-    """The states of the GPUs' generators, once there are any."""
+    """Return the states of the GPUs' generators, none before CUDA is initialised."""
     return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
 
@@ -83,53 +83,45 @@ GRADIENT_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] 
 }
 
 
-class _AttentionWatcher(torch.overrides.TorchFunctionMode):
-    """Notes the names of torch's attention functions as they are called."""
+class _AttentionMode(torch.overrides.TorchFunctionMode):
+    """Passes the name of each attention function of torch to a callback before it is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_call: Callable[[str], None]) -> None:
         super().__init__()
-        self.called: set[str] = set()
+        self.before_call = before_call
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         name = getattr(func, "__name__", "")
         if "attention" in name:
-            self.called.add(name)
+            self.before_call(name)
         return func(*args, **(kwargs or {}))
 
 
 class BuiltInAttentionCalled(Exception):
-    """A submission that is to attend by hand called torch's own attention."""
+    """A submission that must do without torch's built-in attention called it."""
 
 
-class _AttentionRefuser(torch.overrides.TorchFunctionMode):
-    """Refuses torch's attention functions, from wherever they are called."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        name = getattr(func, "__name__", "")
-        if "attention" in name:
-            raise BuiltInAttentionCalled(
-                f"torch's own `{name}` was called: here attention is written by hand"
-            )
-        return func(*args, **(kwargs or {}))
+def _refuse_attention(name: str) -> None:
+    raise BuiltInAttentionCalled(
+        f"torch's own `{name}` was called: here attention is written by hand"
+    )
 
 
-def forbid_builtin_attention(wanted: bool) -> contextlib.AbstractContextManager[object]:
-    """Whether torch's own attention is out of reach inside."""
-    return _AttentionRefuser() if wanted else contextlib.nullcontext()
+def forbid_builtin_attention(is_forbidden: bool) -> contextlib.AbstractContextManager[object]:
+    """Refuse torch's built-in attention inside, from wherever it is called, if it is forbidden."""
+    return _AttentionMode(_refuse_attention) if is_forbidden else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def watch_attention_calls(wanted: bool) -> Iterator[set[str]]:
-    """Collect the names of the attention functions that are called inside."""
-    if not wanted:
-        yield set()
-        return
-    with _AttentionWatcher() as watcher:
-        yield watcher.called
+def watch_attention_calls(is_watched: bool) -> Iterator[set[str]]:
+    """Collect the names of the attention functions called inside; none if they are not watched."""
+    called = set[str]()
+    with _AttentionMode(called.add) if is_watched else contextlib.nullcontext():
+        yield called
 
 
 @contextlib.contextmanager
 def suppress_output() -> Iterator[None]:
-    """Keep what the submission prints away from everyone else."""
+    """Discard what the submission prints to standard output and error."""
     with contextlib.redirect_stdout(OutputSink()), contextlib.redirect_stderr(OutputSink()):
         yield

@@ -1,26 +1,25 @@
-"""How a host calls a submission, and what it makes of what comes back."""
+"""Call a submission's objects, and describe the results."""
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.second_device import get_cpu_tensor
 
 MAX_OUTPUTS = 64
-"""so many tensors are taken from one call: no exercise asks for more than two"""
+"""tensors accepted from one call at most; no exercise asks for more than two"""
 
 get_signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
 
 def call_by_name_or_position(maker: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call with named arguments where the names fit, else in the order of the statement.
+    """Call with named arguments if the names fit, else in the order of the exercise statement.
 
-    In that order only if it gives no argument to a parameter that has the name of another one.
+    That order is used only if no argument reaches a parameter that is named like another argument.
     """
     try:
         parameters = get_signature(maker).parameters
@@ -36,36 +35,38 @@ def call_by_name_or_position(maker: Callable[..., Any], arguments: dict[str, Any
 
 
 def _positions_agree(parameters: Mapping[str, inspect.Parameter], arguments: list[str]) -> bool:
-    """Whether there is a place for every argument, for those with a known name their own."""
+    """Whether every argument has a position, and its own one if a parameter has its name."""
     if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         return True
-    places = list(parameters)[: len(arguments)]
-    pairs = zip(places, arguments, strict=False)
-    return len(places) == len(arguments) and all(
-        place == name or name not in parameters for place, name in pairs
+    pairs = list(zip(parameters, arguments, strict=False))
+    return len(pairs) == len(arguments) and all(
+        parameter == name or name not in parameters for parameter, name in pairs
     )
 
 
 def set_training(target: object, training: bool | None) -> None:
-    """Call train() or eval(), as its user would before every call; None leaves it in its mode."""
+    """Call train() or eval() on a module; None leaves it in its mode."""
     if training is not None and isinstance(target, nn.Module):
         target.train() if training else target.eval()
 
 
 def call_with_refilled_inputs(target: Any, tensors: list[Tensor]) -> list[Tensor]:
-    """What comes back for the second half of these, written into the first half after a call."""
+    """Call with the first half of the tensors, copy the second half into them, and call again.
+
+    Returns the outputs of the second call.
+    """
     half = len(tensors) // 2
     inputs = tensors[:half]
     set_training(target, False)
     with torch.no_grad():
         target(*inputs)
-        for tensor, numbers in zip(inputs, tensors[half:], strict=True):
-            tensor.copy_(numbers)
+        for tensor, values in zip(inputs, tensors[half:], strict=True):
+            tensor.copy_(values)
         return extract_tensors(target(*inputs))
 
 
 def apply_memory_layout(x: Tensor, memory: str) -> Tensor:
-    """The same numbers, differently placed in memory."""
+    """Return the same values in another memory layout."""
     if memory == "transposed" and x.dim() > 1:
         return x.transpose(-1, -2).contiguous().transpose(-1, -2)
     if memory == "expanded" and x.dim() > 2:
@@ -74,24 +75,16 @@ def apply_memory_layout(x: Tensor, memory: str) -> Tensor:
 
 
 def compute_gradients(
-    output: Tensor, wanted: list[Tensor], cotangent: Tensor
+    output: Tensor, leaves: list[Tensor], cotangent: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Vector-Jacobian products; None where no gradient arrives."""
+    """Return the vector-Jacobian products; None where no gradient arrives."""
     if not output.requires_grad:
-        return (None,) * len(wanted)
-    return torch.autograd.grad(output, wanted, cotangent, allow_unused=True)
-
-
-def iter_leaves_without_gradient(target: object, at: list[str]) -> Iterator[Tensor]:
-    """Tensors at these paths that do not ask for gradients by themselves."""
-    for path in at:
-        tensor = attribute_paths.find(target, path)
-        if tensor is not None and tensor.is_leaf and not tensor.requires_grad:
-            yield tensor
+        return (None,) * len(leaves)
+    return torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
 
 
 def extract_tensors(result: object) -> list[Tensor]:
-    """The tensors that a call returned, in order; none unless all of it is tensors, and few."""
+    """Return the tensors of a result, in order; none unless it consists of a few tensors only."""
     if isinstance(result, Tensor):
         return [result]
     if not isinstance(result, tuple | list) or len(result) > MAX_OUTPUTS:
@@ -100,7 +93,7 @@ def extract_tensors(result: object) -> list[Tensor]:
 
 
 def describe_dtypes_and_devices(outputs: list[Tensor]) -> dict[str, Any]:
-    """The dtypes and devices of tensors, in words."""
+    """Return the names of the tensors' dtypes and devices."""
     return {
         "dtypes": [str(t.dtype).removeprefix("torch.") for t in outputs],
         "devices": [str(t.device) for t in outputs],
@@ -108,7 +101,7 @@ def describe_dtypes_and_devices(outputs: list[Tensor]) -> dict[str, Any]:
 
 
 def describe_result(result: object) -> str:
-    """What came back, in words."""
+    """Describe the form of a result in words."""
     if isinstance(result, tuple | list):
         parts = ", ".join(type(part).__name__ for part in result[:6])
         return f"a {type(result).__name__} of {len(result)} ({parts})"
@@ -116,7 +109,7 @@ def describe_result(result: object) -> str:
 
 
 def make_sendable(tensor: Tensor) -> Tensor:
-    """A plain tensor on the CPU with the same numbers; zeros for one that has none (meta)."""
+    """Return a plain tensor on the CPU with the same values; zeros if it has none (meta)."""
     plain = get_cpu_tensor(tensor).detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
@@ -125,7 +118,7 @@ def make_sendable(tensor: Tensor) -> Tensor:
 
 
 def snapshot_state(tensor: Tensor) -> dict[str, object]:
-    """What a tensor is besides its numbers: whoever only reads it changes none of this."""
+    """Return the properties of a tensor, besides its values, that reading it leaves unchanged."""
     meta = tensor.device.type == "meta"
     return {
         "shape": tuple(tensor.shape),
@@ -135,13 +128,13 @@ def snapshot_state(tensor: Tensor) -> dict[str, object]:
 
 
 def list_alterations(before: list[dict[str, object]], tensors: list[Tensor]) -> list[str]:
-    """What of this is not as it was, for any of the tensors."""
+    """Return the names of the properties that changed on any of the tensors."""
     pairs = [(was, snapshot_state(tensor)) for was, tensor in zip(before, tensors, strict=True)]
     return sorted({name for was, now in pairs for name in was if was[name] != now[name]})
 
 
 def has_changed(result: Tensor, copied: Tensor) -> bool:
-    """Whether a result handed out earlier has other numbers now."""
+    """Whether a result returned earlier has other values now."""
     with torch.no_grad():
         same = (result == copied) | (result.isnan() & copied.isnan())
         return result.shape != copied.shape or not bool(same.all())

@@ -1,8 +1,8 @@
-"""Tensors that stayed behind when a module moved, by the names that their author gave them.
+"""Track the tensors that were not moved with their module, by the names their author gave them.
 
-`.to()` moves parameters and buffers. Anything else that a call works with is kept somewhere, as an
-attribute or a global, or was made in the call itself. Storages tell which: a view has that of its
-base, and what an operation makes of a tensor is traced back to it.
+`.to()` moves parameters and buffers. Any other tensor that a call uses is either kept, as an
+attribute or a global, or made in the call itself. They are told apart by their storages: a view
+shares that of its base, and the result of an operation is traced back to its operands.
 """
 
 import functools
@@ -17,18 +17,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 MAX_DEPTH = 5
-"""so many steps from the module to a tensor are followed"""
+"""steps followed from the module to a tensor at most"""
 MAX_NAMED = 4
-"""so many tensors are named"""
+"""tensors named at most"""
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 MODULE_ATTRIBUTES = frozenset(vars(nn.Module())) - frozenset(REGISTRIES)
 COPY_OPS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
-"""what may take tensors of two kinds: it brings one to the other"""
+"""operations that may take tensors of two devices or dtypes, since they convert one to the other"""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a tensor comes from: kept under a name, brought over in the call, or made in it."""
+    """The origin of a tensor: kept under a name, moved back in the call, or made in it."""
 
     path: str = ""
     is_global: bool = False
@@ -38,12 +38,12 @@ class Origin:
 
     @property
     def kept(self) -> bool:
-        """Whether it was there before the call."""
+        """Whether it existed before the call."""
         return bool(self.path)
 
     @property
     def advice(self) -> str:
-        """Why it did not move, and what to do."""
+        """The reason why it was not moved, and what to do."""
         if self.is_parameter:
             return (
                 "nothing registers it. Keep modules in nn.ModuleList, parameters in `self` or in "
@@ -68,19 +68,19 @@ class Origin:
 
 
 class UnmovedTracker:
-    """Follows the tensors of one call back to where they come from."""
+    """Traces the tensors of one call back to their origins."""
 
     def __init__(self, root: object, namespace: Mapping[str, Any]) -> None:
         self.root = root
         self.namespace = namespace
         self.messages: list[str] = []
-        """what met the tensors that moved, where torch does not refuse it"""
+        """one sentence for each tensor that was not moved and met moved ones without an error"""
         self._sources: dict[int, tuple[Tensor, ...]] = {}
         self._alive: list[Tensor] = []
-        """so that no storage is taken for another one that lay there before"""
+        """tensors kept alive, so that no new storage gets the key of an old one"""
 
     def note_result(self, result: object, operands: Iterable[Tensor]) -> None:
-        """Remember what an operation of this call made of which tensors."""
+        """Record the operands from which an operation of this call made its result."""
         sources = tuple(operands)
         known = {get_storage_key(tensor) for tensor in sources if not tensor.is_meta}
         for tensor in tree_leaves(result):
@@ -89,46 +89,46 @@ class UnmovedTracker:
                 self._alive.append(tensor)
 
     def note_created(self, tensor: Tensor) -> None:
-        """Remember that this call made a tensor of plain numbers."""
+        """Record that this call made a tensor from plain numbers."""
         self._sources.setdefault(get_storage_key(tensor), ())
         self._alive.append(tensor)
 
     def find_origin(self, tensor: Tensor) -> Origin:
-        """Where it comes from: from a kept tensor, if any of its sources is one."""
+        """Return the origin of a tensor: a kept tensor, if it was computed from one."""
         roots = list(self._iter_roots(tensor))
-        there = {get_storage_key(root) for root in roots if not root.is_meta}
+        keys = {get_storage_key(root) for root in roots if not root.is_meta}
         for origin, kept in self._iter_kept():
-            if get_storage_key(kept) in there:
+            if get_storage_key(kept) in keys:
                 return origin
         brought = any(root.is_meta for root in roots)
         return Origin(brought=brought, made=not brought and not roots)
 
     def describe(self, tensor: Tensor, state: str) -> str:
-        """One sentence about a tensor that is in this state."""
+        """Describe a tensor and its state in one sentence."""
         origin = self.find_origin(tensor)
         shape = f"of shape {tuple(tensor.shape)}"
-        of = "the global " if origin.is_global else ""
-        name = f"{of}`{origin.path}`, {shape}," if origin.kept else f"a tensor {shape}"
+        article = "the global " if origin.is_global else ""
+        name = f"{article}`{origin.path}`, {shape}," if origin.kept else f"a tensor {shape}"
         return f"{name} {state}: {origin.advice}"
 
     def note_encounter(self, tensor: Tensor, state: str) -> None:
-        """Remember a kept tensor that met others though it had not moved."""
+        """Record a kept tensor that met moved ones though it was not moved."""
         if len(self.messages) < MAX_NAMED and self.find_origin(tensor).kept:
             sentence = self.describe(tensor, state)
             if sentence not in self.messages:
                 self.messages.append(sentence)
 
     def _iter_roots(self, tensor: Tensor) -> Iterator[Tensor]:
-        """The tensors, not made in this call, that it was computed from."""
-        waiting, seen = [tensor], set[int]()
-        while waiting:
-            each = waiting.pop()
+        """Yield the tensors, not made in this call, from which it was computed."""
+        todo, seen = [tensor], set[int]()
+        while todo:
+            each = todo.pop()
             if each.is_meta:
                 yield each
-            elif get_storage_key(each) not in seen:
-                seen.add(get_storage_key(each))
-                if get_storage_key(each) in self._sources:
-                    waiting.extend(self._sources[get_storage_key(each)])
+            elif (key := get_storage_key(each)) not in seen:
+                seen.add(key)
+                if key in self._sources:
+                    todo.extend(self._sources[key])
                 else:
                     yield each
 
@@ -146,23 +146,23 @@ class UnmovedTracker:
 
 
 def get_storage_key(tensor: Tensor) -> int:
-    """What a tensor has in common with its views only."""
+    """Return a key that a tensor shares with its views only."""
     if tensor.layout is not torch.strided:
         return id(tensor)
     return int(tensor.untyped_storage()._cdata)
 
 
 def list_author_classes(root: object) -> list[type]:
-    """The classes, written by the author, of a module and of those in it."""
+    """Return the classes of a module and its submodules that its author wrote."""
     parts = root.modules() if isinstance(root, nn.Module) else [root]
-    found = dict.fromkeys(owner for part in parts for owner in type(part).__mro__)
-    return [owner for owner in found if not owner.__module__.startswith(("torch", "builtins"))]
+    classes = dict.fromkeys(owner for part in parts for owner in type(part).__mro__)
+    return [owner for owner in classes if not owner.__module__.startswith(("torch", "builtins"))]
 
 
 def iter_tensors(
     value: object, path: str, seen: set[int], depth: int = MAX_DEPTH
 ) -> Iterator[tuple[str, Tensor]]:
-    """The tensors that can be reached from a value, each with its path."""
+    """Yield the tensors that can be reached from a value, each with its path."""
     if isinstance(value, Tensor):
         yield path, value
     elif depth and id(value) not in seen:
@@ -175,11 +175,8 @@ def _iter_parts(value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, nn.Module):
         for registry in REGISTRIES:
             yield from vars(value).get(registry, {}).items()
-        yield from (
-            (n, part)
-            for n, part in vars(value).items()
-            if n not in MODULE_ATTRIBUTES | {*REGISTRIES}
-        )
+        skipped = MODULE_ATTRIBUTES.union(REGISTRIES)
+        yield from ((name, part) for name, part in vars(value).items() if name not in skipped)
     elif isinstance(value, dict):
         yield from ((str(key), part) for key, part in value.items())
     elif isinstance(value, list | tuple):
@@ -189,7 +186,7 @@ def _iter_parts(value: object) -> Iterator[tuple[str, object]]:
 
 
 class UncompiledDispatchMode(TorchDispatchMode):
-    """A mode that torch does not hide from its compiler: to hide it would import the compiler."""
+    """A mode that torch does not hide from its compiler, since hiding it imports the compiler."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -197,10 +194,10 @@ class UncompiledDispatchMode(TorchDispatchMode):
 
 
 class MixedDtypeMode(UncompiledDispatchMode):
-    """Notices kept tensors of another floating-point dtype than the module was moved to.
+    """Finds kept tensors of another floating-point dtype than the module was moved to.
 
-    An operation that takes both promotes its result, or refuses. One that writes into a tensor of
-    the right dtype does neither, and a number (a tensor without an axis) takes part in neither.
+    An operation that takes both dtypes promotes its result, or raises. One that writes into a
+    tensor of the module's dtype does neither. Tensors without an axis count as plain numbers.
     """
 
     def __init__(self, unmoved: UnmovedTracker, dtype: torch.dtype) -> None:
@@ -218,15 +215,14 @@ class MixedDtypeMode(UncompiledDispatchMode):
         except RuntimeError as refusal:
             for tensor in others:
                 if self.unmoved.find_origin(tensor).kept:
-                    told = self.unmoved.describe(tensor, _describe_dtype(tensor))
-                    raise RuntimeError(f"{refusal}; {told}") from refusal
+                    sentence = self.unmoved.describe(tensor, _describe_dtype(tensor))
+                    raise RuntimeError(f"{refusal}; {sentence}") from refusal
             raise
         if others and self._is_other(result):
             self.unmoved.note_result(result, others)
         elif others and isinstance(result, Tensor) and result.dtype == self.dtype:
-            for tensor in (
-                others if func not in COPY_OPS and not find_written_arguments(func) else ()
-            ):
+            may_mix = func in COPY_OPS or find_written_arguments(func)
+            for tensor in () if may_mix else others:
                 self.unmoved.note_encounter(tensor, _describe_dtype(tensor))
         return result
 
@@ -242,7 +238,7 @@ def _describe_dtype(tensor: Tensor) -> str:
 
 @functools.cache
 def find_written_arguments(operation: Any) -> frozenset[str]:
-    """The arguments that an operation writes into, by name."""
+    """Return the names of the arguments that an operation writes into."""
     return frozenset(
         argument.name
         for argument in operation._schema.arguments

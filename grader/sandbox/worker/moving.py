@@ -1,4 +1,4 @@
-"""Modules are moved to other dtypes and devices, and calls of a moved one are followed."""
+"""Move modules to other dtypes and devices, and track calls of a moved module."""
 
 import contextlib
 
@@ -10,13 +10,13 @@ from grader.sandbox.worker.left_behind import MixedDtypeMode, UnmovedTracker
 
 
 def parse_dtype(name: str | None) -> torch.dtype | None:
-    """The dtype with this name."""
-    found: torch.dtype | None = getattr(torch, name) if name else None
-    return found
+    """Return the dtype with this name."""
+    dtype: torch.dtype | None = getattr(torch, name) if name else None
+    return dtype
 
 
 def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
-    """`.to(device, dtype)`, for what knows it."""
+    """Call `.to(device, dtype)` on a module; other objects stay as they are."""
     if not isinstance(target, nn.Module):
         return
     if device == second_device.DEVICE_NAME:
@@ -26,7 +26,7 @@ def move(target: object, device: str | None, dtype: torch.dtype | None) -> None:
 
 
 def send_input(tensor: Tensor, device: str) -> Tensor:
-    """An input of a call on this device."""
+    """Send an input of a call to this device."""
     on_second = device == second_device.DEVICE_NAME
     return second_device.RemoteTensor(tensor) if on_second else tensor.to(device)
 
@@ -34,9 +34,9 @@ def send_input(tensor: Tensor, device: str) -> Tensor:
 def track_call(
     unmoved: UnmovedTracker, device: str, dtype: torch.dtype | None
 ) -> contextlib.AbstractContextManager[object]:
-    """Follow a call of what was moved to this device, or to this dtype, for what did not move.
+    """Track a call of a moved object for tensors that did not move to its device or dtype.
 
-    Where a GPU would refuse that, the call raises; the rest is kept in `unmoved`.
+    Where a GPU would refuse such a tensor, the call raises; others are recorded in `unmoved`.
     """
     if device == second_device.DEVICE_NAME:
         return second_device.enable_second_device(unmoved)

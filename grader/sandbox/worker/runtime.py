@@ -1,16 +1,16 @@
-"""The side of the boundary on which the submission runs.
+"""The worker runtime: the submission's side of the boundary.
 
-A host holds the submission's namespace and the objects made from it, and answers requests: read,
-units, load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward, answer,
+It holds the submission's namespace and the objects made from it, and answers requests: read, units,
+load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward, answer,
 refill, vjp, descend, restore, move, copy, drop; or a series of them at once. It decides nothing. In
-a sandbox it stands behind a socket; for code that is trusted, in the same process
-(`grader.sandbox.grader_side.subject`). It imports none of the rooms that know what is right.
+a sandbox it is reached over a socket; trusted code may run in the grader process
+(`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 
 import copy
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -20,12 +20,12 @@ from torch import Tensor
 from grader.reading.cells import SubmissionSource, Unreadable, read_source
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
-from grader.reading.outline import build_outline, find_warnings
+from grader.reading.outline import find_warnings, list_definitions
 from grader.reading.slicing import Position, compute_union_slice, locate_error
 from grader.reading.token_units import extract_units
 from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker import attribute_paths, learning, moving
-from grader.sandbox.worker.batch import Reply, run_batch
+from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
     GRADIENT_MODES,
     BuiltInAttentionCalled,
@@ -57,11 +57,11 @@ MESSAGE_LIMIT = 400
 
 
 class Refused(Exception):
-    """The submission lacks what was asked for; the message is for its author."""
+    """The submission lacks the requested object; the message is for its author."""
 
 
 class Config(types.SimpleNamespace):
-    """The config object of exercises that ask for one."""
+    """The config object of exercises whose constructor takes one."""
 
 
 class WorkerRuntime:
@@ -72,18 +72,18 @@ class WorkerRuntime:
         fresh = {"__name__": "submission"}
         self.namespace: dict[str, Any] = fresh if namespace is None else namespace
         self.by_hand = False
-        """Whether torch's own attention is out of reach."""
+        """whether torch's built-in attention is forbidden"""
         self.failed_names: dict[str | None, BaseException] = {}
-        """Names that loading did not bind, and why."""
+        """names that loading failed to bind, with the errors"""
         self.objects: dict[int, Any] = {}
         self.factories: dict[int, Callable[[], Any]] = {}
         self.last_outputs: dict[int, tuple[Tensor, Tensor]] = {}
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
         self.converted_dtypes: dict[int, torch.dtype] = {}
-        """the dtypes of objects that were converted after they had been made"""
+        """the dtypes of objects that were converted after their construction"""
 
     def answer(self, request: Message) -> Message:
-        """Carry out one request; whatever the submission raises becomes the reply."""
+        """Answer one request; an exception of the submission becomes a reply of its own."""
         try:
             with suppress_output(), isolate_random_state(), forbid_builtin_attention(self.by_hand):
                 meta, tensors = self._dispatch(request.op, request.meta, dict(request.tensors))
@@ -92,8 +92,8 @@ class WorkerRuntime:
             cause = self._find_cause(error)
             return Message(request.id, "raised", describe_error(cause, self.locate(cause)))
 
-    def _dispatch(self, op: str, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        operations: dict[str, Callable[[Mapping[str, Any], dict[str, Tensor]], Reply]] = {
+    def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
+        operations: dict[str, Callable[[Meta, Tensors], Reply]] = {
             "read": self.read,
             "units": self.extract_units,
             "load": self.load,
@@ -119,35 +119,35 @@ class WorkerRuntime:
         return operations[op](meta, tensors)
 
     def _find_cause(self, error: BaseException) -> BaseException:
-        """What went wrong earlier, where an error only says that a name is missing since."""
+        """Return the earlier error that left a name unbound, if a NameError results from it."""
         if type(error) is NameError and error.name in self.failed_names:
             return self.failed_names[error.name]
         return error
 
     def locate(self, error: BaseException) -> Position | None:
-        """Where in the submission an error was raised, as far as its frames tell."""
+        """Return the position in the submission at which an error was raised, if it is known."""
         return locate_error(error)
 
-    def read(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Read the source without running any of it, and say what it defines."""
+    def read(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Read the source without running any of it, and describe its definitions."""
         self.source = read_source(tensors["source"].numpy().tobytes(), meta["kind"])
         broken = [
             {"cell": cell.number, "line": cell.error.line, "message": cell.error.message}
             for cell in self.source.cells
             if cell.error is not None
         ]
-        defined = [asdict(definition) for definition in build_outline(self.source).definitions]
+        defined = [asdict(definition) for definition in list_definitions(self.source)]
         return {"outline": {"definitions": defined, "broken": broken}}, ()
 
-    def extract_units(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """What was read as words that stay the same when it is disguised."""
+    def extract_units(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Tokenise the source, for comparison with other submissions."""
         return {"units": [asdict(unit) for unit in extract_units(self.source)]}, ()
 
-    def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Run what the definitions of these names need, statement by statement, in order."""
+    def load(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Run the statements in the slices of these names, one by one, in source order."""
         names = list(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
-        found = [asdict(remark) for remark in find_warnings(self.source, names[0])]
+        warnings = [asdict(warning) for warning in find_warnings(self.source, names[0])]
         module = types.ModuleType("submission")
         module.__dict__.update(self.namespace)
         self.namespace = module.__dict__
@@ -156,32 +156,31 @@ class WorkerRuntime:
         for name in names:
             if name not in self.namespace:
                 raise failure or Refused(f"`{name}` is not defined")
-        return {"remarks": found}, ()
+        return {"remarks": warnings}, ()
 
-    def find_code_patterns(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Where in the code of a definition the steps of attention are."""
-        return {
-            "landmarks": [asdict(mark) for mark in find_code_patterns(self.source, meta["name"])]
-        }, ()
+    def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Find the steps of attention in the code of a definition."""
+        patterns = find_code_patterns(self.source, meta["name"])
+        return {"landmarks": [asdict(pattern) for pattern in patterns]}, ()
 
-    def extract_excerpts(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """The lines around places in the source."""
-        places = [(cell, line) for cell, line in meta["places"]]
-        return {"excerpts": [asdict(lines) for lines in extract_excerpts(self.source, places)]}, ()
+    def extract_excerpts(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Extract the lines around positions in the source."""
+        excerpts = extract_excerpts(self.source, [(cell, line) for cell, line in meta["places"]])
+        return {"excerpts": [asdict(lines) for lines in excerpts]}, ()
 
     def _run(self, names: list[str]) -> BaseException | None:
-        """Run the steps that these names need; the first thing that went wrong, if any did."""
+        """Run the slices of these names, and return the first error, if there is one."""
         first: BaseException | None = None
         for step in compute_union_slice(self.source, names):
             try:
                 exec(step.compile(), self.namespace)
             except (Exception, SystemExit) as error:
                 first = first or error
-                self.failed_names.update(dict.fromkeys(step.binds, error))
+                self.failed_names.update(dict.fromkeys(step.effects.binds, error))
         return first
 
-    def construct(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Build an instance of a class, or a module by a function, and move it."""
+    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Construct an instance of a class, or a module by a function, and move it."""
         maker = self._look_up(meta["name"])
         arguments = {
             name: Config(**value) if isinstance(value, dict) else value
@@ -193,55 +192,52 @@ class WorkerRuntime:
 
         seed(meta.get("seed"))
         configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
-        made = make()
-        if not callable(made):
-            raise Refused(f"`{meta['name']}` gives a {type(made).__name__}, which is no module")
-        handle = self._keep(made, make)
+        instance = make()
+        if not callable(instance):
+            kind = type(instance).__name__
+            raise Refused(f"`{meta['name']}` gives a {kind}, which is no module")
+        handle = self._keep(instance, make)
         self.configs[handle] = configs
         try:
-            moving.move(made, meta.get("device"), moving.parse_dtype(meta.get("dtype")))
+            moving.move(instance, meta.get("device"), moving.parse_dtype(meta.get("dtype")))
         except BaseException:
             self.drop({"handles": [handle]}, {})
             raise
         return {"handle": handle}, ()
 
-    def get_function(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """A function of tensors, to be called like a module."""
-        found = self._look_up(meta["name"])
-        return {"handle": self._keep(found, lambda: found)}, ()
+    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Return a handle of a function of tensors, which is then called like a module."""
+        function = self._look_up(meta["name"])
+        return {"handle": self._keep(function, lambda: function)}, ()
 
-    def call(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Call a function on modules, for what it does to them."""
+    def call(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call a function on modules, for its effect on them."""
         with torch.enable_grad():
             self._look_up(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
         return {}, ()
 
-    def describe_tensors(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """The registered parameters and buffers, without their numbers."""
-        module = attribute_paths.as_module(self.objects[meta["handle"]])
-        return {
-            "tensors": {} if module is None else attribute_paths.describe_registered(module)
-        }, ()
+    def describe_tensors(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Describe the registered parameters and buffers, without their values."""
+        return {"tensors": attribute_paths.describe_registered(self.objects[meta["handle"]])}, ()
 
-    def fetch(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """The numbers at these paths, or of all that is registered; what does not exist is not."""
-        target = self.objects[meta["handle"]]
-        wanted = meta["paths"]
-        if wanted is None:
-            wanted = self.describe_tensors(meta, {})[0]["tensors"]
-        found = {path: attribute_paths.find(target, path) for path in wanted}
+    def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Return the tensors that exist at these paths, or all that are registered for None."""
+        target, paths = self.objects[meta["handle"]], meta["paths"]
+        if paths is None:
+            paths = attribute_paths.describe_registered(target)
+        found = {path: attribute_paths.find(target, path) for path in paths}
         return {}, label_by_name({p: make_sendable(t) for p, t in found.items() if t is not None})
 
-    def write(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Set the numbers at these paths."""
+    def write(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Set the values of the tensors at these paths."""
         target = self.objects[meta["handle"]]
         device = torch.device(meta.get("device") or "cpu")
         for path, tensor in tensors.items():
             attribute_paths.put(target, path, tensor.to(device))
         return {}, ()
 
-    def forward(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Call it once, and say what came back and what else could be seen."""
+    def forward(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object, and report its outputs, side effects and everything else observable."""
         target = self.objects[meta["handle"]]
         inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
         inputs[0] = apply_memory_layout(inputs[0], meta["memory"])
@@ -251,21 +247,21 @@ class WorkerRuntime:
         earlier = self.last_outputs.get(meta["handle"])
         advance(meta["seed"])
         before = get_random_state()
-        given = [snapshot_state(tensor) for tensor in inputs]
+        snapshots = [snapshot_state(tensor) for tensor in inputs]
         sink = sys.stdout
         converted = self.converted_dtypes.get(meta["handle"])
-        followed = moving.track_call(unmoved, meta["device"], converted)
+        tracking = moving.track_call(unmoved, meta["device"], converted)
         with (
             GRADIENT_MODES[meta["grad"]](),
             watch_attention_calls(meta["watched"]) as called,
-            followed,
+            tracking,
         ):
             for _ in range(meta["times"]):
                 result = target(*inputs)
         outputs = extract_tensors(result)
         if outputs:
             self.last_outputs[meta["handle"]] = (first := get_cpu_tensor(outputs[0])), first.clone()
-        seen = {
+        observed = {
             "form": describe_result(result),
             **describe_dtypes_and_devices(outputs),
             "printed": getattr(sink, "written", 0),
@@ -276,13 +272,13 @@ class WorkerRuntime:
                 vars(config) != before for config, before in self.configs.get(meta["handle"], ())
             ),
             "called": sorted(called),
-            "altered": list_alterations(given, inputs),
+            "altered": list_alterations(snapshots, inputs),
             "unmoved": unmoved.messages,
         }
-        return seen, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
+        return observed, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
 
-    def evaluate(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Call it once in evaluation mode, for its outputs alone."""
+    def evaluate(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object once in evaluation mode, for its outputs alone."""
         target = self.objects[meta["handle"]]
         inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
         inputs[0] = apply_memory_layout(inputs[0], meta["memory"])
@@ -293,47 +289,47 @@ class WorkerRuntime:
             make_sendable(t) for t in outputs
         )
 
-    def refill(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Call it twice with the same tensor objects, which hold other numbers the second time."""
+    def refill(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object twice with the same tensors, which hold other values the second time."""
         target = self.objects[meta["handle"]]
-        outputs = call_with_refilled_inputs(
-            target, [t.to(meta["device"]) for t in tensors.values()]
-        )
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        outputs = call_with_refilled_inputs(target, inputs)
         return {}, label_by_position(make_sendable(t) for t in outputs)
 
-    def run_batch(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Several requests about each of several objects; the answers among the replies, joined."""
-        given = list(tensors.values())
-        said, outputs = run_batch(self._dispatch, meta["constructions"], given)
-        return {"constructions": said}, label_by_position(outputs)
+    def run_batch(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Carry out several requests about each of several objects, and join the replies."""
+        inputs = list(tensors.values())
+        metas, outputs = run_batch(self._dispatch, meta["constructions"], inputs)
+        return {"constructions": metas}, label_by_position(outputs)
 
-    def compute_vjp(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """The gradients of sum(output * cotangent), of the inputs and of what is at the paths."""
+    def compute_vjp(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
         target = self.objects[meta["handle"]]
-        found = learning.compute_vjp(target, meta["paths"], tensors, meta["device"])
-        return {}, label_by_name(found)
+        gradients = learning.compute_vjp(target, meta["paths"], tensors, meta["device"])
+        return {}, label_by_name(gradients)
 
-    def descend(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """One step of gradient descent."""
+    def descend(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Take one step of gradient descent."""
         learning.descend(self.objects[meta["handle"]], tensors, meta["device"], meta["rate"])
         return {}, ()
 
-    def restore(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Load weights by way of the state dict."""
-        there = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
-        learning.load_weights(self.objects[meta["handle"]], there)
+    def restore(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Load the module's own state dict, updated by these entries."""
+        target = self.objects[meta["handle"]]
+        entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
+        target.load_state_dict({**target.state_dict(), **entries})
         return {}, ()
 
-    def move(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """`.to(dtype)` and `.to(device)`."""
+    def move(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Move an object to a dtype, a device, or both."""
         handle, dtype = meta["handle"], moving.parse_dtype(meta["dtype"])
         moving.move(self.objects[handle], meta["device"], dtype)
         if dtype is not None:
             self.converted_dtypes[handle] = dtype
         return {}, ()
 
-    def copy(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Another instance with the same state."""
+    def copy(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Make another object with the same state."""
         handle = meta["handle"]
         old, make = self.objects[handle], self.factories[handle]
         if meta["way"] == "deepcopy":
@@ -345,17 +341,14 @@ class WorkerRuntime:
         new.load_state_dict(old.state_dict())
         return {"handle": self._keep(new, make)}, ()
 
-    def drop(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
+    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
         """Forget objects."""
         for handle in meta["handles"]:
-            for kept in (
-                self.objects,
-                self.factories,
-                self.last_outputs,
-                self.configs,
-                self.converted_dtypes,
-            ):
-                kept.pop(handle, None)
+            self.objects.pop(handle, None)
+            self.factories.pop(handle, None)
+            self.last_outputs.pop(handle, None)
+            self.configs.pop(handle, None)
+            self.converted_dtypes.pop(handle, None)
         return {}, ()
 
     def _look_up(self, name: str) -> Any:
@@ -363,23 +356,23 @@ class WorkerRuntime:
             raise Refused(f"`{name}` is not defined")
         return self.namespace[name]
 
-    def _keep(self, made: Any, make: Callable[[], Any]) -> int:
+    def _keep(self, target: Any, make: Callable[[], Any]) -> int:
         handle = len(self.factories) + 1
         while handle in self.objects:
             handle += 1
-        self.objects[handle], self.factories[handle] = made, make
+        self.objects[handle], self.factories[handle] = target, make
         return handle
 
 
 def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:
-    """What the submission raised, in one line, and where in its own code."""
+    """Describe an exception of the submission in one line, with its position."""
     cell, line = position or (None, None)
-    # Half of a surrogate pair is no character, and could not be sent.
+    # A lone surrogate could not be sent.
     text = str(error).encode(errors="replace").decode()
     text = " ".join(text.split())[:MESSAGE_LIMIT]
     name = type(error).__name__
-    ours = isinstance(
+    is_ours = isinstance(
         error, Refused | Unreadable | BuiltInAttentionCalled | attribute_paths.NoSuchTensor
     )
-    message = text if ours else f"{name}: {text}" if text else name
+    message = text if is_ours else f"{name}: {text}" if text else name
     return {"type": name, "message": message, "cell": cell, "line": line}

@@ -1,15 +1,15 @@
-"""A second device where there is none: it calls itself "meta", and computes on the CPU.
+"""Emulate a second device on machines that have none: "meta" by name, computing on the CPU.
 
 Theory of operation
-    What stays behind when a module moves shows on another device only. A tensor over there is a
-    `Remote`: it says that it is on the meta device, and keeps its numbers in a tensor of the CPU.
-    Every operation comes, below autograd, to `carry_out`, which refuses what a GPU refuses
-    and does the rest with the numbers. So printing, `.item()` and branches work as on a GPU, and
-    the answer can be compared with the one from here.
+    Tensors that were not moved with their module show only on another device. A tensor on the
+    second device is a `RemoteTensor`: it reports the meta device, and keeps its values in a tensor
+    on the CPU. Every operation arrives, below autograd, at `carry_out`, which refuses
+    whatever a GPU refuses and computes the rest on the values. So printing, `.item()` and branches
+    work as on a GPU, and the result can be compared with that of the CPU.
 
-    A GPU takes nothing from the CPU but numbers (tensors without an axis), indices of a tensor over
-    there, and copies. An index that was kept, as an attribute say, did not move along: the call
-    goes on as on a GPU, and the index is named in `unmoved`.
+    A GPU accepts from the CPU only plain numbers (tensors without an axis), indices of a tensor on
+    the GPU, and copies. An index that is kept, as an attribute for instance, was not moved: the
+    call goes on as on a GPU, and the index is named in `unmoved`.
 """
 
 import contextlib
@@ -42,34 +42,34 @@ STAYED_ON_CPU = "stayed on the cpu"
 
 
 class RemoteTensor(Tensor):
-    """A tensor over there."""
+    """A tensor on the second device."""
 
     cpu_tensor: Tensor
 
     @staticmethod
-    def __new__(cls, numbers: Tensor) -> "RemoteTensor":
+    def __new__(cls, values: Tensor) -> "RemoteTensor":
         made: RemoteTensor = Tensor._make_wrapper_subclass(
             cls,
-            numbers.size(),
-            numbers.stride(),
-            numbers.storage_offset(),
-            dtype=numbers.dtype,
-            layout=numbers.layout,
+            values.size(),
+            values.stride(),
+            values.storage_offset(),
+            dtype=values.dtype,
+            layout=values.layout,
             device=REMOTE_DEVICE,
         )
-        made.cpu_tensor = numbers
+        made.cpu_tensor = values
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(  # type: ignore[override]  # which torch declares without a class
+    def __torch_dispatch__(  # type: ignore[override]  # torch declares it without a class
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         return carry_out(func, args, kwargs or {}, UnmovedTracker(None, {}))
 
     @property
-    def is_cuda(self) -> bool:  # type: ignore[override]  # for those who ask before they move
+    def is_cuda(self) -> bool:  # type: ignore[override]  # for code that branches on it
         return True
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -88,54 +88,54 @@ class RemoteTensor(Tensor):
 
 
 def get_cpu_tensor(tensor: Tensor) -> Tensor:
-    """The tensor of the CPU that a tensor stands for."""
+    """Return the tensor on the CPU that holds a tensor's values."""
     if isinstance(tensor, RemoteTensor):
         return tensor.cpu_tensor
-    # Made on the meta device by the submission itself, and so without numbers.
+    # The submission itself made it on the meta device, so it has no values.
     return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor
 
 
 def carry_out(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: UnmovedTracker
 ) -> Any:
-    """Do an operation where it belongs. Raises RuntimeError where a GPU would refuse."""
+    """Carry out an operation on its device. Raises RuntimeError where a GPU would refuse it."""
     operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-    meets = any(tensor.is_meta for tensor in operands)
-    wanted = kwargs.get("device")
-    goes_there = meets if wanted is None else torch.device(wanted) == REMOTE_DEVICE
-    if meets and func not in COPY_OPS:
+    has_remote = any(tensor.is_meta for tensor in operands)
+    device = kwargs.get("device")
+    is_remote = has_remote if device is None else torch.device(device) == REMOTE_DEVICE
+    if has_remote and func not in COPY_OPS:
         refuse_strays(func, args, kwargs, unmoved)
-    given = kwargs if wanted is None else {**kwargs, "device": LOCAL_DEVICE}
-    result = func(*_unwrap_tensors(args), **_unwrap_tensors(given))
+    on_cpu = kwargs if device is None else {**kwargs, "device": LOCAL_DEVICE}
+    result = func(*_unwrap_tensors(args), **_unwrap_tensors(on_cpu))
     if func in COPY_OPS and find_written_arguments(func):
         return args[0]
-    if not goes_there:
-        if func is aten.lift_fresh.default:  # so torch.tensor(...) ends
+    if not is_remote:
+        if func is aten.lift_fresh.default:  # the last operation of torch.tensor(...)
             unmoved.note_created(result)
         unmoved.note_result(result, operands)
         return result
-    if torch.Tag.inplace_view in func.tags:  # of unsqueeze_ and the like both have the shape
+    if torch.Tag.inplace_view in func.tags:  # unsqueeze_ etc. change the wrapper's shape, too
         with torch._C._DisableTorchDispatch():
             func(*args, **kwargs)
-    return _wrap_result(result, [tensor for tensor in operands if isinstance(tensor, RemoteTensor)])
+    return _wrap_result(result, operands)
 
 
-def _wrap_result(result: Any, remotes: Sequence[RemoteTensor]) -> Any:
-    """Numbers as tensors over there; those of an operand, which it wrote into, as that operand."""
-    owners = {id(remote.cpu_tensor): remote for remote in remotes}
+def _wrap_result(result: Any, operands: Sequence[Tensor]) -> Any:
+    """Put a result on the second device; where it is an operand's values, return the operand."""
+    owners = {id(each.cpu_tensor): each for each in operands if isinstance(each, RemoteTensor)}
 
-    def move(part: Any) -> Any:
+    def wrap(part: Any) -> Any:
         if not isinstance(part, Tensor):
             return part
         return owners[id(part)] if id(part) in owners else RemoteTensor(part)
 
-    return tree_map(move, result)
+    return tree_map(wrap, result)
 
 
 def refuse_strays(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unmoved: UnmovedTracker
 ) -> None:
-    """Raises RuntimeError for a tensor of the CPU that a GPU does not take in this operation."""
+    """Raise RuntimeError for a tensor on the CPU that a GPU does not accept in this operation."""
     names = [argument.name for argument in func._schema.arguments]
     for name, value in (*zip(names, args, strict=False), *kwargs.items()):
         for tensor in tree_leaves(value):
@@ -144,8 +144,8 @@ def refuse_strays(
             if name == "indices" and func in INDEXING_OPS:
                 unmoved.note_encounter(tensor, STAYED_ON_CPU)
             elif tensor.dim() or tensor is not value or name in find_written_arguments(func):
-                said = unmoved.describe(tensor, STAYED_ON_CPU)
-                raise RuntimeError(f"Expected all tensors to be on the same device, but {said}")
+                problem = unmoved.describe(tensor, STAYED_ON_CPU)
+                raise RuntimeError(f"Expected all tensors to be on the same device, but {problem}")
 
 
 def _unwrap_tensors(value: Any) -> Any:
@@ -153,7 +153,7 @@ def _unwrap_tensors(value: Any) -> Any:
 
 
 class SecondDeviceMode(UncompiledDispatchMode):
-    """Operations inside may make tensors over there, and are refused what a GPU refuses."""
+    """Dispatches all operations inside, also those that create tensors on the second device."""
 
     def __init__(self, unmoved: UnmovedTracker) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -166,7 +166,7 @@ class SecondDeviceMode(UncompiledDispatchMode):
 
 
 class ConversionMode(TorchFunctionMode):
-    """Functions that torch carries out otherwise on the meta device than on a GPU."""
+    """Replaces functions that torch implements differently for the meta device than for a GPU."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -175,7 +175,7 @@ class ConversionMode(TorchFunctionMode):
         if func is torch.Tensor.cuda:
             return args[0].to(REMOTE_DEVICE)
         if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
-            # On the meta device torch would not even store the numbers.
+            # For the meta device torch would not even store the values.
             device = kwargs.pop("device")
             return func(*args, **kwargs).to(device)
         if func is torch.Tensor.new_tensor and "device" not in kwargs:
@@ -185,19 +185,19 @@ class ConversionMode(TorchFunctionMode):
 
 @contextlib.contextmanager
 def enable_second_device(unmoved: UnmovedTracker) -> Iterator[None]:
-    """There is a device called "meta" inside."""
+    """Provide a second device called "meta" inside."""
     with ConversionMode(), SecondDeviceMode(unmoved):
         yield
 
 
 def move_to_second_device(module: torch.nn.Module, dtype: torch.dtype | None) -> None:
-    """`.to()`, as to a GPU: a parameter stays the object that it was, wherever else it is held."""
+    """Move as `.to()` moves to a GPU: parameters stay the same objects, wherever they are held."""
     swapping = torch.__future__.get_swap_module_params_on_conversion()
     with enable_second_device(UnmovedTracker(module, {})):
         torch.__future__.set_swap_module_params_on_conversion(True)
         try:
             module.to(REMOTE_DEVICE, dtype)
-        except RuntimeError:  # a parameter of which a view is kept cannot be swapped
+        except RuntimeError:  # a parameter with a view that is still alive cannot be swapped
             torch.__future__.set_swap_module_params_on_conversion(False)
             module.to(REMOTE_DEVICE, dtype)
         finally:

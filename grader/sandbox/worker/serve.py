@@ -1,4 +1,4 @@
-"""The loop of a child: read a request, let the host answer, write the reply."""
+"""The request loop of a confined child: read a request, answer it, write the reply."""
 
 from grader.sandbox import wire
 from grader.sandbox.wire import Message
@@ -6,7 +6,7 @@ from grader.sandbox.worker.runtime import WorkerRuntime, describe_error
 
 
 def serve_requests(fd: int) -> None:
-    """Answer until the examiner hangs up."""
+    """Answer requests until the grader process closes the connection."""
     runtime = WorkerRuntime()
     while True:
         try:

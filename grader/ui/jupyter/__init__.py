@@ -1,16 +1,16 @@
-"""For whoever is writing attention in a notebook: a check of what is defined there, right there.
+"""Check definitions in a notebook, in its own process.
 
-    asked.py       which exercise an object answers, and under which name
-    live.py        objects of this process as a submission, and the cells that they came from
-    untouched.py   random numbers, grad mode, dtype and more: the same after a check as before
-    progress.py    what is to be seen while it runs
-    checking.py    `check`, and what it gives back
-    magic.py       `%%headcheck`
+    target.py        find an object's name and the exercise that it answers
+    live.py          present objects of this process, and their cells, as a submission
+    global_state.py  preserve random numbers, grad mode, dtype and other global state
+    progress.py      display the progress of a check
+    checking.py      `check` and its result
+    magic.py         `%%headcheck`
 
-The judge is that of the command: `grader.grading.grade.judged`.
+Grading is the same as for the command: `grader.grading.grade.grade_definition`.
 """
 
-from grader.ui.jupyter.asked import CannotCheck
 from grader.ui.jupyter.checking import CheckInterrupted, CheckResult, check
+from grader.ui.jupyter.target import CannotCheck
 
 __all__ = ["CannotCheck", "CheckInterrupted", "CheckResult", "check"]

@@ -1,4 +1,4 @@
-"""`check`: a definition of this very process, judged as `headcheck check` would judge its file."""
+"""`check`: grade a definition of this process as `headcheck check` would grade its file."""
 
 import sys
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from grader.report import render
 from grader.report.records import SubmissionRecord, build_report
 from grader.sandbox.grader_side.session import Session
 from grader.seed import make_seed
-from grader.ui.jupyter.asked import CannotCheck, find_target
+from grader.ui.jupyter.global_state import preserve_global_state
 from grader.ui.jupyter.live import LiveSandbox, SourceText, find_source_text
 from grader.ui.jupyter.progress import Progress
-from grader.ui.jupyter.untouched import preserve_global_state
+from grader.ui.jupyter.target import CannotCheck, find_target
 
 MAX_CLAIMS_NAMED = 3
-"""how many of the claims that do not hold are named when a check is stopped"""
+"""the number of failed properties named when a check is interrupted"""
 
 
 class CheckInterrupted(KeyboardInterrupt):
-    """A check was interrupted; the message says what was known by then. Nothing else is changed."""
+    """A check was interrupted and its state restored; the message says what was known by then."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"headcheck: {self}"]
@@ -31,7 +31,7 @@ class CheckInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found: it shows itself where it is the last line of a cell."""
+    """The result of a check, which a notebook displays as the last value of a cell."""
 
     record: SubmissionRecord
 
@@ -42,7 +42,7 @@ class CheckResult:
 
     @property
     def passed(self) -> bool:
-        """Whether every claim holds."""
+        """Whether every property holds."""
         return self.record.status == "passed"
 
     def __str__(self) -> str:
@@ -59,12 +59,12 @@ class CheckResult:
 
 
 def check(definition: object, exercise: str | None = None, *, seed: int = 0) -> CheckResult:
-    """Judge a class or a function that is defined here; the result shows itself in a notebook.
+    """Grade a class or a function defined in this process; a notebook displays the result.
 
-    The exercise is told from name and arguments, unless it is named. What else an exercise needs
-    is taken from where `check` is called. `seed` chooses the cases; 0 are the public ones.
+    The exercise is inferred from name and arguments, unless it is given. Other definitions that an
+    exercise needs are taken from the caller. `seed` chooses the cases; 0 are the public ones.
 
-    Raises CannotCheck, with what to write instead; Stopped when it is interrupted.
+    Raises CannotCheck, with what to write instead, and CheckInterrupted.
     """
     caller = sys._getframe(1)
     return check_in_namespace(definition, exercise, {**caller.f_globals, **caller.f_locals}, seed)
@@ -73,7 +73,7 @@ def check(definition: object, exercise: str | None = None, *, seed: int = 0) -> 
 def check_in_namespace(
     definition: object, exercise: str | None, namespace: Mapping[str, Any], seed: int = 0
 ) -> CheckResult:
-    """The same, with the names that are known. Raises CannotCheck, Stopped."""
+    """Do the same in a given namespace. Raises CannotCheck, CheckInterrupted."""
     if type(seed) is not int or seed < 0:
         raise CannotCheck(f"seed is a whole number from 0 on, not {seed!r}"[:200])
     text = find_source_text(definition)
@@ -81,13 +81,12 @@ def check_in_namespace(
     progress = Progress(target.name, len(target.exercise.properties))
     try:
         with preserve_global_state(), progress:
-            return CheckResult(
-                _grade({**namespace, target.name: definition}, text, target, seed, progress)
-            )
+            own = {**namespace, target.name: definition}
+            return CheckResult(_grade(own, text, target, seed, progress))
     except KeyboardInterrupt:
         raise CheckInterrupted(_describe_progress(progress)) from None
-    except Exception as ours:
-        ours.add_note("a fault of headcheck itself: please report it, with these lines")
+    except Exception as error:
+        error.add_note("a fault of headcheck itself: please report it, with these lines")
         raise
 
 
@@ -96,13 +95,13 @@ def _grade(
 ) -> SubmissionRecord:
     settings = Settings(exercise=target.exercise, seed=make_seed(seed))
     limits = settings.get_limits(target.exercise)
-    reading = Session(LiveSandbox(namespace, text), text.data, text.kind, limits)
-    handed_in = Submission(Path(text.display_name), text.display_name, target.name)
-    return grade_definition(reading, handed_in, target, settings, progress.update)
+    session = Session(LiveSandbox(namespace, text), text.data, text.kind, limits)
+    submission = Submission(Path(text.display_name), text.display_name, target.name)
+    return grade_definition(session, submission, target, settings, progress.update)
 
 
 def _describe_progress(progress: Progress) -> str:
-    """What was known when a check was stopped, in a line."""
+    """Return in a line what was known when a check was interrupted."""
     message = f"stopped after {progress.done} of {progress.claims} claims about {progress.name}"
     broken = [verdict.property.claim for verdict in progress.broken]
     if not progress.done:

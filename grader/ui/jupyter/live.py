@@ -1,8 +1,7 @@
-"""Objects of this process as a submission, and the text that they came from.
+"""Present objects of this process as a submission, with the text that they came from.
 
-In a notebook that text is what was run: the cells by the numbers that stand beside them, `[3]` for
-the third that was run. An earlier version of a cell is left out where all it defined has been
-defined again since.
+In a notebook that text consists of the executed cells, by their execution numbers: `[3]` is the
+third. An earlier version of a cell is left out if all its definitions have been replaced since.
 """
 
 import functools
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 MAGIC = "%%headcheck"
-"""the first line of a cell that is run by our magic; what follows it is run as a cell is"""
+"""the first line of a cell that is run by our magic; the rest is run as an ordinary cell"""
 
 Locator = Callable[[str | None, int | None], Position | None]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The source that objects came from, and where in it a line of a compiled file is."""
+    """The source of objects, and the mapping from lines of compiled files to positions in it."""
 
     data: bytes
     kind: str
@@ -45,12 +44,12 @@ class SourceText:
 
 
 def locate_nowhere(filename: str | None, line: int | None) -> Position | None:
-    """The place of a line that is in no text."""
+    """Return None: the line is in no known text."""
     return None
 
 
 def find_source_text(definition: object) -> SourceText:
-    """The text that an object came from: the cells of the notebook, a module, or nothing known."""
+    """Return an object's source: the notebook's cells, a module, or an empty text if unknown."""
     shell = get_ipython()
     if shell is not None and getattr(definition, "__module__", "__main__") == "__main__":
         return read_cells(shell)
@@ -67,10 +66,10 @@ def find_source_text(definition: object) -> SourceText:
 
 
 def read_cells(shell: "InteractiveShell") -> SourceText:
-    """What was run in a notebook or at the prompt of IPython, by the numbers of its cells."""
+    """Return the executed cells of a notebook, or of IPython's prompt, by number."""
     history = shell.history_manager
     run = [] if history is None else list(history.input_hist_raw[1:])
-    still = _find_valid_cells(run)
+    valid = _find_valid_cells(run)
 
     @functools.cache
     def numbers() -> dict[str, int]:
@@ -81,15 +80,11 @@ def read_cells(shell: "InteractiveShell") -> SourceText:
         return None if cell is None else (cell, (line or 1) + _count_lines_before(run[cell - 1]))
 
     cells = [
-        {"cell_type": "code" if number in still else "raw", "source": source}
+        {"cell_type": "code" if number in valid else "raw", "source": source}
         for number, source in enumerate(run, 1)
     ]
-    return SourceText(
-        _make_notebook(cells) if still else b"",
-        "ipynb" if still else "py",
-        find_position,
-        "notebook",
-    )
+    data, kind = (_make_notebook(cells), "ipynb") if valid else (b"", "py")
+    return SourceText(data, kind, find_position, "notebook")
 
 
 def _make_notebook(cells: list[dict[str, str]]) -> bytes:
@@ -97,7 +92,7 @@ def _make_notebook(cells: list[dict[str, str]]) -> bytes:
 
 
 def _find_valid_cells(run: list[str]) -> set[int]:
-    """The numbers of the cells that define something which has not been defined again since."""
+    """Return the numbers of cells with a definition that has not been replaced since."""
     if not run:
         return set()
     source = read_source(_make_notebook([{"cell_type": "code", "source": s} for s in run]), "ipynb")
@@ -105,35 +100,35 @@ def _find_valid_cells(run: list[str]) -> set[int]:
     for statement in read_program(source).statements:
         bound.setdefault(statement.cell or 0, set()).update(statement.effects.binds)
     since: set[str] = set()
-    found = set()
+    valid = set()
     for number in sorted(bound, reverse=True):
         if not bound[number] or not bound[number] <= since:
-            found.add(number)
+            valid.add(number)
         since |= bound[number]
-    return found
+    return valid
 
 
 def _strip_magic(source: str) -> str:
-    """The part of a cell that is compiled: all of it, or what follows our magic."""
+    """Return the compiled part of a cell: all of it, or the lines after our magic."""
     return source.partition("\n")[2] if source.startswith(MAGIC) else source
 
 
 def _count_lines_before(source: str) -> int:
-    """How many lines of a cell stand before what is compiled; IPython drops blank ones."""
+    """Count the lines before the compiled part of a cell; IPython drops blank ones."""
     compiled = _strip_magic(source)
     left_out = source[: len(source) - len(compiled.lstrip())]
     return left_out.count("\n")
 
 
 class LiveRuntime(WorkerRuntime):
-    """Answers requests about objects that are there already; nothing is run to make them."""
+    """Answers requests about existing objects; no source is executed to create them."""
 
     def __init__(self, namespace: Mapping[str, Any], find_position: Locator) -> None:
         super().__init__(dict(namespace))
         self.find_position = find_position
 
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Look whether all is there that the exercise needs."""
+        """Check that all names that the exercise needs are defined."""
         names = list(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
         missing = [name for name in names if name not in self.namespace]
@@ -147,11 +142,11 @@ class LiveRuntime(WorkerRuntime):
 
 @dataclass(frozen=True)
 class LiveSandbox:
-    """What stands in for a fork server: every child has the same objects."""
+    """A stand-in for a fork server: all children share the same objects."""
 
     namespace: Mapping[str, Any]
     text: SourceText
 
     def start_child(self, limits: Limits, cpu_left: int | None = None) -> InProcessRunner:
-        """A host for one round of questions."""
+        """Return a worker runtime for one session."""
         return InProcessRunner(LiveRuntime(self.namespace, self.text.find_position))

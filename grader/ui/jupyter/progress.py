@@ -1,4 +1,4 @@
-"""How far a check is, where it can be seen: in the notebook, or on the line of a terminal."""
+"""Display the progress of a check in the notebook, or on a line of the terminal."""
 
 import html
 import sys
@@ -12,17 +12,17 @@ from properties.property import Verdict
 from properties.violation import Status
 
 REFRESH_S = 0.1
-"""so many seconds what is shown stays, so that showing it costs nothing"""
+"""the least time between two updates, so that displaying costs almost nothing"""
 
 
 class Progress:
-    """Counts verdicts as they come. Use as a context manager; what it showed is gone afterwards."""
+    """Counts and displays verdicts. Use as a context manager; it removes the display at the end."""
 
     def __init__(self, name: str, claims: int) -> None:
         self.name = name
         self.claims = claims
         self.verdicts: dict[str, Verdict] = {}
-        """by claim, as far as they are known"""
+        """the verdicts so far, by property"""
         self._shown: DisplayHandle | None = None
         self._last = -REFRESH_S
 
@@ -38,7 +38,7 @@ class Progress:
             sys.stderr.flush()
 
     def update(self, verdict: Verdict) -> None:
-        """One more verdict."""
+        """Count one more verdict."""
         self.verdicts[verdict.property.name] = verdict
         self._show()
 
@@ -48,7 +48,7 @@ class Progress:
 
     @property
     def broken(self) -> list[Verdict]:
-        """The claims that are known not to hold."""
+        """The verdicts of failed properties."""
         fine = (Status.PASSED, Status.NOT_TRIED)
         return [verdict for verdict in self.verdicts.values() if verdict.status not in fine]
 
@@ -64,13 +64,12 @@ class Progress:
             return
         self._last = now
         if _in_notebook():
-            shown = _make_mimebundle(
-                self.message, _render_bar(self.message, self.done, self.claims)
-            )
+            bar = _render_bar(self.message, self.done, self.claims)
+            bundle = _make_mimebundle(self.message, bar)
             if self._shown is None:
-                self._shown = display(shown, raw=True, display_id=True)
+                self._shown = display(bundle, raw=True, display_id=True)
             else:
-                self._shown.update(shown, raw=True)
+                self._shown.update(bundle, raw=True)
         elif _is_terminal():
             sys.stderr.write(f"\r\x1b[K{self.message}")
             sys.stderr.flush()
@@ -90,7 +89,7 @@ def _render_bar(message: str, done: int, claims: int) -> str:
 
 
 def _in_notebook() -> bool:
-    """Whether something displayed can be replaced: by a kernel, not by IPython in a terminal."""
+    """Return whether a display can be updated: by a kernel, but not by IPython in a terminal."""
     shell: Any = get_ipython()
     return shell is not None and getattr(shell, "kernel", None) is not None
 

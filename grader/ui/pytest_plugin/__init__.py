@@ -1,1 +1,1 @@
-"""Trusted code judged by pytest: the plugin, the tests that it makes, and how it finds code."""
+"""Check trusted code with pytest: the plugin, its tests, and the lookup of code by name."""

@@ -1,4 +1,4 @@
-"""Trusted code by its name: `package.module:Name` or `path/to/file.py:Name`."""
+"""Locate trusted code by its name: `package.module:Name` or `path/to/file.py:Name`."""
 
 import difflib
 import importlib
@@ -11,24 +11,25 @@ from types import ModuleType
 
 
 class DefinitionNotFound(Exception):
-    """There is no such thing; the message, one line, says what to do."""
+    """No such definition; the message, one line, says what to do."""
 
 
 def locate(name: str) -> tuple[ModuleType, object]:
-    """The module and what it calls by that name. Runs the module; raises NotFound."""
-    where, _, wanted = name.rpartition(":")
-    if not where or not wanted:
+    """Import the module and return it with the definition. Raises DefinitionNotFound."""
+    where, _, attribute = name.rpartition(":")
+    if not where or not attribute:
         raise DefinitionNotFound(
             f"`{name}` names no definition; write package.module:Name or file.py:Name"
         )
     module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
-    if not hasattr(module, wanted):
-        raise DefinitionNotFound(f"{where} defines no `{wanted}`{suggest(wanted, vars(module))}")
-    return module, getattr(module, wanted)
+    if not hasattr(module, attribute):
+        hint = suggest(attribute, vars(module))
+        raise DefinitionNotFound(f"{where} defines no `{attribute}`{hint}")
+    return module, getattr(module, attribute)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean `x`?', or nothing where nothing is like it."""
+    """Return '; did you mean `x`?', or an empty text if no name is close."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
@@ -37,12 +38,10 @@ def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # The missing module is the one asked for, or a package that it is in.
+        # The missing module is the named one, or a package that contains it.
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            text = (
-                f"there is no module `{error.name}`: install it, set PYTHONPATH, or name its file"
-            )
-            raise DefinitionNotFound(text) from error
+            advice = "install it, set PYTHONPATH, or name its file"
+            raise DefinitionNotFound(f"there is no module `{error.name}`: {advice}") from error
         raise _make_import_error(name, error) from error
     except (Exception, SystemExit) as error:
         raise _make_import_error(name, error) from error
@@ -51,14 +50,14 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise DefinitionNotFound(f"there is no file {path}")
-    # Under a name that no import can have meant.
+    # A name that no import statement can contain.
     name = f"headcheck {path.resolve()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise DefinitionNotFound(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.append(str(path.resolve().parent))  # for the modules beside it
+    sys.path.append(str(path.resolve().parent))  # for modules next to it
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

@@ -1,8 +1,7 @@
-"""Properties as tests: `pytest --headcheck package.module:Class --exercise SLUG`.
+"""Run properties as tests: `pytest --headcheck package.module:Class --exercise SLUG`.
 
-Collects one test for every property of the exercise, device and dtype, and runs the code that is
-named in this very process: it is trusted. Without `--headcheck` nothing is imported and nothing
-happens.
+Collects one test for every property of the exercise, device and dtype. The named code is trusted
+and runs in this process. Without `--headcheck` the plugin imports and does nothing.
 """
 
 import os
@@ -20,7 +19,7 @@ NOTE_KEY = "headcheck note"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What the command line understands."""
+    """Add the options of the command line."""
     group = parser.getgroup("headcheck", "properties of attention")
     group.addoption(
         "--headcheck",
@@ -48,14 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Give each worker its GPU, before a conftest.py can have initialised CUDA."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
-    asked = early_config.known_args_namespace.device or []
-    # Whoever asks for cuda:1 counts the GPUs himself.
-    if worker and "cuda" in asked and not any(name.startswith("cuda:") for name in asked):
+    names = early_config.known_args_namespace.device or []
+    # A user who names cuda:1 assigns the GPUs.
+    if worker and "cuda" in names and not any(name.startswith("cuda:") for name in names):
         devices.select_gpu(worker)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find what is to be tried, so that a wrong name ends the run before it begins."""
+    """Locate the code under test, so that a wrong name ends the run before it begins."""
     for name in get_devices(config):
         if not devices.is_known(name):
             raise pytest.UsageError(f"--device: `{name}` is none of {devices.DEVICE_NAMES}")
@@ -68,17 +67,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--headcheck needs --exercise to say what is asked of it")
     suite = load_suite(name, slug, config.getoption("--headcheck-cases"))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = []  # nobody named other tests: those of `testpaths` are not meant
+        config.args = []  # no other tests were named: skip `testpaths`
     config.pluginmanager.register(SuitePlugin(suite, f"{name} as {slug}"), "headcheck suite")
 
 
 def get_devices(config: pytest.Config) -> list[str]:
-    """The devices that were asked for, each once."""
+    """Return the requested devices without repetitions."""
     return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
 
 
 def load_suite(name: str, slug: str, cases: int | None) -> "PropertySuite":
-    """The suite of what is called `name`. Raises pytest.UsageError."""
+    """Return the suite for the definition `name`. Raises pytest.UsageError."""
     from exercises import BY_SLUG
     from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate, suggest
     from grader.ui.pytest_plugin.suite import PropertySuite
@@ -89,17 +88,17 @@ def load_suite(name: str, slug: str, cases: int | None) -> "PropertySuite":
     if cases is not None and cases < 1:
         raise pytest.UsageError(f"--headcheck-cases: {cases} is less than 1")
     try:
-        module, found = locate(name)
+        module, definition = locate(name)
     except DefinitionNotFound as problem:
         raise pytest.UsageError(f"--headcheck: {problem}") from problem
     exercise = BY_SLUG[slug]
-    # It answers to the exercise's name, whatever its own.
-    namespace = {**vars(module), exercise.contract.name: found}
+    # The harness looks it up by the exercise's name.
+    namespace = {**vars(module), exercise.contract.name: definition}
     return PropertySuite(namespace, exercise.contract, cases or exercise.cases)
 
 
 def apply_outcome(outcome: "VariantOutcome") -> None:
-    """End the present test as a cell ended, without a traceback of ours."""
+    """End the current test with an outcome, without a traceback of the plugin."""
     if outcome.skipped:
         pytest.skip(outcome.skipped)
     if outcome.failure:
@@ -107,7 +106,7 @@ def apply_outcome(outcome: "VariantOutcome") -> None:
 
 
 class SuitePlugin:
-    """Adds the tests of one suite to a run."""
+    """Adds the tests of a suite to a run."""
 
     def __init__(self, suite: "PropertySuite", title: str) -> None:
         self.suite = suite
@@ -116,14 +115,14 @@ class SuitePlugin:
     def pytest_report_header(self) -> str:
         return f"headcheck: {self.title}, on up to {len(self.suite.case_set)} cases a property"
 
-    @pytest.hookimpl(tryfirst=True)  # -k, -m and --lf then choose among these, too
+    @pytest.hookimpl(tryfirst=True)  # so that -k, -m and --lf apply to these, too
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
         collector = PropertyCollector.from_parent(session, name="headcheck", nodeid="headcheck")
         collector.suite = self.suite
         report = session.ihook.pytest_make_collect_report(collector=collector)
-        session.ihook.pytest_collectreport(report=report)  # so that they are counted
+        session.ihook.pytest_collectreport(report=report)  # so that pytest counts them
         items.extend(report.result)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -137,14 +136,14 @@ class SuitePlugin:
 
 
 class PropertyCollector(pytest.Collector):
-    """The tests of one suite."""
+    """Collects the tests of a suite."""
 
     suite: "PropertySuite"
 
     def collect(self) -> Iterator["PropertyItem"]:
-        asked = get_devices(self.config)
-        missing = {device: devices.explain_unavailable(device) for device in asked}
-        for variant in self.suite.list_variants(asked):
+        names = get_devices(self.config)
+        missing = {device: devices.explain_unavailable(device) for device in names}
+        for variant in self.suite.list_variants(names):
             item = PropertyItem.from_parent(
                 self, name=variant.name, suite=self.suite, variant=variant
             )
@@ -168,5 +167,5 @@ class PropertyItem(pytest.Item):
             self.user_properties.extend((NOTE_KEY, note.message) for note in self.suite.notes)
 
     def reportinfo(self) -> tuple[str, int, str]:
-        # No file is to blame: reports name the property alone.
+        # No source location: reports name the property alone.
         return "headcheck", 0, self.name

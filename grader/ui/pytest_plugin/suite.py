@@ -1,7 +1,7 @@
-"""The properties of a contract as single tests of trusted code in this process.
+"""Run the properties of a contract as single tests of trusted code in this process.
 
-A cell is one property on one device in one dtype. Cells can be tried in any order and apart from
-each other, and come to the same end: what a property rests on is tried with it, once a process.
+A variant is one property on one device in one dtype. Variants can run in any order and in separate
+processes with the same outcome: the prerequisites of a property run with it, once per process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,29 +34,26 @@ class PropertyVariant:
 
 @dataclass(frozen=True)
 class VariantOutcome:
-    """How a cell ended: well, unless there is a `failure` or a reason why it was `skipped`."""
+    """The outcome of a variant: passed, unless there is a `failure` or it was `skipped`."""
 
     failure: str = ""
     skipped: str = ""
     blocks: bool = False
-    """whether what rests on this property is not worth trying"""
+    """whether properties that depend on this one are skipped"""
 
 
 class PropertySuite:
-    """One implementation and the cells that it can be tried on."""
+    """An implementation and the variants that it can be checked on."""
 
     def __init__(
-        self,
-        namespace: Mapping[str, Any],
-        contract: Contract,
-        cases: int = DEFAULT_COUNT,
+        self, namespace: Mapping[str, Any], contract: Contract, cases: int = DEFAULT_COUNT
     ) -> None:
         self.harness = Harness(make_subject(namespace), contract)
         self.case_set = generate_case_set(contract, cases)
         self._outcomes: dict[PropertyVariant, VariantOutcome] = {}
 
     def list_variants(self, devices: Sequence[str]) -> list[PropertyVariant]:
-        """Every cell on these devices, always in the same order."""
+        """Return all variants on these devices, always in the same order."""
         return [
             PropertyVariant(prop, device, dtype)
             for device in devices
@@ -66,11 +63,11 @@ class PropertySuite:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is worth saying though it makes nothing wrong, as far as it is known by now."""
+        """Observations so far that are worth reporting but no failures."""
         return tuple(self.harness.notes.values())
 
     def get_outcome(self, variant: PropertyVariant) -> VariantOutcome:
-        """Try a cell, unless that has been done. Raises only what is our own fault."""
+        """Check a variant once. Raises only for internal errors."""
         if variant not in self._outcomes:
             self._outcomes[variant] = self._check_variant(variant)
         return self._outcomes[variant]
@@ -91,17 +88,17 @@ class PropertySuite:
 
 
 def list_prerequisites(variant: PropertyVariant, contract: Contract) -> list[PropertyVariant]:
-    """The cells that must hold for this one to be worth trying: in its own dtype where possible."""
+    """Return the variants that this one depends on, in its own dtype where possible."""
     return [
         PropertyVariant(required, variant.device, dtype)
         for required in variant.prop.requires
         if required.applies_to(contract)
-        for dtype in (required.dtypes if variant.dtype not in required.dtypes else (variant.dtype,))
+        for dtype in ((variant.dtype,) if variant.dtype in required.dtypes else required.dtypes)
     ]
 
 
 def make_outcome(verdict: Verdict) -> VariantOutcome:
-    """A verdict in the terms of a test."""
+    """Return a verdict as the outcome of a test."""
     if verdict.status is Status.PASSED:
         if verdict.cases_tried == 0:
             return VariantOutcome(skipped="the contract allows no case of the kind that this needs")

@@ -9,8 +9,9 @@ import pytest
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.answers import Answer, find_answer, load_bank
 from grader.batch import plan
+from grader.batch.check import check_all, run_batch_plan
 from grader.batch.message import PLACEHOLDER_NAME, Comparison
-from grader.batch.plan import check_all, compile_batch_plan, run_batch_plan
+from grader.batch.plan import compile_batch_plan
 from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.wire import Message
 from properties.check import find_first_failure

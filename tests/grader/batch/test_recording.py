@@ -1,4 +1,4 @@
-"""What a rehearsal foresees, and that a claim follows from answers at the edge of their bounds."""
+"""What a recording predicts; a property follows from answers at the edge of their tolerances."""
 
 import hashlib
 
@@ -18,10 +18,10 @@ SMALL = [exercise for exercise in ALL if exercise.slug != "gpt2_size"]
 
 
 class AtTheEdge(RecordingContext):
-    """A trial whose answers are off by as much as they may be, up here and down there."""
+    """A context whose answers are off by their whole tolerance, up here and down there."""
 
     def round_answer(self, exact: Tensor, allowed: Tolerance) -> Tensor:
-        # The same answer for the same question, and another one for every other.
+        # The same answer for the same query, and another one for every other.
         seed = int.from_bytes(hashlib.blake2b(exact.numpy().tobytes(), digest_size=4).digest())
         generator = torch.Generator().manual_seed(seed)
         signs = torch.randint(0, 2, exact.shape, generator=generator) * 2 - 1
@@ -32,10 +32,10 @@ class AtTheEdge(RecordingContext):
 
 class EdgeStage(Recorder):
     def create_context(self, case: Case) -> AtTheEdge:
-        return AtTheEdge(self, self.contract, case)
+        return AtTheEdge(self, case)
 
 
-@pytest.mark.parametrize("exercise", SMALL, ids=lambda exercise: exercise.slug)
+@pytest.mark.sampled("exercise", SMALL, SMALL[1::3], ids=lambda exercise: exercise.slug)
 def test_nearly_exact_answers_satisfy_what_exact_ones_do(exercise: Exercise) -> None:
     stage = EdgeStage(exercise.contract)
     rejected = []
@@ -74,11 +74,11 @@ def test_properties_beyond_the_equation_cannot_be_recorded() -> None:
 
 def test_queries_of_batch_properties_are_never_stacked() -> None:
     exercise = BY_SLUG["causal_attention"]
-    rehearsed = record_queries(exercise.contract, exercise.plan_cases())
-    for claim, numbers in rehearsed.query_numbers.items():
+    recording = record_queries(exercise.contract, exercise.plan_cases())
+    for claim, numbers in recording.query_numbers.items():
         if claim.group is PropertyGroup.BATCH:
-            assert all(rehearsed.queries[number].needs_own_batch for number in numbers)
-    assert not all(question.needs_own_batch for question in rehearsed.queries)
+            assert all(recording.queries[number].needs_own_batch for number in numbers)
+    assert not all(query.needs_own_batch for query in recording.queries)
 
 
 def test_large_weights_are_not_recorded() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from grader.batch.check import BatchResult, run_batch_plan
 from grader.batch.message import Comparison
-from grader.batch.plan import BatchResult, run_batch_plan
-from grader.batch.replay import ReplayHarness
+from grader.batch.replay import AnswerReplay
 from grader.sandbox.grader_side.subject import Channel, ChannelSubject
 from grader.sandbox.wire import Message
 from properties.families.batch import each_sequence_is_attended_alone
@@ -113,7 +113,7 @@ def test_lost_answers_are_not_replayed() -> None:
     nothing = Comparison(found.inexact, answer_rows=tuple(None for _ in found.answer_rows))
     for rows, expected in ((found, True), (nothing, False)):
         keys = [BATCH_PLAN.query_keys[number].key for number in asked]
-        recalled = [BATCH_PLAN.recall(rows, key, alone=False) for key in keys]
+        recalled = [BATCH_PLAN.recall(rows, key, unstacked=False) for key in keys]
         assert all((each is not None) is expected for each in recalled)
         answers = BatchResult(harness, BATCH_PLAN, PLAN, replace_inexact(rows, asked))
         assert answers.establishes(the_future_is_invisible) is expected
@@ -128,7 +128,7 @@ def test_nan_answer_is_not_replayed() -> None:
     answers, _ = counted(change_solution(MIXED, f"({MIXED}) * float('nan')"))
     [number, *_] = BATCH_PLAN.queries_by_property[it_equals_the_equation]
     key = BATCH_PLAN.query_keys[number].key
-    assert BATCH_PLAN.recall(answers.comparison, key, alone=False) is None
+    assert BATCH_PLAN.recall(answers.comparison, key, unstacked=False) is None
 
 
 def test_replay_adds_notes_to_the_harness() -> None:
@@ -138,8 +138,8 @@ def test_replay_adds_notes_to_the_harness() -> None:
     harness = Harness(subject, EXERCISE.contract)
     answers = run_batch_plan(harness, EXERCISE)
     harness.notes.clear()
-    seen = ReplayHarness(
-        harness, lambda key: BATCH_PLAN.recall(answers.comparison, key, alone=False)
+    seen = AnswerReplay(
+        harness, lambda key: BATCH_PLAN.recall(answers.comparison, key, unstacked=False)
     )
     assert seen.confirms(it_equals_the_equation, PLAN[it_equals_the_equation])
     assert [kind for kind, _ in harness.notes] == ["float32"]

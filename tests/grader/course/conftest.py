@@ -11,6 +11,7 @@ import pytest
 
 from grader import run
 from grader.course.export import Gradebook
+from grader.grading import worker_pool
 from grader.grading.grade import Settings
 from grader.reading.submission import Submission
 from grader.report.records import (
@@ -108,7 +109,7 @@ def fake_grader(record: MakeRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     fake = FakeGrader(record, tmp_path / "judged.log")
     place = SimpleNamespace(isolation_level=IsolationLevel("A", ()))
     monkeypatch.setattr(run, "create_sandbox", lambda **_: contextlib.nullcontext(place))
-    monkeypatch.setattr(run, "grade_with_progress", fake.grade)
+    monkeypatch.setattr(worker_pool, "grade_all", fake.grade)
     return fake
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
-from grader import run
 from grader.course import grading
 from grader.course.intake.gather import IntakeOptions, gather_submissions
 from grader.course.result_lookup import load_results
 from grader.course.store import manifest
 from grader.course.store.records import Override
 from grader.course.store.store import open_store
+from grader.grading import worker_pool
 from grader.grading.grade import Settings
 from grader.report.records import Report, SeedRecord, get_version, strip_seconds, to_json
 from grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
@@ -157,7 +157,7 @@ def test_unreadable_files_are_reported_and_others_graded(
 def test_file_changed_during_grading_is_graded_next_time(
     store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = run.grade_with_progress
+    judged = worker_pool.grade_all
 
     def changing(*arguments: Any) -> Any:
         for each, records in judged(*arguments):
@@ -165,10 +165,10 @@ def test_file_changed_during_grading_is_graded_next_time(
                 each.path.write_text("100 quickly")
             yield each, records
 
-    monkeypatch.setattr(run, "grade_with_progress", changing)
+    monkeypatch.setattr(worker_pool, "grade_all", changing)
     report = graded(store_url, folder)
     assert [s.student for s in report.submissions] == ["ada", "eve", "zoe"]
-    monkeypatch.setattr(run, "grade_with_progress", judged)
+    monkeypatch.setattr(worker_pool, "grade_all", judged)
     assert [s.score for s in graded(store_url, folder).submissions] == [100.0, 100.0, 0.0, 100.0]
 
 

@@ -21,7 +21,8 @@ from grader.sandbox.limits import Limits
 from grader.seed import make_seed
 from properties.families.dropout import EXTRA_DROPOUT
 from properties.families.values import it_equals_the_equation
-from properties.harness.harness import FLOAT32_NOTE, Harness
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
 from properties.property import Verdict
 from properties.violation import Note, Status
 

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -29,12 +28,6 @@ from grader.sandbox.grader_side.launch import ForkedProcess
 from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 
 EXERCISE = BY_SLUG["simplified_attention"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServerHandle]:
-    with ServerHandle() as there:
-        yield there
 
 
 @pytest.fixture
@@ -246,7 +239,9 @@ def test_internal_error_is_raised_in_the_starting_process(
 ) -> None:
     worker = worker_of(server)
     try:
-        with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'display_path'"):
+        with pytest.raises(
+            AttributeError, match="'NoneType' object has no attribute 'display_path'"
+        ):
             worker.grade(Nothing(Path(), "nothing"))
         assert worker.grade(found[0])[0].status == "passed"
     finally:

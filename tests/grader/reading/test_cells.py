@@ -319,4 +319,5 @@ def test_a_broken_cell_with_magics_says_the_right_line() -> None:
 
 
 def test_source_that_is_read_parses() -> None:
+    """Passes if Python's own parser raises nothing."""
     ast.parse(only_cell("%%time\n%matplotlib inline\nx = 1").text)

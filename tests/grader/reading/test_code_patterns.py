@@ -1,4 +1,4 @@
-"""Landmarks: what code reads like, and where it stands."""
+"""Code patterns: what a piece of code reads like, and where it stands."""
 
 import nbformat
 import pytest

@@ -6,7 +6,7 @@ import json
 import nbformat
 
 from grader.reading.cells import SubmissionSource, read_source
-from grader.reading.outline import Outline, Parameter, build_outline, find_warnings
+from grader.reading.outline import Parameter, find_warnings, list_definitions
 
 IMPORTS = "import torch\nfrom torch import nn"
 
@@ -24,8 +24,8 @@ def parameters(*names: str) -> tuple[Parameter, ...]:
 # ---------------------------------------------------------------------------- outlines
 
 
-def test_an_outline_has_classes_functions_and_variables() -> None:
-    found = build_outline(
+def test_an_outline_has_classes_and_functions() -> None:
+    found = list_definitions(
         notebook(
             "import torch.nn as nn\nn = 3",
             "class Head(nn.Module):\n"
@@ -34,7 +34,7 @@ def test_an_outline_has_classes_functions_and_variables() -> None:
             "def attend(q, /, k, *rest, scale, bias=None, **more): pass\nheads, x = [], n",
         )
     )
-    head, attend = found.definitions
+    head, attend = found
     assert (head.name, head.kind, head.cell, head.line) == ("Head", "class", 2, 1)
     assert head.parameters == parameters("d_in", "d_out=")
     assert head.forward == parameters("x", "mask=")
@@ -54,15 +54,10 @@ def test_an_outline_has_classes_functions_and_variables() -> None:
         Parameter("bias", "keyword", True),
         Parameter("more", "**", False),
     )
-    assert [(a.name, a.cell, a.line) for a in found.assigned] == [
-        ("n", 1, 2),
-        ("heads", 3, 2),
-        ("x", 3, 2),
-    ]
 
 
 def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
-    found = build_outline(
+    found = list_definitions(
         notebook(
             "class A:\n    def __init__(self, a): pass\n    def forward(self, x): pass",
             "class B(A): pass",
@@ -71,7 +66,7 @@ def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
             "class D(nn.Module): pass",
         )
     )
-    by_name = {definition.name: definition for definition in found.definitions}
+    by_name = {definition.name: definition for definition in found}
     assert by_name["B"].parameters == by_name["C"].parameters == parameters("a")
     assert by_name["B"].forward == parameters("x")
     assert by_name["C"].forward == parameters("y")
@@ -84,13 +79,13 @@ def test_constructors_are_inherited_from_classes_bound_at_that_time() -> None:
 
 def test_the_last_definition_is_outlined_and_the_others_counted() -> None:
     cells = ("class A: pass", "x = 1", "class A:\n    def __init__(self, n): pass", "class A: pass")
-    [found] = build_outline(notebook(*cells)).definitions
+    [found] = list_definitions(notebook(*cells))
     assert (found.cell, found.times_defined, found.redefined_in) == (4, 3, (3, 4))
     assert found.parameters is None
 
 
 def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
-    found = build_outline(
+    found = list_definitions(
         notebook(
             "try:\n    def f(a): pass\nexcept E:\n    def f(b): pass",
             "if x:\n    class A: pass",
@@ -99,49 +94,48 @@ def test_definitions_in_branches_are_top_level_and_inner_ones_are_not() -> None:
             "if __name__ == '__main__':\n    class Hidden: pass",
         )
     )
-    assert [(d.name, d.times_defined) for d in found.definitions] == [
+    assert [(d.name, d.times_defined) for d in found] == [
         ("f", 1),
         ("A", 1),
         ("outer", 1),
         ("C", 1),
     ]
-    assert found.assigned == ()
 
 
 def test_static_methods_have_no_self() -> None:
     source = notebook("class A:\n    @staticmethod\n    def forward(x): pass")
-    assert build_outline(source).definitions[0].forward == parameters("x")
+    assert list_definitions(source)[0].forward == parameters("x")
 
 
 def test_a_module_is_outlined_without_cells() -> None:
-    found = build_outline(read_source(b"\nclass A: pass\nx = 1\n", "py"))
-    assert (found.definitions[0].cell, found.definitions[0].line) == (None, 2)
-    assert (found.assigned[0].cell, found.assigned[0].line) == (None, 3)
+    found = list_definitions(read_source(b"\nclass A: pass\nx = 1\n", "py"))
+    assert (found[0].cell, found[0].line) == (None, 2)
 
 
 def test_broken_cells_and_empty_submissions_have_empty_outlines() -> None:
-    assert build_outline(notebook("class A(:")) == Outline((), ())
-    assert build_outline(read_source(b"", "py")) == Outline((), ())
+    assert list_definitions(notebook("class A(:")) == []
+    assert list_definitions(read_source(b"", "py")) == []
 
 
 def test_records_are_plain_data() -> None:
     source = notebook(IMPORTS, "n = 1\nclass Wanted:\n    def forward(self, x): print(n)")
-    plain = json.loads(json.dumps(dataclasses.asdict(build_outline(source))))
-    assert plain["definitions"][0]["forward"][0]["name"] == "x"
+    [definition] = list_definitions(source)
+    plain = json.loads(json.dumps(dataclasses.asdict(definition)))
+    assert plain["forward"][0]["name"] == "x"
     for remark in find_warnings(source, "Wanted"):
         assert json.loads(json.dumps(dataclasses.asdict(remark)))["cell"] == 2
 
 
 def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
-    found = build_outline(
+    found = list_definitions(
         notebook(
             "f = lambda q, k=1: q", "class A:\n    def __init__(self, n): pass", "B = A\nC = 3"
         )
     )
-    assert [(d.name, d.kind, d.alias_of) for d in found.definitions] == [
+    assert [(d.name, d.kind, d.alias_of) for d in found] == [
         ("A", "class", None),
         ("f", "function", None),
         ("B", "class", "A"),
     ]
-    assert found.definitions[1].parameters == parameters("q", "k=")
-    assert found.definitions[2].parameters == parameters("n")
+    assert found[1].parameters == parameters("q", "k=")
+    assert found[2].parameters == parameters("n")

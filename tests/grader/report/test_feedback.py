@@ -230,7 +230,7 @@ def test_lines_marked_only_by_a_hidden_property_are_not_shown() -> None:
 
 def test_always_shown_notes_come_from_static_analysis() -> None:
     from properties.families.dropout import EXTRA_DROPOUT
-    from properties.harness.harness import FLOAT32_NOTE
+    from properties.harness.case_context import FLOAT32_NOTE
 
     assert not {EXTRA_DROPOUT.kind, FLOAT32_NOTE.kind} & set(STATIC_NOTE_KINDS)
 
@@ -344,7 +344,7 @@ def test_empty_file_hides_nothing(tmp_path: Path) -> None:
         ),
         (
             "[levels]\nzzz = 'name'",
-            "levels: there is no claim or group 'zzz'; docs/invariants.md lists them",
+            "levels: there is no claim or group 'zzz'; docs/properties.md lists them",
         ),
         ("level =", "is not TOML: "),
     ],

@@ -264,6 +264,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(st.lists(st.lists(st.none() | finite, min_size=3, max_size=3), min_size=3, max_size=3))
 def test_any_numbers_can_be_drawn(rows: list[list[float | None]]) -> None:
+    """`drawn` fails unless every picture is well-formed."""
     drawn(with_weights(*map(tuple, rows)))
 
 

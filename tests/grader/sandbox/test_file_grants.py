@@ -162,6 +162,7 @@ def test_root_without_another_user_gets_a_one_line_error(
 
 
 def test_ordinary_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes if `setresuid`, which cannot be called here, is not called."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "setresuid", None)
     privileges.become_unprivileged([])

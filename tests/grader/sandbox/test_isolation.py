@@ -165,6 +165,7 @@ def test_trusted_code_uses_the_remaining_layers(layer: Layer, sandbox: "SandboxD
 
 @LINUX
 def test_private_folder_requires_namespaces(sandbox: "SandboxDriver") -> None:
+    """The call must pass with namespaces, and without them `get_failure` demands that it fails."""
     body = "open('x', 'w').close()\nreturn x"
     session, module = sandbox.open_with_body(body)
     if sandbox.server.isolation_level.name != "A":
@@ -258,7 +259,7 @@ def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
           - writes no file
           - starts no process, and signals none but itself
           - opens no socket, and so reaches no network
-          - is bounded in time, memory, threads, open files and output, and ends with the examiner
+          - is bounded in time, memory, threads, open files and output, and ends with the grader
           - signals and sockets have one lock, not two
 
         Missing

@@ -8,7 +8,7 @@ from exercises import ALL, BY_SLUG, Exercise
 from grader.grading.grade import Settings
 from grader.report.records import Report, build_report
 from grader.sandbox.limits import Limits
-from grader.ui import cli
+from grader.ui import cli, options
 
 ONE = BY_SLUG["causal_attention"]
 STRICT = replace(ONE, limits={"call_s": 1, "threads": 2})
@@ -25,7 +25,8 @@ def test_an_exercise_goes_before_the_rest_and_the_command_line_before_it() -> No
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 def test_the_limits_of_an_exercise_exist(exercise: Exercise) -> None:
-    Limits().with_overrides(exercise.limits)
+    limits = Limits().with_overrides(exercise.limits)
+    assert {name: getattr(limits, name) for name in exercise.limits} == dict(exercise.limits)
 
 
 def test_a_limit_that_does_not_exist_is_an_error() -> None:
@@ -35,7 +36,7 @@ def test_a_limit_that_does_not_exist_is_an_error() -> None:
 
 def test_the_command_names_the_true_defaults() -> None:
     fields = asdict(Limits())
-    for limit in cli.LIMIT_OPTIONS:
+    for limit in options.LIMIT_OPTIONS:
         assert limit.default << (20 if limit.mebibytes else 0) == fields.pop(limit.field)
     assert set(fields) == {"source"}
 

@@ -1,4 +1,4 @@
-"""`kill -9` of examiner, server or child, at any moment: no orphan, and no wrong verdict."""
+"""`kill -9` of grader, server or child, at any moment: no orphan, and no wrong verdict."""
 
 import contextlib
 import os
@@ -47,11 +47,13 @@ import torch
 def simplified_attention(x):
     return torch.softmax(x @ x.T, dim=-1) @ x
 """
-WITHOUT: dict[str, tuple[str, ...]] = {"A": (), "B": ("namespaces",)}
+WITHOUT: tuple[tuple[str, ...], ...] = ((), ("namespaces",))
+"""what is left out on the levels A and B"""
+ON_LEVELS = pytest.mark.sampled("without", WITHOUT, WITHOUT[:1], ids=lambda w: "AB"[len(w)])
 
 
 class RunningGrader:
-    """An examiner in a process of its own, and every process that stems from it."""
+    """A grader process in a process of its own, and every process that stems from it."""
 
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
         answer = folder / "ada.py"
@@ -83,7 +85,7 @@ class RunningGrader:
         return float(began)
 
     def alive(self) -> set[int]:
-        """Zygote, server and its children: their command line names the examiner."""
+        """Zygote, server and its children: their command line names the grader."""
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -115,11 +117,6 @@ def gone(grader_process: RunningGrader, within: float = 20) -> bool:
             return False
         time.sleep(0.02)
     return True
-
-
-@pytest.fixture(params=list(WITHOUT))
-def without(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    return WITHOUT[request.param]
 
 
 @pytest.fixture
@@ -162,18 +159,22 @@ def kill_grader(grader_process: RunningGrader, chance: random.Random, longest: f
     assert grader_process.errors.read() == ""
 
 
+@ON_LEVELS
 def test_killed_child_loses_no_verdict(grader_process: RunningGrader) -> None:
     kill_children(grader_process.begun(), 4, random.Random(1))
 
 
+@ON_LEVELS
 def test_a_killed_server_ends_the_run_and_its_children(grader_process: RunningGrader) -> None:
     kill_server(grader_process.begun(), random.Random(2))
 
 
+@ON_LEVELS
 def test_killed_grader_leaves_no_processes(grader_process: RunningGrader) -> None:
     kill_grader(grader_process.begun(), random.Random(3))
 
 
+@ON_LEVELS
 def test_grader_killed_while_the_server_starts_leaves_no_processes(
     grader_process: RunningGrader,
 ) -> None:
@@ -181,6 +182,7 @@ def test_grader_killed_while_the_server_starts_leaves_no_processes(
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("without", WITHOUT, ids=["A", "B"])
 @pytest.mark.parametrize("seed", range(10))
 def test_kills_at_random_moments_leave_no_processes(
     seed: int, tmp_path: Path, without: tuple[str, ...]

@@ -232,6 +232,7 @@ def test_unseeded_random_numbers_are_the_same_in_every_process() -> None:
 
 @pytest.mark.usefixtures("states")
 def test_no_request_touches_the_random_numbers_of_this_process() -> None:
+    """The fixture compares the states afterwards."""
     module = make_module(nn.Linear, in_features=2, out_features=2)
     module.copy("state_dict")
     module.vjp([torch.ones(1, 2)], torch.ones(1, 2), ["weight"], None)

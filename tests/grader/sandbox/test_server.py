@@ -1,4 +1,4 @@
-"""The fork server: what a child is born with, and how server, children and examiner end."""
+"""The fork server: what a child is born with, and how server, children and grader end."""
 
 import os
 import signal

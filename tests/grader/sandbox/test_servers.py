@@ -13,7 +13,8 @@ from unittest import mock
 
 import pytest
 
-from grader.sandbox.grader_side.servers import NotConfined, SandboxError, wait_readable
+from grader.sandbox.grader_side.launch import wait_readable
+from grader.sandbox.grader_side.servers import NotConfined, SandboxError
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
 from grader.sandbox.server_side.jail.confine import Jail

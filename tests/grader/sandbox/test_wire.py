@@ -38,7 +38,7 @@ METAS = st.dictionaries(
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Two ends of a socket pair, the first of which never blocks, as the examiner's."""
+    """Two ends of a socket pair, the first of which never blocks, as the grader's."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:
@@ -266,7 +266,7 @@ def test_a_frame_with_damaged_bytes_is_refused_or_read(data: st.DataObject) -> N
 
 
 def decoded_or_refused(head: bytes, body: bytes) -> None:
-    """Any exception but BadFrame would end the examiner, and so would a tensor without end."""
+    """Any exception but BadFrame would end the grader, and so would a tensor without end."""
     try:
         message = decode(head, bytearray(body))
     except BadFrame:

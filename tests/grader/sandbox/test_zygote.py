@@ -18,7 +18,10 @@ from grader.sandbox.grader_side import launch
 from grader.sandbox.grader_side.launch import Zygote, ZygoteGone
 from grader.sandbox.server_side.zygote import ForkService
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="pidfd and /proc are Linux's"),
+    pytest.mark.own_zygote,
+]
 TELL, SLEEP = "tests.grader.sandbox.forks:tell", "tests.grader.sandbox.forks:sleep"
 
 
@@ -38,7 +41,7 @@ def started() -> Zygote:
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the examiner's"
+    os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the grader's"
     with started() as there:
         del os.environ["HEADCHECK_TEST_CANARY"]
         yield there

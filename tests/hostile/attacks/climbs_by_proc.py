@@ -16,7 +16,7 @@ def attack():
         "/proc/1/root",
         "/proc/self/cwd/..",
         "/proc/thread-self/root",
-        "/proc/@examiner@/root",
+        "/proc/@grader@/root",
         "//",
         "/./..",
         "/dev/fd/0/..",

@@ -1,4 +1,4 @@
-"""Closes every file descriptor, the examiner's socket among them, and goes on."""
+"""Closes every file descriptor, the grader's socket among them, and goes on."""
 
 import os
 

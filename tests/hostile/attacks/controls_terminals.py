@@ -1,4 +1,4 @@
-"""Types into the examiner's terminal and turns descriptors into other things by ioctl."""
+"""Types into the grader's terminal and turns descriptors into other things by ioctl."""
 
 import fcntl
 import functools

@@ -1,4 +1,4 @@
-"""Sends as much as the examiner will take, from a thread that never stops."""
+"""Sends as much as the grader will take, from a thread that never stops."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Describes a tensor that reaches beyond the body, into the examiner's memory."""
+"""Describes a tensor that reaches beyond the body, into the grader's memory."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Announces a body of 16 EiB, and one as large as the examiner allows, and sends neither."""
+"""Announces a body of 16 EiB, and one as large as the grader allows, and sends neither."""
 
 import os
 import stat

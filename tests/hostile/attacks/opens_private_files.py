@@ -1,4 +1,4 @@
-"""Reads and writes files that only the user who runs the examiner may open."""
+"""Reads and writes files that only the user who runs the grader may open."""
 
 import functools
 

@@ -22,8 +22,8 @@ def attack():
     except OSError:
         pass
     for name in (
-        "/proc/@examiner@/status",
-        "/proc/@examiner@/fd",
+        "/proc/@grader@/status",
+        "/proc/@grader@/fd",
         "/proc/@server@/maps",
         "/proc/net/tcp",
         "/proc/kcore",

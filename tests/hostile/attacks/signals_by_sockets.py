@@ -1,4 +1,4 @@
-"""Makes the kernel signal the examiner when its socket can be read (F_SETOWN, F_SETSIG)."""
+"""Makes the kernel signal the grader when its socket can be read (F_SETOWN, F_SETSIG)."""
 
 import fcntl
 import functools
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
 
 
 @functools.cache

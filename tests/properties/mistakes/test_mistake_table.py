@@ -1,12 +1,12 @@
-"""A menu names whatever explains an answer, as following every recipe alone does."""
+"""A menu names whatever explains an answer, as following every pipeline alone does."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from grader.batch.recording import NoSubject
+from grader.sandbox.grader_side.subject import make_subject
 from properties.contract import Contract
-from properties.harness.harness import CaseContext, Harness
+from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.catalogue import DETERMINISTIC
 from properties.mistakes.diagnosis import CASES, Sample, make_attention_inputs
 from properties.mistakes.mistake_table import (
@@ -24,7 +24,7 @@ KNOWN = [each for each in DETERMINISTIC if not each.rare][::3]
 
 
 def given(contract: Contract = MULTI_HEAD, case: int = 0) -> AttentionInputs:
-    context = CaseContext(Harness(NoSubject(), contract), contract, contract.fit(CASES[case]))
+    context = LiveContext(Harness(make_subject({}), contract), contract, contract.fit(CASES[case]))
     return make_attention_inputs(context, context.x, context.parameters)
 
 
@@ -55,10 +55,10 @@ def ways() -> list[StepOverrides]:
 def test_near_candidates_are_those_that_explain(pairs: bool, case: int) -> None:
     made = build_table(wanted(pairs=pairs, case=case))
     assert len(made.candidates) > (300 if pairs else 30)
-    kitchen = sample((), case).evaluator
+    evaluator = sample((), case).evaluator
     compared = 0
     for change in ways()[::6] if pairs else ways():
-        steps = kitchen.evaluate(CORRECT.override(change))
+        steps = evaluator.evaluate(CORRECT.override(change))
         if steps is None:
             continue
         asked = sample(steps.answer, case)
@@ -75,15 +75,15 @@ def test_near_candidates_are_those_that_explain(pairs: bool, case: int) -> None:
 
 def test_answer_of_a_non_finite_mistake_is_near() -> None:
     made = build_table(wanted(pairs=False))
-    kitchen = sample(()).evaluator
+    evaluator = sample(()).evaluator
     found = 0
     for candidate in made.candidates:
         _, change = candidate
-        steps = kitchen.evaluate(CORRECT.override(change))
+        steps = evaluator.evaluate(CORRECT.override(change))
         if steps is None or all(bool(t.isfinite().all()) for t in steps.answer):
             continue
-        for recipe in apply_nan_workarounds(CORRECT, change):
-            after = kitchen.evaluate(recipe)
+        for pipeline in apply_nan_workarounds(CORRECT, change):
+            after = evaluator.evaluate(pipeline)
             if after is not None and after.answer[0].isfinite().any():
                 assert candidate in list(sample(after.answer).find_candidates(KNOWN, pairs=False))
                 found += 1

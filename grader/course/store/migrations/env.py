@@ -1,6 +1,6 @@
-"""What Alembic runs to upgrade, on the connection that `database` gives it.
+"""The script that Alembic runs to upgrade, on the connection that `database` passes to it.
 
-One transaction holds the whole upgrade, on SQLite too: an interrupted one leaves no half.
+The whole upgrade is one transaction, on SQLite too: an interrupted upgrade leaves nothing behind.
 """
 
 from alembic import context
@@ -13,6 +13,6 @@ context.configure(
     target_metadata=METADATA,
     version_table=VERSION_TABLE,
     transactional_ddl=True,
-    render_as_batch=True,  # SQLite alters a table by making another
+    render_as_batch=True,  # SQLite alters a table by copying it
 )
 context.run_migrations()

@@ -1,21 +1,23 @@
-"""The jail: what keeps a submission's process from everything but its socket.
+"""The jail: confines a submission's process to its socket.
 
 Theory of operation
-    The server prepares all that is the same for every submission: it gives up root, enters
-    namespaces, opens what Landlock is to grant. A child is then a fork that takes a few more
-    steps, none of which it can take back, and in this order, because each takes away what the one
-    before still needed:
+    The server prepares everything that all submissions share: it gives up root, enters namespaces,
+    and opens the files that Landlock is to grant. A child is then a fork that takes a few more
+    irreversible steps. Their order matters, since each takes away something that the one before
+    still needed:
 
-    1. it will die when the server does; of all file descriptors it keeps the socket (3), the
-       pipe on which it says that it is confined (4) and Landlock's ruleset (5);
-    2. in its new namespaces, a folder of its own;
-    3. no capabilities, no way to regain any, no debugger;
-    4. Landlock: which files, signals and sockets it may use;
-    5. limits on memory, time, threads and files;
-    6. seccomp: which system calls it may make.
+    1. tie the child to the server, so that it is killed with it; close all file descriptors but
+       the socket (3), the pipe on which it reports that it is confined (4), and Landlock's
+       ruleset (5);
+    2. mount a folder of its own in its new namespaces;
+    3. drop all capabilities and every way to regain them, and refuse debuggers;
+    4. Landlock: restrict files, signals and sockets;
+    5. limit memory, time, threads and files;
+    6. seccomp: restrict system calls.
 
-    Only then is the submission's source sent to it. Which of these layers a machine offers decides
-    the rung (`rung.py`), found by trying (`probe.py`). The steps themselves are in `confine.py`.
+    Only then does the child receive the submission's source. The layers that a machine offers are
+    found by trying them (`probe.py`), and decide the isolation level (`isolation.py`). The steps
+    themselves are in `confine.py`.
 
-    To write a test that a layer matters, leave it out: `Server(without=…)`.
+    To test that a layer matters, leave it out: `ServerHandle(without=…)`.
 """

@@ -1,4 +1,4 @@
-"""Where Python, torch and the system's libraries lie, and what lies there that must stay unread."""
+"""The files that a submission may read: Python, torch and system libraries, without answers."""
 
 import sys
 import sysconfig
@@ -8,11 +8,11 @@ from pathlib import Path
 from grader.sandbox.server_side.jail import landlock
 
 ANSWER_PACKAGES = ("reference", "properties", "exercises", "tests")
-"""packages that know the answers"""
+"""packages with answers"""
 GRADER = Path(__file__).resolve().parents[3]
 PROJECT_ROOT = GRADER.parent
 READABLE = (GRADER / "sandbox", GRADER / "reading")
-"""what a submission's process is made of, which it may therefore read"""
+"""the grader's code that runs in a submission's process, which may therefore read it"""
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/alternatives")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _DEVICES = {
@@ -24,38 +24,37 @@ _DEVICES = {
 
 
 def list_readable_trees() -> list[Path]:
-    """Folders and files that importing modules and loading libraries may read, as they exist."""
+    """List the existing folders and files that importing modules and loading libraries reads."""
     standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     base = Path(sys.base_prefix)
     system = [Path(name) for name in (*_LIBRARIES, *_FILES)]
-    found = [*list_package_folders(), *standard, base / "lib", base / "lib64", *system, *READABLE]
-    return list(dict.fromkeys(path.resolve() for path in found if path.exists()))
+    trees = [*list_package_folders(), *standard, base / "lib", base / "lib64", *system, *READABLE]
+    return list(dict.fromkeys(path.resolve() for path in trees if path.exists()))
 
 
 def list_package_folders() -> list[Path]:
-    """The folders of installed packages. Others on the path are the caller's business."""
+    """List the folders of installed packages; other folders on the path belong to the caller."""
     return [Path(entry) for entry in sys.path if entry.endswith("-packages")]
 
 
 def list_needed_paths() -> list[Path]:
-    """What the server itself reads, by every name that it uses for it."""
+    """List the paths that the server itself reads, under every name that it uses for them."""
     as_named = [path for path in list_package_folders() if path.exists()]
     return list(dict.fromkeys([*list_readable_trees(), *as_named, GRADER]))
 
 
-def find_hidden_packages(among: Iterable[Path]) -> list[Path]:
-    """The packages that know the answers, in every installation within these trees."""
-    where = ("*-packages", "python*/*-packages")
-    installed = [folder for tree in among for glob in where for folder in tree.glob(glob)]
+def find_hidden_packages(trees: Iterable[Path]) -> list[Path]:
+    """Find the packages with answers in the project and every installation within these trees."""
+    patterns = ("*-packages", "python*/*-packages")
+    installed = [folder for tree in trees for pattern in patterns for folder in tree.glob(pattern)]
     folders = (PROJECT_ROOT, *list_package_folders(), *installed)
-    return [
-        folder / room for folder in folders for room in ANSWER_PACKAGES if (folder / room).exists()
-    ]
+    packages = (folder / package for folder in folders for package in ANSWER_PACKAGES)
+    return [package for package in packages if package.exists()]
 
 
 def compute_grants(stage: Path | None) -> Mapping[Path, int]:
-    """What a submission may do with files; on the stage it may write."""
+    """Return a submission's rights on files; it may write on the stage only."""
     readable = list_readable_trees()
-    found = landlock.compute_read_grants(readable, find_hidden_packages(readable))
-    found |= {Path(device): rights for device, rights in _DEVICES.items()}
-    return found if stage is None else found | {stage: landlock.SCRATCH}
+    grants = landlock.compute_read_grants(readable, find_hidden_packages(readable))
+    grants |= {Path(device): rights for device, rights in _DEVICES.items()}
+    return grants if stage is None else grants | {stage: landlock.SCRATCH}

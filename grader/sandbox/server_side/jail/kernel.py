@@ -1,6 +1,6 @@
-"""System calls that Python does not offer. Nothing here decides anything.
+"""Wrappers of system calls that Python does not offer; they contain no policy.
 
-Importing this works everywhere; calling it needs Linux.
+This module can be imported on every platform; calling its functions needs Linux.
 """
 
 import ctypes
@@ -26,35 +26,35 @@ _OPEN_TREE_CLONE = 1
 
 @cache
 def _load_libc() -> ctypes.PyDLL:
-    # PyDLL keeps the interpreter's lock, so that a fork below finds it held by its own thread.
+    # PyDLL keeps the GIL, so that the child of `fork_into` has it in its own thread.
     library = ctypes.PyDLL(None, use_errno=True)
     library.syscall.restype = ctypes.c_long
     return library
 
 
-def _check_result(what: str, result: int) -> int:
+def _check_result(name: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
 
 
-def syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
-    """A system call by its number; `what` names it in errors. Raises OSError."""
+def syscall(name: str, number: int, *arguments: int | bytes | None) -> int:
+    """Make a system call by its number; `name` is used in errors. Raises OSError."""
     wide = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
-    return _check_result(what, int(_load_libc().syscall(ctypes.c_long(number), *wide)))
+    return _check_result(name, int(_load_libc().syscall(ctypes.c_long(number), *wide)))
 
 
 def prctl(option: int, *values: int) -> None:
-    """Raises OSError."""
+    """Change an attribute of this process. Raises OSError."""
     wide = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
     _check_result(f"prctl({option})", _load_libc().prctl(ctypes.c_int(option), *wide))
 
 
 def die_with(parent: int) -> None:
-    """Be ended by the kernel when the parent ends, or rather its thread that started this process.
+    """Have the kernel kill this process when the parent's thread that started it ends.
 
-    Lost where user, group or capabilities change. Raises SystemExit if it has ended already.
+    A change of user, group or capabilities cancels this. Raises SystemExit if the parent has ended.
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -67,28 +67,29 @@ def unshare(namespaces: int) -> None:
 
 
 def mount(source: str | None, target: Path, kind: str | None, flags: int, data: str = "") -> None:
-    """Raises OSError."""
+    """Mount a file system, or change a mount. Raises OSError."""
     texts = [None if t is None else os.fsencode(t) for t in (source, str(target), kind)]
     result = _load_libc().mount(*texts, ctypes.c_ulong(flags), data.encode())
     _check_result(f"mount on {target}", result)
 
 
 def copy_mount(path: Path) -> int:
-    """What lies at a path, with what is mounted below, as a mount to be placed elsewhere."""
+    """Copy the mounts at and below a path, to be placed elsewhere; returns a file descriptor."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 
 def place_mount(tree: int, target: Path) -> None:
     """Put a copied mount at a path. Raises OSError."""
-    where = os.fsencode(target)
-    syscall(f"move_mount {target}", _MOVE_MOUNT, tree, b"", _AT_FDCWD, where, _EMPTY_PATH)
+    path = os.fsencode(target)
+    syscall(f"move_mount {target}", _MOVE_MOUNT, tree, b"", _AT_FDCWD, path, _EMPTY_PATH)
 
 
 def fork_into(namespaces: int) -> int:
-    """`os.fork`, the child being the first process of new namespaces. Raises OSError.
+    """Fork like `os.fork`, with the child as the first process of new namespaces. Raises OSError.
 
-    One process less than unshare and fork: whoever calls `unshare` for processes stays outside.
+    This takes one process less than `unshare` and fork, since a process that unshares the PID
+    namespace does not enter the new one itself.
     """
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
@@ -98,10 +99,10 @@ def fork_into(namespaces: int) -> int:
     if pid == 0:
         python.PyOS_AfterFork_Child()
         return 0
-    failed = ctypes.get_errno()
+    error = ctypes.get_errno()
     python.PyOS_AfterFork_Parent()
     if pid < 0:
-        raise OSError(failed, f"clone: {os.strerror(failed)}")
+        raise OSError(error, f"clone: {os.strerror(error)}")
     return pid
 
 
@@ -120,9 +121,9 @@ def drop_capabilities() -> None:
 
 
 def map_ids(number: int, uid: int, gid: int) -> None:
-    """In the user namespace just entered, give its one user and group this number.
+    """In a new user namespace, map its only user and group to this number. Raises OSError.
 
-    `uid` and `gid` are their numbers outside. Raises OSError.
+    `uid` and `gid` are their numbers outside.
     """
     maps = {"setgroups": "deny", "uid_map": f"{number} {uid} 1", "gid_map": f"{number} {gid} 1"}
     for name, text in maps.items():

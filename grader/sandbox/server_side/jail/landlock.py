@@ -1,8 +1,8 @@
-"""Landlock: which files a process and its threads may open, which signals and sockets it may use.
+"""Landlock: restrict the files, signals and sockets that a process and its threads may use.
 
-A ruleset is made once and then restricts any number of processes. What no rule grants is denied.
-Landlock cannot except a folder from a granted tree, so a tree with hidden folders in it is granted
-piece by piece.
+A ruleset is created once and then restricts any number of processes. Whatever no rule grants is
+denied. Landlock cannot exclude a folder from a granted tree, so a tree that contains hidden folders
+is granted piece by piece.
 
 Source: Linux, Documentation/userspace-api/landlock.rst.
 """
@@ -15,9 +15,9 @@ from pathlib import Path
 from grader.sandbox.server_side.jail import kernel
 
 TRUNCATE_ABI = 3
-"""before it, a file that must not be written could still be emptied"""
+"""the first version that keeps a file without write access from being truncated"""
 SCOPE_ABI = 6
-"""from here on it also confines signals and abstract unix sockets"""
+"""the first version that also confines signals and abstract unix sockets"""
 _NETWORK_ABI = 4
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
@@ -29,27 +29,24 @@ READ = READ_FILE | READ_DIR
 SCRATCH = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 _FILE_RIGHTS = WRITE_FILE | READ_FILE | TRUNCATE
 _RIGHT_COUNTS = {3: 15, 4: 15}
-"""how many rights on files an ABI knows; from 5 on it is 16"""
+"""rights on files that a version knows; from 5 on it is 16"""
 
 
 def get_abi_version() -> int:
-    """The version that this kernel offers. Raises OSError where there is none."""
+    """Return the version that this kernel offers. Raises OSError if it has no Landlock."""
     return kernel.syscall("Landlock", _CREATE_RULESET, None, 0, _VERSION)
 
 
 def create_ruleset(grants: Mapping[Path, int], version: int) -> int:
-    """A file descriptor of a ruleset: these rights beneath these paths, and no network.
+    """Create a ruleset with these rights below these paths, and no network; return its descriptor.
 
     Paths that do not exist or cannot be reached are left out. Raises OSError.
     """
     known = (1 << _RIGHT_COUNTS.get(version, 16)) - 1
-    attributes = struct.pack(
-        "QQQ", known, 3 if version >= _NETWORK_ABI else 0, 3 if version >= SCOPE_ABI else 0
-    )
+    # struct landlock_ruleset_attr grew with the versions: files, network, then scopes.
     size = 24 if version >= SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
-    ruleset_fd = kernel.syscall(
-        "landlock_create_ruleset", _CREATE_RULESET, attributes[:size], size, 0
-    )
+    attributes = struct.pack("QQQ", known, 3, 3)[:size]
+    ruleset_fd = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
     for path, rights in grants.items():
         _add_rule(ruleset_fd, path, rights & known)
     return ruleset_fd
@@ -75,16 +72,16 @@ def restrict(ruleset_fd: int) -> None:
 
 
 def compute_read_grants(trees: Iterable[Path], hidden: Collection[Path]) -> dict[Path, int]:
-    """The rights with which these trees can be read, but for what is hidden in them.
+    """Return the rights with which these trees can be read, except for what is hidden in them.
 
-    Of a folder with something hidden below it the names can be listed, hidden ones among them.
+    A folder that contains something hidden can be listed, with the names of the hidden entries.
     """
-    away = {path.resolve() for path in hidden}
-    found: dict[Path, int] = {}
+    resolved = {path.resolve() for path in hidden}
+    grants: dict[Path, int] = {}
     for tree in trees:
-        for path, rights in _iter_pieces(tree, away, set()):
-            found[path] = found.get(path, 0) | rights
-    return found
+        for path, rights in _iter_pieces(tree, resolved, set()):
+            grants[path] = grants.get(path, 0) | rights
+    return grants
 
 
 def _iter_pieces(tree: Path, hidden: set[Path], seen: set[Path]) -> Iterator[tuple[Path, int]]:

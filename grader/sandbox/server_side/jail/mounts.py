@@ -1,4 +1,4 @@
-"""Covering folders: what a process sees of the file system, changed for it alone."""
+"""Cover folders with empty mounts, so that a process sees only the files that it needs."""
 
 import os
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ UNCOVERED = ("/proc", "/dev")
 
 
 def cover(folder: Path, needed: Sequence[Path]) -> None:
-    """Put an empty folder over this one, with only what is needed of it in its place.
+    """Mount an empty folder over this one, with copies of the needed paths in it. Raises OSError.
 
-    To be called in a mount namespace of one's own. Raises OSError.
+    The process must be in a mount namespace of its own.
     """
     outermost = [path for path in needed if not set(path.parents) & set(needed)]
     copied = [(path, path.is_dir(), kernel.copy_mount(path)) for path in outermost]
@@ -28,16 +28,12 @@ def cover(folder: Path, needed: Sequence[Path]) -> None:
 
 
 def cover_all(needed: Sequence[Path], hidden: Sequence[Path]) -> None:
-    """Cover every folder of the machine, and what is hidden in the needed ones. Raises OSError.
-
-    Devices and `/proc` are left.
-    """
+    """Cover every top-level folder but `/dev` and `/proc`, and the hidden ones. Raises OSError."""
     for folder in sorted(Path("/").iterdir()):
         if folder.is_symlink() or not folder.is_dir() or str(folder) in UNCOVERED:
             continue
-        beneath = [path for path in needed if folder in path.parents]
         if folder not in needed:
-            cover(folder, beneath)
+            cover(folder, [path for path in needed if folder in path.parents])
     for folder in hidden:
         if folder.is_dir():
             cover(folder, [])

@@ -2,19 +2,19 @@
 
 Theory of operation
     Before it imports anything large, the server enters a user and a mount namespace of its own,
-    covers all folders but for what is needed, and in these what is hidden, and mounts a *stage*: a
-    tiny read-only file system with one empty folder, `own`. Every child is the first process of
-    further namespaces, in which a fresh tmpfs with a quota covers `own`, and an empty one `/proc`.
-    The stage is there for Landlock, whose rules belong to folders: a rule on the stage, made once,
-    holds for whatever is mounted on `own` in any child.
+    covers everything but the needed paths, and the hidden packages within these, and mounts a
+    *stage*: a tiny read-only file system with one empty folder, `own`. Every child is the first
+    process of further namespaces, in which a fresh tmpfs with a quota covers `own`, and an empty
+    one `/proc`. The stage exists for Landlock, whose rules belong to folders: a rule on the stage,
+    made once, holds for whatever is mounted on `own` in any child.
 
-    Landlock by itself forbids to open files, and not to ask whether they exist, how large they are
-    and where links lead. Behind covers there is nothing to ask about.
+    Landlock alone prevents files from being opened, but not from being probed: whether they exist,
+    how large they are, where links lead. Covered folders leave nothing to probe.
 
-    The submission is the first process of its PID namespace. Signals by which others would end,
-    and that it does not handle, pass such a process by when it raises them itself; so `abort()`
-    ends in a segmentation fault, and a limit on processor time must be a hard one. A signal from
-    outside, or from the processor, ends it as any other process, and all of its namespace with it.
+    The submission is the first process of its PID namespace. The kernel ignores fatal signals that
+    such a process raises itself and does not handle; so `abort()` ends in a segmentation fault, and
+    the limit on processor time must be a hard one. A signal from outside, or a hardware exception,
+    ends it like any other process, and all of its namespace with it.
 """
 
 import os
@@ -33,13 +33,13 @@ _MOUNT_FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 
 
 class NoStage(Exception):
-    """There is no folder that could be covered without hiding what is needed."""
+    """No folder can be covered by the stage without hiding a needed path."""
 
 
 def set_up_stage(needed: Sequence[Path], hidden: Sequence[Path] = ()) -> Path:
-    """In namespaces of this process's own, mount the stage; where it is.
+    """Move this process into namespaces of its own, mount the stage, and return its path.
 
-    Raises OSError where namespaces are not to be had, NoStage.
+    Raises NoStage, and OSError if namespaces are not available.
     """
     uid, gid = os.geteuid(), os.getegid()
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
@@ -54,29 +54,30 @@ def set_up_stage(needed: Sequence[Path], hidden: Sequence[Path] = ()) -> Path:
 
 
 def _map_to_nobody(uid: int, gid: int) -> None:
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else what is in /proc/self belongs to root
-    kernel.map_ids(NOBODY, uid, gid)  # not root, even where it is so by name
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root
+    kernel.map_ids(NOBODY, uid, gid)  # never root, not even by name
 
 
 def _choose_stage_folder(needed: Sequence[Path]) -> Path:
     for name in STAGE_FOLDERS:
-        place = Path(name).resolve()
-        if place.is_dir() and not any(place in (path, *path.parents) for path in needed):
-            return place
+        folder = Path(name).resolve()
+        if folder.is_dir() and not any(folder in (path, *path.parents) for path in needed):
+            return folder
     raise NoStage(
         f"none of {', '.join(STAGE_FOLDERS)} can be covered: Python or headcheck lies there"
     )
 
 
 def get_scratch_folder(stage: Path) -> Path:
-    """The folder that a child may write into."""
+    """Return the folder in which a child may write."""
     return stage / "own"
 
 
 def set_up_namespaces(stage: Path, ids: tuple[int, int], size: int, entries: int) -> None:
-    """As the first process of new namespaces, make them this submission's own.
+    """As the first process of new namespaces, set them up for a submission. Raises OSError.
 
-    `ids` are user and group before the namespaces were entered. Raises OSError.
+    `ids` are user and group outside of the namespaces; `size` (bytes) and `entries` (inodes) limit
+    the scratch folder.
     """
     _map_to_nobody(*ids)
     quota = f"size={size},nr_inodes={entries},mode=700"

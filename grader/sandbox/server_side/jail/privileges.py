@@ -1,12 +1,12 @@
-"""Who the fork server is: never root.
+"""Drop root: a fork server that root starts becomes `nobody`.
 
 Theory of operation
-    A limit on processes does not bind root, and root may write what everybody owns. So a server
-    that root starts becomes `nobody` before it does anything else. Then Python must be readable
-    by everybody, and often enough it is not: pyenv and virtual environments lie in root's home,
-    which only root may enter. In that case the server first moves into a mount namespace of its
-    own, and covers the closed folder with an empty one in which only Python's folders are placed.
-    Nothing changes for anyone else. Where that is not possible either, one line says so.
+    Limits on processes do not apply to root, and root may write everybody's files. So a server
+    that root starts becomes `nobody` before anything else. Then Python must be readable for every
+    user, and often it is not: pyenv and virtual environments lie in root's home, which only root
+    may enter. In that case the server first moves into a mount namespace of its own, and covers
+    the closed folder with an empty one that contains only Python's folders. Other processes see no
+    change. Where that is impossible, too, an error explains what to do.
 """
 
 import os
@@ -20,11 +20,11 @@ NOBODY = 65534
 
 
 class CannotDropRoot(Exception):
-    """The server cannot run as anyone but root; the message says why and what to do."""
+    """The server cannot run as another user than root; the message says why and what to do."""
 
 
 def become_unprivileged(needed: Sequence[Path]) -> None:
-    """As root, become nobody, who can read all that is needed. Raises NoOwner."""
+    """As root, become nobody, with access to all needed paths. Raises CannotDropRoot."""
     if os.geteuid() != 0 or is_mapped_root():
         return
     closed = find_closed_folders(needed)
@@ -51,24 +51,24 @@ def _explain_unreadable(folder: Path) -> str:
 
 
 def is_mapped_root() -> bool:
-    """Whether root is so by name only, as in a rootless container, and an ordinary user outside."""
+    """Whether root is an ordinary user outside of this namespace, as in a rootless container."""
     rows = [row.split() for row in Path("/proc/self/uid_map").read_text().splitlines()]
     return any(inside == "0" and outside != "0" for inside, outside, _ in rows)
 
 
 def find_closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
-    """The outermost folders that not everybody may enter, and what is needed from each."""
-    found: dict[Path, list[Path]] = {}
+    """Return the outermost folders closed to other users, with the paths needed in each."""
+    closed: dict[Path, list[Path]] = {}
     for path in needed:
         for folder in (*reversed(path.parents), path):
             if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
-                found.setdefault(folder, []).append(path)
+                closed.setdefault(folder, []).append(path)
                 break
-    return found
+    return closed
 
 
 def expose_needed(closed: dict[Path, list[Path]]) -> None:
-    """For this process alone, leave of closed folders only what is needed. Raises NoOwner."""
+    """Cover closed folders, for this process only, by their needed paths. Raises CannotDropRoot."""
     try:
         kernel.unshare(kernel.NEWNS)
         kernel.mount(None, Path("/"), None, kernel.MS_REC | kernel.MS_PRIVATE)

@@ -1,4 +1,4 @@
-"""Which layers work on this machine: found by trying each in a process that is thrown away."""
+"""Find the layers that work on this machine, by trying each in a process that is thrown away."""
 
 import contextlib
 import errno
@@ -16,25 +16,25 @@ _REASONS = {
 
 
 def find_missing_layers(left_out: Collection[Layer], needed: Sequence[Path]) -> dict[Layer, str]:
-    """The layers that are missing, and why; those left out on purpose among them."""
-    found: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
-    tries: dict[Layer, Callable[[], None]] = {
+    """Return the layers that are missing or left out on purpose, and why."""
+    missing: dict[Layer, str] = dict.fromkeys(left_out, "left out on purpose")
+    tries: dict[Layer, Callable[[], object]] = {
         Layer.NAMESPACES: lambda: _try_namespaces(needed),
         Layer.LANDLOCK: _try_landlock,
-        Layer.SCOPES: _try_scopes,
+        Layer.SCOPES: lambda: _require_landlock(landlock.SCOPE_ABI),
         Layer.SECCOMP: _try_seccomp,
     }
     for layer, action in tries.items():
-        why = None if layer in found else attempt(action)
+        why = None if layer in missing else attempt(action)
         if why is not None:
-            found[layer] = why
-    if Layer.LANDLOCK in found:
-        found.setdefault(Layer.SCOPES, "part of Landlock")
-    return {layer: found[layer] for layer in Layer if layer in found}
+            missing[layer] = why
+    if Layer.LANDLOCK in missing:
+        missing.setdefault(Layer.SCOPES, "part of Landlock")
+    return {layer: missing[layer] for layer in Layer if layer in missing}
 
 
-def attempt(action: Callable[[], None]) -> str | None:
-    """Why an action fails, tried in a process of its own; None if it does not."""
+def attempt(action: Callable[[], object]) -> str | None:
+    """Try an action in a process of its own; return why it failed, None if it did not."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -42,14 +42,14 @@ def attempt(action: Callable[[], None]) -> str | None:
             action()
             os._exit(0)
         except BaseException as error:
-            with contextlib.suppress(BrokenPipeError):  # whoever wants to know was killed
+            with contextlib.suppress(BrokenPipeError):  # the reader was killed
                 os.write(writing, _explain(error).encode()[:4096])
             os._exit(1)
     os.close(writing)
     _, status = os.waitpid(pid, 0)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read().decode("utf-8", "replace")
-    return None if status == 0 else said or f"the attempt ended with status {status}"
+        reason = pipe.read().decode("utf-8", "replace")
+    return None if status == 0 else reason or f"the attempt ended with status {status}"
 
 
 def _explain(error: BaseException) -> str:
@@ -64,29 +64,28 @@ def _try_namespaces(needed: Sequence[Path]) -> None:
     ids = os.geteuid(), os.getegid()
     pid = kernel.fork_into(namespaces.CHILD_NAMESPACES)
     if pid == 0:
-        why = 0
+        code = 0
         try:
             namespaces.set_up_namespaces(stage, ids, 1 << 12, 4)
         except OSError as error:
-            why = error.errno or errno.EPERM
-        os._exit(why)
-    number = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if number:
-        raise OSError(number, f"within them: {os.strerror(abs(number))}")
+            code = error.errno or errno.EPERM
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code:
+        raise OSError(code, f"within them: {os.strerror(abs(code))}")
+
+
+def _require_landlock(needed: int) -> int:
+    version = landlock.get_abi_version()
+    if version < needed:
+        raise OSError(f"this kernel has version {version} of Landlock, it takes {needed}")
+    return version
 
 
 def _try_landlock() -> None:
-    version = landlock.get_abi_version()
-    if version < landlock.TRUNCATE_ABI:
-        raise OSError(f"this kernel has version {version} of Landlock, it takes 3")
+    version = _require_landlock(landlock.TRUNCATE_ABI)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     landlock.restrict(landlock.create_ruleset({}, version))
-
-
-def _try_scopes() -> None:
-    version = landlock.get_abi_version()
-    if version < landlock.SCOPE_ABI:
-        raise OSError(f"this kernel has version {version} of Landlock, it takes 6")
 
 
 def _try_seccomp() -> None:

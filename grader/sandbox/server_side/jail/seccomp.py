@@ -1,15 +1,15 @@
-"""The filter of system calls: a program for the kernel, and its installation.
+"""The seccomp filter: build the program that restricts system calls, and install it.
 
 Theory of operation
     The kernel runs a classic BPF program before every system call. It sees the machine's
     architecture, the call's number and its arguments as numbers, not what they point to. Ours is
-    a list of comparisons: a call by the numbers of another architecture ends the process; a call
-    that is on no list returns EPERM; of some calls an argument is looked at. Arguments have 64
-    bits, of which only the lower 32 are compared: the kernel itself takes no more of these.
+    a list of comparisons: a call by the numbers of another architecture kills the process; a call
+    that is on no list returns EPERM; for some calls an argument is compared. Arguments have 64
+    bits, of which only the lower 32 are compared: the kernel itself uses no more of these.
 
-    A filter is for good and is inherited by threads. It needs no_new_privs. Since Linux 6.14 the
-    kernel asks it about all calls but two, uretprobe and uprobe (335 and 336 on x86-64), which do
-    nothing for anybody but the kernel's own trampolines.
+    A filter cannot be removed, and threads inherit it. It needs no_new_privs. Since Linux 6.14 two
+    calls bypass every filter, uretprobe and uprobe (335 and 336 on x86-64), which have an effect
+    only in the kernel's own trampolines.
 
 Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
 """
@@ -36,15 +36,15 @@ _X32 = 0x40000000
 _MODE_FILTER = 2
 
 Instruction = tuple[int, int, int, int]
-"""code, how many to skip if true, how many if false, operand"""
+"""code, instructions to skip if true, instructions to skip if false, operand"""
 
 
 class UnsupportedMachine(Exception):
-    """No table of system calls for this machine."""
+    """There is no table of system calls for this machine."""
 
 
 def build_program(pid: int, machine: str | None = None) -> bytes:
-    """The filter for a process of this number. Raises Unsupported."""
+    """Build the filter for the process with this pid. Raises UnsupportedMachine."""
     name = machine or platform.machine()
     if name not in NUMBERS:
         raise UnsupportedMachine(
@@ -78,7 +78,7 @@ def _match_call(number: int, then: list[Instruction]) -> list[Instruction]:
 
 
 def _check_argument(condition: ArgumentFilter) -> list[Instruction]:
-    """Ends in either return: the number is no longer at hand for the comparisons that follow."""
+    """Check an argument and return in either case: the call's number is no longer loaded."""
     values = condition.values
     return [
         (_LOAD, 0, 0, _ARGUMENTS + 8 * condition.argument),
@@ -92,6 +92,6 @@ def _check_argument(condition: ArgumentFilter) -> list[Instruction]:
 def install(code: bytes) -> None:
     """Filter this process's system calls from now on. Raises OSError."""
     buffer = ctypes.create_string_buffer(code, len(code))
-    described = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
-    holder = ctypes.create_string_buffer(described, len(described))
+    program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))  # sock_fprog
+    holder = ctypes.create_string_buffer(program, len(program))
     kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(holder))

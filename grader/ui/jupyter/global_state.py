@@ -1,7 +1,7 @@
-"""What a notebook has set is not seen by a check, and is not changed by it.
+"""Preserve global state: a check neither depends on a notebook's settings nor changes them.
 
-A check must come to the verdict that `headcheck grade` comes to in a fresh process, whatever was
-set before; and whoever trains a model must not get other random numbers for having checked it.
+A check must reach the same verdict as `headcheck grade` in a fresh process, and a student who
+trains a model must get the same random numbers with and without a check.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import torch
 
 @contextlib.contextmanager
 def preserve_global_state() -> Iterator[None]:
-    """As in a fresh process inside; afterwards everything is as it was, however it ended."""
+    """Set the state of a fresh process; restore the previous state at the end, even on errors."""
     with contextlib.ExitStack() as after:
         after.enter_context(torch.inference_mode(False))
         after.enter_context(torch.enable_grad())
@@ -30,14 +30,13 @@ def preserve_global_state() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
         torch.set_deterministic_debug_mode("default")
         torch.set_float32_matmul_precision("highest")
-        # On a machine that others use, threads that wait for each other over tensors this small
-        # made 28 s of one.
+        # On a shared machine, several threads took 28 s instead of 1 for such small tensors.
         torch.set_num_threads(1)
         yield
 
 
 def _iter_states() -> Iterator[tuple[Any, Any]]:
-    """What sets each of the states of this process, and how it is now."""
+    """Yield the setter and the current value of each global state."""
     yield random.setstate, random.getstate()
     yield np.random.set_state, np.random.get_state()
     yield torch.set_rng_state, torch.get_rng_state()

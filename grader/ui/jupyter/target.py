@@ -1,4 +1,4 @@
-"""From an object in a notebook to what is judged: its name and the exercise that it answers."""
+"""Find the name of an object in a notebook, and the exercise that it answers."""
 
 import functools
 import inspect
@@ -19,9 +19,9 @@ OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class CannotCheck(Exception):
-    """What was asked for cannot be checked; the message says why and what to write instead.
+    """An object that cannot be checked; the message says why and what to write instead.
 
-    A notebook shows the message and no traceback: there is nothing to be found in one.
+    A notebook displays the message without a traceback, which would not help.
     """
 
     def _render_traceback_(self) -> list[str]:
@@ -29,7 +29,7 @@ class CannotCheck(Exception):
 
 
 def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
-    """What an object is called where it is defined. Raises CannotCheck for one of no use."""
+    """Return the name of an object. Raises CannotCheck if it cannot be an answer."""
     if isinstance(definition, nn.Module):
         kind = type(definition).__name__
         raise CannotCheck(f"check takes the class, not an instance of it: write check({kind})")
@@ -47,34 +47,33 @@ def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
     own = getattr(definition, "__name__", None)
     if isinstance(own, str) and own.isidentifier() and namespace.get(own, definition) is definition:
         return own
-    found = [name for name, value in namespace.items() if value is definition and name[:1] != "_"]
-    if not found:
+    names = [name for name, value in namespace.items() if value is definition and name[:1] != "_"]
+    if not names:
         raise CannotCheck("what is checked needs a name: assign it to one, and check that")
-    return found[0]
+    return names[0]
 
 
 def find_target(
     definition: object, exercise: str | None, namespace: Mapping[str, Any], text: SourceText
 ) -> Target:
-    """What to judge an object as: the exercise that is named, else the one that it answers.
+    """Return an object as an answer to the named exercise, else to the one inferred.
 
-    Raises CannotCheck where there is none.
+    Raises CannotCheck if there is none.
     """
     defined = describe_definition(find_name(definition, namespace), definition, text)
     try:
-        wanted = None if exercise is None else infer.find_exercise(_check_slug(exercise))
-        if wanted is not None and not can_answer(defined, wanted):
-            raise CannotCheck(_explain_wrong_kind(defined, wanted))
-        [target] = infer.choose_targets([defined], wanted, defined.name)
-    except TargetNotFound as problem:
-        raise CannotCheck(
-            _explain_no_exercise(defined) if exercise is None else str(problem)
-        ) from None
+        named = None if exercise is None else infer.find_exercise(_check_slug(exercise))
+        if named is not None and not can_answer(defined, named):
+            raise CannotCheck(_explain_wrong_kind(defined, named))
+        [target] = infer.choose_targets([defined], named, defined.name)
+    except TargetNotFound as error:
+        reason = _explain_no_exercise(defined) if exercise is None else str(error)
+        raise CannotCheck(reason) from None
     return target
 
 
 def describe_definition(name: str, definition: object, text: SourceText) -> DefinitionSignature:
-    """An object as reading its source would find it."""
+    """Describe an object as reading its source would."""
     parameters = _get_parameters(definition)
     plain = [p for p in parameters if p.kind not in OPEN_ENDED]
     cell, line = _locate(definition, text)
@@ -92,7 +91,7 @@ def describe_definition(name: str, definition: object, text: SourceText) -> Defi
 
 
 def _get_parameters(definition: object) -> list[inspect.Parameter]:
-    """The parameters of a function or of a class's own constructor, without `self`."""
+    """Return the parameters of a function, or of a class's own constructor without `self`."""
     maker: Any = definition
     if isinstance(definition, type):
         maker = functools.partial(definition.__init__, None)  # type: ignore[misc]  # its own class's
@@ -105,15 +104,15 @@ def _get_parameters(definition: object) -> list[inspect.Parameter]:
 
 
 def _locate(definition: object, text: SourceText) -> tuple[int | None, int]:
-    """Where it is defined, as far as that is known."""
+    """Return the cell and the line of a definition, as far as known."""
     function = definition.__init__ if isinstance(definition, type) else definition  # type: ignore[misc]
     code = getattr(function, "__code__", None)
-    known = code and text.find_position(code.co_filename, code.co_firstlineno)
-    return known or (None, 1)
+    position = code and text.find_position(code.co_filename, code.co_firstlineno)
+    return position or (None, 1)
 
 
 def can_answer(defined: DefinitionSignature, exercise: Exercise) -> bool:
-    """Whether it is of the kind asked for: a class or a function; either can build a module."""
+    """Return whether a definition is of the required kind; either kind can build a module."""
     entry = exercise.contract.entry
     return entry is Entry.BUILDER or defined.is_class is (entry is Entry.CLASS)
 
@@ -127,21 +126,19 @@ def _check_slug(exercise: object) -> str:
     )
 
 
-def _explain_wrong_kind(defined: DefinitionSignature, wanted: Exercise) -> str:
-    asked = "class" if wanted.contract.entry is Entry.CLASS else "function"
-    given = "class" if defined.is_class else "function"
-    return (
-        f"`{defined.name}` is a {given}, and {wanted.slug} asks for a {asked}, "
-        f"{_describe_exercise(wanted)}"
-    )
+def _explain_wrong_kind(defined: DefinitionSignature, exercise: Exercise) -> str:
+    required = "class" if exercise.contract.entry is Entry.CLASS else "function"
+    actual = "class" if defined.is_class else "function"
+    asked = f"{exercise.slug} asks for a {required}, {_describe_exercise(exercise)}"
+    return f"`{defined.name}` is a {actual}, and {asked}"
 
 
 def _explain_no_exercise(defined: DefinitionSignature) -> str:
-    """Why an object answers nothing: its arguments if there is an exercise of its name."""
+    """Return why an object answers no exercise: its arguments, if an exercise has its name."""
     takes = ", ".join((*defined.required, *defined.optional))
-    alike = [_describe_exercise(e) for e in ALL if e.contract.name == defined.name]
-    if alike:
-        return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(alike)}"
+    same_name = [_describe_exercise(e) for e in ALL if e.contract.name == defined.name]
+    if same_name:
+        return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(same_name)}"
     return (
         f"no exercise asks for `{defined.name}({takes})`: say which one is meant, as in "
         f'check({defined.name}, exercise="multi_head_attention"); `headcheck list` names all'

@@ -1,4 +1,4 @@
-"""Lowers the limits, priority and processors of the examiner and of its server."""
+"""Lowers the limits, priority and processors of the grader and of its server."""
 
 import ctypes
 import functools
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-PIDS = [pid for pid in {int("@examiner@"), int("@server@"), os.getppid()} if pid > 1]
+PIDS = [pid for pid in {int("@grader@"), int("@server@"), os.getppid()} if pid > 1]
 
 
 @functools.cache

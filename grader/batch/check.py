@@ -1,0 +1,109 @@
+"""A verdict on every property of an exercise: from answers in batches, else from live calls."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from exercises import Exercise
+from grader.batch.message import BatchPlan, Comparison
+from grader.batch.plan import get_batch_plan
+from grader.batch.replay import AnswerReplay
+from grader.sandbox.grader_side.subject import ChannelSubject
+from properties.case import Case
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
+from properties.property import (
+    Property,
+    PropertyGroup,
+    Verdict,
+    VerdictCallback,
+    check_in_order,
+    ignore_verdict,
+)
+from properties.violation import Status
+
+
+def check_all(
+    harness: Harness,
+    exercise: Exercise,
+    check_live: Callable[[Property, Sequence[Case]], Verdict],
+    restart: Callable[[], None],
+    seed: int = 0,
+    device: str = "cpu",
+    on_verdict: VerdictCallback = ignore_verdict,
+) -> list[Verdict]:
+    """Return a verdict on every property; `check_live` checks those that batches do not establish.
+
+    If calls have side effects, a verdict would depend on all calls before it. Then `restart` makes
+    the submission forget them, and every property is checked by itself, on modules of its own:
+    what disturbs other modules fails the property that says so, and no other. `on_verdict` is then
+    called a second time for each.
+    """
+    plan = exercise.plan_cases(seed, device)
+    answers = run_batch_plan(harness, exercise, seed, device)
+
+    def check_one(prop: Property) -> Verdict:
+        if answers.establishes(prop):
+            return Verdict(prop, Status.PASSED, len(plan[prop]))
+        return check_live(prop, plan[prop])
+
+    def check_isolated(prop: Property) -> Verdict:
+        harness.forget()
+        return check_live(prop, plan[prop])
+
+    verdicts = list(check_in_order(plan, check_one, on_verdict))
+    if any(has_side_effects(verdict) for verdict in verdicts):
+        restart()
+        verdicts = list(check_in_order(plan, check_isolated, on_verdict))
+    return verdicts
+
+
+def has_side_effects(verdict: Verdict) -> bool:
+    """Return whether a verdict says that calls have effects besides their answers."""
+    failed = verdict.status not in (Status.PASSED, Status.NOT_TRIED)
+    return failed and verdict.property.group is PropertyGroup.PURITY
+
+
+@dataclass(eq=False)
+class BatchResult:
+    """What a submission has answered to a batch plan, and what follows from that alone."""
+
+    harness: Harness
+    batch_plan: BatchPlan
+    cases: Mapping[Property, Sequence[Case]]
+    comparison: Comparison
+
+    def establishes(self, prop: Property) -> bool:
+        """Return whether the answers show that a property holds."""
+        recorded = prop in self.batch_plan.queries_by_property
+        return prop in self.proven or (recorded and self._replay.confirms(prop, self.cases[prop]))
+
+    @functools.cached_property
+    def proven(self) -> frozenset[Property]:
+        """The properties that need no check: every answer that they rest on is the exact one."""
+        return self.batch_plan.find_proven(self.comparison)
+
+    @functools.cached_property
+    def _replay(self) -> AnswerReplay:
+        """Stacked answers are replayed only where sequences are attended alone."""
+        unstacked = self._make_replay(unstacked=True)
+        batch = [prop for prop in self.cases if prop.group is PropertyGroup.BATCH]
+        independent = all(unstacked.confirms(prop, self.cases[prop]) for prop in batch)
+        return self._make_replay(unstacked=False) if independent else unstacked
+
+    def _make_replay(self, *, unstacked: bool) -> AnswerReplay:
+        recall = functools.partial(self.batch_plan.recall, self.comparison, unstacked=unstacked)
+        return AnswerReplay(self.harness, recall)
+
+
+def run_batch_plan(
+    harness: Harness, exercise: Exercise, seed: int = 0, device: str = "cpu"
+) -> BatchResult:
+    """Run the batch plan of an exercise on a submission."""
+    contract = harness.contract
+    batch_plan = get_batch_plan(exercise, contract.mappings, seed, device)
+    assert isinstance(harness.subject, ChannelSubject)
+    comparison = batch_plan.run_on(harness.subject, contract.name)
+    if comparison.float32:
+        harness.add_note(FLOAT32_NOTE)
+    return BatchResult(harness, batch_plan, exercise.plan_cases(seed, device), comparison)

@@ -1,0 +1,281 @@
+"""One implementation on one case, as a check function sees it.
+
+A check function takes a `CaseContext` if it compares answers only: outputs and gradients in
+evaluation mode. Such a check can be recorded and replayed (`grader/batch`). One that needs more,
+such as training mode, a copy of the module or what a call leaves behind, takes a `LiveContext`
+(`properties/harness/harness.py`) instead. The annotation of its parameter says which.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import EllipsisType
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from properties import comparison
+from properties.case import Case
+from properties.cases import case_tensors
+from properties.contract import Capability, Contract, Returns
+from properties.oracle import ExactGradients, Expected, compute_expected, compute_gradients
+from properties.tolerance import PRECISIONS, Tolerance
+from properties.violation import Note
+from reference import Parameters, causal_mask, to_bool_mask
+
+T = TypeVar("T")
+Mask = Tensor | EllipsisType | None
+"""a mask, none, or the case's own (`...`)"""
+NamedGradients = dict[str, Tensor | None]
+"""gradients by canonical name; None where none arrives"""
+FLOAT32_NOTE = Note(
+    "float32",
+    "given float64, the answer is only as exact as float32: does some step compute in float32?",
+)
+OUTPUT_NAMES = {
+    Returns.OUTPUT: ("output",),
+    Returns.OUTPUT_AND_WEIGHTS: ("output", "weights"),
+    Returns.WEIGHTS_TWICE: ("weights_by_renormalising", "weights_by_masking"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One call in evaluation mode, or the gradients of sum(output * cotangent)."""
+
+    case: Case
+    x: Tensor
+    parameters: Parameters
+    mask: Tensor | None
+    memory: str = "contiguous"
+    seed: int | None = None
+    """seeds the random number generators before the call"""
+    cotangent: Tensor | None = None
+    """None where the outputs are wanted"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The answer to a query: every output with a batch axis."""
+
+    tensors: tuple[Tensor, ...]
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+class AnswerSource(ABC):
+    """Where the answers to queries come from, in three ways to run the same check.
+
+    ========  ==================  =========================================  ==================
+    way       class               an answer is                              without one, raise
+    ========  ==================  =========================================  ==================
+    recorded  `RecordingContext`  the equation's; the query is written down  `NotRecordable`
+    replayed  `ReplayedContext`   what a submission gave in a batch          `AnswerMissing`
+    live      `LiveContext`       what a submission's module gives now       `SubmissionFailed`
+    ========  ==================  =========================================  ==================
+    """
+
+    @abstractmethod
+    def answer_outputs(self, query: Query) -> Outputs:
+        """Return the outputs of one call."""
+
+    @abstractmethod
+    def answer_gradients(self, query: Query) -> NamedGradients:
+        """Return the gradients of the input and of the parameters for the query's cotangent."""
+
+    @abstractmethod
+    def with_case(self, case: Case) -> "CaseContext":
+        """Return the context of another case, answered in the same way."""
+
+    @abstractmethod
+    def add_note(self, note: Note) -> None:
+        """Note a remark on the implementation."""
+
+
+class CaseContext(AnswerSource):
+    """What every check can use: tensors of the case, the oracle, queries and assertions.
+
+    Outputs and inputs have a batch axis throughout, whether or not the submission knows one.
+    Methods raise Violation when an answer has the wrong form, and what `AnswerSource` lists.
+    """
+
+    def __init__(self, contract: Contract, case: Case) -> None:
+        self.contract = contract
+        self.case = case
+        self._memo: dict[Callable[[Any], Any], Any] = {}
+
+    # -------------------------------------------------------------------- the case's tensors
+
+    @cached_property
+    def x(self) -> Tensor:
+        return case_tensors.make_tokens(self.case, self.contract)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return case_tensors.make_parameters(self.case, self.contract)
+
+    @cached_property
+    def mask(self) -> Tensor | None:
+        return case_tensors.make_mask(self.case)
+
+    @cached_property
+    def cotangent(self) -> Tensor:
+        shape = self.expected.outputs[0].shape
+        return case_tensors.round_to_dtype(
+            case_tensors.draw_normal(self.case, "cotangent", *shape), self.case
+        )
+
+    # ------------------------------------------------------------------------------ the oracle
+
+    @cached_property
+    def expected(self) -> Expected:
+        return self.compute_expected()
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """How far the output may be from the exact one."""
+        return self.expected.tolerances[0]
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What the outputs are called in messages."""
+        return OUTPUT_NAMES[self.contract.returns]
+
+    def may_attend(self, tokens: int, mask: Tensor | None) -> Tensor | None:
+        """Return who may attend to whom under this contract."""
+        if self.contract.has(Capability.CAUSAL):
+            return causal_mask(tokens)
+        return None if mask is None else to_bool_mask(mask)
+
+    def compute_expected(
+        self, x: Tensor | None = None, parameters: Parameters | None = None, mask: Mask = ...
+    ) -> Expected:
+        """Return the oracle's answer, to the case or to something near it."""
+        x = self.x if x is None else x
+        visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
+        return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
+
+    def compute_exact_gradients(self, cotangent: Tensor) -> ExactGradients:
+        """Return the oracle's gradients of sum(output * cotangent) at the case itself."""
+        visible = self.may_attend(self.case.tokens, self.mask)
+        return compute_gradients(
+            self.contract, self.case, self.x, self.parameters, visible, cotangent
+        )
+
+    # --------------------------------------------------------------------------------- queries
+
+    def call(
+        self,
+        x: Tensor | None = None,
+        parameters: Parameters | None = None,
+        mask: Mask = ...,
+        *,
+        memory: str | None = None,
+        seed: int | None = None,
+    ) -> Outputs:
+        """Call the implementation once, in evaluation mode.
+
+        `memory` is the layout of the input: by default the case's for the case's own input, and
+        contiguous for others.
+        """
+        x = self.x if x is None else x
+        mask = self.mask if isinstance(mask, EllipsisType) else mask
+        memory = memory or self.get_memory_layout(x)
+        query = Query(self.case, x, parameters or self.parameters, mask, memory, seed)
+        return self.answer_outputs(query)
+
+    def run(
+        self,
+        x: Tensor | None = None,
+        parameters: Parameters | None = None,
+        mask: Mask = ...,
+        *,
+        memory: str | None = None,
+        seed: int | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Return the outputs of one call, in float64."""
+        outputs = self.call(x, parameters, mask, memory=memory, seed=seed)
+        return tuple(output.to(torch.float64) for output in outputs.tensors)
+
+    def run_stacked(self, *inputs: Tensor, parameters: Parameters | None = None) -> list[Tensor]:
+        """Return the output for each of several inputs of one length: in one call if possible.
+
+        Stacking rests on the batch's independence, which has a property of its own.
+        """
+        if not self.contract.has(Capability.BATCH):
+            return [self.run(x, parameters)[0] for x in inputs]
+        mask = self.mask
+        if mask is not None and mask.dim() == 4 and mask.shape[0] > 1:
+            mask = mask.repeat(len(inputs), 1, 1, 1)
+        stacked = self.run(torch.cat(inputs), parameters, mask)[0]
+        return list(stacked.split([x.shape[0] for x in inputs]))
+
+    def compute_gradients(self, cotangent: Tensor) -> NamedGradients:
+        """Return the implementation's gradients of sum(output * cotangent) at the case itself."""
+        return self.answer_gradients(
+            Query(self.case, self.x, self.parameters, self.mask, cotangent=cotangent)
+        )
+
+    @property
+    def answer(self) -> tuple[Tensor, ...]:
+        """The outputs for the case itself, computed once."""
+        return self.compute_once(CaseContext.run)
+
+    @property
+    def output(self) -> Tensor:
+        return self.answer[0]
+
+    def compute_once(self, compute: Callable[[Self], T]) -> T:
+        """Return the result of a computation on this context, made once and shared by checks."""
+        if compute not in self._memo:
+            self._memo[compute] = compute(self)
+        result: T = self._memo[compute]
+        return result
+
+    def get_memory_layout(self, x: Tensor) -> str:
+        """Return the case's own memory layout for the case's own input; others are contiguous."""
+        return self.case.memory.value if x is self.x else "contiguous"
+
+    # ------------------------------------------------------------------------------ assertions
+
+    def assert_close(
+        self, got: Tensor, wanted: Tensor, tolerance: Tolerance, what: str = "output"
+    ) -> None:
+        """Raise Violation unless `got` is `wanted`, as far as rounding allows."""
+        if not comparison.check_close(got, wanted, tolerance, what):
+            self.add_note(FLOAT32_NOTE)
+
+    def assert_unchanged(
+        self, got: Tensor, before: Tensor, tolerance: Tolerance, what: str = "output"
+    ) -> None:
+        """Raise Violation unless `got` is the earlier answer of the same implementation.
+
+        Each of two right answers may be off by the tolerance. Nothing bounds the error of a wrong
+        one, so half a thousand roundings of its own size are allowed besides, and NaN and infinity
+        may stay what they are.
+        """
+        comparison.assert_shape(got, tuple(before.shape), what)
+        lost = before.isnan() & got.isnan() | (got == before) & got.isinf()
+        got, before = got.masked_fill(lost, 0.0), before.masked_fill(lost, 0.0)
+        finite = before[before.isfinite()].abs()
+        size = float(finite.max()) if finite.numel() else 0.0
+        own = 512 * PRECISIONS[self.case.dtype].u * size
+        slack = Tolerance(2 * tolerance.exact + own, 2 * tolerance.float32 + own)
+        self.assert_close(got, before, slack, what)
+
+    def assert_answer_unchanged(self, answer: tuple[Tensor, ...]) -> None:
+        """Raise Violation unless every output is the implementation's own answer to the case.
+
+        Properties that say that something does not matter are about this, not about being right.
+        """
+        rows = zip(answer, self.answer, self.expected.tolerances, self.output_names, strict=True)
+        for got, before, tolerance, name in rows:
+            self.assert_unchanged(got, before, tolerance, name)
+
+    def assert_matches_oracle(self, answer: tuple[Tensor, ...], expected: Expected) -> None:
+        """Raise Violation unless every output is what the oracle says."""
+        rows = zip(answer, expected.outputs, expected.tolerances, self.output_names, strict=True)
+        for got, wanted, tolerance, name in rows:
+            self.assert_close(got, wanted, tolerance, name)

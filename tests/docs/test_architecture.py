@@ -1,0 +1,50 @@
+"""The walks of docs/architecture.md lead through functions that there are, in as few as it says."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+HOP = re.compile(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`", re.MULTILINE)
+LAYERS = ("find", "infer", "check", "explain", "record")
+
+
+def walk(title: str) -> list[tuple[str, str]]:
+    """The hops of the section with this title: file and qualified name."""
+    section = PAGE.partition(f"### {title}\n")[2].partition("\n### ")[0].partition("\n## ")[0]
+    return HOP.findall(section)
+
+
+def defined_in(path: str) -> set[str]:
+    """The qualified names of a file's functions, methods and classes, nested ones included."""
+
+    def names(node: ast.AST, prefix: str) -> list[str]:
+        found = []
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                found += [prefix + child.name, *names(child, f"{prefix}{child.name}.")]
+            else:
+                found += names(child, prefix)
+        return found
+
+    return set(names(ast.parse((ROOT / path).read_text(encoding="utf-8")), ""))
+
+
+@pytest.mark.parametrize("title", ["One submission", "One property"])
+def test_every_function_of_a_walk_exists(title: str) -> None:
+    hops = walk(title)
+    assert len(hops) >= 5
+    assert [(path, name) for path, name in hops if name not in defined_in(path)] == []
+
+
+def test_one_submission_takes_at_most_thirty_functions() -> None:
+    assert len(walk("One submission")) <= 30
+
+
+def test_the_walk_names_its_layers_in_order() -> None:
+    section = PAGE.partition("### One submission\n")[2].partition("\n### ")[0]
+    said = re.findall(r"^\*\*(\w+)\*\*", section, re.MULTILINE)
+    assert [word.lower() for word in said if word.lower() in LAYERS] == list(LAYERS)
