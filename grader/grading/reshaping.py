@@ -5,7 +5,7 @@ numbers in its result tell where each came from. A trace counts only if the step
 move elements: other numbers must end up in the same positions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -33,22 +33,18 @@ PARTS = ("queries", "keys", "values")
 
 def trace_layouts(pipeline: Pipeline) -> tuple[LayoutEvidence, ...]:
     """Return the layouts after the steps by which a pipeline splits or merges heads wrongly."""
-    return tuple(_iter_layouts(pipeline))
-
-
-def _iter_layouts(pipeline: Pipeline) -> Iterator[LayoutEvidence]:
+    layouts: list[LayoutEvidence | None] = []
     if pipeline.split is not CORRECT.split:
-        for part, name in enumerate(PARTS):
-            expected, got = _trace_split(CORRECT, part), _trace_split(pipeline, part)
-            layout = _compare_layouts("split", name, expected, got)
-            if layout is not None:
-                yield layout
-                break
+        splits = (
+            _compare_layouts("split", of, _trace_split(CORRECT, i), _trace_split(pipeline, i))
+            for i, of in enumerate(PARTS)
+        )
+        layouts.append(next(filter(None, splits), None))
     if pipeline.merge is not CORRECT.merge:
         # Merge after the pipeline's own split, since a merge may undo what the split did.
-        layout = _compare_layouts("merge", "heads", _trace_merge(CORRECT), _trace_merge(pipeline))
-        if layout is not None:
-            yield layout
+        correct, traced = _trace_merge(CORRECT), _trace_merge(pipeline)
+        layouts.append(_compare_layouts("merge", "heads", correct, traced))
+    return tuple(filter(None, layouts))
 
 
 def _compare_layouts(

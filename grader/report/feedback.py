@@ -102,8 +102,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         if _has_failed(p) and feedback.get_level(p.name).includes(FeedbackLevel.MESSAGE)
     ]
     diagnosis = record.diagnosis if explained else ()
-    locations = {(each.cell, each.line) for each in explained}
-    locations |= {(each.cell, each.line) for each in diagnosis}
+    locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
     return SubmissionRecord(
         file=record.file,
         student=record.student,

@@ -20,16 +20,12 @@ Origin = tuple[int, ...]
 
 def describe_evidence(evidence: EvidenceRecord) -> tuple[str, ...]:
     """Return the caption of each figure, in the order of the figures."""
-    return tuple(_iter_descriptions(evidence))
-
-
-def _iter_descriptions(evidence: EvidenceRecord) -> Iterator[str]:
-    for layout in evidence.layouts:
-        yield describe_layout(layout)
+    captions = [describe_layout(layout) for layout in evidence.layouts]
     if evidence.weights is not None:
-        yield describe_weights(evidence.weights)
+        captions.append(describe_weights(evidence.weights))
     if evidence.influence is not None:
-        yield describe_influence(evidence.influence)
+        captions.append(describe_influence(evidence.influence))
+    return tuple(captions)
 
 
 # ------------------------------------------------------------------------------------- weights

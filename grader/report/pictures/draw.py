@@ -1,6 +1,5 @@
 """Draw the evidence of a property as figures: static SVG, each with a caption and a legend."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -34,16 +33,14 @@ class Picture:
 
 def draw_pictures(evidence: EvidenceRecord | None) -> tuple[Picture, ...]:
     """Draw all figures of a property; none without evidence."""
-    return () if evidence is None else tuple(_iter_pictures(evidence))
-
-
-def _iter_pictures(evidence: EvidenceRecord) -> Iterator[Picture]:
-    for layout in evidence.layouts:
-        yield _draw_layout(layout)
+    if evidence is None:
+        return ()
+    pictures = [_draw_layout(layout) for layout in evidence.layouts]
     if evidence.weights is not None:
-        yield _draw_weights(evidence.weights)
+        pictures.append(_draw_weights(evidence.weights))
     if evidence.influence is not None:
-        yield _draw_influence(evidence.influence)
+        pictures.append(_draw_influence(evidence.influence))
+    return tuple(pictures)
 
 
 def _draw_weights(evidence: WeightsEvidence) -> Picture:
