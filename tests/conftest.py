@@ -22,8 +22,9 @@ torch.set_num_threads(1)
 
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile(
-    "ci", max_examples=100, deadline=None, derandomize=True, database=None, print_blob=True
+    "ci", max_examples=40, deadline=None, derandomize=True, database=None, print_blob=True
 )
+settings.register_profile("full", settings.get_profile("ci"), max_examples=100)
 settings.register_profile("deep", max_examples=1000, deadline=None)
 settings.load_profile("dev")  # --hypothesis-profile overrides this
 

@@ -32,9 +32,9 @@ from tests.changes import list_touched_answers, thin_out
 # be what a wrong answer dies of.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-MOST_TOUCHED = 60
+MOST_TOUCHED = 30
 """so many answers that a change touches are judged in an ordinary run"""
-RIGHT_STEP, WRONG_STEP = 8, 12
+RIGHT_STEP, WRONG_STEP = 10, 16
 """one of so many answers is judged in every run"""
 DOING_NOTHING = ("stub", "zeros", "identity", "returns_values")
 OTHER_SEEDS = (1, 2, 3)

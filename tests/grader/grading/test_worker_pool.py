@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -27,7 +28,14 @@ from grader.sandbox.grader_side import launch
 from grader.sandbox.grader_side.launch import ForkedProcess
 from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 
+pytestmark = pytest.mark.own_zygote
 EXERCISE = BY_SLUG["simplified_attention"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerHandle]:
+    with ServerHandle() as there:
+        yield there
 
 
 @pytest.fixture

@@ -207,6 +207,7 @@ def test_everything_ends_when_the_grader_dies(sandbox: "SandboxDriver") -> None:
     assert sandbox.wait_until_gone(pids)
 
 
+@pytest.mark.own_zygote
 def test_a_server_that_does_not_start_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
