@@ -1,7 +1,6 @@
-"""One submission, from its source to a record.
+"""One submission, from its source to a record: find, infer, check, explain, record.
 
-`grading` decides what is judged and in which order. `session` holds the submission's child, and
-`subject` is how the properties see what is in it. `script`, `exchange` and `shelf` put many
-questions at once. What is broken is explained by `diagnosing`, `evidence`, `reshaping`, `excerpts`
-and `counterexample`.
+`grade` shows that order at one glance. `infer` chooses what to grade, and as which exercise;
+`grader.batch` checks it; `explain`, `evidence`, `reshaping`, `excerpts` and `counterexample` say
+what failed and why. `worker_pool` grades in several processes; `precompile` prepares batch plans.
 """

@@ -18,7 +18,7 @@ KEPT = {
     "tests/docs/test_words.py",
     "tests/grader/report/test_render_html.py",  # the landmarks of a page
 }
-WIRE = re.compile(r"[\"'`]landmarks[\"'`]")
+WIRE = re.compile(r"[\"'`.]landmarks\b|\blandmarks: list|load, landmarks,")
 """a request of the wire, and a field of its reply: names of data stay"""
 
 

@@ -70,7 +70,7 @@ class CausalAttention(nn.Module):
         return output
 
 
-def trial_of(made: type[nn.Module], seed: int = 1) -> LiveContext:
+def context_of(made: type[nn.Module], seed: int = 1) -> LiveContext:
     harness = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
     case = fit_for_histories(Case(seed=seed))
     return harness.get_context(EXERCISE.contract.fit(case))
@@ -88,7 +88,7 @@ def all_steps(context: LiveContext) -> list[Any]:
 
 def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = CALL_PROBE) -> Violation:
     with pytest.raises(Violation) as found:
-        assert_no_effect(trial_of(made), steps, (probe,))
+        assert_no_effect(context_of(made), steps, (probe,))
     return found.value
 
 
@@ -97,7 +97,7 @@ def trouble_with(made: type[nn.Module], steps: list[Any], probe: Any = CALL_PROB
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_module_without_memory_answers_the_same_whatever_happened(seed: int) -> None:
-    context = trial_of(CausalAttention, seed)
+    context = context_of(CausalAttention, seed)
     steps = shuffle_steps(context, all_steps(context))
     assert_no_effect(context, [*steps, *steps], PROBES)
 
@@ -112,7 +112,7 @@ def test_a_mask_that_is_kept_and_grown_is_no_memory() -> None:
             assert self.kept.dtype is torch.bool
             return super().forward(x)
 
-    context = trial_of(Keeping)
+    context = context_of(Keeping)
     assert_no_effect(context, all_steps(context), PROBES)
 
 
@@ -133,7 +133,7 @@ class ShorterKept(CausalAttention):
 
 
 def test_shortest_history_is_reported() -> None:
-    context = trial_of(ShorterKept)
+    context = context_of(ShorterKept)
     found = trouble_with(ShorterKept, make_calls(context))
     assert found.after == "a call with 3 tokens, batch 2"
     assert "after     a call with 3 tokens, batch 2" in str(found)
@@ -176,7 +176,7 @@ def test_other_module_is_described_by_its_arguments() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) * Latest.width
 
-    context = trial_of(Latest)
+    context = context_of(Latest)
     found = trouble_with(Latest, make_other_modules(context))
     assert found.after == "another module, with d_out=4, is built and called"
 
@@ -194,7 +194,7 @@ def test_exception_after_a_history_names_it() -> None:
             return output
 
     with pytest.raises(SubmissionFailed) as found:
-        assert_no_effect(trial_of(Broken), [Call(2, 2), RefusedCall()], (CALL_PROBE,))
+        assert_no_effect(context_of(Broken), [Call(2, 2), RefusedCall()], (CALL_PROBE,))
     assert "still broken" in found.value.message
     assert found.value.after == "a call with tokens that are too wide, which raises"
 
@@ -203,14 +203,14 @@ def test_exception_after_a_history_names_it() -> None:
 def test_stateless_module_satisfies_the_property(claim: Any) -> None:
     """A claim that does not hold raises Violation."""
     if claim.applies_to(EXERCISE.contract):
-        claim.check(trial_of(CausalAttention))
+        claim.check(context_of(CausalAttention))
 
 
 # -------------------------------------------------------------------------------- how it is done
 
 
 def test_the_order_depends_on_the_seed_alone() -> None:
-    one, again, other = (trial_of(CausalAttention, seed) for seed in (1, 1, 2))
+    one, again, other = (context_of(CausalAttention, seed) for seed in (1, 1, 2))
     orders = [list(map(str, shuffle_steps(t, all_steps(t)))) for t in (one, again, other)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -241,7 +241,7 @@ def test_the_search_for_a_shorter_history_is_bounded(monkeypatch: pytest.MonkeyP
 
 
 def test_a_call_that_takes_too_long_ends_a_history() -> None:
-    context = trial_of(CausalAttention)
+    context = context_of(CausalAttention)
     scene = HistoryState(context, build_fresh_module(context))
 
     class Slow:
@@ -274,7 +274,7 @@ def machine(made: type[nn.Module]) -> type[RuleBasedStateMachine]:
     class Histories(RuleBasedStateMachine):
         @initialize()
         def build(self) -> None:
-            self.context = trial_of(made)
+            self.context = context_of(made)
             for probe in PROBES:
                 self.context.compute_once(probe.observe_baseline)
             self.state = HistoryState(self.context, build_fresh_module(self.context))

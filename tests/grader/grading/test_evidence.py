@@ -50,12 +50,12 @@ def recipe(name: str) -> Pipeline:
     return CORRECT.override(BY_NAME[name].variants[0])
 
 
-def trial_of(found: Harness, case: Case = CASE) -> Any:
+def context_of(found: Harness, case: Case = CASE) -> Any:
     return found.create_context(found.contract.fit(case))
 
 
 def seen_by(slug: str, answer: str, how: Pipeline | None = None) -> WeightsEvidence:
-    shown = measure_weights(trial_of(harness(slug, answer)), how)
+    shown = measure_weights(context_of(harness(slug, answer)), how)
     assert shown is not None
     return shown
 
@@ -66,8 +66,8 @@ def seen_by(slug: str, answer: str, how: Pipeline | None = None) -> WeightsEvide
 def test_right_weights_are_not_drawn() -> None:
     for slug in ("causal_attention", "multi_head_attention", "masked_multi_head", "causal_weights"):
         found = harness(slug)
-        assert measure_weights(trial_of(found)) is None
-        assert measure_weights(trial_of(found), CORRECT) is None
+        assert measure_weights(context_of(found)) is None
+        assert measure_weights(context_of(found), CORRECT) is None
 
 
 def test_weights_that_are_not_returned_are_recovered() -> None:
@@ -82,7 +82,7 @@ def test_weights_that_are_not_returned_are_recovered() -> None:
 
 
 def test_followed_mistake_reproduces_the_answer() -> None:
-    context = trial_of(harness("multi_head_attention", "no_mask"))
+    context = context_of(harness("multi_head_attention", "no_mask"))
     measured, followed = measure_weights(context), measure_weights(context, recipe("no_mask"))
     assert measured is not None and followed is not None
     assert followed.made == "followed"
@@ -95,7 +95,7 @@ def test_weights_that_are_returned_are_those_drawn() -> None:
 
 
 def test_the_head_and_sequence_are_those_most_wrong() -> None:
-    context = trial_of(harness("masked_multi_head"))
+    context = context_of(harness("masked_multi_head"))
     right = context.expected.outputs[1]
     wrong = right.clone()
     wrong[1, 1, 3] = wrong[1, 1, 3].flip(-1)
@@ -108,7 +108,7 @@ def test_the_head_and_sequence_are_those_most_wrong() -> None:
 
 
 def test_non_finite_numbers_become_none() -> None:
-    context = trial_of(harness("masked_multi_head"))
+    context = context_of(harness("masked_multi_head"))
     wrong = context.expected.outputs[1].clone()
     wrong[0, 1, 2, 0], wrong[0, 1, 2, 1] = torch.nan, torch.inf
     context.__dict__["answer"] = (context.expected.outputs[0], wrong)
@@ -120,7 +120,7 @@ def test_non_finite_numbers_become_none() -> None:
 
 def test_long_sequence_shows_the_wrong_part() -> None:
     long = replace(CASE, tokens=19, context_length=20)
-    context = trial_of(harness("masked_multi_head"), long)
+    context = context_of(harness("masked_multi_head"), long)
     wrong = context.expected.outputs[1].clone()
     wrong[0, 0, 17, 2] += 1
     context.__dict__["answer"] = (context.expected.outputs[0], wrong)
@@ -132,17 +132,17 @@ def test_long_sequence_shows_the_wrong_part() -> None:
 
 
 def test_a_mistake_elsewhere_leaves_the_weights_alone() -> None:
-    context = trial_of(harness("multi_head_attention", "merge_without_transpose"))
+    context = context_of(harness("multi_head_attention", "merge_without_transpose"))
     assert measure_weights(context, recipe("merge_without_transpose")) is None
 
 
 def test_a_function_without_weights_has_none_to_recover() -> None:
-    assert measure_weights(trial_of(harness("simplified_attention"))) is None
-    assert measure_weights(trial_of(harness("linear_layer")), CORRECT) is None
+    assert measure_weights(context_of(harness("simplified_attention"))) is None
+    assert measure_weights(context_of(harness("linear_layer")), CORRECT) is None
 
 
 def test_weights_of_another_shape_are_not_compared() -> None:
-    context = trial_of(harness("multi_head_attention"))
+    context = context_of(harness("multi_head_attention"))
     assert measure_weights(context, recipe("heads_and_head_dim_exchanged")) is None
 
 
@@ -151,11 +151,11 @@ def test_weights_of_another_shape_are_not_compared() -> None:
 
 def test_right_answers_move_as_they_should() -> None:
     for slug in ("causal_attention", "self_attention_v2", "masked_multi_head"):
-        assert measure_influence(trial_of(harness(slug))) is None
+        assert measure_influence(context_of(harness(slug))) is None
 
 
 def test_outputs_that_see_the_future_move() -> None:
-    seen = measure_influence(trial_of(harness("causal_attention", "no_mask")))
+    seen = measure_influence(context_of(harness("causal_attention", "no_mask")))
     assert seen is not None
     assert seen.got == ((True,) * 5,) * 5
     assert seen.may == seen.expected
@@ -163,17 +163,17 @@ def test_outputs_that_see_the_future_move() -> None:
 
 
 def test_outputs_that_see_too_little_stay() -> None:
-    stuck = measure_influence(trial_of(harness("self_attention_v2", "returns_values")))
+    stuck = measure_influence(context_of(harness("self_attention_v2", "returns_values")))
     assert stuck is not None
     assert stuck.got == tuple(tuple(i == j for j in range(5)) for i in range(5))
 
 
 def test_a_mask_that_was_handed_in_says_what_may_move() -> None:
     masked = replace(CASE, mask_form=MaskForm.BATCH_HEAD_QUERY_KEY)
-    context = trial_of(harness("masked_multi_head"), masked)
+    context = context_of(harness("masked_multi_head"), masked)
     seen = measure_influence(context)
     assert seen is None
-    ignoring = trial_of(harness("masked_multi_head", "mask_ignored"), masked)
+    ignoring = context_of(harness("masked_multi_head", "mask_ignored"), masked)
     seen = measure_influence(ignoring)
     assert seen is not None
     assert not all(all(row) for row in seen.may) and all(all(row) for row in seen.got)
@@ -193,12 +193,13 @@ def test_nondeterministic_answer_gives_no_evidence() -> None:
             return value * self.calls
 
     assert (
-        measure_influence(trial_of(of("self_attention_v2", {"SelfAttention_v2": Counting}))) is None
+        measure_influence(context_of(of("self_attention_v2", {"SelfAttention_v2": Counting})))
+        is None
     )
 
 
 def test_single_token_moves_no_output() -> None:
-    context = trial_of(harness("causal_attention", "no_mask"), replace(CASE, tokens=1))
+    context = context_of(harness("causal_attention", "no_mask"), replace(CASE, tokens=1))
     assert measure_influence(context) is None
 
 
@@ -309,4 +310,4 @@ def test_a_picture_is_the_same_every_time() -> None:
 
 def test_drawn_contracts_have_tokens() -> None:
     assert not BY_SLUG["causal_weights"].contract.has(Capability.TOKENS)
-    assert measure_influence(trial_of(harness("causal_weights"))) is None
+    assert measure_influence(context_of(harness("causal_weights"))) is None

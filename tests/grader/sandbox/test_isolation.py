@@ -274,7 +274,7 @@ def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @LINUX
 @pytest.mark.parametrize(("without", "code"), [((), 0), ((Layer.SECCOMP,), 1)])
-def test_doctor_runs_a_trial_submission(
+def test_doctor_runs_a_sample_submission(
     without: tuple[Layer, ...],
     code: int,
     monkeypatch: pytest.MonkeyPatch,

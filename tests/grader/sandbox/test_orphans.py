@@ -18,7 +18,7 @@ from grader.sandbox.grader_side import launch
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 ROOT = Path(__file__).resolve().parents[3]
 # Grades the same right answer again and again, and says how it went and when it began.
-EXAMINER = """
+GRADER = """
     import sys
     import time
     from pathlib import Path
@@ -58,7 +58,7 @@ class RunningGrader:
     def __init__(self, folder: Path, without: tuple[str, ...]) -> None:
         answer = folder / "ada.py"
         answer.write_text(ANSWER)
-        code = textwrap.dedent(EXAMINER)
+        code = textwrap.dedent(GRADER)
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, str(answer), *without],
             stdout=subprocess.PIPE,

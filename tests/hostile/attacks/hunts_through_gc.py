@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-KNOWING = {"Exercise", "Property", "Case", "Trial", "Bench", "Expected", "Contract", "Oracle"}
+KNOWING = {"Exercise", "Property", "Case", "CaseContext", "LiveContext", "Harness", "Expected", "Contract", "Oracle"}
 
 
 @functools.cache

@@ -121,7 +121,7 @@ def test_mistake_table_is_built_once_per_key() -> None:
     assert make_key(one, CORRECT, KNOWN, pairs=False) not in others
 
 
-def test_non_finite_numbers_must_match() -> None:
+def test_non_finite_numbers_are_compared() -> None:
     right = sample(()).correct_state.answer[0]
     holed = right.clone()
     holed[0, 0, 0] = torch.nan
