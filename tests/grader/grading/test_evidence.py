@@ -23,6 +23,7 @@ from grader.report.records import EvidenceRecord, PropertyRecord, WeightsEvidenc
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case, MaskForm
 from properties.contract import Capability
+from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import DETERMINISTIC
 from properties.mistakes.diagnosis import DiagnosedMistake
@@ -100,7 +101,7 @@ def test_the_head_and_sequence_are_those_most_wrong() -> None:
     wrong = right.clone()
     wrong[1, 1, 3] = wrong[1, 1, 3].flip(-1)
     wrong[0, 0, 0, 0] += 0.001
-    context.__dict__["answer"] = (context.expected.outputs[0], wrong)
+    context._memo[CaseContext.run] = (context.expected.outputs[0], wrong)
     seen = measure_weights(context)
     assert seen is not None
     assert (seen.made, seen.sequence, seen.head) == ("returned", 1, 1)
@@ -111,7 +112,7 @@ def test_non_finite_numbers_become_none() -> None:
     context = context_of(harness("masked_multi_head"))
     wrong = context.expected.outputs[1].clone()
     wrong[0, 1, 2, 0], wrong[0, 1, 2, 1] = torch.nan, torch.inf
-    context.__dict__["answer"] = (context.expected.outputs[0], wrong)
+    context._memo[CaseContext.run] = (context.expected.outputs[0], wrong)
     seen = measure_weights(context)
     assert seen is not None
     assert (seen.sequence, seen.head) == (0, 1)
@@ -123,7 +124,7 @@ def test_long_sequence_shows_the_wrong_part() -> None:
     context = context_of(harness("masked_multi_head"), long)
     wrong = context.expected.outputs[1].clone()
     wrong[0, 0, 17, 2] += 1
-    context.__dict__["answer"] = (context.expected.outputs[0], wrong)
+    context._memo[CaseContext.run] = (context.expected.outputs[0], wrong)
     seen = measure_weights(context)
     assert seen is not None
     assert seen.queries == tuple(range(12, 18)) and seen.keys == tuple(range(MAX_TOKENS))

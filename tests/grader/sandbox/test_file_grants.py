@@ -86,7 +86,9 @@ def test_only_answer_free_parts_of_headcheck_are_readable() -> None:
     )
     # A virtual environment may lie in the checkout, too.
     beneath = {
-        file_grants.PROJECT_ROOT / path for path in lies if "site-packages" not in path.parts
+        file_grants.PROJECT_ROOT / path
+        for path in lies
+        if not (file_grants.PROJECT_ROOT / path).is_relative_to(sys.prefix)
     }
     if "-packages" not in file_grants.PROJECT_ROOT.name:
         assert beneath == set(file_grants.READABLE)
