@@ -33,6 +33,7 @@ MODULES = (
 )
 TIMEOUT_S = 300
 COPIED = (
+    ".ci",
     "reference",
     "properties",
     "exercises",
