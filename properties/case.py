@@ -15,14 +15,23 @@ class InputContent(StrEnum):
     REPEATED = "repeated tokens"
     ZERO = "a zero token"
     OUTLIER = "an outlier token"
+    EQUAL = "equal tokens"
+    ALL_ZERO = "only zero tokens"
+    SUBNORMAL = "a subnormal token"
+    HUGE = "huge tokens"
 
 
 class MemoryLayout(StrEnum):
-    """How the input is laid out in memory; its values do not depend on it."""
+    """How the input is laid out in memory; its values do not depend on it.
+
+    Except that an expanded batch, which shares its memory, repeats its first sequence.
+    """
 
     CONTIGUOUS = "contiguous"
     TRANSPOSED = "transposed"
     EXPANDED = "expanded"
+    SLICED = "sliced"  # out of a wider tensor, as queries out of a fused projection
+    MISALIGNED = "misaligned"  # its storage starts one number earlier
 
 
 class MaskForm(StrEnum):

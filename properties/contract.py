@@ -13,6 +13,7 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
 from properties.case import Case, InputContent, MaskForm, MaskType
+from properties.size_rules import BadSizes, SizeRules
 from properties.violation import Violation, ViolationKind
 
 if TYPE_CHECKING:  # so that listing exercises does not import torch
@@ -76,6 +77,9 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.MASK, "mask_form", MaskForm.NONE),
 )
 """The value that a field of a case is fixed to where a contract lacks a capability."""
+
+LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
+"""Under these the exponentials of some scores overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,8 @@ class Contract:
     square: bool = False
     sizes: Mapping[str, int] | None = None
     scale: float | None = None
+    size_rules: SizeRules | None = None
+    """what `with_sizes` was given, and what follows from it"""
 
     def has(self, *capabilities: Capability) -> bool:
         return self.capabilities.issuperset(capabilities)
@@ -195,15 +201,34 @@ class Contract:
             changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
         if self.has(Capability.ATTENTION) and not self.has(Capability.STABLE):
             changes["sharpness"] = min(case.sharpness, 2)
-            if case.content is InputContent.OUTLIER:
+            if case.content in LARGE_CONTENTS:
                 changes["content"] = InputContent.NORMAL
         changes.update(self.sizes or {})
         case = _replace_changed(case, changes)
+        if self.size_rules is not None:
+            case = self.size_rules.fit(case)
         if self.square:
             case = _replace_changed(case, {"d_in": case.d_out})
         if not self.has(Capability.CONTEXT):
             return _replace_changed(case, {"context_length": case.tokens})
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
+
+    def with_sizes(self, rules: SizeRules) -> Contract:
+        """Return the contract of an implementation that has these sizes only.
+
+        Raises BadSizes if it has none of those that the contract allows.
+        """
+        absent = {n: v for needed, n, v in FIXED_WITHOUT if needed not in self.capabilities}
+        fixed = {n: v for n, v in absent.items() if n in ("batch", "heads")}
+        same = (("tokens", "context_length"),) * (not self.has(Capability.CONTEXT))
+        same += (("d_in", "d_out"),) * self.square
+        adapted = rules.adapt({**fixed, **(self.sizes or {})}, same)  # type: ignore[dict-item]
+        limited = replace(self, size_rules=adapted)
+        try:
+            limited.fit(Case(tokens=1, context_length=1))
+        except BadSizes as error:
+            raise BadSizes(f"{self.name} has no sizes that keep `{rules}`") from error
+        return limited
 
     def describe(self, case: Case) -> str:
         """Describe a case in one line, without sizes that the exercise does not have."""

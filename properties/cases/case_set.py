@@ -31,10 +31,19 @@ LEVELS: dict[str, tuple[Any, ...]] = {
         MemoryLayout.TRANSPOSED,
         MemoryLayout.EXPANDED,
     ),
-    "mask_form": tuple(MaskForm),
-    "mask_type": tuple(MaskType),
+    "mask_form": (
+        MaskForm.NONE,
+        MaskForm.QUERY_KEY,
+        MaskForm.ONE_ONE_QUERY_KEY,
+        MaskForm.BATCH_ONE_QUERY_KEY,
+        MaskForm.BATCH_HEAD_QUERY_KEY,
+        MaskForm.BATCH_ONE_ONE_KEY,
+        MaskForm.ONE_HEAD_QUERY_KEY,
+    ),
+    "mask_type": (MaskType.BOOL, MaskType.INT, MaskType.FLOAT),
     "dropout": (0.0, 0.5, 0.1),
 }
+"""Written out, so that a new member of an enumeration leaves every case set as it is."""
 RELATIONS = (
     ("d_in", "d_out"),
     ("d_in", "head_dim"),

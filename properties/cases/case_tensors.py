@@ -22,6 +22,10 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+HUGE = {"float64": 1000.0, "float32": 1000.0, "bfloat16": 1000.0, "float16": 20.0}
+"""The factor of huge tokens: exponentials of their scores overflow, the scores do not."""
+SUBNORMAL = {"float64": -1040, "float32": -135, "bfloat16": -130, "float16": -18}
+"""The power of two by which a token is multiplied to be subnormal."""
 MASK_DTYPES = {
     MaskType.BOOL: torch.bool,
     MaskType.INT: torch.int64,
@@ -52,16 +56,30 @@ def make_tokens(
     if not contract.has(Capability.PROJECTED):
         # Scores are then x xᵀ, with standard deviation √d_in.
         x = x * math.sqrt(case.sharpness / math.sqrt(case.d_in))
-    if case.content is InputContent.REPEATED:
-        x[:, case.tokens // 2 :] = x[:, : case.tokens - case.tokens // 2].clone()
-    elif case.content is InputContent.ZERO:
-        x[:, case.tokens // 2] = 0
-    elif case.content is InputContent.OUTLIER:
-        x[:, case.tokens // 2] *= 30
+    _set_content(x, case)
     if case.memory is MemoryLayout.EXPANDED:
         # An expanded batch shares its memory, so its sequences are equal.
         x = x[:1].repeat(case.batch, 1, 1)
     return round_to_dtype(x, case)
+
+
+def _set_content(x: Float[Tensor, "batch tokens d_in"], case: Case) -> None:
+    middle = case.tokens // 2
+    match case.content:
+        case InputContent.REPEATED:
+            x[:, middle:] = x[:, : case.tokens - middle].clone()
+        case InputContent.ZERO:
+            x[:, middle] = 0
+        case InputContent.OUTLIER:
+            x[:, middle] *= 30
+        case InputContent.EQUAL:
+            x[:] = x[:, :1].clone()
+        case InputContent.ALL_ZERO:
+            x.zero_()
+        case InputContent.SUBNORMAL:
+            x[:, middle] *= 2.0 ** SUBNORMAL[case.dtype]
+        case InputContent.HUGE:
+            x *= HUGE[case.dtype]
 
 
 def make_parameters(case: Case, contract: Contract) -> Parameters:

@@ -1,58 +1,131 @@
-"""Hypothesis strategies of cases: all that a contract allows, and all that are smaller than one.
+"""Hypothesis strategies of cases and of their tensors: all that a contract allows.
 
-A case shrinks well, because it is a few small values from which its tensors are derived.
+A case shrinks well, because it is a few small values from which its tensors are derived. With the
+same seed of Hypothesis the same cases are drawn whatever code is loaded: see `draw_from`.
 """
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
-from hypothesis.strategies import SearchStrategy
+from hypothesis.strategies import DrawFn, SearchStrategy
 
-from properties.case import Case, MaskForm, MaskType, MemoryLayout
-from properties.cases.case_set import LEVELS
+from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
+from properties.cases.attention_inputs import AttentionInputs
 from properties.cases.case_tensors import DTYPES
+from properties.cases.case_transforms import CaseTransform, identity, transform_cases
 from properties.cases.small_cases import list_smaller_values
 from properties.contract import Contract
+from properties.size_rules import SizeRules
+
+T = TypeVar("T")
+OFFSET = 0x6A09_E667_F3BC_C908
+USUAL_SIZES = {"tokens": 12, "heads": 5, "head_dim": 6, "batch": 3, "d_in": 8}
+"""Up to these all sizes are drawn alike. At most one size of a case is larger: it stays cheap."""
+EDGES = sorted({2**n + step for n in range(2, 17) for step in (-1, 0, 1)} | {80, 96, 160, 300})
+"""Large sizes at which real code takes another path."""
+CONTENTS = (InputContent.NORMAL,) * 5 + tuple(InputContent)[1:]
+DROPOUTS = (0.0, 0.1, 0.5)
 
 
 def cases(
     contract: Contract,
     *,
-    max_tokens: int = 12,
-    max_heads: int = 5,
-    dtypes: tuple[str, ...] = ("float64",),
-    devices: tuple[str, ...] = ("cpu",),
+    max_tokens: int = USUAL_SIZES["tokens"],
+    max_heads: int = USUAL_SIZES["heads"],
+    max_head_dim: int = USUAL_SIZES["head_dim"],
+    max_batch: int = USUAL_SIZES["batch"],
+    max_d_in: int = USUAL_SIZES["d_in"],
+    dtypes: Sequence[str] = ("float64",),
+    devices: Sequence[str] = ("cpu",),
+    contents: Iterable[InputContent] = CONTENTS,
+    layouts: Iterable[MemoryLayout] = tuple(MemoryLayout),
+    mask_forms: Iterable[MaskForm] = tuple(MaskForm),
+    mask_types: Iterable[MaskType] = tuple(MaskType),
+    transform: CaseTransform = identity,
+    sizes: SizeRules | None = None,
 ) -> SearchStrategy[Case]:
     """Cases that the contract allows; they shrink to one short sequence of small tokens.
 
-    Raises InvalidArgument if there is nothing to draw from, or a dtype is unknown.
+    With `sizes`, only those that an implementation has; with `transform`, only those that a
+    property needs. Where the contract fixes a size or an option, it is fixed.
+
+    Raises InvalidArgument if there is nothing to draw from, or a dtype is unknown, and BadSizes if
+    no case has these sizes.
     """
-    if max_tokens < 1 or max_heads < 1 or not dtypes or not devices:
-        raise InvalidArgument("cases() needs max_tokens and max_heads >= 1, a dtype and a device")
-    if unknown := set(dtypes) - set(DTYPES):
-        raise InvalidArgument(f"no dtypes of a case: {sorted(unknown)}; there are {list(DTYPES)}")
-    drawn = st.builds(
-        Case,
-        batch=st.integers(1, 3),
-        tokens=st.integers(1, max_tokens),
-        context_length=st.integers(1, max_tokens),
-        d_in=st.integers(1, 8),
-        heads=st.integers(1, max_heads),
-        head_dim=st.integers(1, 6),
-        bias=st.booleans(),
-        dropout=st.sampled_from((0.0, 0.1, 0.5)),
-        sharpness=st.integers(1, 8),
-        content=st.sampled_from(LEVELS["content"]),
-        memory=st.sampled_from(MemoryLayout),
-        mask_form=st.sampled_from(MaskForm),
-        mask_type=st.sampled_from(MaskType),
-        dtype=st.sampled_from(dtypes),
-        device=st.sampled_from(devices),
-        seed=st.integers(0, 999),
-    )
-    return drawn.map(contract.fit)
+    most = {
+        "tokens": max_tokens,
+        "heads": max_heads,
+        "head_dim": max_head_dim,
+        "batch": max_batch,
+        "d_in": max_d_in,
+    }
+    options = {
+        "content": tuple(contents),
+        "memory": tuple(layouts),
+        "mask_form": tuple(mask_forms),
+        "mask_type": tuple(mask_types),
+        "dtype": tuple(dtypes),
+        "device": tuple(devices),
+    }
+    _validate(most, options)
+    allowed = contract if sizes is None else contract.with_sizes(sizes)
+    drawn = _draw_case(most, options).map(allowed.fit)
+    if transform is identity:
+        return drawn
+    # Several of these draws may give the same case, and some none that the contract allows.
+    changed = drawn.map(lambda case: transform_cases(allowed, transform, [case]))
+    return changed.filter(bool).map(lambda found: found[0])
+
+
+def attention_inputs(contract: Contract, **options: Any) -> SearchStrategy[AttentionInputs]:
+    """The tensors of cases, and the exact answers to them; takes the options of `cases`."""
+    return cases(contract, **options).map(lambda case: AttentionInputs(contract, case))
 
 
 def smaller_cases(case: Case) -> SearchStrategy[Case]:
     """Cases that are nowhere larger than this one: the candidates for a simpler example."""
     fields = list_smaller_values(case)
     return st.builds(Case, **{name: st.sampled_from(fields[name]) for name in fields})
+
+
+def draw_from(values: Sequence[T]) -> SearchStrategy[T]:
+    """One of these values, the first where nothing asks for another.
+
+    `st.sampled_from` and `st.integers` also try the constants of the modules that are loaded, and
+    so draw other examples for another subject, or in another process. Numbers around `OFFSET`
+    stand in none.
+    """
+    return st.integers(OFFSET, OFFSET + len(values) - 1).map(lambda n: values[n - OFFSET])
+
+
+@st.composite
+def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> Case:
+    larger = [name for name in most if most[name] > USUAL_SIZES[name]]
+    large = draw(draw_from(["", "", *larger])) if larger else ""
+    values: dict[str, Any] = {
+        name: draw(draw_from(range(1, min(most[name], USUAL_SIZES[name]) + 1))) for name in most
+    }
+    if large:
+        edges = [edge for edge in EDGES if USUAL_SIZES[large] < edge <= most[large]]
+        anything = range(USUAL_SIZES[large] + 1, most[large] + 1)
+        values[large] = draw(draw_from(draw(draw_from((anything, edges or anything)))))
+    values |= {name: draw(draw_from(choices)) for name, choices in options.items()}
+    return Case(
+        context_length=values["tokens"] + draw(draw_from(range(max(1, values["tokens"])))),
+        bias=draw(draw_from((False, True))),
+        dropout=draw(draw_from(DROPOUTS)),
+        sharpness=draw(draw_from(range(1, 9))),
+        seed=draw(draw_from(range(1000))),
+        **values,
+    )
+
+
+def _validate(most: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> None:
+    small = [f"max_{name} >= 1" for name in most if most[name] < 1]
+    empty = [f"a {name}" for name in options if not options[name]]
+    if small or empty:
+        raise InvalidArgument(f"cases() needs {', '.join(small + empty)}")
+    if unknown := sorted(set(options["dtype"]) - set(DTYPES)):
+        raise InvalidArgument(f"no dtypes of a case: {unknown}; there are {list(DTYPES)}")

@@ -1,18 +1,30 @@
 """Cases are valid by construction, and shrink to the smallest."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import prod
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument, NoSuchExample
 
+from grader.sandbox.worker import calling
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
+from properties.cases.attention_inputs import AttentionInputs
+from properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
+from properties.cases.case_text import format_case
+from properties.cases.case_transforms import at_least
+from properties.cases.memory_layouts import apply_memory_layout
 from properties.cases.small_cases import enumerate_smaller, list_starting_cases
-from properties.cases.strategies import cases, smaller_cases
+from properties.cases.strategies import USUAL_SIZES, attention_inputs, cases, smaller_cases
+from properties.size_rules import BadSizes, parse_sizes
 from tests.properties.contracts import (
     MASKED,
     MULTI_HEAD,
@@ -23,6 +35,8 @@ from tests.properties.contracts import (
     every_contract,
     get_contract,
 )
+
+LONG_SEARCH = settings(SEARCH_SETTINGS, max_examples=2000)
 
 
 @every_contract
@@ -110,17 +124,140 @@ def test_every_option_of_a_contract_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    "impossible",
+    ("impossible", "message"),
     [
-        lambda: cases(MULTI_HEAD, max_tokens=0),
-        lambda: cases(MULTI_HEAD, max_heads=0),
-        lambda: cases(MULTI_HEAD, dtypes=()),
-        lambda: cases(MULTI_HEAD, devices=()),
+        (lambda: cases(MULTI_HEAD, max_tokens=0), "needs max_tokens >= 1$"),
+        (lambda: cases(MULTI_HEAD, max_heads=0, max_d_in=0), "max_heads >= 1, max_d_in >= 1$"),
+        (lambda: cases(MULTI_HEAD, dtypes=()), "needs a dtype$"),
+        (lambda: cases(MULTI_HEAD, devices=(), contents=()), "needs a content, a device$"),
+        (lambda: cases(MULTI_HEAD, dtypes=("float8",)), r"no dtypes of a case: \['float8'\]"),
+        (lambda: cases(MULTI_HEAD, sizes=parse_sizes("d_out=7 heads=2")), "has no sizes"),
     ],
 )
-def test_impossible_contract_is_an_invalid_argument(impossible: Callable[[], object]) -> None:
-    with pytest.raises(InvalidArgument, match=r"max_tokens and max_heads >= 1, a dtype and a dev"):
+def test_nothing_to_draw_from_is_refused_at_once(
+    impossible: Callable[[], object], message: str
+) -> None:
+    with pytest.raises((InvalidArgument, BadSizes), match=message):
         impossible()
+
+
+def test_larger_sizes_are_drawn_where_they_are_asked_for_one_at_a_time() -> None:
+    most = {"tokens": 300, "heads": 16, "head_dim": 128, "batch": 65, "d_in": 130}
+    asked: dict[str, Any] = {f"max_{name}": size for name, size in most.items()}
+    drawn: list[Case] = []
+
+    def collect(case: Case) -> bool:
+        drawn.append(case)
+        return False
+
+    with pytest.raises(NoSuchExample):
+        find(
+            cases(MULTI_HEAD, **asked),
+            collect,
+            settings=settings(SEARCH_SETTINGS, max_examples=400),
+        )
+    for case in drawn:
+        assert sum(getattr(case, name) > USUAL_SIZES[name] for name in most) <= 1
+    largest = {name: max(getattr(case, name) for case in drawn) for name in most}
+    assert all(USUAL_SIZES[name] * 2 < largest[name] <= most[name] for name in most)
+    assert any(case.tokens in (64, 65, 127, 128, 129, 255, 256, 257) for case in drawn)
+
+
+def test_a_large_case_shrinks_to_the_edge_of_the_fault() -> None:
+    found = find(cases(MULTI_HEAD, max_tokens=300), lambda c: c.tokens > 64, settings=LONG_SEARCH)
+    assert found == Case(tokens=65, context_length=65)
+
+
+def test_a_transform_gives_the_cases_that_a_property_needs() -> None:
+    strategy = cases(MULTI_HEAD, transform=at_least(tokens=3, heads=2))
+    smallest = find(strategy, lambda case: True, settings=SEARCH_SETTINGS)
+    assert smallest == Case(tokens=3, context_length=3, heads=2)
+
+
+DRAWN_TWICE = """
+import sys, types
+from hypothesis import find, settings
+from exercises import BY_SLUG
+from properties.cases.strategies import cases
+if len(sys.argv) > 1:
+    import constants
+contract, drawn = BY_SLUG["multi_head_attention"].contract, []
+try:
+    find(cases(contract, max_tokens=300), lambda case: drawn.append(case),
+         settings=settings(derandomize=True, database=None, max_examples=200))
+except Exception:
+    pass
+print(len(drawn), hash(tuple(map(str, drawn))))
+"""
+
+
+def test_constants_of_other_code_change_no_example(tmp_path: Path) -> None:
+    (tmp_path / "constants.py").write_text(f"NUMBERS = {list(range(300))}\n")
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    environment["PYTHONPATH"] = os.pathsep.join([*sys.path, str(tmp_path)])
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", DRAWN_TWICE, *more],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for more in ([], ["constants"])
+    }
+    assert len(printed) == 1 and printed.pop().startswith("200 ")
+
+
+# ------------------------------------------------------------------ the tensors of a case
+
+
+@pytest.mark.parametrize("slug", SMALL)
+@given(data=st.data())
+def test_inputs_are_those_of_their_case(slug: str, data: st.DataObject) -> None:
+    contract = get_contract(slug)
+    inputs = data.draw(attention_inputs(contract, dtypes=("float64", "float32", "bfloat16")))
+    case = inputs.case
+    assert inputs.x.dtype is DTYPES[case.dtype]
+    batched = inputs.x if inputs.x.dim() == 3 else inputs.x[None]
+    assert torch.equal(batched.double(), make_tokens(case, contract))
+    assert inputs.parameters.W_q.dtype is inputs.x.dtype
+    assert (inputs.mask is None) is (case.mask_form is MaskForm.NONE)
+    assert all(bool(output.isfinite().all()) for output in inputs.expected.outputs)
+    assert repr(inputs) == f"AttentionInputs({format_case(case)!r})"
+
+
+@given(attention_inputs(MASKED))
+def test_the_exact_answer_of_inputs_is_close_to_itself_and_to_nothing_else(
+    inputs: AttentionInputs,
+) -> None:
+    outputs = inputs.expected.outputs
+    inputs.assert_close(*outputs)
+    for wrong in (outputs[0] + 1, outputs[0] * torch.nan):
+        with pytest.raises(AssertionError, match=r"output 0 is off by up to .* on batch="):
+            inputs.assert_close(wrong, *outputs[1:])
+
+
+@pytest.mark.parametrize("memory", MemoryLayout)
+@given(case=cases(MULTI_HEAD, layouts=[MemoryLayout.CONTIGUOUS]))
+def test_a_layout_moves_numbers_and_changes_none(memory: MemoryLayout, case: Case) -> None:
+    x = make_tokens(case, MULTI_HEAD)
+    laid = apply_memory_layout(x, memory)
+    if memory is MemoryLayout.EXPANDED:
+        assert torch.equal(laid, x[:1].repeat(case.batch, 1, 1))
+    else:
+        assert torch.equal(laid, x)
+        assert torch.equal(make_tokens(replace(case, memory=memory), MULTI_HEAD), x)
+    # The worker, which knows no case, lays out in the same way.
+    other = calling.apply_memory_layout(x, memory.value)
+    assert (other.stride(), other.storage_offset()) == (laid.stride(), laid.storage_offset())
+
+
+def test_layouts_are_what_they_are_called() -> None:
+    x = torch.zeros(2, 3, 4)
+    sliced = apply_memory_layout(x, MemoryLayout.SLICED)
+    assert sliced.stride() == (36, 12, 1) and sliced.storage_offset() == 4
+    assert apply_memory_layout(x, MemoryLayout.MISALIGNED).storage_offset() == 1
 
 
 @given(data=st.data())

@@ -1,0 +1,84 @@
+"""The tensors of a case as an implementation takes them, with the exact answer beside them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from properties.case import Case
+from properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
+from properties.cases.case_text import format_case
+from properties.cases.memory_layouts import apply_memory_layout
+from properties.contract import Capability, Contract
+from properties.oracle import Expected, compute_expected
+from reference import Parameters, causal_mask, to_bool_mask
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionInputs:
+    """What an implementation is called with: a case, and its tensors in its dtype and layout."""
+
+    contract: Contract
+    case: Case
+
+    def __repr__(self) -> str:
+        return f"AttentionInputs({format_case(self.case)!r})"
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The tokens, of shape (batch, tokens, d_in), or (tokens, d_in) without a batch axis."""
+        tokens = apply_memory_layout(self._move(self._tokens), self.case.memory)
+        return tokens if self.contract.has(Capability.BATCH) else tokens[0]
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The weights and biases by their canonical names, W_q to b_o."""
+        return self._parameters.map(self._move)
+
+    @cached_property
+    def mask(self) -> Tensor | None:
+        """The mask as `forward` takes it: zero or False hides. None where the case has none."""
+        mask = make_mask(self.case)
+        return None if mask is None else mask.to(self.case.device)
+
+    @cached_property
+    def may_attend(self) -> Tensor | None:
+        """Who may attend to whom: the mask as booleans, or the causal one where there is one."""
+        if self.contract.has(Capability.CAUSAL):
+            return causal_mask(self.case.tokens)
+        mask = make_mask(self.case)
+        return None if mask is None else to_bool_mask(mask)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The exact outputs in float64, with a batch axis, and how far an answer may be off."""
+        return compute_expected(
+            self.contract, self.case, self._tokens, self._parameters, self.may_attend
+        )
+
+    def assert_close(self, *outputs: Tensor) -> None:
+        """Raise AssertionError unless the outputs are right, as far as rounding allows."""
+        rows = zip(outputs, self.expected.outputs, self.expected.tolerances, strict=True)
+        for number, (output, exact, tolerance) in enumerate(rows):
+            got = output.detach().to("cpu", torch.float64).reshape(exact.shape)
+            off = (got - exact).abs()
+            # An answer that is no number is nowhere within its tolerance.
+            wrong = ~(off <= tolerance.exact)
+            if bool(wrong.any()):
+                worst = float(off.nan_to_num(nan=torch.inf)[wrong].max())
+                raise AssertionError(
+                    f"output {number} is off by up to {worst:.6g} in {int(wrong.sum())} of "
+                    f"{wrong.numel()} elements on {format_case(self.case)}"
+                )
+
+    @cached_property
+    def _tokens(self) -> Tensor:
+        return make_tokens(self.case, self.contract)
+
+    @cached_property
+    def _parameters(self) -> Parameters:
+        return make_parameters(self.case, self.contract)
+
+    def _move(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.case.device, DTYPES[self.case.dtype])
