@@ -14,7 +14,7 @@ and, because do = Cov_p(ds, v), the output by at most
 
     B = Σ_j p expm1(D) |v - o|                                 the range of v, not its offset
       + Σ_j p (3u + 2√n ua + u(|lse| + |s - lse|)) |v| + u|o|  softmax and rounding
-      + n tiny max|v|                                          flush to zero
+      + n (tiny max|v| + underflow)                            flush to zero
 
 where u|s - max| is the error of exp (Blanchard, Higham & Higham 2021) and u|lse| that of the
 division-free form exp(s - lse), which some correct implementations use. An answer is accepted
@@ -44,6 +44,8 @@ class Precision:
 
     u: float
     tiny: float
+    underflow: float
+    """how far a product may be off, however small it is, where it is no normal number"""
 
     @property
     def ua(self) -> float:
@@ -52,10 +54,10 @@ class Precision:
 
 
 PRECISIONS = {
-    "float64": Precision(2.0**-53, 0.0),
-    "float32": Precision(2.0**-24, 2.0**-126),
-    "bfloat16": Precision(2.0**-8, 2.0**-126),
-    "float16": Precision(2.0**-11, 2.0**-14),
+    "float64": Precision(2.0**-53, 0.0, 2.0**-1022),
+    "float32": Precision(2.0**-24, 2.0**-126, 2.0**-126),
+    "bfloat16": Precision(2.0**-8, 2.0**-126, 2.0**-126),
+    "float16": Precision(2.0**-11, 2.0**-14, 2.0**-24),
 }
 
 
@@ -83,7 +85,7 @@ def bound_linear_error(
     if weight is None:
         return torch.zeros_like(result)
     accumulated = 2 * math.sqrt(x.shape[-1]) * precision.ua * (x.abs() @ weight.abs().mT)
-    return accumulated + 2 * precision.u * result.abs()
+    return accumulated + 2 * precision.u * result.abs() + x.shape[-1] * precision.underflow
 
 
 def bound_score_error(
@@ -116,7 +118,7 @@ def bound_context_error(
     context = weights @ value
     moved = weights * torch.expm1(errors.clamp(max=50.0))
     arithmetic = weights * bound_softmax_error(exact, precision)
-    tiny = value.shape[-2] * precision.tiny * value.abs().amax()
+    tiny = value.shape[-2] * (precision.tiny * value.abs().amax() + precision.underflow)
     bound = compute_spread(moved, value, context) + arithmetic @ value.abs()
     return bound + precision.u * context.abs() + weights @ value_error + tiny
 

@@ -24,6 +24,7 @@ from grader.ui.options import (
     pop_limits,
     seed_option,
 )
+from grader.ui.replay_command import replay_case
 
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
@@ -316,7 +317,7 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in (bank, *course_commands.COMMANDS):
+for command in (bank, replay_case, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
@@ -345,6 +346,7 @@ def _is_user_error(error: Exception) -> bool:
     from grader.report.points import BadPoints
     from grader.run import DeviceUnavailable
     from grader.sandbox.grader_side.servers import SandboxError
+    from grader.ui.pytest_plugin.replay import ReplayError
 
     kinds = (
         TargetNotFound,
@@ -354,6 +356,7 @@ def _is_user_error(error: Exception) -> bool:
         BadPoints,
         BadFeedback,
         SandboxError,
+        ReplayError,
         SubmissionNotFound,
         CourseError,
         files.WriteError,

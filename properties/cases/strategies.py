@@ -108,9 +108,7 @@ def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequ
         name: draw(draw_from(range(1, min(most[name], USUAL_SIZES[name]) + 1))) for name in most
     }
     if large:
-        edges = [edge for edge in EDGES if USUAL_SIZES[large] < edge <= most[large]]
-        anything = range(USUAL_SIZES[large] + 1, most[large] + 1)
-        values[large] = draw(draw_from(draw(draw_from((anything, edges or anything)))))
+        values[large] = draw(draw_from(_list_large_sizes(USUAL_SIZES[large], most[large])))
     values |= {name: draw(draw_from(choices)) for name, choices in options.items()}
     return Case(
         context_length=values["tokens"] + draw(draw_from(range(max(1, values["tokens"])))),
@@ -120,6 +118,13 @@ def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequ
         seed=draw(draw_from(range(1000))),
         **values,
     )
+
+
+def _list_large_sizes(usual: int, most: int) -> list[int]:
+    """Return all sizes in order, so that they shrink, with edges so often that half are edges."""
+    anything = range(usual + 1, most + 1)
+    edges = [edge for edge in EDGES if edge in anything]
+    return sorted([*anything, *edges * (len(anything) // max(1, len(edges)))])
 
 
 def _validate(most: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> None:

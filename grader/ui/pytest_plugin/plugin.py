@@ -1,11 +1,12 @@
 """Run properties as tests: `pytest --headcheck package.module:Class --exercise SLUG`.
 
-Collects one test for every property of the exercise, device and dtype. The named code is trusted
-and runs in this process. Without `--headcheck` the plugin imports and does nothing.
+Collects one test for every property of the exercise, device and dtype. It tries the exercise's own
+cases, the bank, and then cases that Hypothesis searches. The named code is trusted and runs in this
+process. Without `--headcheck` the plugin imports and does nothing.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant, VariantOutcome
 
 NOTE_KEY = "headcheck note"
+SOURCES = ("bank", "search", "both")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,9 +39,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--headcheck-cases",
-        type=int,
-        metavar="N",
-        help="how many cases a property is tried on, at most (default: what the exercise says)",
+        choices=SOURCES,
+        default="both",
+        help="what a property is tried on: the bank, which is the cases that the exercise is "
+        "graded on; cases that Hypothesis searches under the profile that is loaded; or first the "
+        "one and then the other (default)",
+    )
+    group.addoption(
+        "--headcheck-sizes",
+        default="",
+        metavar="RULES",
+        help="the sizes that the implementation has, if it has not all of them: "
+        '"head_dim=even tokens<=64 heads=1,2,4 d_out%%8"',
     )
 
 
@@ -65,10 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if slug is None:
         raise pytest.UsageError("--headcheck needs --exercise to say what is asked of it")
-    suite = load_suite(name, slug, config.getoption("--headcheck-cases"))
+    suite = load_suite(name, slug, config.getoption("--headcheck-sizes"))
+    source = config.getoption("--headcheck-cases")
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []  # no other tests were named: skip `testpaths`
-    config.pluginmanager.register(SuitePlugin(suite, f"{name} as {slug}"), "headcheck suite")
+    config.pluginmanager.register(SuitePlugin(suite, source), "headcheck suite")
 
 
 def get_devices(config: pytest.Config) -> list[str]:
@@ -76,25 +88,32 @@ def get_devices(config: pytest.Config) -> list[str]:
     return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
 
 
-def load_suite(name: str, slug: str, cases: int | None) -> "PropertySuite":
+def load_suite(name: str, slug: str, sizes: str) -> "PropertySuite":
     """Return the suite for the definition `name`. Raises pytest.UsageError."""
     from exercises import BY_SLUG
-    from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate, suggest
+    from grader.ui.pytest_plugin.locate import DefinitionNotFound, suggest
+    from grader.ui.pytest_plugin.messages import ReplayCommand
+    from grader.ui.pytest_plugin.replay import load_namespace
     from grader.ui.pytest_plugin.suite import PropertySuite
+    from properties.size_rules import BadSizes, parse_sizes
 
     if slug not in BY_SLUG:
         hint = suggest(slug, BY_SLUG) or f"; there are {', '.join(BY_SLUG)}"
         raise pytest.UsageError(f"--exercise: there is no exercise `{slug}`{hint}")
-    if cases is not None and cases < 1:
-        raise pytest.UsageError(f"--headcheck-cases: {cases} is less than 1")
+    exercise = BY_SLUG[slug]
     try:
-        module, definition = locate(name)
+        return PropertySuite(
+            load_namespace(name, exercise.contract),
+            exercise.contract,
+            exercise.cases,
+            sizes=parse_sizes(sizes) if sizes else None,
+            title=f"{name} as {slug}",
+            replay=ReplayCommand(name, slug, sizes),
+        )
+    except BadSizes as problem:
+        raise pytest.UsageError(f"--headcheck-sizes: {problem}") from problem
     except DefinitionNotFound as problem:
         raise pytest.UsageError(f"--headcheck: {problem}") from problem
-    exercise = BY_SLUG[slug]
-    # The harness looks it up by the exercise's name.
-    namespace = {**vars(module), exercise.contract.name: definition}
-    return PropertySuite(namespace, exercise.contract, cases or exercise.cases)
 
 
 def apply_outcome(outcome: "VariantOutcome") -> None:
@@ -108,19 +127,24 @@ def apply_outcome(outcome: "VariantOutcome") -> None:
 class SuitePlugin:
     """Adds the tests of a suite to a run."""
 
-    def __init__(self, suite: "PropertySuite", title: str) -> None:
+    def __init__(self, suite: "PropertySuite", source: str) -> None:
         self.suite = suite
-        self.title = title
+        self.source = source
 
     def pytest_report_header(self) -> str:
-        return f"headcheck: {self.title}, on up to {len(self.suite.case_set)} cases a property"
+        from hypothesis import settings
+
+        bank = f"up to {len(self.suite.case_set)} cases of the bank"
+        search = f"up to {settings().max_examples} examples of a search"
+        tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
+        return f"headcheck: {self.suite.title}, on {tried} a property"
 
     @pytest.hookimpl(tryfirst=True)  # so that -k, -m and --lf apply to these, too
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
         collector = PropertyCollector.from_parent(session, name="headcheck", nodeid="headcheck")
-        collector.suite = self.suite
+        collector.suite, collector.source = self.suite, self.source
         report = session.ihook.pytest_make_collect_report(collector=collector)
         session.ihook.pytest_collectreport(report=report)  # so that pytest counts them
         items.extend(report.result)
@@ -139,13 +163,14 @@ class PropertyCollector(pytest.Collector):
     """Collects the tests of a suite."""
 
     suite: "PropertySuite"
+    source: str
 
     def collect(self) -> Iterator["PropertyItem"]:
         names = get_devices(self.config)
         missing = {device: devices.explain_unavailable(device) for device in names}
         for variant in self.suite.list_variants(names):
             item = PropertyItem.from_parent(
-                self, name=variant.name, suite=self.suite, variant=variant
+                self, name=variant.name, suite=self.suite, variant=variant, source=self.source
             )
             if reason := missing[variant.device]:
                 item.add_marker(pytest.mark.skip(reason=reason))
@@ -155,16 +180,37 @@ class PropertyCollector(pytest.Collector):
 class PropertyItem(pytest.Item):
     """One property on one device in one dtype."""
 
-    def __init__(self, *, suite: "PropertySuite", variant: "PropertyVariant", **node: Any) -> None:
+    obj: Callable[[], None]
+    """the search: Hypothesis's own plugin looks for its tests, and for its statistics, here"""
+
+    def __init__(
+        self, *, suite: "PropertySuite", variant: "PropertyVariant", source: str, **node: Any
+    ) -> None:
         super().__init__(**node)
         self.suite = suite
         self.variant = variant
+        self.source = source
+        if source != "bank":
+            from grader.ui.pytest_plugin.search import make_search
+
+            self.obj = make_search(suite, variant)
 
     def runtest(self) -> None:
         try:
-            apply_outcome(self.suite.get_outcome(self.variant))
+            apply_outcome(self._check())
         finally:
             self.user_properties.extend((NOTE_KEY, note.message) for note in self.suite.notes)
+
+    def _check(self) -> "VariantOutcome":
+        if self.source == "bank":
+            return self.suite.get_outcome(self.variant)
+        from grader.ui.pytest_plugin.search import finish_search
+
+        first = self.suite.explain_skipping if self.source == "search" else self.suite.get_outcome
+        known = first(self.variant)
+        if known is not None and (known.failure or known.skipped):
+            return known
+        return finish_search(self.suite, self.obj)
 
     def reportinfo(self) -> tuple[str, int, str]:
         # No source location: reports name the property alone.

@@ -1,7 +1,11 @@
 """Run the properties of a contract as single tests of trusted code in this process.
 
-A variant is one property on one device in one dtype. Variants can run in any order and in separate
-processes with the same outcome: the prerequisites of a property run with it, once per process.
+A variant is one property on one device in one dtype. It is tried on the case set, the bank, and on
+cases that Hypothesis searches (`search.py`). What happens on the bank decides which variants are
+tried at all, so variants can run in any order and in separate processes with the same outcome.
+
+A case on which the plain call already raises is refused. All other cases are tried all the same,
+and refused ones are reported once, by `no_case_is_refused`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +14,26 @@ from typing import Any
 
 from grader.grading import devices
 from grader.sandbox.grader_side.subject import make_subject
-from properties import families
+from grader.ui.pytest_plugin.messages import ReplayCommand, add_row, describe_refusals
+from properties import families, support
+from properties.case import Case
 from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from properties.check import check_property
 from properties.contract import Contract
+from properties.families.contract import FORM
+from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness
-from properties.property import Property, Verdict
-from properties.violation import Note, Status
+from properties.property import Property, PropertyFamily, PropertyGroup, Verdict
+from properties.size_rules import SizeRules
+from properties.violation import Note, Status, SubmissionFailed, Violation
+
+
+@PropertyFamily(PropertyGroup.CONTRACT, FORM)(
+    hint="if such sizes are not meant to be supported, say which are: --headcheck-sizes"
+)
+def no_case_is_refused(context: CaseContext) -> None:
+    """No case that the contract allows is refused."""
+    context.run()
 
 
 @dataclass(frozen=True)
@@ -43,48 +60,219 @@ class VariantOutcome:
 
 
 class PropertySuite:
-    """An implementation and the variants that it can be checked on."""
+    """An implementation and the variants that it can be checked on.
+
+    Raises BadSizes if the implementation has none of the sizes that the contract allows.
+    """
 
     def __init__(
-        self, namespace: Mapping[str, Any], contract: Contract, cases: int = DEFAULT_COUNT
+        self,
+        namespace: Mapping[str, Any],
+        contract: Contract,
+        cases: int = DEFAULT_COUNT,
+        *,
+        sizes: SizeRules | None = None,
+        title: str = "",
+        replay: ReplayCommand | None = None,
     ) -> None:
-        self.harness = Harness(make_subject(namespace), contract)
-        self.case_set = generate_case_set(contract, cases)
+        self.contract = contract if sizes is None else contract.with_sizes(sizes)
+        self.title = title or contract.name
+        self.replay = replay
+        self.case_set = generate_case_set(self.contract, cases)
+        subject = make_subject(namespace)
+        self.harness = Harness(subject, self.contract)
+        self.search_harness = Harness(subject, self.contract)
+        """has contexts of single cases only, which it forgets"""
         self._outcomes: dict[PropertyVariant, VariantOutcome] = {}
+        self._searched: dict[PropertyVariant, VariantOutcome] = {}
+        self._refusals: dict[Case, SubmissionFailed | None] = {}
 
     def list_variants(self, devices: Sequence[str]) -> list[PropertyVariant]:
         """Return all variants on these devices, always in the same order."""
         return [
             PropertyVariant(prop, device, dtype)
             for device in devices
-            for prop in families.select_for_contract(self.harness.requested_contract)
+            for prop in (*families.select_for_contract(self.contract), no_case_is_refused)
             for dtype in prop.dtypes
         ]
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Observations so far that are worth reporting but no failures."""
-        return tuple(self.harness.notes.values())
+        return tuple({**self.search_harness.notes, **self.harness.notes}.values())
 
     def get_outcome(self, variant: PropertyVariant) -> VariantOutcome:
-        """Check a variant once. Raises only for internal errors."""
+        """Check a variant on the bank, once. Raises only for internal errors."""
         if variant not in self._outcomes:
-            self._outcomes[variant] = self._check_variant(variant)
+            skipped = self.explain_skipping(variant)
+            self._outcomes[variant] = skipped or self._check_on_bank(variant)
         return self._outcomes[variant]
 
-    def _check_variant(self, variant: PropertyVariant) -> VariantOutcome:
+    def search(self, variant: PropertyVariant) -> VariantOutcome:
+        """Check a variant on cases that Hypothesis draws, under the profile that is loaded."""
+        from grader.ui.pytest_plugin.search import run_search
+
+        return self.explain_skipping(variant) or run_search(self, variant)
+
+    def explain_skipping(self, variant: PropertyVariant) -> VariantOutcome | None:
+        """Return why a variant is not tried on any case, as far as that is known beforehand."""
         missing = devices.explain_unavailable(variant.device) or devices.explain_missing_dtype(
             variant.device, variant.dtype
         )
         if missing:
             return VariantOutcome(skipped=missing)
-        for earlier in list_prerequisites(variant, self.harness.requested_contract):
+        for earlier in list_prerequisites(variant, self.contract):
             if self.get_outcome(earlier).blocks:
                 return VariantOutcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
         devices.make_deterministic(variant.device)
-        bank = [replace(case, dtype=variant.dtype, device=variant.device) for case in self.case_set]
-        chosen = variant.prop.select_cases(self.harness.requested_contract, bank)
-        return make_outcome(check_property(variant.prop, self.harness, chosen))
+        return None
+
+    def find_refusal(self, case: Case) -> SubmissionFailed | None:
+        """Return what the plain call on a case raises, if it raises."""
+        if case not in self._refusals:
+            self._refusals[case] = _call_once(self.harness, case)
+        return self._refusals[case]
+
+    def is_left_out(self, case: Case) -> bool:
+        """Whether a case is refused, and not to be reported by every property that meets it.
+
+        One that is refused in its own dtype alone is to be reported, unless it is not supported.
+        """
+        refusal = self.find_refusal(case)
+        if refusal is None or refusal.status is Status.NOT_TRIED:
+            return refusal is not None
+        if case.dtype in no_case_is_refused.dtypes:
+            return True
+        return self.find_refusal(replace(case, dtype="float32")) is not None
+
+    def reports_refusals(self, device: str, dtype: str) -> bool:
+        """Whether `no_case_is_refused` fails, on the bank or in its search."""
+        if dtype not in no_case_is_refused.dtypes:
+            return False
+        variant = PropertyVariant(no_case_is_refused, device, dtype)
+        if self.get_outcome(variant).failure:
+            return True
+        if variant not in self._searched:
+            self._searched[variant] = self.search(variant)
+        return bool(self._searched[variant].failure)
+
+    def describe_verdict(self, verdict: Verdict) -> str:
+        """Return the message of a property that fails, and the command that shows it again."""
+        if verdict.case is None or self.replay is None:
+            return verdict.message
+        return add_row(
+            verdict.message, "replay", self.replay.render(verdict.property, verdict.case)
+        )
+
+    # ---------------------------------------------------------------------------- the bank
+
+    def _check_on_bank(self, variant: PropertyVariant) -> VariantOutcome:
+        if variant.prop is no_case_is_refused:
+            return self._report_refusals(variant)
+        chosen, left_out = self._select_cases(variant)
+        if not chosen and left_out:
+            return _skip_refused(left_out, variant)
+        return self._check_each(variant.prop, chosen)
+
+    def _select_cases(
+        self, variant: PropertyVariant
+    ) -> tuple[Sequence[Case], list[SubmissionFailed]]:
+        """Return the cases to try, and why others are left out.
+
+        If the implementation takes no case at all, none is left out: then each property says so.
+        """
+        bank = self._list_bank(variant)
+        taken = [case for case in bank if not self.is_left_out(case)]
+        chosen = variant.prop.select_cases(self.contract, taken or bank)
+        if not taken:
+            return chosen, []
+        refusals = [self.find_refusal(case) for case in chosen if self.is_left_out(case)]
+        tried = [case for case in chosen if not self.is_left_out(case)]
+        return tried, [refusal for refusal in refusals if refusal is not None]
+
+    def _list_bank(self, variant: PropertyVariant) -> list[Case]:
+        return [replace(c, dtype=variant.dtype, device=variant.device) for c in self.case_set]
+
+    def _check_each(self, prop: Property, cases: Sequence[Case]) -> VariantOutcome:
+        """Check a property on cases; one on which it cannot be checked hides none of the others."""
+        rest, passed, stopped = cases, 0, list[Verdict]()
+        while True:
+            verdict = check_property(prop, self.harness, rest)
+            if verdict.failure is None:
+                break
+            stopped.append(verdict)
+            passed += verdict.cases_tried - 1
+            rest = rest[verdict.cases_tried :]
+            if not rest:
+                break
+        if verdict.violation is None and stopped:
+            passed += len(rest)
+            crashed = [each for each in stopped if not each.unsupported]
+            verdict = crashed[0] if crashed else replace(stopped[0], cases_tried=passed)
+            if not crashed and passed:
+                return VariantOutcome()
+        return self.make_outcome(verdict)
+
+    def make_outcome(self, verdict: Verdict) -> VariantOutcome:
+        """Return a verdict as the outcome of a test."""
+        if verdict.status is Status.PASSED:
+            if verdict.cases_tried == 0:
+                return VariantOutcome(skipped="the contract allows no case of the kind it needs")
+            return VariantOutcome()
+        if verdict.unsupported:
+            return VariantOutcome(skipped=f"not supported: {verdict.failure}")
+        return VariantOutcome(failure=self.describe_verdict(verdict), blocks=True)
+
+    def _report_refusals(self, variant: PropertyVariant) -> VariantOutcome:
+        """Try the plain call on every case of the bank of any property."""
+        cases = self._list_all_cases(variant)
+        refused = {case: found for case in cases if (found := self.find_refusal(case)) is not None}
+        crashes = {c: f for c, f in refused.items() if f.status is not Status.NOT_TRIED}
+        if not refused:
+            return VariantOutcome()
+        if not crashes:
+            first = next(iter(refused.values()))
+            count = f"on {len(refused)} of {len(cases)} cases"
+            return VariantOutcome(skipped=f"not supported {count}: {first}")
+        smallest = min(crashes, key=lambda case: (case.size, str(case)))
+        failure, on = crashes[smallest], self.contract.describe(smallest)
+        verdict = Verdict(
+            no_case_is_refused, failure.status, case=smallest, failure=failure, case_description=on
+        )
+        counted = describe_refusals(list(crashes.values()), len(cases))
+        return VariantOutcome(failure=add_row(self.describe_verdict(verdict), "refused", counted))
+
+    def _list_all_cases(self, variant: PropertyVariant) -> list[Case]:
+        bank = self._list_bank(variant)
+        applying = families.select_for_contract(self.contract)
+        chosen = (
+            p.select_cases(self.contract, bank) for p in applying if variant.dtype in p.dtypes
+        )
+        own = (case for cases in chosen for case in cases if case.dtype == variant.dtype)
+        return list(dict.fromkeys([*bank, *own]))
+
+
+def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
+    """Return what a fresh module raises when it is called on a case, without its traceback."""
+    # With a context of its own: properties of unused modules come later.
+    context = harness.create_context(harness.contract.fit(case))
+    try:
+        context.run()
+    except SubmissionFailed as error:
+        error.__context__ = error.__cause__ = None
+        return support.classify_failure(error.with_traceback(None), case)
+    except Violation:
+        return None
+    return None
+
+
+def _skip_refused(refusals: Sequence[SubmissionFailed], variant: PropertyVariant) -> VariantOutcome:
+    """Return the outcome of a variant all of whose cases are refused, while others are not."""
+    unsupported = [refusal for refusal in refusals if refusal.status is Status.NOT_TRIED]
+    if unsupported:
+        return VariantOutcome(skipped=f"not supported: {unsupported[0]}")
+    reported = PropertyVariant(no_case_is_refused, variant.device, variant.dtype)
+    return VariantOutcome(skipped=f"every case that this needs is refused: see {reported.name}")
 
 
 def list_prerequisites(variant: PropertyVariant, contract: Contract) -> list[PropertyVariant]:
@@ -95,14 +283,3 @@ def list_prerequisites(variant: PropertyVariant, contract: Contract) -> list[Pro
         if required.applies_to(contract)
         for dtype in ((variant.dtype,) if variant.dtype in required.dtypes else required.dtypes)
     ]
-
-
-def make_outcome(verdict: Verdict) -> VariantOutcome:
-    """Return a verdict as the outcome of a test."""
-    if verdict.status is Status.PASSED:
-        if verdict.cases_tried == 0:
-            return VariantOutcome(skipped="the contract allows no case of the kind that this needs")
-        return VariantOutcome()
-    if verdict.unsupported:
-        return VariantOutcome(skipped=f"not supported: {verdict.failure}")
-    return VariantOutcome(failure=verdict.message, blocks=True)

@@ -1,6 +1,7 @@
 """The pytest plugin as its users meet it: in a pytest of its own, in a folder of their own."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,8 @@ def attend(x):
 FLOAT32 = RIGHT.replace("dim=-1)", "dim=-1, dtype=torch.float32).to(x.dtype)")
 DOUBLED = RIGHT.replace("x @ x.mT", "2 * x @ x.mT")
 KEYS_LOST = RIGHT.replace("x @ x.mT", "(x @ x.mT)[:1, :1]")
+LATE = RIGHT.replace("@ x\n", "@ x + 0.1 * (len(x) > 40)\n")
+EVEN = RIGHT.replace("    return", "    assert x.shape[1] % 2 == 0\n    return")
 OTHER = "def test_of_their_own(): pass"
 
 
@@ -34,8 +37,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     loaded = () if installed else ("-p", plugin.__name__)
 
     def run(name: str, *options: str, slug: str = "simplified_attention") -> pytest.RunResult:
-        asked = ("--headcheck", name, "--exercise", slug, "--headcheck-cases", "6")
-        return pytester.runpytest_subprocess(*loaded, *asked, *options)
+        asked = ("--headcheck", name, "--exercise", slug)
+        cases = () if "--headcheck-cases" in options else ("--headcheck-cases", "bank")
+        return pytester.runpytest_subprocess(*loaded, *asked, *cases, *options)
 
     return run
 
@@ -86,6 +90,63 @@ def test_wrong_answer_fails_with_only_the_violation(run: Run, pytester: pytest.P
         assert shared.parseoutcomes()[outcome] == alone.parseoutcomes()[outcome]
 
 
+PROFILE = """
+from hypothesis import settings
+settings.register_profile("mine", max_examples=60, print_blob=False)
+"""
+SEARCH = ("--headcheck-cases", "both", "--hypothesis-profile", "mine", "--hypothesis-seed", "1")
+
+
+def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(mine=LATE)
+    pytester.makeconftest(PROFILE)
+    alone = run("mine.py:attend", *SEARCH, "-k", "equation", "-p", "no:xdist")
+    assert alone.ret == 1
+    alone.stdout.fnmatch_lines(
+        ["headcheck: *, on up to 24 cases of the bank and up to 60 examples"]
+    )
+    alone.stdout.fnmatch_lines(["  on        tokens=41 d_in=1 d_out=1 float64 cpu seed=0"])
+    for noise in ("*Falsifying example*", "*reproduce*", "*Traceback*", "*BaseExceptionGroup*"):
+        alone.stdout.no_fnmatch_line(noise)
+    line = next(line for line in alone.outlines if line.startswith("  replay "))
+    program, *arguments = shlex.split(line.removeprefix("  replay "))
+    assert program == "headcheck"
+    command = [sys.executable, "-m", "grader", *arguments]
+    replayed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (replayed.returncode, replayed.stderr) == (1, "")
+    assert set(replayed.stdout.splitlines()) < set(alone.outlines)
+    pytester.makepyfile(mine=RIGHT)
+    replayed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (replayed.returncode, replayed.stderr) == (0, "")
+    assert replayed.stdout.startswith("holds: The output equals the equation")
+
+
+def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(mine=LATE)
+    pytester.makeconftest(PROFILE)
+    asked = ("mine.py:attend", *SEARCH, "-k", "equation or kept or refused or finite")
+    alone = run(*asked, "-p", "no:xdist", "--hypothesis-show-statistics")
+    alone.stdout.fnmatch_lines(["*it_equals_the_equation[[]cpu-float64]:*"])
+    assert any((pytester.path / ".hypothesis").rglob("examples/*/*"))
+    shared = run(*asked, "-n", "2")
+    assert failures(shared) == failures(alone) != set()
+    assert shared.parseoutcomes()["passed"] == alone.parseoutcomes()["passed"] > 3
+
+
+def test_sizes_are_kept_by_the_bank_and_by_the_search(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(mine=EVEN)
+    pytester.makeconftest(PROFILE)
+    asked = ("mine.py:attend", *SEARCH, "-k", "equation or refused or finite")
+    refused = run(*asked)
+    assert {name.split("[")[0] for name in failures(refused)} == {"headcheck::no_case_is_refused"}
+    refused.stdout.fnmatch_lines(
+        ["  hint      *--headcheck-sizes", "  refused   * of * cases; the*"]
+    )
+    assert run(*asked, "--headcheck-sizes", "d_in=even").ret == 0
+
+
 def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine=KEYS_LOST.replace("@ x\n", "@ x[:1, :, None]\n"))
     result = run("mine:attend", "-rfs", "-k", "shape or equation")
@@ -104,6 +165,8 @@ def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytes
         (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
         (["mine:attend"], "simplifed_attention", "did you mean `simplified_attention`?"),
         (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
+        (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
+        (["mine:attend", "--headcheck-cases", "6"], "", "(choose from bank, search, both)"),
     ],
 )
 def test_a_wrong_name_is_a_usage_error(

@@ -1,5 +1,6 @@
 """Cells: which there are, how they end, and what becomes of those that cannot be tried."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,6 @@ from grader.ui.pytest_plugin.suite import (
     PropertyVariant,
     VariantOutcome,
     list_prerequisites,
-    make_outcome,
 )
 from properties.families.contract import (
     the_output_has_the_right_shape,
@@ -110,7 +110,7 @@ def test_mps_has_no_float64(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unsupported_cell_is_skipped_with_the_reason() -> None:
     failure = SubmissionFailed(Status.NOT_TRIED, "RuntimeError: no kernel, and why")
     untried = Verdict(it_equals_the_equation, Status.NOT_TRIED, 1, failure=failure)
-    outcome = make_outcome(untried)
+    outcome = suite(right).make_outcome(untried)
     assert outcome == VariantOutcome(skipped="not supported: RuntimeError: no kernel, and why")
 
 
@@ -145,13 +145,15 @@ def test_refusing_the_second_device_is_no_failure() -> None:
 
 def test_a_crash_is_a_failure() -> None:
     failure = SubmissionFailed(Status.CRASHED, "ValueError: no")
-    outcome = make_outcome(Verdict(it_equals_the_equation, Status.CRASHED, 1, failure=failure))
+    crashed = Verdict(it_equals_the_equation, Status.CRASHED, 1, failure=failure)
+    outcome = suite(right).make_outcome(crashed)
     assert outcome.blocks and "ValueError: no" in outcome.failure
 
 
 def test_property_without_cases_is_skipped_not_passed() -> None:
-    assert make_outcome(Verdict(it_equals_the_equation, Status.PASSED, 0)).skipped
-    assert make_outcome(Verdict(it_equals_the_equation, Status.PASSED, 1)) == VariantOutcome()
+    make = suite(right).make_outcome
+    assert make(Verdict(it_equals_the_equation, Status.PASSED, 0)).skipped
+    assert make(Verdict(it_equals_the_equation, Status.PASSED, 1)) == VariantOutcome()
 
 
 def test_settling_ends_a_test_as_the_cell_ended() -> None:
@@ -227,11 +229,18 @@ def test_a_file_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.Mo
     assert locate(f"{tmp_path}/it.py:width")[1] == 3
 
 
-def test_the_number_of_cases_is_at_least_one() -> None:
-    with pytest.raises(pytest.UsageError, match="--headcheck-cases: 0 is less than 1"):
-        load_suite("json:dumps", "simplified_attention", 0)
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ("width=3", "--headcheck-sizes: `width` is no size"),
+        ("batch=2", "simplified_attention has no sizes that keep `batch=2`"),
+    ],
+)
+def test_sizes_that_cannot_be_are_a_usage_error(sizes: str, message: str) -> None:
+    with pytest.raises(pytest.UsageError, match=re.escape(message)):
+        load_suite("json:dumps", "simplified_attention", sizes)
 
 
 def test_unknown_exercise_lists_the_known_ones() -> None:
     with pytest.raises(pytest.UsageError, match="no exercise `zzz`; there are linear_layer, "):
-        load_suite("json:dumps", "zzz", None)
+        load_suite("json:dumps", "zzz", "")

@@ -1,0 +1,52 @@
+"""What a failing test says besides the violation: the command that shows it again, and counts."""
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from properties.case import Case
+from properties.cases.case_text import format_case
+from properties.contract import Contract
+from properties.property import Property, Verdict
+from properties.violation import SubmissionFailed
+
+MAX_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCommand:
+    """The command that runs one property of an implementation on one case."""
+
+    name: str
+    """`package.module:Name` or `path/to/file.py:Name`"""
+    slug: str
+    sizes: str = ""
+
+    def render(self, prop: Property, case: Case) -> str:
+        command = f'headcheck replay-case "{format_case(case)}" {shlex.quote(self.name)}'
+        sizes = f' --sizes "{self.sizes}"' if self.sizes else ""
+        return f"{command} --exercise {self.slug} --property {prop.name}{sizes}"
+
+
+def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:
+    """Return a verdict whose violation says the claim, the case and the hint."""
+    if verdict.violation is None or verdict.case is None:
+        return verdict
+    prop, on = verdict.property, contract.describe(verdict.case)
+    return replace(verdict, violation=verdict.violation.with_details(prop.claim, on, prop.hint))
+
+
+def add_row(message: str, name: str, text: str) -> str:
+    """Return a message with one row more."""
+    return f"{message}\n  {name:<9} {text}"
+
+
+def describe_refusals(refusals: Sequence[SubmissionFailed], tried: int) -> str:
+    """Return how many cases are refused, and why."""
+    reasons = Counter(str(refusal) for refusal in refusals).most_common()
+    shown = [f"{count}: {reason}" for reason, count in reasons[:MAX_REASONS]]
+    more = [f"{len(reasons) - MAX_REASONS} other reasons"] * (len(reasons) > MAX_REASONS)
+    which = "\n            ".join([*shown, *more]) if len(reasons) > 1 else ""
+    counted = f"{len(refusals)} of {tried} cases; the properties are tried on the others"
+    return f"{counted}\n            {which}" if which else counted
