@@ -135,9 +135,9 @@ class SuitePlugin:
         from hypothesis import settings
 
         bank = f"up to {len(self.suite.case_set)} cases of the bank"
-        search = f"up to {settings().max_examples} examples of a search"
+        search = f"{settings().max_examples} examples of a search"
         tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
-        return f"headcheck: {self.suite.title}, on {tried} a property"
+        return f"headcheck: {self.suite.title}, on {tried}"
 
     @pytest.hookimpl(tryfirst=True)  # so that -k, -m and --lf apply to these, too
     def pytest_collection_modifyitems(

@@ -128,7 +128,9 @@ def make_settings(prop: Property, key: str) -> settings:
     """
     profile = settings()
     share = min(1.0, prop.limit / FULL_LIMIT)
-    kept = {} if profile.database is None else {"database": KeptExamples(profile.database, key)}
+    kept: dict[str, Any] = {}
+    if profile.database is not None:
+        kept = {"database": KeptExamples(profile.database, key)}
     if prop is no_case_is_refused:
         share, kept = REFUSAL_SHARE, {"database": None, "derandomize": True}
     quiet = profile.verbosity is Verbosity.normal
@@ -141,7 +143,7 @@ def make_settings(prop: Property, key: str) -> settings:
         phases=[phase for phase in profile.phases if phase is not Phase.explain],
         # The message has the case already, in the words of this project.
         verbosity=Verbosity.quiet if quiet else profile.verbosity,
-        **kept,  # type: ignore[arg-type]
+        **kept,
     )
 
 

@@ -1,5 +1,6 @@
 """`headcheck replay-case`: one property on one case, and one line on what cannot be."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def replay(
         name = f"{answer}:attend"
         arguments = [case, name, "--exercise", slug, "--property", prop, *more]
         patch.setattr("sys.argv", ["headcheck", "replay-case", *arguments])
-        patch.setattr("sys.path", ["."])
+        patch.setattr("sys.path", [*sys.path])
         with pytest.raises(SystemExit) as ended:
             main()
     assert isinstance(ended.value.code, int)

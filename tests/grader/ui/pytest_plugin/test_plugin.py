@@ -103,7 +103,7 @@ def test_search_prints_a_line_that_replays(run: Run, pytester: pytest.Pytester) 
     alone = run("mine.py:attend", *SEARCH, "-k", "equation", "-p", "no:xdist")
     assert alone.ret == 1
     alone.stdout.fnmatch_lines(
-        ["headcheck: *, on up to 24 cases of the bank and up to 60 examples"]
+        ["headcheck: mine.py:attend as *, on up to 24 cases of the bank and 60 examples*"]
     )
     alone.stdout.fnmatch_lines(["  on        tokens=41 d_in=1 d_out=1 float64 cpu seed=0"])
     for noise in ("*Falsifying example*", "*reproduce*", "*Traceback*", "*BaseExceptionGroup*"):
@@ -166,7 +166,6 @@ def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytes
         (["mine:attend"], "simplifed_attention", "did you mean `simplified_attention`?"),
         (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
         (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
-        (["mine:attend", "--headcheck-cases", "6"], "", "(choose from bank, search, both)"),
     ],
 )
 def test_a_wrong_name_is_a_usage_error(
@@ -177,6 +176,15 @@ def test_a_wrong_name_is_a_usage_error(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line.endswith(message)]
     result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_the_bank_and_the_search_are_all_that_can_be_asked_for(
+    run: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(mine=RIGHT)
+    result = run("mine:attend", "--headcheck-cases", "6")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*argument --headcheck-cases: invalid choice: '6' (choose*"])
 
 
 def test_nothing_heavy_is_imported_before_anyone_asks() -> None:
