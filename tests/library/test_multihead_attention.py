@@ -68,3 +68,10 @@ SUITES = {
 def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
     """`apply_outcome` fails or skips as the outcome says."""
     apply_outcome(suite.get_outcome(cell))
+
+
+def test_a_search_finds_no_fault_in_the_library(
+    suite: PropertySuite, searched: PropertyVariant
+) -> None:
+    """`apply_outcome` fails or skips as the outcome says."""
+    apply_outcome(suite.search(searched))

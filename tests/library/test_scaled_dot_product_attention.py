@@ -21,6 +21,7 @@ from properties.families.gradients import (
 )
 from properties.families.values import a_long_sequence_is_right_too, it_equals_the_equation
 from properties.property import Property
+from properties.size_rules import parse_sizes
 
 CASES = 12
 BACKENDS = (
@@ -30,11 +31,10 @@ BACKENDS = (
     SDPBackend.CUDNN_ATTENTION,
 )
 # The fused kernels load several numbers at a time, so not every width of a head is for them.
-SIZES = {"head_dim": 16}
-CAUSAL = replace(fused_causal_self_attention.CONTRACT, sizes=SIZES)
+SIZES = parse_sizes("head_dim%16 head_dim<=128")
+CAUSAL = fused_causal_self_attention.CONTRACT
 MASKED = replace(
     masked_multi_head.CONTRACT,
-    sizes=SIZES,
     returns=Returns.OUTPUT,
     capabilities=masked_multi_head.CONTRACT.capabilities - {Capability.WEIGHTS}
     | {Capability.FUSED},
@@ -107,7 +107,8 @@ class Masked(nn.Module):
 
 def suite_of(backend: SDPBackend, made: type[nn.Module], contract: Contract) -> PropertySuite:
     chosen = type(made.__name__, (made,), {"backend": backend})
-    return PropertySuite({contract.name: chosen}, contract, CASES)
+    title = f"{made.__name__} by {backend.name}"
+    return PropertySuite({contract.name: chosen}, contract, CASES, sizes=SIZES, title=title)
 
 
 SUITES = {
@@ -120,6 +121,13 @@ SUITES = {
 def test_library_satisfies_the_property(suite: PropertySuite, cell: PropertyVariant) -> None:
     """`apply_outcome` fails or skips as the outcome says."""
     apply_outcome(suite.get_outcome(cell))
+
+
+def test_a_search_finds_no_fault_in_the_library(
+    suite: PropertySuite, searched: PropertyVariant
+) -> None:
+    """`apply_outcome` fails or skips as the outcome says."""
+    apply_outcome(suite.search(searched))
 
 
 # Some kernels compute in sixteen bits only. What is right is decided in float64, but whether they

@@ -69,7 +69,7 @@ def finish_search(suite: PropertySuite, search: Callable[[], None]) -> VariantOu
     except Unsatisfiable:
         return VariantOutcome(skipped="no case of the kind that this needs was accepted")
     finally:
-        suite.search_harness.forget()
+        suite.forget_searched()
     return VariantOutcome()
 
 
@@ -158,7 +158,7 @@ def try_case(suite: PropertySuite, variant: PropertyVariant, case: Case) -> None
             reject()
         cause = find_cause(suite, variant, verdict)
     finally:
-        harness.forget()
+        suite.forget_searched()
     message = suite.describe_verdict(complete_verdict(cause, suite.contract))
     if cause.property is not variant.prop:
         message = add_row(message, "searched", f"for a case without: {variant.prop.claim}")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.grading import devices
-from grader.sandbox.grader_side.subject import make_subject
+from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel, make_subject
+from grader.sandbox.worker.runtime import WorkerRuntime
 from grader.ui.pytest_plugin.messages import ReplayCommand, add_row, describe_refusals
 from properties import families, support
 from properties.case import Case
@@ -79,10 +80,11 @@ class PropertySuite:
         self.title = title or contract.name
         self.replay = replay
         self.case_set = generate_case_set(self.contract, cases)
-        subject = make_subject(namespace)
-        self.harness = Harness(subject, self.contract)
-        self.search_harness = Harness(subject, self.contract)
-        """has contexts of single cases only, which it forgets"""
+        self.harness = Harness(make_subject(namespace), self.contract)
+        self._runtime = WorkerRuntime(dict(namespace))
+        searched = ChannelSubject(InProcessChannel(self._runtime))
+        self.search_harness = Harness(searched, self.contract)
+        """has contexts of single cases, which `forget_searched` drops with their modules"""
         self._outcomes: dict[PropertyVariant, VariantOutcome] = {}
         self._searched: dict[PropertyVariant, VariantOutcome] = {}
         self._refusals: dict[Case, SubmissionFailed | None] = {}
@@ -130,8 +132,14 @@ class PropertySuite:
     def find_refusal(self, case: Case) -> SubmissionFailed | None:
         """Return what the plain call on a case raises, if it raises."""
         if case not in self._refusals:
-            self._refusals[case] = _call_once(self.harness, case)
+            self._refusals[case] = _call_once(self.search_harness, case)
+            self.forget_searched()
         return self._refusals[case]
+
+    def forget_searched(self) -> None:
+        """Drop all that was made for single cases: there may be thousands."""
+        self.search_harness.forget()
+        self._runtime.drop({"handles": list(self._runtime.objects)}, {})
 
     def is_left_out(self, case: Case) -> bool:
         """Whether a case is refused, and not to be reported by every property that meets it.

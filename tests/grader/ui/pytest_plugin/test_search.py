@@ -1,5 +1,6 @@
 """The search: what it finds, what it calls it, and what one refused case does not hide."""
 
+import gc
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,9 +55,9 @@ def refuses_odd_widths(x: Tensor) -> Tensor:
     return right(x)
 
 
-def refuses_long_ones(x: Tensor) -> Tensor:
-    if x.shape[0] > 40:
-        raise ValueError("at most 40 tokens")
+def refuses_lengths_between(x: Tensor) -> Tensor:
+    if 40 < x.shape[0] < 160:
+        raise ValueError("not for 41 to 159 tokens")
     return right(x)
 
 
@@ -154,17 +155,17 @@ def test_where_every_case_is_refused_each_property_says_so() -> None:
 
 
 def test_a_refusal_that_only_the_search_finds_is_reported_by_itself() -> None:
-    tried = suite(refuses_long_ones)
+    tried = suite(refuses_lengths_between)
     assert tried.get_outcome(variant(no_case_is_refused)) == VariantOutcome()
     message = tried.search(variant(no_case_is_refused)).failure
-    assert "ValueError: at most 40 tokens" in message and "tokens=41 " in message
+    assert "ValueError: not for 41 to 159 tokens" in message and "tokens=41 " in message
     assert tried.search(variant(it_equals_the_equation)) == VariantOutcome()
 
 
 def test_a_refusal_that_one_search_alone_has_met_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tried = suite(refuses_long_ones)
+    tried = suite(refuses_lengths_between)
     monkeypatch.setattr(tried, "reports_refusals", lambda device, dtype: False)
     message = tried.search(variant(it_equals_the_equation)).failure
     assert message.startswith("No case that the contract allows is refused.")
@@ -253,3 +254,13 @@ def test_a_property_of_modules_is_searched_in_sizes_of_its_own() -> None:
     tried = PropertySuite(namespace, exercise.contract, 3, sizes=parse_sizes("head_dim=even"))
     for each in tried.list_variants(["cpu"])[::9]:
         assert not tried.search(each).failure, each.name
+
+
+def test_a_search_keeps_no_module() -> None:
+    exercise = BY_SLUG["self_attention_v2"]
+    namespace: dict[str, object] = {}
+    exec(compile(exercise.solution, "solution.py", "exec"), namespace)
+    tried = PropertySuite(namespace, exercise.contract, 2)
+    assert not tried.search(variant(it_equals_the_equation)).failure
+    kept = [each for each in gc.get_objects() if type(each) is namespace[exercise.contract.name]]
+    assert len(kept) < 60  # those of the bank
