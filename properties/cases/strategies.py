@@ -12,7 +12,7 @@ from hypothesis.errors import InvalidArgument
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.cases.attention_inputs import AttentionInputs
+from properties.cases.case_inputs import CaseInputs
 from properties.cases.case_tensors import DTYPES
 from properties.cases.case_transforms import CaseTransform, identity, transform_cases
 from properties.cases.small_cases import list_smaller_values
@@ -61,7 +61,10 @@ def cases(
         "batch": max_batch,
         "d_in": max_d_in,
     }
-    options = {
+    options: dict[str, Sequence[Any]] = {
+        "bias": (False, True),
+        "dropout": DROPOUTS,
+        "sharpness": range(1, 9),
         "content": tuple(contents),
         "memory": tuple(layouts),
         "mask_form": tuple(mask_forms),
@@ -71,7 +74,7 @@ def cases(
     }
     _validate(most, options)
     allowed = contract if sizes is None else contract.with_sizes(sizes)
-    drawn = _draw_case(most, options).map(allowed.fit)
+    drawn = _draw_case(*_keep_free(allowed, most, options)).map(allowed.fit)
     if transform is identity:
         return drawn
     # Several of these draws may give the same case, and some none that the contract allows.
@@ -79,9 +82,9 @@ def cases(
     return changed.filter(bool).map(lambda found: found[0])
 
 
-def attention_inputs(contract: Contract, **options: Any) -> SearchStrategy[AttentionInputs]:
+def attention_inputs(contract: Contract, **options: Any) -> SearchStrategy[CaseInputs]:
     """The tensors of cases, and the exact answers to them; takes the options of `cases`."""
-    return cases(contract, **options).map(lambda case: AttentionInputs(contract, case))
+    return cases(contract, **options).map(lambda case: CaseInputs(contract, case))
 
 
 def smaller_cases(case: Case) -> SearchStrategy[Case]:
@@ -103,7 +106,8 @@ def draw_from(values: Sequence[T]) -> SearchStrategy[T]:
 @st.composite
 def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> Case:
     larger = [name for name in most if most[name] > USUAL_SIZES[name]]
-    large = draw(draw_from(["", "", *larger])) if larger else ""
+    # More faults wait for a length than for another size.
+    large = draw(draw_from(["", "", *larger[:1], *larger])) if larger else ""
     values: dict[str, Any] = {
         name: draw(draw_from(range(1, min(most[name], USUAL_SIZES[name]) + 1))) for name in most
     }
@@ -112,12 +116,30 @@ def _draw_case(draw: DrawFn, most: Mapping[str, int], options: Mapping[str, Sequ
     values |= {name: draw(draw_from(choices)) for name, choices in options.items()}
     return Case(
         context_length=values["tokens"] + draw(draw_from(range(max(1, values["tokens"])))),
-        bias=draw(draw_from((False, True))),
-        dropout=draw(draw_from(DROPOUTS)),
-        sharpness=draw(draw_from(range(1, 9))),
         seed=draw(draw_from(range(1000))),
         **values,
     )
+
+
+def _keep_free(
+    contract: Contract, most: Mapping[str, int], options: Mapping[str, Sequence[Any]]
+) -> tuple[dict[str, int], dict[str, Sequence[Any]]]:
+    """Return the sizes and options without those that the contract would change to others."""
+
+    def get_size(name: str, size: int) -> int:
+        sizes: dict[str, Any] = {"tokens": 1, "context_length": most["tokens"], name: size}
+        value: int = getattr(contract.fit(Case(**sizes)), name)
+        return value
+
+    def is_kept(name: str, value: Any) -> bool:
+        masked: dict[str, Any] = {"mask_form": options["mask_form"][-1], name: value}
+        kept: bool = getattr(contract.fit(Case(**masked)), name) == value
+        return kept
+
+    free = {name: get_size(name, 1) != get_size(name, size) for name, size in most.items()}
+    sizes = {name: size if free[name] else 1 for name, size in most.items()}
+    kept = {name: [v for v in values if is_kept(name, v)] for name, values in options.items()}
+    return sizes, {name: kept[name] or values[:1] for name, values in options.items()}
 
 
 def _list_large_sizes(usual: int, most: int) -> list[int]:

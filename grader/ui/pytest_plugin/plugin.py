@@ -205,10 +205,15 @@ class PropertyItem(pytest.Item):
         if self.source == "bank":
             return self.suite.get_outcome(self.variant)
         from grader.ui.pytest_plugin.search import finish_search
+        from grader.ui.pytest_plugin.suite import VariantOutcome
 
-        first = self.suite.explain_skipping if self.source == "search" else self.suite.get_outcome
-        known = first(self.variant)
-        if known is not None and (known.failure or known.skipped):
+        if self.source == "both":
+            known: VariantOutcome | None = self.suite.get_outcome(self.variant)
+        else:
+            known = self.suite.explain_skipping(self.variant)
+        if known is None or known == VariantOutcome():
+            known = self.suite.explain_unsupported(self.variant)
+        if known is not None:
             return known
         return finish_search(self.suite, self.obj)
 

@@ -5,6 +5,7 @@ own for each implementation and variant. What is drawn depends on the contract a
 seed only: see `properties.cases.strategies.draw_from`.
 """
 
+import gc
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -70,6 +71,7 @@ def finish_search(suite: PropertySuite, search: Callable[[], None]) -> VariantOu
         return VariantOutcome(skipped="no case of the kind that this needs was accepted")
     finally:
         suite.forget_searched()
+        gc.collect()  # what was raised holds tensors in cycles
     return VariantOutcome()
 
 

@@ -114,7 +114,8 @@ class PropertySuite:
         """Check a variant on cases that Hypothesis draws, under the profile that is loaded."""
         from grader.ui.pytest_plugin.search import run_search
 
-        return self.explain_skipping(variant) or run_search(self, variant)
+        skipped = self.explain_skipping(variant) or self.explain_unsupported(variant)
+        return skipped or run_search(self, variant)
 
     def explain_skipping(self, variant: PropertyVariant) -> VariantOutcome | None:
         """Return why a variant is not tried on any case, as far as that is known beforehand."""
@@ -128,6 +129,14 @@ class PropertySuite:
                 return VariantOutcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
         devices.make_deterministic(variant.device)
         return None
+
+    def explain_unsupported(self, variant: PropertyVariant) -> VariantOutcome | None:
+        """Return why no search is worth while: no case of the bank is supported."""
+        refusals = [self.find_refusal(case) for case in self._list_bank(variant)]
+        unsupported = [each for each in refusals if each and each.status is Status.NOT_TRIED]
+        if len(unsupported) < len(refusals):
+            return None
+        return VariantOutcome(skipped=f"not supported: {unsupported[0]}")
 
     def find_refusal(self, case: Case) -> SubmissionFailed | None:
         """Return what the plain call on a case raises, if it raises."""

@@ -17,7 +17,7 @@ from hypothesis.errors import InvalidArgument, NoSuchExample
 
 from grader.sandbox.worker import calling
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.cases.attention_inputs import AttentionInputs
+from properties.cases.case_inputs import CaseInputs
 from properties.cases.case_tensors import DTYPES, make_mask, make_parameters, make_tokens
 from properties.cases.case_text import format_case
 from properties.cases.case_transforms import at_least
@@ -159,7 +159,7 @@ def test_larger_sizes_are_drawn_where_they_are_asked_for_one_at_a_time() -> None
     for case in drawn:
         assert sum(getattr(case, name) > USUAL_SIZES[name] for name in most) <= 1
     largest = {name: max(getattr(case, name) for case in drawn) for name in most}
-    assert all(USUAL_SIZES[name] * 2 < largest[name] <= most[name] for name in most)
+    assert all(USUAL_SIZES[name] < largest[name] <= most[name] for name in most), largest
     assert any(case.tokens in (64, 65, 127, 128, 129, 255, 256, 257) for case in drawn)
 
 
@@ -224,12 +224,12 @@ def test_inputs_are_those_of_their_case(slug: str, data: st.DataObject) -> None:
     assert inputs.parameters.W_q.dtype is inputs.x.dtype
     assert (inputs.mask is None) is (case.mask_form is MaskForm.NONE)
     assert all(bool(output.isfinite().all()) for output in inputs.expected.outputs)
-    assert repr(inputs) == f"AttentionInputs({format_case(case)!r})"
+    assert repr(inputs) == f"CaseInputs({format_case(case)!r})"
 
 
 @given(attention_inputs(MASKED))
 def test_the_exact_answer_of_inputs_is_close_to_itself_and_to_nothing_else(
-    inputs: AttentionInputs,
+    inputs: CaseInputs,
 ) -> None:
     outputs = inputs.expected.outputs
     inputs.assert_close(*outputs)

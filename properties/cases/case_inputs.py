@@ -16,14 +16,14 @@ from reference import Parameters, causal_mask, to_bool_mask
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AttentionInputs:
+class CaseInputs:
     """What an implementation is called with: a case, and its tensors in its dtype and layout."""
 
     contract: Contract
     case: Case
 
     def __repr__(self) -> str:
-        return f"AttentionInputs({format_case(self.case)!r})"
+        return f"CaseInputs({format_case(self.case)!r})"
 
     @cached_property
     def x(self) -> Tensor:
