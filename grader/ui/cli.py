@@ -20,8 +20,10 @@ from grader.ui.options import (
     format_option,
     limits_options,
     parse_feedback,
+    parse_search,
     points_option,
     pop_limits,
+    search_option,
     seed_option,
 )
 
@@ -70,6 +72,7 @@ def cli() -> None:
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
 @seed_option
+@search_option
 @feedback_option
 @course_commands.course_options
 @limits_options
@@ -81,6 +84,7 @@ def grade(
     points: Path | None,
     feedback: str | None,
     seed: int | None,
+    search: str | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -93,6 +97,7 @@ def grade(
     Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, or --out not written.
     """
     course = course_commands.pop_course_options(options)
+    options["search"] = parse_search(search)
     with contextlib.nullcontext() if course else _prestart_zygote(options["device"]) as server:
         from grader import run
         from grader.report.feedback import redact_report
@@ -127,6 +132,7 @@ def grade(
 @device_option
 @click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
+@search_option
 @feedback_option
 @limits_options
 def check(
@@ -136,6 +142,7 @@ def check(
     watch: bool,
     feedback: str | None,
     seed: int,
+    search: str | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -143,6 +150,7 @@ def check(
 
     With --watch it is that of the last check; Ctrl-C ends it.
     """
+    options["search"] = parse_search(search)
     with _prestart_zygote(options["device"]) as server:
         from grader import run
         from grader.report.feedback import redact_report
@@ -340,6 +348,7 @@ def _is_user_error(error: Exception) -> bool:
     """Return whether an exception is a message for the user, rather than an internal error."""
     from exercises.answers import AnswerNotFound, BadBank
     from grader.grading.infer import TargetNotFound
+    from grader.grading.search_limit import BadSearch
     from grader.reading.submission import SubmissionNotFound
     from grader.report.feedback import BadFeedback
     from grader.report.points import BadPoints
@@ -353,6 +362,7 @@ def _is_user_error(error: Exception) -> bool:
         DeviceUnavailable,
         BadPoints,
         BadFeedback,
+        BadSearch,
         SandboxError,
         SubmissionNotFound,
         CourseError,
