@@ -180,13 +180,19 @@ def check(
     "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
 )
 @click.option("--mutants", is_flag=True, help="Judge small changes of the solutions instead.")
-def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) -> None:
+@search_option
+def audit(
+    slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
+) -> None:
     """Judge the judge: every known answer to these exercises (or all) against every claim.
+
+    With --search it also says which claims break on generated cases alone, and how often.
 
     Exit code: 0 when no wrong answer survives, no right one is accused and no claim is idle.
     """
     import os
 
+    limit = parse_search(search)
     from exercises import ALL
     from grader.audit import page
     from grader.audit.matrix import load_answers, load_mutants, run_audit
@@ -195,7 +201,7 @@ def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) ->
     exercises = [infer.find_exercise(slug) for slug in slugs] or list(ALL)
     load = load_mutants if mutants else load_answers
     answers = [answer for exercise in exercises for answer in load(exercise)]
-    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1)
+    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1, limit)
     render = {"text": page.render_text, "json": page.to_json, "html": page.render_html}[form]
     click.echo(render(matrix), nl=False)
     sys.exit(0 if matrix.clean else 1)
