@@ -154,7 +154,8 @@ def list_checks(
         if not is_plain(number) and not _is_due(prop, place, number, case):
             continue
         for fitted in transform_cases(contract, prop.transform, [case]):
-            if fitted.dtype in prop.dtypes and (fitted == case or is_plain(number)):
+            is_meant = {case.dtype, fitted.dtype} & set(prop.dtypes)
+            if is_meant and (fitted == case or is_plain(number)):
                 yield prop, fitted
 
 
@@ -243,5 +244,6 @@ class DroppingChannel:
     def drop_all(self) -> None:
         """Drop the objects, unless they are gone with their process."""
         handles, self.handles = self.handles, []
-        with contextlib.suppress(SubmissionFailed):
-            self.channel.request("drop", {"handles": handles})
+        if handles:
+            with contextlib.suppress(SubmissionFailed):
+                self.channel.request("drop", {"handles": handles})

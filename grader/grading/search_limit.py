@@ -3,7 +3,6 @@
 Imports nothing heavy.
 """
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -34,14 +33,11 @@ def parse_search(text: str) -> SearchLimit:
             f"--search: {text[:40]!r} is neither a number of cases, such as 200, nor of seconds, "
             "such as 30s"
         )
-    if found[1] is not None and 1 <= int(found[1][:9]) <= MAX_CASES and len(found[1]) <= 9:
-        return SearchLimit(cases=int(found[1]))
-    if (
-        found[2] is not None
-        and 0 < float(found[2][:20]) <= MAX_SECONDS
-        and math.isfinite(float(found[2]))
-    ):
-        return SearchLimit(seconds=float(found[2]))
+    number = float(found[1] or found[2])
+    if found[1] is not None and 1 <= number <= MAX_CASES:
+        return SearchLimit(cases=int(number))
+    if found[2] is not None and 0 < number <= MAX_SECONDS:
+        return SearchLimit(seconds=number)
     raise BadSearch(
         f"--search: {text[:40]} is out of range: 1 to {MAX_CASES} cases, or more than 0 and up to "
         f"{MAX_SECONDS} seconds"
