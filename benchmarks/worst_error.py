@@ -41,7 +41,7 @@ SLOW = ("loop", "online, block 1")
 LARGEST = {"float16": 3e4, "bfloat16": 1e30, "float32": 1e30, "float64": 1e200}
 """Beyond this a number of the dtype is near its largest, and no answer is right or wrong."""
 EXAMPLES = 1500
-AS_DRAWN = ("nowhere",)
+LIKE_CASES = ("nowhere",)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def attention_settings(
     where = draw(st.sampled_from(cancels))
     tokens = draw(st.integers(1, max_tokens))
     beyond = 64 if dtype == "float16" else 512
-    sharpest = 8 if cancels == AS_DRAWN else beyond
+    sharpest = 8 if cancels == LIKE_CASES else beyond
     case = Case(
         batch=draw(st.integers(1, 2)),
         tokens=tokens,
@@ -204,7 +204,7 @@ def iter_rows(examples: int) -> Iterator[tuple[str, str, WorstError, WorstError]
     """Yield for outputs and gradients in every dtype: as cases are drawn, and beyond."""
     for what in MEASURES:
         for dtype in ("float64", "float32", "bfloat16", "float16"):
-            drawn = find_worst(what, dtype, AS_DRAWN, examples)
+            drawn = find_worst(what, dtype, LIKE_CASES, examples)
             yield what, dtype, drawn, find_worst(what, dtype, CANCELS, examples)
 
 

@@ -6,10 +6,10 @@ What holds on the case set may still fail on another size. A search tries genera
 (`properties/cases/search_cases.py`), the same in the same order for everybody, on the properties
 that passed, each until its first failure. A case is shared: it is tried on all properties that take
 it as it is, so that module, tensors and answers are made once. What shows most for least comes
-first: values and gradients are tried on every case, each other property that can be recorded on
-one case in four, each other on one in sixteen. One case in forty is tried on every property,
-transformed as it needs (`is_plain`). A failing property takes along those that rest on it: they
-are not searched further, and keep the verdict of the fixed cases.
+first: values are tried on every case, gradients on all but the costliest, each other property
+that can be recorded on one case in eight, each other on one in sixteen. One case in forty is tried
+on every property, transformed as it needs (`is_plain`). A failing property takes along those that
+rest on it: they are not searched further, and keep the verdict of the fixed cases.
 
 A find is a wrong answer or an exception. A call that takes too long or asks for too much memory is
 none: the sizes are the search's own choice, and a right answer may be slow. It ends the search, and
@@ -32,7 +32,13 @@ from grader.sandbox.grader_side.subject import Channel, NamedTensors
 from grader.sandbox.wire import Message
 from properties.case import Case
 from properties.cases.case_transforms import transform_cases
-from properties.cases.search_cases import generate_search_cases, is_long, is_plain
+from properties.cases.search_cases import (
+    MAX_WORK,
+    estimate_work,
+    generate_search_cases,
+    is_long,
+    is_plain,
+)
 from properties.check import CounterexampleSearch
 from properties.contract import Contract
 from properties.families.gradients import (
@@ -49,8 +55,9 @@ FIRST = (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-"""tried first, and on every case that they take"""
-RECORDABLE_EVERY, LIVE_EVERY = 4, 16
+"""tried first: values on every case, gradients on those of `LIGHT_WORK` and on a third of others"""
+LIGHT_WORK = MAX_WORK // 4
+RECORDABLE_EVERY, LIVE_EVERY = 8, 16
 """one case in so many is tried on another property that can be recorded, and on one that cannot"""
 MODEST_TOKENS = 72
 """how long the cases of these are: some make a call for every token"""
@@ -160,10 +167,13 @@ def list_checks(
 
 
 def _is_due(prop: Property, place: int, number: int, case: Case) -> bool:
+    if prop is it_equals_the_equation:
+        return True
     if prop in FIRST:
-        return prop is FIRST[0] or not is_long(case)
+        return not is_long(case) and (estimate_work(case) <= LIGHT_WORK or number % 3 == 0)
     every = LIVE_EVERY if prop.recordable_check is None else RECORDABLE_EVERY
-    return (number + place) % every == 0 and case.tokens <= MODEST_TOKENS
+    modest = case.tokens <= MODEST_TOKENS and estimate_work(case) <= LIGHT_WORK
+    return modest and (number + place) % every == 0
 
 
 def remove_dependents(properties: Sequence[Property], broken: Property) -> tuple[Property, ...]:

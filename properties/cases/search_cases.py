@@ -5,8 +5,9 @@ Theory
 The case set (`case_set.py`) is small and has small sizes. A fault that waits for a size beyond them
 (a buffer of 256 tokens, a loop over eight heads, a chunk of 64 columns) shows in none of its cases.
 A search therefore draws sizes far beyond. Were all sizes of a case large, it would cost seconds. So
-one or two sizes are *drawn far*, half of the time at the edges where real code changes its path
-(powers of two, and one less or more), and the others stay small enough for the whole to be cheap.
+one or two sizes are *drawn far*, and the others stay small enough for the whole to be cheap. Every
+second case has one of the *edges* at which real code changes its path (powers of two, and one less
+or more; usual widths): each edge of each size in turn, so that 200 cases meet them all.
 
 Cases are drawn by `random.Random`, from a text that names the owner, the seed and the number of the
 case. So each case is independent of those before it, and of everything else: of Hypothesis's
@@ -14,8 +15,9 @@ version and database, and of the constants that it harvests from the modules tha
 Hypothesis shrinks what is found.
 """
 
+import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from properties.case import Case
@@ -32,9 +34,11 @@ FAR = {
 }
 """the sizes that can be drawn far, and how far"""
 LONGEST = 1100
-"""how many tokens the longest sequences have: one in ten of those drawn far is `is_long`"""
-EDGES = tuple(
-    power + offset for power in (8, 16, 32, 64, 128, 256, 512, 1024) for offset in (-1, 0, 1)
+"""how many tokens the longest sequences have"""
+EDGES = (
+    *sorted({2**k + offset for k in range(3, 9) for offset in (-1, 0, 1)} | {12, 80, 96}),
+    512,
+    1025,
 )
 """sizes at which real code changes its path"""
 NEAR = 7
@@ -48,21 +52,29 @@ MAX_TRIES = 20
 """how often small sizes are drawn again until a case is cheap"""
 MAX_WEIGHTS = 1 << 17
 """how many numbers all weights of a module have"""
-MAX_WORK = 1 << 24
+MAX_WORK = 12 << 20
 """multiplications: those of a call, and of the bounds of its errors, take some 20 ms together"""
-MAX_LONG_WORK = 10 * MAX_WORK
+MAX_LONG_WORK = 13 * MAX_WORK
 
 
 def generate_search_cases(
     contract: Contract, seed: int, owner: str, device: str = "cpu"
 ) -> Iterator[Case]:
     """Yield cases without end; the first of them are the same however many are taken."""
-    number = 0
-    while True:
+    free = [name for name in FAR if _is_free(contract, name)]
+    stepped = [name for name in free if name != "context_length"]
+    edges = [(name, edge) for name in stepped for edge in EDGES if edge <= _get_largest(name)]
+    random.Random(f"edges {owner} {seed}").shuffle(edges)
+    for number in itertools.count():
         # The text is hashed, so a case tells neither the run's seed nor another case.
         chooser = random.Random(f"search {owner} {seed} {number}")
-        yield replace(_draw_case(contract, chooser, plain=is_plain(number)), device=device)
-        number += 1
+        far = {} if is_plain(number) or not free else _draw_far_sizes(free, chooser)
+        if edges and number % 2 == 0:
+            name, edge = edges[number // 2 % len(edges)]
+            # First, so that it is not the one given up where two sizes are too far together.
+            far = {name: edge, **{other: far[other] for other in far if other != name}}
+        dtype = "float64" if is_plain(number) else chooser.choice(DTYPES)
+        yield replace(_draw_case(contract, chooser, far), dtype=dtype, device=device)
 
 
 def is_plain(number: int) -> bool:
@@ -82,18 +94,16 @@ def estimate_work(case: Case) -> int:
     return projections + rows * case.heads * case.tokens * (2 * case.head_dim + 128)
 
 
-def _draw_case(contract: Contract, chooser: random.Random, *, plain: bool) -> Case:
-    far = {} if plain else _draw_far_sizes(contract, chooser)
+def _draw_case(contract: Contract, chooser: random.Random, far: dict[str, int]) -> Case:
     options = {name: chooser.choice(LEVELS[name]) for name in OPTIONS}
     options |= {
         "sharpness": chooser.choice(SHARPNESSES),
-        "dtype": "float64" if plain else chooser.choice(DTYPES),
         "seed": chooser.randrange(1, 1 << 32),
     }
     while True:
         for _ in range(MAX_TRIES):
             near = _draw_near_sizes(chooser)
-            case = _fit(contract, Case(**{**options, **near, **far}), chooser)
+            case = _fit(contract, Case(**{**options, **near, **far}), far, chooser)
             if _is_cheap(contract, case):
                 return case
         # The others as small as possible; if that is not enough, two sizes are too far together.
@@ -103,10 +113,7 @@ def _draw_case(contract: Contract, chooser: random.Random, *, plain: bool) -> Ca
         far.popitem()
 
 
-def _draw_far_sizes(contract: Contract, chooser: random.Random) -> dict[str, int]:
-    free = [name for name in FAR if _is_free(contract, name)]
-    if not free:
-        return {}
+def _draw_far_sizes(free: Sequence[str], chooser: random.Random) -> dict[str, int]:
     # The first of them, the length where it is free, has three times the chance of the others.
     names = [chooser.choice([free[0], free[0], *free]) for _ in range(chooser.choice((1, 1, 2)))]
     return {name: _draw_far_size(name, chooser) for name in names}
@@ -120,14 +127,16 @@ def _is_free(contract: Contract, name: str) -> bool:
     return bool(getattr(contract.fit(changed), name) == size)
 
 
+def _get_largest(name: str) -> int:
+    return LONGEST if name == "tokens" else FAR[name]
+
+
 def _draw_far_size(name: str, chooser: random.Random) -> int:
     largest = FAR[name]
     if name == "tokens" and chooser.random() < 0.1:
         largest = LONGEST
     elif chooser.random() < 0.4:  # moderate sizes, too
         largest = min(largest, chooser.choice((16, 32, 64, 128)))
-    if chooser.random() < 0.5:
-        return chooser.choice([edge for edge in EDGES if largest / 4 <= edge <= largest])
     return chooser.randint(NEAR + 1, largest)
 
 
@@ -136,10 +145,10 @@ def _draw_near_sizes(chooser: random.Random) -> dict[str, int]:
     return {**sizes, "context_length": 0}
 
 
-def _fit(contract: Contract, case: Case, chooser: random.Random) -> Case:
+def _fit(contract: Contract, case: Case, far: Collection[str], chooser: random.Random) -> Case:
     """Return the nearest case that the contract allows; sometimes two of its sizes are equal."""
     first, second = chooser.choice(RELATIONS)
-    if chooser.random() < 0.15:
+    if chooser.random() < 0.15 and first not in far:
         case = replace(case, **{first: getattr(case, second)})
     return contract.fit(_give_context(case, chooser.choice((0, 0, 0, 1, 2, 5))))
 

@@ -56,26 +56,22 @@ def test_sizes_go_far_beyond_the_case_set() -> None:
     for name, far in (("tokens", 290), ("heads", 20), ("head_dim", 120), ("batch", 65)):
         largest = max(getattr(case, name) for case in cases)
         assert far <= largest > max(getattr(case, name) for case in fixed)
-    assert any(case.tokens >= 1024 for case in cases)
+    assert any(case.tokens > 1025 for case in cases)
     assert any(case.context_length > 512 for case in cases)
 
 
 @pytest.mark.parametrize(
     ("name", "edges"),
     [
-        ("tokens", (33, 64, 65, 128, 129, 255, 256, 257, 512)),
-        ("heads", (8, 9, 16, 17)),
-        ("head_dim", (33, 63, 64, 65, 127, 128, 129)),
+        ("tokens", (31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 512, 1025)),
+        ("heads", (8, 9, 12, 16, 17)),
+        ("head_dim", (31, 32, 33, 63, 64, 65, 80, 96, 127, 128, 129)),
         ("batch", (31, 32, 33, 63, 64, 65)),
     ],
 )
 def test_sizes_at_which_code_changes_its_path_are_drawn(name: str, edges: tuple[int, ...]) -> None:
-    drawn = [getattr(case, name) for case in draw(MULTI_HEAD, 3000)]
-    assert set(edges) <= set(drawn)
-    # With extra probability: each more often than the size two above it.
-    assert sum(drawn.count(edge) for edge in edges) > 2 * sum(
-        drawn.count(edge + 4) for edge in edges
-    )
+    for seed in range(3):
+        assert set(edges) <= {getattr(case, name) for case in draw(MULTI_HEAD, 200, seed)}
 
 
 def test_options_of_every_kind_are_drawn() -> None:
@@ -94,7 +90,7 @@ def test_no_case_costs_much(slug: str) -> None:
     assert max(map(estimate_work, cases)) <= MAX_LONG_WORK
     assert all(estimate_work(case) <= MAX_WORK for case in cases if not is_long(case))
     assert sum(map(is_long, cases)) <= 0.15 * len(cases)
-    assert sum(map(estimate_work, cases)) / len(cases) <= MAX_WORK / 2
+    assert sum(map(estimate_work, cases)) / len(cases) <= MAX_WORK
 
 
 def test_large_fixed_sizes_are_kept_and_short() -> None:
