@@ -1,7 +1,8 @@
 """One run of a command: from paths to a report, and from a report to text and files."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from pathlib import Path
 
 import click
@@ -22,10 +23,16 @@ from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
 from grader.grading.grade import Settings
 from grader.grading.precompile import precompile_plans
-from grader.grading.worker_pool import GradedSubmission, create_sandbox
+from grader.grading.search_limit import SearchLimit
+from grader.grading.worker_pool import (
+    GradedSubmission,
+    RemoteGrader,
+    Sandbox,
+    create_sandbox,
+)
 from grader.reading import submission
 from grader.reading.notebook_lines import find_file_line
-from grader.reading.submission import SubmissionNotFound, UnreadableSubmission
+from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
 from grader.report import points, render
 from grader.report.feedback import Feedback, redact_report
 from grader.report.records import (
@@ -50,11 +57,11 @@ __all__ = [
     "examine_machine",
     "format_hint",
     "grade_paths",
+    "grade_with_progress",
     "make_settings",
     "render_report",
     "save_report",
     "show_report",
-    "track_progress",
     "watch_file",
     "write_report",
 ]
@@ -73,6 +80,7 @@ def make_settings(
     limits: Mapping[str, float] | None = None,
     by_hand: bool = False,
     jobs: int | None = None,
+    search: SearchLimit | None = None,
 ) -> Settings:
     """Return the settings of a run; the limits override those of an exercise.
 
@@ -91,6 +99,7 @@ def make_settings(
         device=device,
         by_hand=by_hand,
         jobs=jobs,
+        search=search,
     )
 
 
@@ -111,17 +120,28 @@ def grade_paths(
     records = [_record_missing(path, problem) for path, problem in missing]
     sandbox = create_sandbox(trusted=trusted, device=settings.device, ahead=ahead)
     with precompile_plans(found, settings), sandbox as server:
-        for _, graded in track_progress(worker_pool.grade_all(server, found, settings), len(found)):
+        for _, graded in grade_with_progress(server, found, settings):
             records.extend(graded)
     return build_report(records, server.isolation_level, settings.seed)
 
 
-def track_progress(graded: Iterable[GradedSubmission], total: int) -> Iterator[GradedSubmission]:
-    """Yield every file with its records, and show on a bar how many there are."""
+def grade_with_progress(
+    server: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
+) -> Iterator[GradedSubmission]:
+    """Yield every file with its records, and show on a bar how many there are.
+
+    A second bar shows how far a search is, where files are graded one by one in this process.
+    """
     with _make_progress() as progress:
-        task = progress.add_task("grading", total=total)
-        for file, records in graded:
+        task = progress.add_task("grading", total=len(found))
+        search = progress.add_task("generated cases", visible=False)
+
+        def show_search(done: float, limit: float) -> None:
+            progress.update(search, completed=int(done), total=ceil(limit), visible=True)
+
+        for file, records in worker_pool.grade_all(server, found, settings, show_search):
             progress.update(task, description=file.display_path[-40:], advance=1)
+            progress.update(search, visible=False)
             yield file, records
 
 
@@ -146,7 +166,7 @@ def watch_file(
     try:
         with create_sandbox(trusted=trusted, device=settings.device, ahead=ahead) as server:
             for _ in wait_for_saves(file.path):
-                graded = track_progress(worker_pool.grade_all(server, [file], settings), 1)
+                graded = grade_with_progress(server, [file], settings)
                 records = [record for _, listed in graded for record in listed]
                 if read_stamp(file.path) is None:
                     continue  # it was removed meanwhile, and will be back

@@ -4,6 +4,7 @@ The answers are the project's own and trusted: they run without a sandbox, in ch
 Counterexamples are not shrunk: a property is broken by the first case on which it does not hold.
 """
 
+import functools
 import gc
 import multiprocessing
 import os
@@ -23,7 +24,9 @@ from exercises import BY_SLUG, Exercise
 from exercises.answers import Answer, AnswerKind, load_bank
 from exercises.mutants import generate_mutants, load_equivalents
 from grader.batch.check import check_all
-from grader.sandbox.grader_side.subject import make_subject
+from grader.grading.search import DroppingChannel, SearchResult, search
+from grader.grading.search_limit import SearchLimit
+from grader.sandbox.grader_side.subject import ChannelSubject, make_subject
 from properties.case import Case
 from properties.cases.case_set import PUBLIC_SEED
 from properties.check import find_first_failure
@@ -33,6 +36,8 @@ from properties.violation import Status
 
 BATCH_LABEL = "(all questions at once)"
 MEMORY_LIMIT = 8 << 30
+SLOW_CHECK_S, MAX_SLOW_CHECKS = 2.0, 3
+"""a search ends after so many checks that took longer than this"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,10 @@ class AnswerResult:
     notes: tuple[str, ...]
     seconds: dict[str, float]
     """processor time by property; that of the batched queries under `BATCH_LABEL`"""
+    found: tuple[str, ...] = ()
+    """the properties that hold on the fixed cases and that a search broke on generated ones"""
+    generated: int = 0
+    """how many generated cases the search tried"""
 
     @property
     def earns_nothing(self) -> bool:
@@ -66,8 +75,8 @@ class Audit:
 
     @property
     def false_alarms(self) -> list[AnswerResult]:
-        """The right answers that break a property."""
-        return [r for r in self.results if not r.answer.is_wrong and r.broken]
+        """The right answers that break a property, on the fixed cases or in the search."""
+        return [r for r in self.results if not r.answer.is_wrong and (r.broken or r.found)]
 
     def select_results(self, exercise: Exercise) -> list[AnswerResult]:
         """Return the results of the answers to one exercise."""
@@ -82,6 +91,11 @@ class Audit:
     def kills(self) -> Counter[str]:
         """The number of wrong answers that break each property."""
         return Counter(name for r in self.results if r.answer.is_wrong for name in r.broken)
+
+    @property
+    def search_kills(self) -> Counter[str]:
+        """The number of wrong answers on which only the search breaks each property."""
+        return Counter(name for r in self.results if r.answer.is_wrong for name in r.found)
 
     @property
     def sole_kills(self) -> Counter[str]:
@@ -139,12 +153,18 @@ def load_mutants(exercise: Exercise) -> list[Answer]:
     ]
 
 
-def run_audit(exercises: Sequence[Exercise], answers: Iterable[Answer], jobs: int) -> Audit:
-    """Check answers to these exercises in `jobs` child processes."""
+def run_audit(
+    exercises: Sequence[Exercise],
+    answers: Iterable[Answer],
+    jobs: int,
+    limit: SearchLimit | None = None,
+) -> Audit:
+    """Check answers to these exercises in `jobs` child processes; then search, up to a limit."""
     # Spawned, not forked: torch has run here, and its threads would be missing in a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
-        return Audit(tuple(exercises), tuple(pool.map(check_answer, answers, chunksize=4)))
+        check = functools.partial(check_answer, limit=limit)
+        return Audit(tuple(exercises), tuple(pool.map(check, answers, chunksize=4)))
 
 
 def initialise_process() -> None:
@@ -159,7 +179,9 @@ def initialise_process() -> None:
     os.dup2(null, 2)
 
 
-def check_answer(answer: Answer, seed: int = PUBLIC_SEED) -> AnswerResult:
+def check_answer(
+    answer: Answer, seed: int = PUBLIC_SEED, limit: SearchLimit | None = None
+) -> AnswerResult:
     """Check one answer on the cases of a seed, in this process."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
     exercise = BY_SLUG[answer.exercise]
@@ -180,13 +202,40 @@ def check_answer(answer: Answer, seed: int = PUBLIC_SEED) -> AnswerResult:
     verdicts = check_all(harness, exercise, check_timed, restart, seed)
     seconds[BATCH_LABEL] = time.process_time() - start - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
+    searched = SearchResult() if limit is None else _search(answer, verdicts, seed, limit)
     return AnswerResult(
         answer,
         broken=tuple(v.property.name for v in tried if v.status is not Status.PASSED),
         not_tried=tuple(v.property.name for v in verdicts if v.status is Status.NOT_TRIED),
         notes=tuple(sorted({kind for kind, _ in harness.notes})),
         seconds=seconds,
+        found=tuple(prop.name for prop in searched.found),
+        generated=searched.cases,
     )
+
+
+def _search(
+    answer: Answer, verdicts: Sequence[Verdict], seed: int, limit: SearchLimit
+) -> SearchResult:
+    exercise = BY_SLUG[answer.exercise]
+    channel = DroppingChannel(make_subject(_load_namespace(answer)).channel)
+    harness = Harness(ChannelSubject(channel), exercise.contract)
+
+    slow = 0
+
+    def check(prop: Property, case: Case) -> Verdict:
+        nonlocal slow
+        start = time.process_time()
+        verdict = find_first_failure(prop, harness, [case])
+        slow += time.process_time() - start > SLOW_CHECK_S
+        # Nothing limits a call here; in a sandbox it would have ended the search.
+        return verdict if slow < MAX_SLOW_CHECKS else Verdict(prop, Status.TIMED_OUT)
+
+    def finish_case() -> None:
+        harness.forget()
+        channel.drop_all()
+
+    return search(exercise, verdicts, check, finish_case, limit, seed=seed)
 
 
 def _load_namespace(answer: Answer) -> dict[str, Any]:

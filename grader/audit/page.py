@@ -21,6 +21,7 @@ def render_text(audit: Audit) -> str:
         align_columns(rows),
         list(_list_problems(audit)),
         list(_list_costs(audit)),
+        list(_list_search_kills(audit)),
         [_summarise(audit)],
     ]
     lines = [line for part in parts if part for line in ("", *part)][1:]
@@ -35,7 +36,7 @@ def _format_row(audit: Audit, exercise: Exercise) -> tuple[str, ...]:
         len(results) - len(wrong),
         len(wrong),
         sum(not r.broken for r in wrong),
-        sum(bool(r.broken) for r in results if not r.answer.is_wrong),
+        sum(bool(r.broken or r.found) for r in results if not r.answer.is_wrong),
     )
     seconds = sum(sum(r.seconds.values()) for r in results)
     return (exercise.slug, *map(str, counts), f"{seconds:.1f}")
@@ -45,7 +46,7 @@ def _list_problems(audit: Audit) -> Iterator[str]:
     for result in audit.survivors:
         yield f"survivor     {_format_label(result)}: {result.answer.description}"
     for result in audit.false_alarms:
-        yield f"false alarm  {_format_label(result)}: {', '.join(result.broken)}"
+        yield f"false alarm  {_format_label(result)}: {', '.join(result.broken + result.found)}"
     for prop in audit.idle:
         yield f"idle         {prop.name}: no wrong answer breaks it"
 
@@ -61,6 +62,26 @@ def _list_costs(audit: Audit) -> Iterator[str]:
         for name, spent in audit.seconds.most_common(MAX_COSTLIEST)
     ]
     yield from align_columns([head, *rows])
+
+
+def _list_search_kills(audit: Audit) -> Iterator[str]:
+    """Yield what a search added to the fixed cases: a row for each property, and a sentence."""
+    if not any(result.generated for result in audit.results):
+        return
+    head = ("", "claims that only the search broke", "kills before", "more")
+    rows = [
+        ("", name, str(audit.kills[name]), str(more))
+        for name, more in audit.search_kills.most_common()
+    ]
+    yield from align_columns([head, *rows])
+    wrong = [r for r in audit.results if r.answer.is_wrong]
+    right = [r for r in audit.results if not r.answer.is_wrong]
+    yield (
+        f"On {sum(r.generated for r in audit.results)} generated cases the search broke "
+        f"{sum(audit.search_kills.values())} more claims on {sum(bool(r.found) for r in wrong)} of "
+        f"{len(wrong)} wrong answers, and {sum(len(r.found) for r in right)} on {len(right)} right "
+        "ones."
+    )
 
 
 def _summarise(audit: Audit) -> str:
@@ -89,7 +110,11 @@ def to_json(audit: Audit) -> str:
 
 
 def _property_to_dict(audit: Audit, name: str) -> dict[str, Any]:
-    counts = {"kills": audit.kills[name], "alone": audit.sole_kills[name]}
+    counts = {
+        "kills": audit.kills[name],
+        "alone": audit.sole_kills[name],
+        "search": audit.search_kills[name],
+    }
     return {"name": name, **counts, "seconds": round(audit.seconds[name], 3)}
 
 
@@ -100,6 +125,8 @@ def _answer_to_dict(result: AnswerResult) -> dict[str, Any]:
         "wrong": result.answer.is_wrong,
         "says": result.answer.description,
         "broken": list(result.broken),
+        "found": list(result.found),
+        "generated": result.generated,
         "not_tried": list(result.not_tried),
         "notes": list(result.notes),
     }

@@ -25,7 +25,6 @@ from grader.course.store.records import (
     make_missing_content,
 )
 from grader.course.store.store import Store
-from grader.grading import worker_pool
 from grader.grading.grade import Settings, record_unreadable
 from grader.grading.precompile import precompile_plans
 from grader.grading.worker_pool import RemoteGrader, Sandbox
@@ -158,8 +157,7 @@ def _grade_groups(
     with ahead, _open_sandbox(settings, trusted, cluster) as server:
         level = server.isolation_level
         sandbox = SandboxRecord(level.name, level.layers, level.summary)
-        graded = worker_pool.grade_all(server, list(readable), settings)
-        for graded_file, records in run.track_progress(graded, len(readable)):
+        for graded_file, records in run.grade_with_progress(server, list(readable), settings):
             group = readable[graded_file]
             content, _ = _read_content(group.submitted_files[0], limit)
             if content.digest == group.content.digest:

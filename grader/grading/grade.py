@@ -3,14 +3,15 @@
 `grader.run.grade_paths` finds the files and reports on all records. In between, for each file:
 
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
-2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`.
+2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
+   `search_further` tries generated cases, if that is asked for.
 3. explain: `explain_failures` counts points, names mistakes, and takes evidence and excerpts.
 """
 
 import contextlib
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,15 @@ from grader.batch.check import check_all
 from grader.grading import counterexample, evidence, explain, infer
 from grader.grading.excerpts import SourceLocation, collect_excerpts
 from grader.grading.infer import Target, TargetNotFound
+from grader.grading.search import (
+    DroppingChannel,
+    SearchCallback,
+    SearchResult,
+    ignore_search,
+    reduce_case,
+    search,
+)
+from grader.grading.search_limit import SearchLimit
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report import points
 from grader.report.points import Points
@@ -30,6 +40,7 @@ from grader.report.records import (
     Excerpt,
     NoteRecord,
     PropertyRecord,
+    SearchRecord,
     SubmissionRecord,
     shorten,
 )
@@ -40,7 +51,7 @@ from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from properties.case import Case
-from properties.check import check_property
+from properties.check import check_property, find_first_failure
 from properties.contract import Capability
 from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import FLOAT32_NOTE
@@ -69,6 +80,8 @@ class Settings:
     """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
     """how many files are graded at the same time; by default as many as are worth it"""
+    search: SearchLimit | None = None
+    """how long to search for failures on generated cases, after the fixed ones"""
 
     def get_limits(self, exercise: Exercise | None) -> Limits:
         """Return the limits of a submission to an exercise."""
@@ -81,14 +94,17 @@ class Settings:
 
 
 def grade_file(
-    server: ChildFactory, submission: Submission, settings: Settings
+    server: ChildFactory,
+    submission: Submission,
+    settings: Settings,
+    on_search: SearchCallback = ignore_search,
 ) -> list[SubmissionRecord]:
     """Return the records of one file, or one that names an internal error.
 
     So the rest of a class is still graded. Raises SandboxError.
     """
     try:
-        return grade_file_or_raise(server, submission, settings)
+        return grade_file_or_raise(server, submission, settings, on_search)
     except SandboxError:
         raise
     except Exception as error:
@@ -97,7 +113,10 @@ def grade_file(
 
 
 def grade_file_or_raise(
-    server: ChildFactory, submission: Submission, settings: Settings
+    server: ChildFactory,
+    submission: Submission,
+    settings: Settings,
+    on_search: SearchCallback = ignore_search,
 ) -> list[SubmissionRecord]:
     """Return the records of one file: one for every definition in it that answers an exercise.
 
@@ -114,7 +133,7 @@ def grade_file_or_raise(
             source = collect_excerpts(session, [(targets.cell, targets.line)])
             return [replace(_record_ungraded(submission, settings, began, targets), source=source)]
         records = [
-            grade_definition(session, submission, target, settings)
+            grade_definition(session, submission, target, settings, on_search=on_search)
             for target in targets[:MAX_DEFINITIONS]
         ]
         if len(targets) > MAX_DEFINITIONS:
@@ -145,9 +164,11 @@ def grade_definition(
     target: Target,
     settings: Settings,
     on_verdict: VerdictCallback = ignore_verdict,
+    on_search: SearchCallback = ignore_search,
 ) -> SubmissionRecord:
-    """Return the record of one definition; `on_verdict` gets each verdict as soon as it is known.
+    """Return the record of one definition.
 
+    `on_verdict` gets each verdict as soon as it is known, and `on_search` how far a search is.
     Raises only internal errors.
     """
     began, exercise = time.monotonic(), target.exercise
@@ -163,7 +184,12 @@ def grade_definition(
             verdicts = check_all(
                 live.harness, exercise, live.check, live.restart, seed, device, on_verdict
             )
-            explanation = explain_failures(live, target, settings, attach_hint(verdicts, warnings))
+            searched = search_further(live, target, settings, verdicts, on_search)
+            if searched is not None:
+                verdicts = [searched.found.get(v.property, v) for v in verdicts]
+            explanation = explain_failures(
+                live, target, settings, attach_hint(verdicts, warnings), searched
+            )
         except SubmissionFailed as failed:
             error = _explain_load_error(failed, target.name)
             source = collect_excerpts(session, [(error.cell, error.line)])
@@ -177,6 +203,37 @@ def grade_definition(
     return _record_graded(submission, target, began, verdicts, notes, explanation)
 
 
+def search_further(
+    live: "LiveChecker",
+    target: Target,
+    settings: Settings,
+    verdicts: Sequence[Verdict],
+    on_search: SearchCallback = ignore_search,
+) -> SearchResult | None:
+    """Try generated cases on what holds, in a process of their own; None unless it is asked for."""
+    if settings.search is None:
+        return None
+    with contextlib.closing(live.session.open_search()) as session:
+        channel = DroppingChannel(session)
+        harness = Harness(ChannelSubject(channel), live.harness.requested_contract)
+        searching = LiveChecker(session, harness)
+
+        def finish_case() -> None:
+            harness.forget()
+            channel.drop_all()
+
+        return search(
+            target.exercise,
+            verdicts,
+            searching.check_generated,
+            finish_case,
+            settings.search,
+            seed=settings.seed.value,
+            device=settings.device,
+            on_case=on_search,
+        )
+
+
 @dataclass(frozen=True)
 class LiveChecker:
     """Checks properties in a session, in a fresh process if the last one is gone."""
@@ -186,13 +243,30 @@ class LiveChecker:
 
     def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
         """Check one property; again if the process was ended from outside meanwhile."""
+        return self._check(prop, lambda: check_property(prop, self.harness, cases))
+
+    def check_generated(self, prop: Property, case: Case) -> Verdict:
+        """Check one property on one generated case, which may be large."""
+        verdict = self._check(prop, lambda: find_first_failure(prop, self.harness, [case]))
+        if verdict.violation is None or verdict.case is None:
+            return verdict
+        kind = verdict.violation.kind
+        smaller = reduce_case(prop, self.harness, verdict.case, kind)
+        again = self.check(prop, [smaller])
+        if again.violation is not None:
+            return again
+        # It fails only after what came before it in this process: reported as it was found.
+        detailed = verdict.violation.with_details(prop.claim, verdict.case_description, prop.hint)
+        return replace(verdict, violation=detailed)
+
+    def _check(self, prop: Property, check: Callable[[], Verdict]) -> Verdict:
         for _ in self.session.iter_tries():
             try:
                 self.revive()
             except SubmissionFailed as failure:  # no time is left, or it cannot be loaded again
                 verdict = Verdict(prop, failure.status, failure=failure)
             else:
-                verdict = check_property(prop, self.harness, cases)
+                verdict = check()
         return verdict
 
     def revive(self) -> None:
@@ -213,23 +287,37 @@ class _Explanation:
     properties: tuple[PropertyRecord, ...]
     diagnosis: tuple[DiagnosisRecord, ...]
     source: tuple[Excerpt, ...]
+    search: SearchRecord | None = None
 
 
 def explain_failures(
-    live: LiveChecker, target: Target, settings: Settings, verdicts: Sequence[Verdict]
+    live: LiveChecker,
+    target: Target,
+    settings: Settings,
+    verdicts: Sequence[Verdict],
+    searched: SearchResult | None = None,
 ) -> _Explanation:
     """Return points, diagnosed mistakes, evidence and excerpts. Raises SubmissionFailed."""
     session, harness = live.session, live.harness
     for _ in session.iter_tries():
         with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
             live.revive()
-        properties = _record_properties(target.exercise, verdicts, settings.points, harness)
+        properties = _record_properties(
+            target.exercise, verdicts, settings.points, harness, searched
+        )
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
         diagnosis = explain.record_diagnoses(session, mistakes)
         if session.is_alive:
             properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)
         source = collect_excerpts(session, list_locations(verdicts, diagnosis))
-    return _Explanation(tuple(properties), tuple(diagnosis), tuple(source))
+    record = None if searched is None else record_search(searched)
+    return _Explanation(tuple(properties), tuple(diagnosis), tuple(source), record)
+
+
+def record_search(searched: SearchResult) -> SearchRecord:
+    """Return a search as a record holds it."""
+    names = tuple(prop.name for prop in searched.found)
+    return SearchRecord(searched.cases, names, searched.stopped)
 
 
 def _record_graded(
@@ -253,6 +341,7 @@ def _record_graded(
         notes=tuple(dict.fromkeys(notes)),
         diagnosis=explanation.diagnosis,
         source=explanation.source,
+        search=explanation.search,
     )
 
 
@@ -302,10 +391,15 @@ def summarise_status(verdicts: Sequence[Verdict]) -> Status:
 
 
 def _record_properties(
-    exercise: Exercise, verdicts: Sequence[Verdict], given: Points | None, harness: Harness
+    exercise: Exercise,
+    verdicts: Sequence[Verdict],
+    given: Points | None,
+    harness: Harness,
+    searched: SearchResult | None,
 ) -> list[PropertyRecord]:
     worth = points.distribute_points(exercise, given)
-    earned = points.award_points(exercise, verdicts, given)
+    found = frozenset() if searched is None else frozenset(searched.found)
+    earned = points.award_points(exercise, verdicts, given, found)
     return [
         PropertyRecord(
             name=verdict.property.name,

@@ -33,6 +33,7 @@ import torch
 from exercises import BY_SLUG
 from grader.grading import devices
 from grader.grading.grade import Settings, grade_file
+from grader.grading.search import SearchCallback, ignore_search
 from grader.reading.submission import Submission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.in_process import UnconfinedSandbox
@@ -119,12 +120,16 @@ def pin_to_processor(processor: int) -> None:
 
 
 def grade_all(
-    sandbox: Sandbox | RemoteGrader, found: Sequence[Submission], settings: Settings
+    sandbox: Sandbox | RemoteGrader,
+    found: Sequence[Submission],
+    settings: Settings,
+    on_search: SearchCallback = ignore_search,
 ) -> Generator[GradedSubmission, None, None]:
     """Yield every submission with its records, in order, as soon as those before it are graded.
 
-    One job grades in this process and its sandbox, several in as many workers, and a `RemoteGrader`
-    on other machines. Raises SandboxError and internal errors.
+    One job grades in this process and its sandbox, and reports how far its searches are; several
+    grade in as many workers, and a `RemoteGrader` on other machines. Raises SandboxError and
+    internal errors.
     """
     if isinstance(sandbox, RemoteGrader):
         yield from sandbox.grade_all(found, settings)
@@ -133,7 +138,7 @@ def grade_all(
     if jobs == 1:
         gc.freeze()
         for submission in found:
-            yield submission, grade_file(sandbox, submission, settings)
+            yield submission, grade_file(sandbox, submission, settings, on_search)
         return
     trusted = isinstance(sandbox, UnconfinedSandbox) or sandbox.trusted
     zygote = None if isinstance(sandbox, UnconfinedSandbox) else sandbox.zygote

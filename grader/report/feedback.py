@@ -19,6 +19,7 @@ from grader.report.records import (
     NoteRecord,
     PropertyRecord,
     Report,
+    SearchRecord,
     SeedRecord,
     SubmissionRecord,
 )
@@ -118,7 +119,18 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         diagnosis=diagnosis,
         source=_filter_source(record, feedback, locations),
         hidden=record.hidden + hidden,
+        search=_redact_search(record.search, feedback),
     )
+
+
+def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:
+    """Return how many cases were tried, and which of the properties that are shown failed there."""
+    if search is None:
+        return None
+    found = tuple(name for name in search.found if name not in feedback.hidden)
+    # The number tells when the last of all properties failed, so it is withheld with any of them.
+    cases = 0 if feedback.hidden else search.cases
+    return SearchRecord(cases=cases, found=found, stopped=search.stopped)
 
 
 def _has_failed(prop: PropertyRecord) -> bool:

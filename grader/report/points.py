@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from exercises import BY_SLUG, Exercise
@@ -56,9 +56,16 @@ def distribute_points(exercise: Exercise, points: Points | None) -> dict[Propert
 
 
 def award_points(
-    exercise: Exercise, verdicts: Sequence[Verdict], points: Points | None
+    exercise: Exercise,
+    verdicts: Sequence[Verdict],
+    points: Points | None,
+    found: Collection[Property] = (),
 ) -> list[float]:
-    """Return the points of each verdict, in order; none unless the prerequisite holds."""
+    """Return the points of each verdict, in order; none unless the prerequisite holds.
+
+    What a search `found` to fail held on the fixed cases, which is enough of a prerequisite.
+    """
     value = distribute_points(exercise, points)
-    holds = any(v.property is exercise.prerequisite and v.status is Status.PASSED for v in verdicts)
+    prerequisite = (v for v in verdicts if v.property is exercise.prerequisite)
+    holds = any(v.status is Status.PASSED or v.property in found for v in prerequisite)
     return [value[v.property] if holds and v.status is Status.PASSED else 0.0 for v in verdicts]

@@ -148,6 +148,15 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """What a search on generated cases did, after the fixed cases."""
+
+    cases: int
+    found: tuple[str, ...] = ()
+    stopped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionRecord:
     """The verdict on one definition of one file for one exercise."""
 
@@ -165,6 +174,7 @@ class SubmissionRecord:
     diagnosis: tuple[DiagnosisRecord, ...] = ()
     source: tuple[Excerpt, ...] = ()
     hidden: int = 0
+    search: SearchRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,10 @@ from grader.ui.options import (
     format_option,
     limits_options,
     parse_feedback,
+    parse_search,
     points_option,
     pop_limits,
+    search_option,
     seed_option,
 )
 from grader.ui.replay_command import replay_case
@@ -71,6 +73,7 @@ def cli() -> None:
     "--jobs", type=click.IntRange(1), help="How many judge at once; else what is worth it."
 )
 @seed_option
+@search_option
 @feedback_option
 @course_commands.course_options
 @limits_options
@@ -82,6 +85,7 @@ def grade(
     points: Path | None,
     feedback: str | None,
     seed: int | None,
+    search: str | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -94,6 +98,7 @@ def grade(
     Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, or --out not written.
     """
     course = course_commands.pop_course_options(options)
+    options["search"] = parse_search(search)
     with contextlib.nullcontext() if course else _prestart_zygote(options["device"]) as server:
         from grader import run
         from grader.report.feedback import redact_report
@@ -128,6 +133,7 @@ def grade(
 @device_option
 @click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
+@search_option
 @feedback_option
 @limits_options
 def check(
@@ -137,6 +143,7 @@ def check(
     watch: bool,
     feedback: str | None,
     seed: int,
+    search: str | None,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -144,6 +151,7 @@ def check(
 
     With --watch it is that of the last check; Ctrl-C ends it.
     """
+    options["search"] = parse_search(search)
     with _prestart_zygote(options["device"]) as server:
         from grader import run
         from grader.report.feedback import redact_report
@@ -173,13 +181,19 @@ def check(
     "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
 )
 @click.option("--mutants", is_flag=True, help="Judge small changes of the solutions instead.")
-def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) -> None:
+@search_option
+def audit(
+    slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
+) -> None:
     """Judge the judge: every known answer to these exercises (or all) against every claim.
+
+    With --search it also says which claims break on generated cases alone, and how often.
 
     Exit code: 0 when no wrong answer survives, no right one is accused and no claim is idle.
     """
     import os
 
+    limit = parse_search(search)
     from exercises import ALL
     from grader.audit import page
     from grader.audit.matrix import load_answers, load_mutants, run_audit
@@ -188,7 +202,7 @@ def audit(slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool) ->
     exercises = [infer.find_exercise(slug) for slug in slugs] or list(ALL)
     load = load_mutants if mutants else load_answers
     answers = [answer for exercise in exercises for answer in load(exercise)]
-    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1)
+    matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1, limit)
     render = {"text": page.render_text, "json": page.to_json, "html": page.render_html}[form]
     click.echo(render(matrix), nl=False)
     sys.exit(0 if matrix.clean else 1)
@@ -341,6 +355,7 @@ def _is_user_error(error: Exception) -> bool:
     """Return whether an exception is a message for the user, rather than an internal error."""
     from exercises.answers import AnswerNotFound, BadBank
     from grader.grading.infer import TargetNotFound
+    from grader.grading.search_limit import BadSearch
     from grader.reading.submission import SubmissionNotFound
     from grader.report.feedback import BadFeedback
     from grader.report.points import BadPoints
@@ -355,6 +370,7 @@ def _is_user_error(error: Exception) -> bool:
         DeviceUnavailable,
         BadPoints,
         BadFeedback,
+        BadSearch,
         SandboxError,
         ReplayError,
         SubmissionNotFound,

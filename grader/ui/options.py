@@ -10,6 +10,7 @@ import click
 from grader.grading import devices
 
 if TYPE_CHECKING:
+    from grader.grading.search_limit import SearchLimit
     from grader.report.feedback import Feedback
 
 SEED_RANGE = click.IntRange(0, 2**63 - 1)
@@ -45,6 +46,11 @@ seed_option = click.option(
     "--seed",
     type=SEED_RANGE,
     help="Chooses the cases; 0 are those of `check`.  [default: a secret one]",
+)
+search_option = click.option(
+    "--search",
+    metavar="N|SECONDS",
+    help="Then try generated cases on what holds: so many, or for a time such as 30s.",
 )
 trusted_option = click.option(
     "--trusted", is_flag=True, help="Also where submissions cannot be confined."
@@ -98,6 +104,13 @@ def pop_limits(options: dict[str, Any]) -> dict[str, float]:
         for limit, value in values.items()
         if value is not None
     }
+
+
+def parse_search(text: str | None) -> "SearchLimit | None":
+    """Return what `--search` says; None without the option. Raises BadSearch."""
+    from grader.grading import search_limit
+
+    return None if text is None else search_limit.parse_search(text)
 
 
 def parse_feedback(text: str | None) -> "Feedback | None":

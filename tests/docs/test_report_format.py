@@ -26,6 +26,7 @@ from grader.report.records import (
     PropertyRecord,
     Report,
     SandboxRecord,
+    SearchRecord,
     SeedRecord,
     SubmissionRecord,
     WeightsEvidence,
@@ -51,6 +52,7 @@ RECORDS = (
     ErrorRecord,
     SandboxRecord,
     SeedRecord,
+    SearchRecord,
     DiagnosisRecord,
     EvidenceRecord,
     WeightsEvidence,
@@ -161,6 +163,7 @@ def a_report() -> Report:
         (claim, broken), (NoteRecord("prints", "It prints.", 3, 1), NoteRecord("float32", "…")),
         diagnosis=(DiagnosisRecord("no_scale", "It is not scaled.", 3, None, 6, 7),),
         source=(Excerpt(3, 1, "import torch", (1,)),),
+        search=SearchRecord(200, ("equal",), "it took too long"),
     )  # fmt: skip
     error = ErrorRecord("not_found", "no such file or folder")
     return build_report(

@@ -18,6 +18,7 @@ import reference
 from exercises import ALL, BY_SLUG, Exercise
 from grader.course import CourseError
 from grader.grading.grade import Settings
+from grader.grading.search_limit import SearchLimit
 from grader.report import points
 from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import SandboxRecord, get_version
@@ -50,6 +51,8 @@ class Manifest:
     """who knows the seed; null in runs of versions without secret seeds"""
     by_hand: bool = False
     """whether torch's own attention was disabled"""
+    search: SearchLimit | None = None
+    """how long generated cases were tried on every submission; null if none were"""
     python: str = ""
     platform: str = ""
     attempts: str = "latest"
@@ -92,6 +95,7 @@ class Manifest:
             seed=self.case_seed,
             device=self.device,
             by_hand=self.by_hand,
+            search=self.search,
         )
 
 
@@ -112,6 +116,7 @@ def build_manifest(
         limits={name: float(value) for name, value in settings.limit_overrides.items()},
         points=None if own_points is None else {k: dict(v) for k, v in own_points.items()},
         by_hand=settings.by_hand,
+        search=settings.search,
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         attempts=attempts,

@@ -145,7 +145,11 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         score=format_points(record.score, record.max_score),
         status=format_status(record.status),
         groups=_view_groups(record.properties),
-        summary=(*_describe_properties(record), *describe_hidden(record.hidden)),
+        summary=(
+            *_describe_properties(record),
+            *_describe_search(record),
+            *describe_hidden(record.hidden),
+        ),
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
         diagnosis=_view_diagnosis(record.diagnosis),
@@ -258,7 +262,8 @@ def _describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     passed = sum(p.status == Status.PASSED for p in properties)
     if properties and passed == len(properties):
         shown = " that are shown" if record.hidden else ""
-        return (f"All {passed} claims{shown} hold." if passed > 1 else "The claim holds.",)
+        claims = f"All {passed} claims{shown} hold" if passed > 1 else "The claim holds"
+        return (f"{claims}{_count_generated(record)}.",)
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
         verbs = "hold, but give" if passed > 1 else "holds, but gives"
         no_points = (
@@ -267,6 +272,33 @@ def _describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
         )
         return (no_points, *_describe_untried(properties))
     return _describe_untried(properties)
+
+
+def _count_generated(record: SubmissionRecord) -> str:
+    """Return the end of a sentence on claims that hold on generated cases, too."""
+    if record.search is None or not record.search.cases:
+        return ""
+    count = record.search.cases
+    return f", on the fixed cases and {count} generated case{'s' * (count != 1)}"
+
+
+def _describe_search(record: SubmissionRecord) -> tuple[str, ...]:
+    """Return sentences about a search that found something, ended early, or ran on a failure."""
+    search = record.search
+    if search is None:
+        return ()
+    count = len(search.found)
+    found = f"{_format_claim_count(count)} of those that hold on the fixed cases"
+    tried = f"{search.cases} generated case{'s' * (search.cases != 1)}"
+    sentences: list[str] = []
+    if count:
+        verb = "fails" if count == 1 else "fail"
+        sentences.append(f"{found} {verb} on generated ones; {tried} were tried.")
+    elif record.status != Status.PASSED and search.cases:
+        sentences.append(f"What holds on the fixed cases holds on {tried}, too.")
+    if search.stopped:
+        sentences.append(f"The search on generated cases ended early: {sanitise(search.stopped)}.")
+    return tuple(sentences)
 
 
 def _describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:

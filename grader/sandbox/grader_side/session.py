@@ -99,6 +99,8 @@ class Session:
     child: SubmissionChannel | None = None
     budget: Budget = field(default_factory=Budget)
     """what all sessions on the same file have used"""
+    search_budget: Budget = field(default_factory=Budget)
+    """what searches in the same file have used: apart, so that they take nothing from verdicts"""
     killed_children: int = 0
     """earlier children that were ended from outside"""
 
@@ -132,10 +134,22 @@ class Session:
 
     def start_successor(self, limits: Limits, *, by_hand: bool = False) -> "Session":
         """Return a session for the same submission; it takes over a process that only read it."""
-        other = Session(self.server, self.data, self.kind, limits, by_hand, budget=self.budget)
+        other = Session(
+            self.server,
+            self.data,
+            self.kind,
+            limits,
+            by_hand,
+            budget=self.budget,
+            search_budget=self.search_budget,
+        )
         if limits == self.limits and not self.names:
             self.child, other.child = None, self.child
         return other
+
+    def open_search(self) -> "Session":
+        """Return a session for the same definitions, with a process and a budget for searches."""
+        return replace(self, child=None, killed_children=0, budget=self.search_budget)
 
     @property
     def is_alive(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from grader.grading.grade import Settings, grade_definition
 from grader.grading.infer import Target
+from grader.grading.search_limit import BadSearch, parse_search
 from grader.reading.submission import Submission
 from grader.report import render
 from grader.report.records import SubmissionRecord, build_report
@@ -58,31 +59,48 @@ class CheckResult:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
-def check(definition: object, exercise: str | None = None, *, seed: int = 0) -> CheckResult:
+def check(
+    definition: object,
+    exercise: str | None = None,
+    *,
+    seed: int = 0,
+    search: int | str | None = None,
+) -> CheckResult:
     """Grade a class or a function defined in this process; a notebook displays the result.
 
     The exercise is inferred from name and arguments, unless it is given. Other definitions that an
     exercise needs are taken from the caller. `seed` chooses the cases; 0 are the public ones.
+    With `search`, generated cases are then tried on what holds: so many, or for a time as "30s".
 
     Raises CannotCheck, with what to write instead, and CheckInterrupted.
     """
     caller = sys._getframe(1)
-    return check_in_namespace(definition, exercise, {**caller.f_globals, **caller.f_locals}, seed)
+    namespace = {**caller.f_globals, **caller.f_locals}
+    return check_in_namespace(definition, exercise, namespace, seed, search)
 
 
 def check_in_namespace(
-    definition: object, exercise: str | None, namespace: Mapping[str, Any], seed: int = 0
+    definition: object,
+    exercise: str | None,
+    namespace: Mapping[str, Any],
+    seed: int = 0,
+    search: int | str | None = None,
 ) -> CheckResult:
     """Do the same in a given namespace. Raises CannotCheck, CheckInterrupted."""
     if type(seed) is not int or seed < 0:
         raise CannotCheck(f"seed is a whole number from 0 on, not {seed!r}"[:200])
+    try:
+        limit = None if search is None else parse_search(str(search))
+    except BadSearch as problem:
+        raise CannotCheck(str(problem).replace("--search:", "search")) from None
     text = find_source_text(definition)
     target = find_target(definition, exercise, namespace, text)
     progress = Progress(target.name, len(target.exercise.properties))
     try:
         with preserve_global_state(), progress:
             own = {**namespace, target.name: definition}
-            return CheckResult(_grade(own, text, target, seed, progress))
+            settings = Settings(exercise=target.exercise, seed=make_seed(seed), search=limit)
+            return CheckResult(_grade(own, text, target, settings, progress))
     except KeyboardInterrupt:
         raise CheckInterrupted(_describe_progress(progress)) from None
     except Exception as error:
@@ -91,13 +109,18 @@ def check_in_namespace(
 
 
 def _grade(
-    namespace: Mapping[str, Any], text: SourceText, target: Target, seed: int, progress: Progress
+    namespace: Mapping[str, Any],
+    text: SourceText,
+    target: Target,
+    settings: Settings,
+    progress: Progress,
 ) -> SubmissionRecord:
-    settings = Settings(exercise=target.exercise, seed=make_seed(seed))
     limits = settings.get_limits(target.exercise)
     session = Session(LiveSandbox(namespace, text), text.data, text.kind, limits)
     submission = Submission(Path(text.display_name), text.display_name, target.name)
-    return grade_definition(session, submission, target, settings, progress.update)
+    return grade_definition(
+        session, submission, target, settings, progress.update, progress.update_search
+    )
 
 
 def _describe_progress(progress: Progress) -> str:

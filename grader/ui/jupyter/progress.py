@@ -23,6 +23,8 @@ class Progress:
         self.claims = claims
         self.verdicts: dict[str, Verdict] = {}
         """the verdicts so far, by property"""
+        self.search = ""
+        """how far a search is; empty before and without one"""
         self._shown: DisplayHandle | None = None
         self._last = -REFRESH_S
 
@@ -42,6 +44,11 @@ class Progress:
         self.verdicts[verdict.property.name] = verdict
         self._show()
 
+    def update_search(self, done: float, limit: float) -> None:
+        """Show how far a search on generated cases is."""
+        self.search = f"checking {self.name}: {done / limit:.0%} of the search on generated cases"
+        self._show()
+
     @property
     def done(self) -> int:
         return len(self.verdicts)
@@ -54,13 +61,15 @@ class Progress:
 
     @property
     def message(self) -> str:
+        if self.search:
+            return self.search
         if self.done == self.claims:
             return f"checking {self.name}: looking for the mistake" if self.broken else ""
         return f"checking {self.name}: {self.done} of {self.claims} claims"
 
     def _show(self) -> None:
         now = time.monotonic()
-        if self.done < self.claims and now - self._last < REFRESH_S:
+        if (self.search or self.done < self.claims) and now - self._last < REFRESH_S:
             return
         self._last = now
         if _in_notebook():

@@ -1,6 +1,7 @@
 """The audit: what it counts, what it calls unclean, and how it shows it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from exercises import ALL, BY_SLUG
 from exercises.answers import Answer, AnswerKind, list_answers
 from grader.audit import page as shown
 from grader.audit.matrix import AnswerResult, Audit, load_answers, run_audit
+from grader.grading.search_limit import SearchLimit
 from grader.ui.cli import cli
 
 EXERCISE = BY_SLUG["linear_layer"]
@@ -80,7 +82,38 @@ def test_the_json_is_the_whole_matrix() -> None:
     assert (told["format"], told["clean"], told["survivors"]) == (1, True, [])
     assert told["answers"][0]["broken"] == [CLAIMS[0]]
     assert told["answers"][0]["not_tried"] == [CLAIMS[1]]
-    assert told["claims"][0] == {"name": CLAIMS[0], "kills": 1, "alone": 1, "seconds": 0.25}
+    assert told["claims"][0] == {
+        "name": CLAIMS[0], "kills": 1, "alone": 1, "search": 0, "seconds": 0.25,
+    }  # fmt: skip
+
+
+def test_what_a_search_adds_is_counted_on_wrong_answers_and_an_alarm_on_right_ones() -> None:
+    killed = replace(KILLED, found=(CLAIMS[2],), generated=40)
+    accepted = replace(ACCEPTED, generated=40)
+    found = Audit((EXERCISE,), (killed, replace(SURVIVOR, generated=40), accepted))
+    assert found.search_kills == {CLAIMS[2]: 1}
+    text = shown.render_text(found)
+    rows = [row.split() for row in text.splitlines()]
+    assert [CLAIMS[2], "0", "1"] in rows
+    sentence = (
+        "On 120 generated cases the search broke 1 more claims on 1 of 2 wrong answers, and 0"
+    )
+    assert f"{sentence} on 1 right ones.\n" in text
+    assert "search broke" not in shown.render_text(Audit((EXERCISE,), (KILLED,)))
+    assert not found.false_alarms
+    accused = Audit((EXERCISE,), (killed, replace(accepted, found=(CLAIMS[2],))))
+    assert accused.false_alarms and not accused.clean
+    assert f"false alarm  linear_layer/{RIGHT[0]}: {CLAIMS[2]}\n" in shown.render_text(accused)
+
+
+def test_search_finds_what_the_fixed_cases_miss() -> None:
+    source = EXERCISE.solution.replace("return x @", "return (1 + (x.shape[-2] > 200)) * x @")
+    assert source != EXERCISE.solution
+    late = Answer(EXERCISE.slug, AnswerKind.WRONG, "late", "It is wrong when long.", source)
+    found = run_audit([EXERCISE], [late], jobs=1, limit=SearchLimit(cases=100))
+    [result] = found.results
+    assert (result.broken, result.generated) == ((), 100)
+    assert "it_equals_the_equation" in result.found
 
 
 def test_page_shows_every_answer_and_every_property() -> None:

@@ -13,6 +13,7 @@ from grader import run
 from grader.course.export import Gradebook
 from grader.grading import worker_pool
 from grader.grading.grade import Settings
+from grader.grading.search import SearchCallback, ignore_search
 from grader.reading.submission import Submission
 from grader.report.records import (
     Counterexample,
@@ -84,7 +85,11 @@ class FakeGrader:
         self.seeds: set[Seed] = set()
 
     def grade(
-        self, server: object, found: Sequence[Submission], chosen: Settings
+        self,
+        server: object,
+        found: Sequence[Submission],
+        chosen: Settings,
+        on_search: SearchCallback = ignore_search,
     ) -> Iterator[tuple[Submission, list[SubmissionRecord]]]:
         self.seeds.add(chosen.seed)
         bonus = -50.0 if chosen.seed.kind is SeedKind.GIVEN else 0.0

@@ -74,6 +74,24 @@ def one_line(ran: Ran) -> str:
 # ------------------------------------------------------------------------------ grading
 
 
+def test_a_search_says_how_many_cases_it_tried(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    ran = headcheck("check", "ada.py", "--search", "20")
+    assert (ran.code, ran.err) == (0, "")  # no bar where nobody could see it
+    assert "and 20 generated cases.\n" in ran.out
+    told = headcheck("grade", "ada.py", "--search", "20", "--seed", "3", "--format", "json")
+    [record] = from_json(told.out).submissions
+    assert record.search is not None and record.search.cases == 20
+
+
+@pytest.mark.parametrize("command", ["check", "grade", "audit"])
+@pytest.mark.parametrize("value", ["many", "0", "3m"])
+def test_a_wrong_search_is_one_line(headcheck: Command, command: str, value: str) -> None:
+    written(ada=RIGHT)
+    target = "linear_layer" if command == "audit" else "ada.py"
+    assert one_line(headcheck(command, target, "--search", value)).startswith("--search: ")
+
+
 def test_right_answers_end_with_0(headcheck: Command) -> None:
     written(ada=RIGHT)
     ran = headcheck("grade", "ada.py")

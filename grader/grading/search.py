@@ -1,0 +1,259 @@
+"""Search for failures on generated cases, after the fixed ones have been judged.
+
+Theory
+------
+What holds on the case set may still fail on another size. A search tries generated cases
+(`properties/cases/search_cases.py`), the same in the same order for everybody, on the properties
+that passed, each until its first failure. A case is shared: it is tried on all properties that take
+it as it is, so that module, tensors and answers are made once. What shows most for least comes
+first: values are tried on every case, gradients on all but the costliest, each other property
+that can be recorded on one case in eight, each other on one in sixteen. One case in forty is tried
+on every property, transformed as it needs (`is_plain`). A failing property takes along those that
+rest on it: they are not searched further, and keep the verdict of the fixed cases.
+
+A find is a wrong answer or an exception. A call that takes too long or asks for too much memory is
+none: the sizes are the search's own choice, and a right answer may be slow. It ends the search, and
+the report says so. For the same reason a search has a process and a budget of its own, within the
+same limits: it takes nothing from the verdicts on the fixed cases.
+"""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from exercises import Exercise
+from grader.batch.check import has_side_effects
+from grader.grading.search_limit import SearchLimit
+from grader.sandbox.grader_side.budget import BudgetExhausted
+from grader.sandbox.grader_side.subject import Channel, NamedTensors
+from grader.sandbox.wire import Message
+from properties.case import Case
+from properties.cases.case_transforms import transform_cases
+from properties.cases.search_cases import (
+    MAX_WORK,
+    estimate_work,
+    generate_search_cases,
+    is_long,
+    is_plain,
+)
+from properties.check import CounterexampleSearch
+from properties.contract import Contract
+from properties.families.gradients import (
+    the_gradient_of_the_input_is_right,
+    the_gradients_of_the_weights_are_right,
+)
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import Harness
+from properties.property import Property, Verdict
+from properties.violation import STATUS_MESSAGES, Status, SubmissionFailed, ViolationKind
+
+FIRST = (
+    it_equals_the_equation,
+    the_gradient_of_the_input_is_right,
+    the_gradients_of_the_weights_are_right,
+)
+"""tried first: values on every case, gradients on those of `LIGHT_WORK` and on a third of others"""
+LIGHT_WORK = MAX_WORK // 4
+RECORDABLE_EVERY, LIVE_EVERY = 8, 16
+"""one case in so many is tried on another property that can be recorded, and on one that cannot"""
+MODEST_TOKENS = 72
+"""how long the cases of these are: some make a call for every token"""
+SIDE_EFFECTS = "its calls have effects besides their answers, so no answer stands for itself"
+USED_UP = "its limits were used up"
+REDUCED_SIZES = ("batch", "heads", "head_dim", "d_in", "tokens", "context_length")
+REDUCED_OPTIONS = ("mask_form", "mask_type", "content", "memory", "bias", "dropout", "sharpness")
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found."""
+
+    cases: int = 0
+    """how many generated cases were tried"""
+    found: Mapping[Property, Verdict] = field(default_factory=dict)
+    """the failures, by property"""
+    stopped: str = ""
+    """why the search ended before its limit; empty otherwise"""
+
+
+SearchCallback = Callable[[float, float], None]
+"""is called after every case: how much of the limit is used, and the limit"""
+
+
+def ignore_search(done: float, limit: float) -> None:
+    """Do nothing: nobody waits for a search."""
+
+
+def search(
+    exercise: Exercise,
+    verdicts: Sequence[Verdict],
+    check: Callable[[Property, Case], Verdict],
+    finish_case: Callable[[], None],
+    limit: SearchLimit,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    on_case: SearchCallback = ignore_search,
+) -> SearchResult:
+    """Try generated cases on the properties that passed, and return the failures.
+
+    `check` gives a verdict on one case; `finish_case` is called when a case is done.
+    """
+    if any(map(has_side_effects, verdicts)):
+        return SearchResult(stopped=SIDE_EFFECTS)
+    left = sort_properties(v.property for v in verdicts if v.status is Status.PASSED)
+    found: dict[Property, Verdict] = {}
+    tried = 0
+    stream = generate_search_cases(exercise.contract, seed, exercise.slug, device)
+    for case in limit_cases(stream, limit, on_case):
+        for prop, fitted in list_checks(exercise.contract, left, tried, case):
+            if prop not in left:
+                continue  # it rests on one that has just failed
+            verdict = check(prop, fitted)
+            if stopped := _find_reason_to_stop(verdict):
+                return SearchResult(tried, found, stopped)
+            if verdict.status not in (Status.PASSED, Status.NOT_TRIED):
+                found[prop] = verdict
+                left = remove_dependents(left, prop)
+        finish_case()
+        tried += 1
+        if not left:
+            break
+    return SearchResult(tried, found)
+
+
+def limit_cases(
+    cases: Iterable[Case], limit: SearchLimit, on_case: SearchCallback = ignore_search
+) -> Iterator[Case]:
+    """Yield as many cases as the limit allows, and report each time how much of it is used."""
+    began = time.monotonic()
+    for number, case in enumerate(itertools.islice(cases, limit.cases)):
+        if limit.seconds is None:
+            on_case(number, limit.cases or 0)
+        elif (elapsed := time.monotonic() - began) < limit.seconds:
+            on_case(elapsed, limit.seconds)
+        else:
+            return
+        yield case
+
+
+def sort_properties(properties: Iterable[Property]) -> tuple[Property, ...]:
+    """Sort properties: values and gradients, then what can be recorded, then the others."""
+
+    def rank(prop: Property) -> int:
+        return FIRST.index(prop) if prop in FIRST else len(FIRST) + (prop.recordable_check is None)
+
+    return tuple(sorted(properties, key=rank))
+
+
+def list_checks(
+    contract: Contract, properties: Sequence[Property], number: int, case: Case
+) -> Iterator[tuple[Property, Case]]:
+    """Yield the properties to try on the case with this number, each with the case as it needs it.
+
+    That is the case itself, so that they share modules and answers; only a plain one is
+    transformed.
+    """
+    for place, prop in enumerate(properties):
+        if not is_plain(number) and not _is_due(prop, place, number, case):
+            continue
+        for fitted in transform_cases(contract, prop.transform, [case]):
+            is_meant = {case.dtype, fitted.dtype} & set(prop.dtypes)
+            if is_meant and (fitted == case or is_plain(number)):
+                yield prop, fitted
+
+
+def _is_due(prop: Property, place: int, number: int, case: Case) -> bool:
+    if prop is it_equals_the_equation:
+        return True
+    if prop in FIRST:
+        return not is_long(case) and (estimate_work(case) <= LIGHT_WORK or number % 3 == 0)
+    every = LIVE_EVERY if prop.recordable_check is None else RECORDABLE_EVERY
+    modest = case.tokens <= MODEST_TOKENS and estimate_work(case) <= LIGHT_WORK
+    return modest and (number + place) % every == 0
+
+
+def remove_dependents(properties: Sequence[Property], broken: Property) -> tuple[Property, ...]:
+    """Return the properties that are not this one and do not rest on it."""
+    gone = {broken}
+    while more := {p for p in properties if p not in gone and gone.intersection(p.requires)}:
+        gone |= more
+    return tuple(p for p in properties if p not in gone)
+
+
+def _find_reason_to_stop(verdict: Verdict) -> str:
+    """Return why nothing more can be tried after a verdict; empty if something can."""
+    if isinstance(verdict.failure, BudgetExhausted):
+        return USED_UP
+    return STATUS_MESSAGES.get(verdict.status, "")
+
+
+def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKind) -> Case:
+    """Return a smaller case on which a property fails in the same way, field by field.
+
+    The sizes of a generated case are so large that a random smaller one is rarely a failing one, as
+    `properties.check` would need. Each size is halved into the interval where it begins to fail.
+    """
+    smaller = CounterexampleSearch(prop, harness, kind)
+
+    def fails(changed: Case) -> bool:
+        return smaller.fails(harness.contract.fit(changed))
+
+    before = None
+    while before != case:
+        before = case
+        for name in REDUCED_OPTIONS:
+            plain = replace(case, **{name: getattr(Case(), name)})
+            case = plain if plain != case and fails(plain) else case
+        for name in REDUCED_SIZES:
+            case = _reduce_size(case, name, fails)
+    return harness.contract.fit(case)
+
+
+def _reduce_size(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
+    """Return the case with the smallest size from which on it fails, as far as halving tells."""
+    holds, broken = 0, getattr(case, name)
+    size = 1
+    while size < broken:
+        changed = _set_size(case, name, size)
+        if fails(changed):
+            case, broken = changed, size
+        else:
+            holds = size
+        size = (holds + broken + 1) // 2 if holds + 1 < broken else broken
+    return case
+
+
+def _set_size(case: Case, name: str, size: int) -> Case:
+    """Return a case with another size; its context has the room that it had, if any."""
+    if name == "tokens":
+        spare = case.context_length - case.tokens
+        return replace(case, tokens=size, context_length=size + min(spare, 1))
+    if name == "context_length":
+        size = max(size, case.tokens)
+    return replace(case, **{name: size})  # type: ignore[arg-type]  # a size
+
+
+@dataclass(eq=False)
+class DroppingChannel:
+    """A channel that drops the objects made over it when a case is done: there are thousands."""
+
+    channel: Channel
+    handles: list[Any] = field(default_factory=list)
+
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        """Send a request; remember the object that it makes."""
+        reply = self.channel.request(op, meta, tensors)
+        if "handle" in reply.meta:
+            self.handles.append(reply.meta["handle"])
+        return reply
+
+    def drop_all(self) -> None:
+        """Drop the objects, unless they are gone with their process."""
+        handles, self.handles = self.handles, []
+        if handles:
+            with contextlib.suppress(SubmissionFailed):
+                self.channel.request("drop", {"handles": handles})

@@ -1,0 +1,173 @@
+"""The cases of a search: generated one after the other, the same for everybody with the same seed.
+
+Theory
+------
+The case set (`case_set.py`) is small and has small sizes. A fault that waits for a size beyond them
+(a buffer of 256 tokens, a loop over eight heads, a chunk of 64 columns) shows in none of its cases.
+A search therefore draws sizes far beyond. Were all sizes of a case large, it would cost seconds. So
+one or two sizes are *drawn far*, and the others stay small enough for the whole to be cheap. Every
+second case has one of the *edges* at which real code changes its path (powers of two, and one less
+or more; usual widths): each edge of each size in turn, so that 200 cases meet them all.
+
+Cases are drawn by `random.Random`, from a text that names the owner, the seed and the number of the
+case. So each case is independent of those before it, and of everything else: of Hypothesis's
+version and database, and of the constants that it harvests from the modules that are loaded.
+Hypothesis shrinks what is found.
+"""
+
+import itertools
+import random
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from properties.case import Case
+from properties.cases.case_set import LEVELS, RELATIONS
+from properties.contract import Capability, Contract
+
+FAR = {
+    "tokens": 300,
+    "batch": 70,
+    "heads": 20,
+    "head_dim": 130,
+    "d_in": 130,
+    "context_length": 1100,
+}
+"""the sizes that can be drawn far, and how far"""
+LONGEST = 1100
+"""how many tokens the longest sequences have"""
+EDGES = (
+    *sorted({2**k + offset for k in range(3, 9) for offset in (-1, 0, 1)} | {12, 80, 96}),
+    512,
+    1025,
+)
+"""sizes at which real code changes its path"""
+NEAR = 7
+"""how large sizes are at most that are not drawn far"""
+PLAIN_EVERY = 40
+"""One case in so many has no size drawn far: it is cheap enough for every property."""
+OPTIONS = ("bias", "dropout", "content", "memory", "mask_form", "mask_type")
+SHARPNESSES = (1, 1, 2, 2, 3, 5, 8)
+DTYPES = ("float64",) * 6 + ("float32",) * 3 + ("bfloat16",)
+MAX_TRIES = 20
+"""how often small sizes are drawn again until a case is cheap"""
+MAX_WEIGHTS = 1 << 17
+"""how many numbers all weights of a module have"""
+MAX_WORK = 12 << 20
+"""multiplications: those of a call, and of the bounds of its errors, take some 20 ms together"""
+MAX_LONG_WORK = 13 * MAX_WORK
+
+
+def generate_search_cases(
+    contract: Contract, seed: int, owner: str, device: str = "cpu"
+) -> Iterator[Case]:
+    """Yield cases without end; the first of them are the same however many are taken."""
+    free = [name for name in FAR if _is_free(contract, name)]
+    stepped = [name for name in free if name != "context_length"]
+    edges = [(name, edge) for name in stepped for edge in EDGES if edge <= _get_largest(name)]
+    random.Random(f"edges {owner} {seed}").shuffle(edges)
+    for number in itertools.count():
+        # The text is hashed, so a case tells neither the run's seed nor another case.
+        chooser = random.Random(f"search {owner} {seed} {number}")
+        far = {} if is_plain(number) or not free else _draw_far_sizes(free, chooser)
+        if edges and number % 2 == 0:
+            name, edge = edges[number // 2 % len(edges)]
+            # First, so that it is not the one given up where two sizes are too far together.
+            far = {name: edge, **{other: far[other] for other in far if other != name}}
+        dtype = "float64" if is_plain(number) else chooser.choice(DTYPES)
+        yield replace(_draw_case(contract, chooser, far), dtype=dtype, device=device)
+
+
+def is_plain(number: int) -> bool:
+    """Return whether the case with this number, counted from 0, has no size drawn far."""
+    return number % PLAIN_EVERY == PLAIN_EVERY - 1
+
+
+def is_long(case: Case) -> bool:
+    """Return whether a case is so long that one call of it costs as much as ten of another."""
+    return case.tokens > FAR["tokens"]
+
+
+def estimate_work(case: Case) -> int:
+    """Return about how many multiplications it takes to answer a case and to bound its errors."""
+    rows = case.batch * case.tokens
+    projections = rows * case.d_out * (3 * case.d_in + case.d_out)
+    return projections + rows * case.heads * case.tokens * (2 * case.head_dim + 128)
+
+
+def _draw_case(contract: Contract, chooser: random.Random, far: dict[str, int]) -> Case:
+    options = {name: chooser.choice(LEVELS[name]) for name in OPTIONS}
+    options |= {
+        "sharpness": chooser.choice(SHARPNESSES),
+        "seed": chooser.randrange(1, 1 << 32),
+    }
+    while True:
+        for _ in range(MAX_TRIES):
+            near = _draw_near_sizes(chooser)
+            case = _fit(contract, Case(**{**options, **near, **far}), far, chooser)
+            if _is_cheap(contract, case):
+                return case
+        # The others as small as possible; if that is not enough, two sizes are too far together.
+        case = contract.fit(_give_context(Case(**{**options, **far}), 0))
+        if _is_cheap(contract, case) or not far:
+            return case
+        far.popitem()
+
+
+def _draw_far_sizes(free: Sequence[str], chooser: random.Random) -> dict[str, int]:
+    # The first of them, the length where it is free, has three times the chance of the others.
+    names = [chooser.choice([free[0], free[0], *free]) for _ in range(chooser.choice((1, 1, 2)))]
+    return {name: _draw_far_size(name, chooser) for name in names}
+
+
+def _is_free(contract: Contract, name: str) -> bool:
+    """Return whether a contract leaves this size to the case."""
+    others = Case(batch=9, tokens=9, context_length=10, d_in=9, heads=9, head_dim=9)
+    size = 11 if name == "context_length" else 10
+    changed = replace(others, **{name: size})  # type: ignore[arg-type]  # a size
+    return bool(getattr(contract.fit(changed), name) == size)
+
+
+def _get_largest(name: str) -> int:
+    return LONGEST if name == "tokens" else FAR[name]
+
+
+def _draw_far_size(name: str, chooser: random.Random) -> int:
+    largest = FAR[name]
+    if name == "tokens" and chooser.random() < 0.1:
+        largest = LONGEST
+    elif chooser.random() < 0.4:  # moderate sizes, too
+        largest = min(largest, chooser.choice((16, 32, 64, 128)))
+    return chooser.randint(NEAR + 1, largest)
+
+
+def _draw_near_sizes(chooser: random.Random) -> dict[str, int]:
+    sizes = {name: chooser.randint(1, NEAR) for name in FAR if name != "context_length"}
+    return {**sizes, "context_length": 0}
+
+
+def _fit(contract: Contract, case: Case, far: Collection[str], chooser: random.Random) -> Case:
+    """Return the nearest case that the contract allows; sometimes two of its sizes are equal."""
+    first, second = chooser.choice(RELATIONS)
+    if chooser.random() < 0.15 and first not in far:
+        case = replace(case, **{first: getattr(case, second)})
+    return contract.fit(_give_context(case, chooser.choice((0, 0, 0, 1, 2, 5))))
+
+
+def _give_context(case: Case, spare: int) -> Case:
+    """Return a case whose context has room for its tokens, and for a few more."""
+    return replace(case, context_length=max(case.context_length, case.tokens + spare))
+
+
+def _is_cheap(contract: Contract, case: Case) -> bool:
+    """Return whether a case may be tried; where a contract fixes large sizes it may cost more."""
+    least = contract.fit(Case())
+    most = MAX_LONG_WORK if is_long(case) and case.batch == case.heads == 1 else MAX_WORK
+    return _count_weights(contract, case) <= max(
+        MAX_WEIGHTS, _count_weights(contract, least)
+    ) and estimate_work(case) <= max(most, 8 * estimate_work(least))
+
+
+def _count_weights(contract: Contract, case: Case) -> int:
+    if not contract.has(Capability.PROJECTED):
+        return 0
+    return case.d_out * (3 * case.d_in + case.d_out)
