@@ -36,6 +36,7 @@ effect reaches all later statements.
 import __future__
 
 import ast
+import linecache
 import re
 import warnings
 from bisect import bisect_left
@@ -44,7 +45,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, TracebackType
 
-from grader.reading.cells import SubmissionSource, parse
+from grader.reading.cells import SourceCell, SubmissionSource, parse
 from grader.reading.effects import Effects, analyse_effects
 
 _FUTURE_ANNOTATIONS = __future__.annotations.compiler_flag
@@ -85,6 +86,12 @@ def get_filename(cell: int | None) -> str:
 
 Position = tuple[int | None, int]
 """a cell, or None for a module, and a line"""
+
+
+def register_source(cell: SourceCell) -> None:
+    """Let `inspect.getsource` find a cell's text: torch.jit.script compiles what it reads there."""
+    name, lines = get_filename(cell.number), cell.text.splitlines(keepends=True)
+    linecache.cache[name] = (len(cell.text), None, lines, name)
 
 
 def _parse_position(filename: str | None, line: int | None) -> Position | None:

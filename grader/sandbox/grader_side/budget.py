@@ -28,7 +28,9 @@ READ_CPU_S_PER_BYTE = 10 / (1 << 20)
 """additional processor time of a process for reading the file: several times the usual"""
 READ_REQUESTS = ("read", "units")
 """requests that run none of the file's code, and whose time grows with its size"""
-UNTIMED_REQUESTS = ("load", "series")
+BATCH_REQUESTS = ("series", "transcript")
+"""requests that hold many calls"""
+UNTIMED_REQUESTS = ("load", *BATCH_REQUESTS)
 """requests that may be slow, since they import libraries or make many calls"""
 
 
@@ -94,7 +96,7 @@ class Budget:
         if op in READ_REQUESTS:
             return limits.read_s - self.read_s
         left = limits.wall_s - self.wall_s
-        if op == "series":
+        if op in BATCH_REQUESTS:
             return min(
                 limits.call_s * BATCH_CALL_FRACTION, limits.wall_s * BATCH_TOTAL_FRACTION, left
             )

@@ -5,7 +5,7 @@ the same verdicts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -13,7 +13,16 @@ from torch import Tensor
 
 from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker.runtime import MESSAGE_LIMIT, WorkerRuntime
-from properties.subject import CallOptions, CallResult, Gradients, Module, TensorInfo, Value
+from properties.subject import (
+    CallOptions,
+    CallResult,
+    Gradients,
+    Module,
+    Pass,
+    PassResult,
+    TensorInfo,
+    Value,
+)
 from properties.violation import Status, SubmissionFailed
 
 NamedTensors = tuple[tuple[str, Tensor], ...]
@@ -70,10 +79,21 @@ class ChannelSubject:
         seed: int | None,
         dtype: str | None = None,
         device: str | None = None,
+        *,
+        by_position: bool = False,
     ) -> Module:
-        place = {"dtype": dtype, "device": device}
-        meta = {"name": name, "arguments": dict(arguments), "seed": seed, **place}
+        how = {"dtype": dtype, "device": device, "by_position": by_position}
+        meta = {"name": name, "arguments": dict(arguments), "seed": seed, **how}
         return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
+
+    def draw_after_construction(
+        self, name: str, arguments: Mapping[str, Value], seed: int
+    ) -> Tensor:
+        meta = {"name": name, "arguments": dict(arguments), "seed": seed}
+        return self.ask("draw", meta).tensors[0][1]
+
+    def list_disturbed(self) -> Sequence[str]:
+        return parse_reply(self.ask("disturbed", {}), _NamesReply).names
 
     def get_function(self, name: str) -> Module:
         return ChannelModule(self, parse_handle(self.ask("function", {"name": name})))
@@ -107,28 +127,28 @@ class ChannelModule:
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("restore", label_by_name(tensors), device=self.device)
 
-    def descend(
-        self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
-    ) -> None:
-        sent = _add_cotangent(inputs, cotangent, mask)
-        self._ask("descend", label_by_name(sent), device=self.device, rate=rate)
-
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         given = [tensor for tensor in inputs if tensor is not None]
         sent = label_by_position(given)
-        reply = self._ask("forward", sent, device=self.device, **asdict(options))
+        reply = self._ask("forward", sent, device=self.device, **_list_options(options))
         tensors = tuple(tensor for _, tensor in reply.tensors)
         meta = parse_reply(reply, _ForwardReply)
         count = len(tensors) - len(given)
         outputs, inputs_after = tensors[:count], tensors[count:]
         if count < 0 or not len(outputs) == len(meta.dtypes) == len(meta.devices):
             raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
-        return CallResult(outputs=outputs, inputs_after=inputs_after, **asdict(meta))
+        return CallResult(outputs=outputs, inputs_after=inputs_after, **vars(meta))
 
-    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
-        reply = self._ask("refill", label_by_position([*first, *inputs]), device=self.device)
-        outputs = tuple(tensor for _, tensor in reply.tensors)
-        return CallResult(outputs, f"{len(outputs)} tensors")
+    def refill(
+        self, first: Sequence[Tensor], inputs: Sequence[Tensor], reuse: str, grad: str
+    ) -> CallResult:
+        sent = label_by_position([*first, *inputs])
+        reply = self._ask("refill", sent, device=self.device, grad=grad, reuse=reuse)
+        return _make_call_result(reply)
+
+    def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
+        reply = self._ask("overwrite", label_by_position(inputs), device=self.device)
+        return _make_call_result(reply)
 
     def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
         """Call it once in evaluation mode, and return only its outputs."""
@@ -136,15 +156,55 @@ class ChannelModule:
         return self._ask("answer", label_by_position(given), device=self.device, memory=memory)
 
     def vjp(
-        self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
+        self,
+        inputs: Sequence[Tensor],
+        cotangent: Tensor,
+        paths: Sequence[str],
+        mask: Tensor | None,
+        output: int = 0,
+        only: int | None = None,
     ) -> Gradients:
-        sent = _add_cotangent(inputs, cotangent, mask)
-        reply = self._ask("vjp", label_by_name(sent), paths=list(paths), device=self.device)
+        sent = label_by_name(_add_cotangent(inputs, cotangent, mask))
+        how = {"device": self.device, "output": output, "only": only}
+        reply = self._ask("vjp", sent, paths=list(paths), **how)
         found = dict(reply.tensors)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))
         if any(g is not None and g.shape != x.shape for g, x in zip(arrived, inputs, strict=True)):
             raise SubmissionFailed(Status.CRASHED, "answered with gradients of another shape")
         return Gradients(arrived, {path: found.get(path) for path in paths})
+
+    def run_series(
+        self,
+        inputs: Sequence[Sequence[Tensor]],
+        cotangents: Sequence[Tensor],
+        passes: Sequence[Pass],
+        paths: Sequence[str],
+    ) -> tuple[PassResult, ...]:
+        sent: dict[str, Tensor] = {}
+        for number, (arguments, cotangent) in enumerate(zip(inputs, cotangents, strict=True)):
+            sent.update(zip((f"x {number}", f"mask {number}"), arguments, strict=False))
+            sent[f"cotangent {number}"] = cotangent
+        asked = [{**asdict(each), "backward": list(each.backward)} for each in passes]
+        how = {"paths": list(paths), "passes": asked, "device": self.device}
+        found = dict(self._ask("passes", label_by_name(sent), **how).tensors)
+        if not {f"output {number}" for number in range(len(passes))} <= set(found):
+            raise SubmissionFailed(Status.CRASHED, "answered fewer calls than were made")
+        return tuple(_parse_pass(found, number, each, paths) for number, each in enumerate(passes))
+
+    def nest(self) -> "ChannelModule":
+        return ChannelModule(self.subject, parse_handle(self._ask("nest")), self.device)
+
+    def list_replaced(self) -> Sequence[str]:
+        return parse_reply(self._ask("replaced"), _NamesReply).names
+
+    def prepare(self, *, trainable: bool, training: bool) -> None:
+        self._ask("prepare", trainable=trainable, training=training)
+
+    def list_modes(self) -> Sequence[bool]:
+        return parse_reply(self._ask("modes"), _ModesReply).modes
+
+    def list_unchained(self) -> Sequence[str]:
+        return parse_reply(self._ask("unchained"), _NamesReply).names
 
     def move(self, dtype: str | None, device: str | None) -> None:
         self._ask("move", dtype=dtype, device=device)
@@ -155,6 +215,14 @@ class ChannelModule:
         return ChannelModule(self.subject, parse_handle(reply), self.device)
 
 
+OPTION_NAMES = tuple(each.name for each in fields(CallOptions))
+
+
+def _list_options(options: CallOptions) -> dict[str, Any]:
+    """Return the options by name. `asdict` would copy each of them deeply."""
+    return {name: getattr(options, name) for name in OPTION_NAMES}
+
+
 def _add_cotangent(
     inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None
 ) -> dict[str, Tensor]:
@@ -162,9 +230,46 @@ def _add_cotangent(
     return sent if mask is None else {**sent, "mask": mask}
 
 
+def _make_call_result(reply: Message) -> CallResult:
+    outputs = tuple(tensor for _, tensor in reply.tensors)
+    altered = parse_reply(reply, _AlteredReply).altered
+    return CallResult(outputs, f"{len(outputs)} tensors", altered=altered)
+
+
+def _parse_pass(
+    found: Mapping[str, Tensor], number: int, asked: Pass, paths: Sequence[str]
+) -> PassResult:
+    back = bool(asked.backward)
+    return PassResult(
+        found[f"output {number}"],
+        {n: found.get(f"input gradient {number} {n}") for n in asked.backward},
+        {path: found.get(f"gradient {number} {path}") for path in paths if back},
+        {
+            path: found[f"weight {number} {path}"]
+            for path in paths
+            if asked.rate and f"weight {number} {path}" in found
+        },
+    )
+
+
 @dataclass(frozen=True)
 class _HandleReply:
     handle: int
+
+
+@dataclass(frozen=True)
+class _NamesReply:
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class _ModesReply:
+    modes: list[bool]
+
+
+@dataclass(frozen=True)
+class _AlteredReply:
+    altered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

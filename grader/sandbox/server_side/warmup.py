@@ -81,7 +81,13 @@ def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tens
     yield "write", target, weights
     yield "forward", {**options, "training": True, "grad": "no_grad"}, {"0": x}
     yield "forward", {**options, "training": False, "grad": "grad"}, {"0": x}
-    yield "vjp", {**target, "paths": list(weights)}, {"0": x, "cotangent": torch.ones_like(x)}
+    ones = torch.ones_like(x)
+    asked = {**target, "paths": list(weights)}
+    yield "vjp", {**asked, "output": 0}, {"0": x, "cotangent": ones}
+    once = {"inputs": 0, "training": True, "grad": "grad", "input_learns": True}
+    once |= {"weights_learn": True, "backward": [0], "rate": 0.0, "clear": True, "output": 0}
+    yield "passes", {**asked, "passes": [once]}, {"x 0": x, "cotangent 0": ones}
+    yield "nest", {"handle": 1}, {}
     yield "copy", {"handle": 1, "way": "deepcopy"}, {}
     yield "copy", {"handle": 1, "way": "state_dict"}, {}
     yield "move", {"handle": 1, "dtype": "float32", "device": None}, {}
@@ -94,6 +100,7 @@ def iter_sample_requests() -> Iterator[tuple[str, dict[str, Any], dict[str, Tens
         {"op": "answer", "meta": {**call, "handle": 0}, "tensors": ["0"]},
     ]
     yield "series", {"constructions": [batch]}, {"0": x.float()}
+    yield "transcript", {"requests": [{**batch[0], "makes": 0}, batch[1]]}, {"0": x.float()}
     yield "drop", {"handles": [1]}, {}
 
 

@@ -81,6 +81,7 @@ def _describe(kind: str, tensor: Tensor) -> dict[str, Any]:
         "dtype": str(tensor.dtype).removeprefix("torch."),
         "device": str(tensor.device),
         "trainable": bool(tensor.requires_grad),
+        "has_gradient": tensor.is_leaf and tensor.grad is not None,
     }
 
 
@@ -90,10 +91,20 @@ MISSING = object()
 
 
 def _step(parent: object, name: str) -> object:
+    if (
+        isinstance(parent, nn.Module)
+        and name not in vars(parent)
+        and not hasattr(type(parent), name)
+    ):
+        # A layer or one of its parameters, as usual: found faster than by what follows.
+        for registry in (parent._modules, parent._parameters):
+            if registry.get(name) is not None:
+                return registry[name]
     if isinstance(parent, KEYED_TYPES) and name in parent:
         return parent[name]
+    value: object
     if name.isdigit() and isinstance(parent, INDEXED_TYPES):
-        value: object = parent[int(name)] if int(name) < len(parent) else MISSING
+        value = parent[int(name)] if int(name) < len(parent) else MISSING
     else:
         value = getattr(parent, name, MISSING)
     if value is MISSING:

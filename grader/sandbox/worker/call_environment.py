@@ -3,6 +3,7 @@
 import contextlib
 import io
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,6 +35,8 @@ def seed(value: int | None) -> None:
     if torch.backends.mps.is_available():
         torch.mps.manual_seed(value)
     random.seed(value)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(value % 2**32)
 
 
 def advance(seeded: int | None) -> None:
@@ -55,12 +58,16 @@ def isolate_random_state() -> Iterator[None]:
     verdict can be reproduced.
     """
     state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _get_gpu_states()
+    numpy = sys.modules.get("numpy")
+    numpy_state = None if numpy is None else numpy.random.get_state()
     seed(INITIAL_SEED)
     try:
         yield
     finally:
         torch.set_rng_state(state)
         random.setstate(python_state)
+        if numpy is not None:
+            numpy.random.set_state(numpy_state)
         if on_gpu:
             torch.cuda.set_rng_state_all(on_gpu)
 
@@ -81,6 +88,51 @@ GRADIENT_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] 
     "grad": torch.enable_grad,
     "inference": torch.inference_mode,
 }
+
+
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "whether gradients are recorded": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "whether algorithms are deterministic": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "the precision of matrix products": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    "whether flash attention is enabled": (
+        torch.backends.cuda.flash_sdp_enabled,
+        torch.backends.cuda.enable_flash_sdp,
+    ),
+    "whether memory-efficient attention is enabled": (
+        torch.backends.cuda.mem_efficient_sdp_enabled,
+        torch.backends.cuda.enable_mem_efficient_sdp,
+    ),
+    "whether plain attention is enabled": (
+        torch.backends.cuda.math_sdp_enabled,
+        torch.backends.cuda.enable_math_sdp,
+    ),
+    "whether anomalies are detected": (
+        torch.is_anomaly_enabled,
+        torch.autograd.set_detect_anomaly,
+    ),
+}
+"""settings of torch that hold for all of a process, by what they say: how to read and set each"""
+
+
+@contextlib.contextmanager
+def watch_settings(disturbed: set[str]) -> Iterator[None]:
+    """Restore torch's settings afterwards, and add to `disturbed` which ones had changed."""
+    before = {name: read() for name, (read, _) in SETTINGS.items()}
+    try:
+        yield
+    finally:
+        for name, (read, write) in SETTINGS.items():
+            if read() != before[name]:
+                disturbed.add(name)
+                write(before[name])
 
 
 class _AttentionMode(torch.overrides.TorchFunctionMode):

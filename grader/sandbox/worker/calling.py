@@ -1,5 +1,6 @@
 """Call a submission's objects, and describe the results."""
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -10,8 +11,17 @@ from torch import Tensor, nn
 
 from grader.sandbox.worker.second_device import get_cpu_tensor
 
+SHORT_LIVED = 3
+"""so many tensors are used and freed: one of their places is then used again"""
+SPOILT = 7
+"""what results are written over with"""
 MAX_OUTPUTS = 64
 """tensors accepted from one call at most; no exercise asks for more than two"""
+
+
+class Refused(Exception):
+    """The submission lacks the requested object; the message is for its author."""
+
 
 get_signature = functools.lru_cache(maxsize=16)(inspect.signature)
 
@@ -50,19 +60,102 @@ def set_training(target: object, training: bool | None) -> None:
         target.train() if training else target.eval()
 
 
-def call_with_refilled_inputs(target: Any, tensors: list[Tensor]) -> list[Tensor]:
-    """Call with the first half of the tensors, copy the second half into them, and call again.
+def list_unchained(target: nn.Module) -> list[str]:
+    """Return the names of the methods that do not return the module, as those of nn.Module do."""
+    device = next((parameter.device for parameter in target.parameters()), "cpu")
+    methods: dict[str, Callable[[], object]] = {
+        "train": target.train,
+        "eval": target.eval,
+        "to": lambda: target.to(device),
+        "requires_grad_": target.requires_grad_,
+    }
+    return [name for name, method in methods.items() if method() is not target]
 
-    Returns the outputs of the second call.
+
+def list_replaced(target: nn.Module) -> list[str]:
+    """Return the names of the methods after which a module's parameters are other objects."""
+    before = [id(parameter) for parameter in nn.Module.parameters(target)]
+    dtype = next((parameter.dtype for parameter in nn.Module.parameters(target)), torch.float32)
+    other = torch.float32 if dtype == torch.float64 else torch.float64
+    methods: dict[str, Callable[[], object]] = {
+        "load_state_dict": lambda: target.load_state_dict(target.state_dict()),
+        "to": lambda: target.to(other).to(dtype),
+        "train": lambda: target.train().eval(),
+    }
+    replaced = []
+    for name, method in methods.items():
+        method()
+        if [id(parameter) for parameter in nn.Module.parameters(target)] != before:
+            replaced.append(name)
+            before = [id(parameter) for parameter in nn.Module.parameters(target)]
+    return replaced
+
+
+def call_twice(target: Any, first: list[Tensor], second: list[Tensor], reuse: str) -> list[Tensor]:
+    """Call with the first tensors, then with the second; return the second outputs.
+
+    The second ones are in the same tensors ("kept"), where the first ones have been freed
+    ("freed"), or in tensors of whose storages the first ones filled a part ("grown").
     """
-    half = len(tensors) // 2
-    inputs = tensors[:half]
+    set_training(target, False)
+    match reuse:
+        case "kept":
+            target(*first)
+            _fill(first, second)
+            return extract_tensors(target(*first))
+        case "grown":
+            whole = [tensor.clone() for tensor in second]
+            narrow = _leave_out_last_token(whole)
+            _fill(narrow, _leave_out_last_token(first))
+            target(*narrow)
+            _fill(whole, second)
+            return extract_tensors(target(*whole))
+        case _:
+            for _ in range(SHORT_LIVED):
+                target(*(tensor.clone() for tensor in first))
+            return extract_tensors(target(*(tensor.clone() for tensor in second)))
+
+
+def _fill(tensors: list[Tensor], values: list[Tensor]) -> None:
+    """Write values into tensors, unnoticed by their version counters, as NumPy would."""
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.data.copy_(value)
+
+
+def _leave_out_last_token(inputs: list[Tensor]) -> list[Tensor]:
+    """Return views of the inputs, tokens and perhaps a mask, without the last token."""
+    tokens, *masks = inputs
+    return [tokens[..., :-1, :], *(mask[..., :-1, :-1] for mask in masks)]
+
+
+def call_with_overwritten_results(
+    target: Any, inputs: list[Tensor]
+) -> tuple[list[Tensor], list[str]]:
+    """Call, write over the results, and call again.
+
+    Returns the second results, and which inputs the writing changed.
+    """
+    copies = [tensor.clone() for tensor in inputs]
     set_training(target, False)
     with torch.no_grad():
-        target(*inputs)
-        for tensor, values in zip(inputs, tensors[half:], strict=True):
-            tensor.copy_(values)
-        return extract_tensors(target(*inputs))
+        for result in extract_tensors(target(*inputs)):
+            # One that is expanded, say, cannot be written to.
+            with contextlib.suppress(RuntimeError):
+                result.fill_(SPOILT)
+        changed = [
+            f"input {number}"
+            for number, (now, before) in enumerate(zip(inputs, copies, strict=True))
+            if not torch.equal(now, before)
+        ]
+        return extract_tensors(target(*copies)), changed
+
+
+def apply_memory_layouts(inputs: list[Tensor], memory: str) -> list[Tensor]:
+    """Return the same inputs, the first in another memory layout, and a mask if transposed."""
+    first, *others = inputs
+    if memory == "transposed":
+        others = [apply_memory_layout(other, memory) for other in others]
+    return [apply_memory_layout(first, memory), *others]
 
 
 def apply_memory_layout(x: Tensor, memory: str) -> Tensor:
@@ -77,15 +170,6 @@ def apply_memory_layout(x: Tensor, memory: str) -> Tensor:
     if memory == "misaligned":
         return torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape)
     return x
-
-
-def compute_gradients(
-    output: Tensor, leaves: list[Tensor], cotangent: Tensor
-) -> tuple[Tensor | None, ...]:
-    """Return the vector-Jacobian products; None where no gradient arrives."""
-    if not output.requires_grad:
-        return (None,) * len(leaves)
-    return torch.autograd.grad(output, leaves, cotangent, allow_unused=True)
 
 
 def extract_tensors(result: object) -> list[Tensor]:

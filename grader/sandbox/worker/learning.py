@@ -1,15 +1,16 @@
-"""Compute a module's gradients, and take a step of gradient descent."""
+"""Compute a module's gradients, and train it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from grader.sandbox.worker import attribute_paths
+from grader.sandbox.worker.call_environment import GRADIENT_MODES, get_random_state
 from grader.sandbox.worker.calling import (
-    compute_gradients,
+    Refused,
     extract_tensors,
     make_sendable,
     set_training,
@@ -17,46 +18,136 @@ from grader.sandbox.worker.calling import (
 
 
 def compute_vjp(
-    target: Any, paths: Sequence[str], tensors: dict[str, Tensor], device: str
+    target: Any,
+    paths: Sequence[str],
+    tensors: dict[str, Tensor],
+    device: str,
+    output: int,
+    only: int | None,
 ) -> dict[str, Tensor]:
-    """Return the gradients of sum(output * cotangent) for the inputs and the tensors at `paths`."""
-    cotangent, mask, inputs = _split_call(tensors, device)
-    inputs = [tensor.requires_grad_() for tensor in inputs]
-    with _evaluation_mode(target), _restore_requires_grad(target, paths):
+    """Return the gradients of sum(output * cotangent) for the inputs and the tensors at `paths`.
+
+    By `backward`, as in training: torch.autograd.grad does not work everywhere, for example not
+    through torch.utils.checkpoint with reentry.
+    """
+    given = {name: tensor.to(device) for name, tensor in tensors.items()}
+    cotangent, mask = given.pop("cotangent"), given.pop("mask", None)
+    inputs = list(given.values())
+    for number, tensor in enumerate(inputs):
+        tensor.requires_grad_(only in (None, number))
+    masks = () if mask is None else (mask,)
+    set_training(target, False)
+    with torch.enable_grad(), _restore_requires_grad(target, paths):
         leaves = attribute_paths.prepare_leaves(target, paths)
-        output = extract_tensors(target(*inputs, *mask))[0]
-        gradients = compute_gradients(output, [*inputs, *leaves.values()], cotangent)
-    names = [*(f"input {i}" for i in range(len(inputs))), *leaves]
-    return {n: make_sendable(g) for n, g in zip(names, gradients, strict=True) if g is not None}
+        _clear_gradients(target, leaves.values())
+        result = extract_tensors(target(*inputs, *masks))[output]
+        if result.requires_grad:
+            _propagate(result, cotangent)
+    found = {f"input {i}": tensor.grad for i, tensor in enumerate(inputs)}
+    found.update((path, leaf.grad) for path, leaf in leaves.items())
+    _clear_gradients(target, leaves.values())
+    return {name: make_sendable(grad) for name, grad in found.items() if grad is not None}
 
 
-def descend(target: Any, tensors: dict[str, Tensor], device: str, rate: float) -> None:
-    """Subtract from each parameter `rate` times its gradient of sum(output * cotangent)."""
-    cotangent, mask, inputs = _split_call(tensors, device)
-    parameters = list(target.parameters())
-    with _evaluation_mode(target):
-        extract_tensors(target(*inputs, *mask))[0].backward(cotangent)
+def run_series(
+    target: Any,
+    paths: Sequence[str],
+    tensors: dict[str, Tensor],
+    passes: Sequence[Mapping[str, Any]],
+    device: str,
+) -> dict[str, Tensor]:
+    """Carry out passes (`properties.subject.Pass`), and return what each of them gave."""
+    given = {name: tensor.to(device) for name, tensor in tensors.items()}
+    learners = [parameter for parameter in target.parameters() if parameter.requires_grad]
+    _clear_gradients(target, ())
+    found: dict[str, Tensor] = {}
+    runs: list[tuple[Tensor, Tensor]] = []
+    for number, step in enumerate(passes):
+        with _freeze(learners, frozen=not step["weights_learn"]):
+            runs.append(_take_pass(target, step, given))
+            seen: dict[str, Tensor | None] = {f"output {number}": runs[-1][1]}
+            for turn, earlier in enumerate(step["backward"], 1):
+                x, output = runs[earlier]
+                if output.requires_grad:
+                    again = earlier in step["backward"][turn:]
+                    _propagate(output, given[f"cotangent {passes[earlier]['inputs']}"], again=again)
+                seen[f"input gradient {number} {earlier}"] = x.grad
+        if step["backward"]:
+            seen.update(_find_gradients(target, paths, number))
+        if step["rate"]:
+            _descend(learners, step["rate"])
+            seen.update((f"weight {number} {p}", attribute_paths.find(target, p)) for p in paths)
+        # Copied at once: what follows changes the gradients and the weights in place.
+        found.update((n, make_sendable(t).clone()) for n, t in seen.items() if t is not None)
+        if step["clear"]:
+            _clear_gradients(target, ())
+    return found
+
+
+def _propagate(output: Tensor, cotangent: Tensor, *, again: bool = False) -> None:
+    """Propagate a gradient back; with `again`, keep the graph for another time.
+
+    Raises Refused if something else is changed on the way.
+    """
+    given, before = cotangent.clone(), get_random_state()
+    output.backward(given, retain_graph=again)
+    if not torch.equal(given, cotangent):
+        raise Refused("its backward writes into the gradient that it gets, which others need")
+    if get_random_state() != before:
+        raise Refused("its backward changes the state of the random numbers")
+
+
+def _take_pass(
+    target: Any, step: Mapping[str, Any], given: Mapping[str, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Call it once; return the input and the output."""
+    number = step["inputs"]
+    x, mask = given[f"x {number}"].clone(), given.get(f"mask {number}")
+    masks = () if mask is None else (mask,)
+    set_training(target, step["training"])
+    x.requires_grad_(step["grad"] == "grad" and step["input_learns"])
+    with GRADIENT_MODES[step["grad"]]():
+        return x, extract_tensors(target(x, *masks))[step["output"]]
+
+
+def _find_gradients(target: Any, paths: Sequence[str], number: int) -> dict[str, Tensor | None]:
+    leaves = {path: attribute_paths.find(target, path) for path in paths}
+    return {
+        f"gradient {number} {path}": leaf.grad for path, leaf in leaves.items() if leaf is not None
+    }
+
+
+def prepare(target: nn.Module, *, trainable: bool, training: bool) -> None:
+    """Freeze the parameters or not, give them gradients of one, and set the mode."""
+    for parameter in nn.Module.parameters(target):
+        parameter.grad = torch.ones_like(parameter)
+        parameter.requires_grad_(trainable)
+    set_training(target, training)
+
+
+def _descend(learners: Sequence[Tensor], rate: float) -> None:
     with torch.no_grad():
-        for parameter in parameters:
+        for parameter in learners:
             if parameter.grad is not None:
                 parameter.sub_(rate * parameter.grad)
-                parameter.grad = None
 
 
-def _split_call(
-    tensors: dict[str, Tensor], device: str
-) -> tuple[Tensor, tuple[Tensor, ...], list[Tensor]]:
-    """Return the cotangent, the mask if there is one, and the other inputs, on a device."""
-    inputs = {name: tensor.to(device) for name, tensor in tensors.items()}
-    cotangent, mask = inputs.pop("cotangent"), inputs.pop("mask", None)
-    return cotangent, () if mask is None else (mask,), list(inputs.values())
+def _clear_gradients(target: object, others: Any) -> None:
+    registered = list(nn.Module.parameters(target)) if isinstance(target, nn.Module) else []
+    for tensor in (*registered, *others):
+        tensor.grad = None
 
 
 @contextmanager
-def _evaluation_mode(target: object) -> Iterator[None]:
-    set_training(target, False)
-    with torch.enable_grad():
+def _freeze(learners: Sequence[Tensor], *, frozen: bool) -> Iterator[None]:
+    """Let parameters require no gradient inside, if they are to be frozen."""
+    try:
+        for parameter in learners if frozen else ():
+            parameter.requires_grad_(False)
         yield
+    finally:
+        for parameter in learners if frozen else ():
+            parameter.requires_grad_(True)
 
 
 @contextmanager

@@ -1,86 +1,55 @@
 """The worker runtime: the submission's side of the boundary.
 
 It holds the submission's namespace and the objects made from it, and answers requests: read, units,
-load, landmarks, excerpts, construct, function, call, tensors, fetch, write, forward, answer,
-refill, vjp, descend, restore, move, copy, drop; or a series of them at once. It decides nothing. In
+load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write, forward, answer,
+refill, overwrite, vjp, passes, restore, move, copy, nest, unchained, prepare, modes, disturbed,
+drop; or many of them at once. It decides nothing. In
 a sandbox it is reached over a socket; trusted code may run in the grader process
 (`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 
-import copy
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from grader.reading.cells import SubmissionSource, Unreadable, read_source
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
 from grader.reading.outline import find_warnings, list_definitions
-from grader.reading.slicing import Position, compute_union_slice, locate_error
+from grader.reading.slicing import Position, compute_union_slice, locate_error, register_source
 from grader.reading.token_units import extract_units
-from grader.sandbox.wire import Message, label_by_name, label_by_position
-from grader.sandbox.worker import attribute_paths, learning, moving
+from grader.sandbox.wire import Message, label_by_position
+from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
-    GRADIENT_MODES,
     BuiltInAttentionCalled,
-    advance,
     forbid_builtin_attention,
-    get_random_state,
     isolate_random_state,
-    seed,
     suppress_output,
-    watch_attention_calls,
+    watch_settings,
 )
-from grader.sandbox.worker.calling import (
-    apply_memory_layout,
-    call_by_name_or_position,
-    call_with_refilled_inputs,
-    describe_dtypes_and_devices,
-    describe_result,
-    extract_tensors,
-    has_changed,
-    list_alterations,
-    make_sendable,
-    set_training,
-    snapshot_state,
-)
-from grader.sandbox.worker.left_behind import UnmovedTracker
-from grader.sandbox.worker.second_device import get_cpu_tensor
+from grader.sandbox.worker.calling import Refused
+from grader.sandbox.worker.objects import ObjectHost
 
 MESSAGE_LIMIT = 400
 
 
-class Refused(Exception):
-    """The submission lacks the requested object; the message is for its author."""
-
-
-class Config(types.SimpleNamespace):
-    """The config object of exercises whose constructor takes one."""
-
-
-class WorkerRuntime:
+class WorkerRuntime(ObjectHost):
     """Answers requests about one submission."""
 
     def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+        super().__init__(namespace)
         self.source = SubmissionSource(())
-        fresh = {"__name__": "submission"}
-        self.namespace: dict[str, Any] = fresh if namespace is None else namespace
         self.by_hand = False
         """whether torch's built-in attention is forbidden"""
         self.failed_names: dict[str | None, BaseException] = {}
         """names that loading failed to bind, with the errors"""
-        self.objects: dict[int, Any] = {}
-        self.factories: dict[int, Callable[[], Any]] = {}
-        self.last_outputs: dict[int, tuple[Tensor, Tensor]] = {}
-        self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
-        self.converted_dtypes: dict[int, torch.dtype] = {}
-        """the dtypes of objects that were converted after their construction"""
+        self.numbered: dict[int, int] = {}
+        """handles of objects that transcripts made, by their numbers there"""
 
     def answer(self, request: Message) -> Message:
         """Answer one request; an exception of the submission becomes a reply of its own."""
@@ -100,6 +69,7 @@ class WorkerRuntime:
             "landmarks": self.find_code_patterns,
             "excerpts": self.extract_excerpts,
             "construct": self.construct,
+            "draw": self.draw_after_construction,
             "function": self.get_function,
             "call": self.call,
             "tensors": self.describe_tensors,
@@ -108,15 +78,24 @@ class WorkerRuntime:
             "forward": self.forward,
             "answer": self.evaluate,
             "refill": self.refill,
+            "overwrite": self.overwrite_results,
             "series": self.run_batch,
+            "transcript": self.run_transcript,
             "vjp": self.compute_vjp,
-            "descend": self.descend,
+            "passes": self.run_series,
             "restore": self.restore,
             "move": self.move,
             "copy": self.copy,
+            "nest": self.nest,
+            "unchained": self.list_unchained,
+            "replaced": self.list_replaced,
+            "disturbed": self.list_disturbed,
+            "prepare": self.prepare,
+            "modes": self.list_modes,
             "drop": self.drop,
         }
-        return operations[op](meta, tensors)
+        with watch_settings(self.disturbed):
+            return operations[op](meta, tensors)
 
     def _find_cause(self, error: BaseException) -> BaseException:
         """Return the earlier error that left a name unbound, if a NameError results from it."""
@@ -152,6 +131,8 @@ class WorkerRuntime:
         module.__dict__.update(self.namespace)
         self.namespace = module.__dict__
         sys.modules["submission"] = module
+        for cell in self.source.cells:
+            register_source(cell)
         failure = self._run(names)
         for name in names:
             if name not in self.namespace:
@@ -179,189 +160,38 @@ class WorkerRuntime:
                 self.failed_names.update(dict.fromkeys(step.effects.binds, error))
         return first
 
-    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Construct an instance of a class, or a module by a function, and move it."""
-        maker = self._look_up(meta["name"])
-        arguments = {
-            name: Config(**value) if isinstance(value, dict) else value
-            for name, value in meta["arguments"].items()
-        }
-
-        def make() -> Any:
-            return call_by_name_or_position(maker, arguments)
-
-        seed(meta.get("seed"))
-        configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
-        instance = make()
-        if not callable(instance):
-            kind = type(instance).__name__
-            raise Refused(f"`{meta['name']}` gives a {kind}, which is no module")
-        handle = self._keep(instance, make)
-        self.configs[handle] = configs
-        try:
-            moving.move(instance, meta.get("device"), moving.parse_dtype(meta.get("dtype")))
-        except BaseException:
-            self.drop({"handles": [handle]}, {})
-            raise
-        return {"handle": handle}, ()
-
-    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Return a handle of a function of tensors, which is then called like a module."""
-        function = self._look_up(meta["name"])
-        return {"handle": self._keep(function, lambda: function)}, ()
-
-    def call(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Call a function on modules, for its effect on them."""
-        with torch.enable_grad():
-            self._look_up(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
-        return {}, ()
-
-    def describe_tensors(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Describe the registered parameters and buffers, without their values."""
-        return {"tensors": attribute_paths.describe_registered(self.objects[meta["handle"]])}, ()
-
-    def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Return the tensors that exist at these paths, or all that are registered for None."""
-        target, paths = self.objects[meta["handle"]], meta["paths"]
-        if paths is None:
-            paths = attribute_paths.describe_registered(target)
-        found = {path: attribute_paths.find(target, path) for path in paths}
-        return {}, label_by_name({p: make_sendable(t) for p, t in found.items() if t is not None})
-
-    def write(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Set the values of the tensors at these paths."""
-        target = self.objects[meta["handle"]]
-        device = torch.device(meta.get("device") or "cpu")
-        for path, tensor in tensors.items():
-            attribute_paths.put(target, path, tensor.to(device))
-        return {}, ()
-
-    def forward(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Call an object, and report its outputs, side effects and everything else observable."""
-        target = self.objects[meta["handle"]]
-        inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
-        inputs[0] = apply_memory_layout(inputs[0], meta["memory"])
-        set_training(target, meta["training"])
-        unmoved = UnmovedTracker(target, self.namespace)
-        seed(meta["seed"])
-        earlier = self.last_outputs.get(meta["handle"])
-        advance(meta["seed"])
-        before = get_random_state()
-        snapshots = [snapshot_state(tensor) for tensor in inputs]
-        sink = sys.stdout
-        converted = self.converted_dtypes.get(meta["handle"])
-        tracking = moving.track_call(unmoved, meta["device"], converted)
-        with (
-            GRADIENT_MODES[meta["grad"]](),
-            watch_attention_calls(meta["watched"]) as called,
-            tracking,
-        ):
-            for _ in range(meta["times"]):
-                result = target(*inputs)
-        outputs = extract_tensors(result)
-        if outputs:
-            self.last_outputs[meta["handle"]] = (first := get_cpu_tensor(outputs[0])), first.clone()
-        observed = {
-            "form": describe_result(result),
-            **describe_dtypes_and_devices(outputs),
-            "printed": getattr(sink, "written", 0),
-            "random_state_moved": meta["seed"] is None and before != get_random_state(),
-            "training_after": bool(getattr(target, "training", meta["training"])),
-            "earlier_result_changed": earlier is not None and has_changed(*earlier),
-            "config_changed": any(
-                vars(config) != before for config, before in self.configs.get(meta["handle"], ())
-            ),
-            "called": sorted(called),
-            "altered": list_alterations(snapshots, inputs),
-            "unmoved": unmoved.messages,
-        }
-        return observed, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
-
-    def evaluate(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Call an object once in evaluation mode, for its outputs alone."""
-        target = self.objects[meta["handle"]]
-        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        inputs[0] = apply_memory_layout(inputs[0], meta["memory"])
-        set_training(target, False)
-        with torch.no_grad():
-            outputs = extract_tensors(target(*inputs))
-        return describe_dtypes_and_devices(outputs), label_by_position(
-            make_sendable(t) for t in outputs
-        )
-
-    def refill(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Call an object twice with the same tensors, which hold other values the second time."""
-        target = self.objects[meta["handle"]]
-        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
-        outputs = call_with_refilled_inputs(target, inputs)
-        return {}, label_by_position(make_sendable(t) for t in outputs)
-
     def run_batch(self, meta: Meta, tensors: Tensors) -> Reply:
         """Carry out several requests about each of several objects, and join the replies."""
         inputs = list(tensors.values())
         metas, outputs = run_batch(self._dispatch, meta["constructions"], inputs)
         return {"constructions": metas}, label_by_position(outputs)
 
-    def compute_vjp(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
-        target = self.objects[meta["handle"]]
-        gradients = learning.compute_vjp(target, meta["paths"], tensors, meta["device"])
-        return {}, label_by_name(gradients)
+    def run_transcript(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Answer several requests, one after the other, each as if it came alone."""
+        remaining = iter(tensors.values())
+        replies: list[dict[str, Any]] = []
+        outputs: list[Tensor] = []
+        for request in meta["requests"]:
+            inputs = tuple((name, next(remaining)) for name in request["tensors"])
+            reply = self._answer_numbered(request, inputs)
+            names = [name for name, _ in reply.tensors]
+            replies.append({"op": reply.op, "meta": reply.meta, "tensors": names})
+            # A later request may write to them.
+            outputs.extend(tensor.clone() for _, tensor in reply.tensors)
+        return {"replies": replies}, label_by_position(outputs)
 
-    def descend(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Take one step of gradient descent."""
-        learning.descend(self.objects[meta["handle"]], tensors, meta["device"], meta["rate"])
-        return {}, ()
-
-    def restore(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Load the module's own state dict, updated by these entries."""
-        target = self.objects[meta["handle"]]
-        entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
-        target.load_state_dict({**target.state_dict(), **entries})
-        return {}, ()
-
-    def move(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Move an object to a dtype, a device, or both."""
-        handle, dtype = meta["handle"], moving.parse_dtype(meta["dtype"])
-        moving.move(self.objects[handle], meta["device"], dtype)
-        if dtype is not None:
-            self.converted_dtypes[handle] = dtype
-        return {}, ()
-
-    def copy(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Make another object with the same state."""
-        handle = meta["handle"]
-        old, make = self.objects[handle], self.factories[handle]
-        if meta["way"] == "deepcopy":
-            return {"handle": self._keep(copy.deepcopy(old), make)}, ()
-        new = make()
-        parameter = next(old.parameters(), None)
-        if parameter is not None:
-            new.to(dtype=parameter.dtype, device=parameter.device)
-        new.load_state_dict(old.state_dict())
-        return {"handle": self._keep(new, make)}, ()
-
-    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Forget objects."""
-        for handle in meta["handles"]:
-            self.objects.pop(handle, None)
-            self.factories.pop(handle, None)
-            self.last_outputs.pop(handle, None)
-            self.configs.pop(handle, None)
-            self.converted_dtypes.pop(handle, None)
-        return {}, ()
-
-    def _look_up(self, name: str) -> Any:
-        if name not in self.namespace:
-            raise Refused(f"`{name}` is not defined")
-        return self.namespace[name]
-
-    def _keep(self, target: Any, make: Callable[[], Any]) -> int:
-        handle = len(self.factories) + 1
-        while handle in self.objects:
-            handle += 1
-        self.objects[handle], self.factories[handle] = target, make
-        return handle
+    def _answer_numbered(self, request: Meta, inputs: tuple[tuple[str, Tensor], ...]) -> Message:
+        """Answer a request that refers to objects by their numbers in transcripts."""
+        meta = dict(request["meta"])
+        if "handle" in meta:
+            meta["handle"] = self.numbered.get(meta["handle"])
+        if "handles" in meta:
+            meta["handles"] = [self.numbered.get(number) for number in meta["handles"]]
+        reply = self.answer(Message(0, request["op"], meta, inputs))
+        if "handle" not in reply.meta:
+            return reply
+        self.numbered[request["makes"]] = reply.meta["handle"]
+        return replace(reply, meta={**reply.meta, "handle": request["makes"]})
 
 
 def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:

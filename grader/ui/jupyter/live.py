@@ -22,7 +22,8 @@ from grader.reading.slicing import Position, locate_error, read_program
 from grader.sandbox.grader_side.in_process import InProcessRunner
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker.batch import Reply
-from grader.sandbox.worker.runtime import Refused, WorkerRuntime
+from grader.sandbox.worker.calling import Refused
+from grader.sandbox.worker.runtime import WorkerRuntime
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

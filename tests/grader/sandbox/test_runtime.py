@@ -1,5 +1,6 @@
 """The host, without a process: reading, loading, building, and the tensors of what was built."""
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -379,3 +380,10 @@ def test_dropped_objects_are_gone_and_others_keep_their_numbers() -> None:
     assert ask("tensors", handle=second).op == "ok"
     third = ask("function", name="wanted").meta["handle"]
     assert third != second
+
+
+def test_source_of_what_is_defined_can_be_read() -> None:
+    """As torch.jit.script reads it."""
+    host, reply = load_cells("def wanted(x):\n    return x + 1\n", names=("wanted",))
+    assert reply.op == "ok", reply.meta
+    assert inspect.getsource(host.namespace["wanted"]) == "def wanted(x):\n    return x + 1\n"

@@ -3,6 +3,7 @@
 import random
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 
 from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker.runtime import WorkerRuntime
-from properties.subject import CallOptions
+from properties.subject import CallOptions, Pass
 from properties.violation import Status, SubmissionFailed
 from tests.grader.sandbox.runtimes import load_cells, make_function, make_module
 
@@ -290,20 +291,61 @@ def test_the_first_of_several_outputs_is_differentiated_and_the_mask_is_passed()
 # ------------------------------------------------------------------- training, loading, modes
 
 
+def once(**changes: Any) -> Pass:
+    return Pass(**{"inputs": 0, "training": False, "backward": (0,), **changes})
+
+
 def test_descent_step_changes_only_trainable_parameters() -> None:
     module = make_module(Product, kind="parameter")
-    module.descend([torch.tensor([[1.0, 5.0]])], torch.tensor([[10.0]]), None, 0.1)
-    numbers = module.read(["w", "unused"])
-    assert numbers["w"].tolist() == [[1.0], [-2.0]]
-    assert numbers["unused"].tolist() == [1.0]
-    module.descend([torch.zeros(1, 2)], torch.tensor([[10.0]]), None, 0.1)
-    assert module.read(["w"])["w"].tolist() == [[1.0], [-2.0]], "gradients are not added up"
+    x, cotangent = torch.tensor([[1.0, 5.0]]), torch.tensor([[10.0]])
+    step = once(rate=0.1, clear=True)
+    [result] = module.run_series([[x]], [cotangent], [step], ["w", "unused"])
+    assert result.weights["w"].tolist() == [[1.0], [-2.0]]
+    assert result.weights["unused"].tolist() == [1.0]
+    assert result.gradients["unused"] is None
+    [result] = module.run_series([[torch.zeros(1, 2)]], [cotangent], [step], ["w"])
+    assert result.weights["w"].tolist() == [[1.0], [-2.0]], "gradients were cleared"
 
 
-def test_unregistered_tensors_cannot_descend() -> None:
+def test_gradients_add_up_until_they_are_cleared() -> None:
+    module = make_module(Product, kind="parameter")
+    x, cotangent = torch.tensor([[1.0, 5.0]]), torch.tensor([[1.0]])
+    steps = [once(), replace(once(), backward=(1,), clear=True), replace(once(), backward=(2,))]
+    results = module.run_series([[x]], [cotangent], steps, ["w"])
+    found = [result.gradients["w"] for result in results]
+    assert [None if each is None else each.flatten().tolist() for each in found] == [
+        [1.0, 5.0],
+        [2.0, 10.0],
+        [1.0, 5.0],
+    ]
+
+
+def test_frozen_weights_and_plain_inputs_get_no_gradient() -> None:
+    module = make_module(Product, kind="parameter")
+    x, cotangent = torch.tensor([[1.0, 5.0]]), torch.tensor([[1.0]])
+    steps = [
+        once(weights_learn=False),
+        replace(once(input_learns=False), backward=(1,)),
+    ]
+    frozen, plain = module.run_series([[x]], [cotangent], steps, ["w"])
+    assert frozen.gradients["w"] is None
+    assert frozen.input_gradients[0] is not None
+    assert plain.gradients["w"] is not None
+    assert plain.input_gradients[1] is None
+
+
+def test_random_numbers_go_on_during_a_series() -> None:
+    module = make_module(nn.Dropout, p=0.5)
+    steps = [Pass(inputs=0), Pass(inputs=0)]
+    first, second = module.run_series([[torch.ones(64)]], [torch.ones(64)], steps, [])
+    assert not torch.equal(first.output, second.output)
+
+
+def test_unregistered_tensors_are_not_trained() -> None:
     module = make_module(Product, kind="plain")
-    with pytest.raises(SubmissionFailed, match="does not require grad"):
-        module.descend([torch.tensor([[1.0, 5.0]])], torch.tensor([[10.0]]), None, 0.1)
+    x, cotangent = torch.tensor([[1.0, 5.0]]), torch.tensor([[10.0]])
+    [result] = module.run_series([[x]], [cotangent], [once(rate=0.1)], ["w"])
+    assert result.gradients["w"] is None
 
 
 def test_weights_are_loaded_by_the_module_s_own_state_dict() -> None:
@@ -321,10 +363,62 @@ def test_the_same_tensor_is_given_again_with_other_numbers() -> None:
         seen.append((id(x), x.tolist()))
         return x + 1
 
-    returned = make_function(call).refill([torch.zeros(2)], [torch.ones(2)])
+    returned = make_function(call).refill([torch.zeros(2)], [torch.ones(2)], "kept", "no_grad")
     assert [output.tolist() for output in returned.outputs] == [[2.0, 2.0]]
     assert [numbers for _, numbers in seen] == [[0.0, 0.0], [1.0, 1.0]]
     assert seen[0][0] == seen[1][0]
+
+
+def test_a_longer_input_lies_where_a_shorter_one_was() -> None:
+    seen = []
+
+    def call(x: Tensor) -> Tensor:
+        seen.append((x.data_ptr(), x.tolist()))
+        return x + 1
+
+    first, second = torch.zeros(2, 1), torch.ones(2, 1)
+    returned = make_function(call).refill([first], [second], "grown", "grad")
+    assert [output.tolist() for output in returned.outputs] == [[[2.0], [2.0]]]
+    assert [numbers for _, numbers in seen] == [[[0.0]], [[1.0], [1.0]]]
+    assert seen[0][0] == seen[1][0]
+
+
+def test_results_are_written_over_before_the_second_call() -> None:
+    kept = torch.ones(2)
+    returned = make_function(lambda x: kept).overwrite_results([torch.zeros(2)])
+    assert returned.outputs[0].tolist() == [7.0, 7.0]
+    returned = make_function(lambda x: x).overwrite_results([torch.zeros(2)])
+    assert returned.altered == ("input 0",)
+    returned = make_function(lambda x: (x + 1).expand(3, 2)).overwrite_results([torch.zeros(2)])
+    assert returned.outputs[0].tolist() == [[1.0, 1.0]] * 3, "it cannot be written to"
+
+
+def test_settings_of_torch_are_restored_and_told() -> None:
+    def call(x: Tensor) -> Tensor:
+        torch.set_default_dtype(torch.float64)
+        raise ValueError("no")
+
+    function = make_function(call)
+    with pytest.raises(SubmissionFailed, match="no"):
+        function.forward([torch.ones(2)], CallOptions())
+    assert torch.get_default_dtype() is torch.float32
+    assert function.subject.list_disturbed() == ["the default dtype"]
+
+
+def test_a_nested_module_is_called_and_switched_through_its_parent() -> None:
+    nested = make_module(nn.Dropout, p=0.5).nest()
+    ones = torch.ones(64)
+    assert bool((nested.forward([ones], CallOptions(training=True, seed=1)).outputs[0] == 0).any())
+    assert torch.equal(nested.forward([ones], CallOptions(training=False)).outputs[0], ones)
+
+
+def test_methods_that_break_the_chain_are_listed() -> None:
+    class Silent(nn.Linear):
+        def eval(self) -> None:  # type: ignore[override]
+            self.train(False)
+
+    assert list(make_module(Silent, in_features=2, out_features=2).list_unchained()) == ["eval"]
+    assert not make_module(nn.Linear, in_features=2, out_features=2).list_unchained()
 
 
 def test_module_keeps_its_mode_by_default() -> None:

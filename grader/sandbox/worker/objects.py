@@ -1,0 +1,321 @@
+"""The objects made from a submission: built, called, trained, copied and moved by request.
+
+Each method answers one kind of request (`grader/sandbox/worker/runtime.py`) about an object that is
+referred to by its handle.
+"""
+
+import copy
+import pickle
+import random
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.sandbox.wire import label_by_name, label_by_position
+from grader.sandbox.worker import attribute_paths, learning, moving
+from grader.sandbox.worker.batch import Meta, Reply, Tensors
+from grader.sandbox.worker.call_environment import (
+    GRADIENT_MODES,
+    advance,
+    get_random_state,
+    seed,
+    watch_attention_calls,
+    watch_settings,
+)
+from grader.sandbox.worker.calling import (
+    Refused,
+    apply_memory_layouts,
+    call_by_name_or_position,
+    call_twice,
+    call_with_overwritten_results,
+    describe_dtypes_and_devices,
+    describe_result,
+    extract_tensors,
+    has_changed,
+    list_alterations,
+    list_replaced,
+    list_unchained,
+    make_sendable,
+    set_training,
+    snapshot_state,
+)
+from grader.sandbox.worker.left_behind import UnmovedTracker
+from grader.sandbox.worker.second_device import get_cpu_tensor
+
+DRAWN = 4
+"""so many random numbers are drawn after a construction"""
+KEPT_RESULTS = 3
+"""so many results of an object are kept, to see whether a later call changes them"""
+
+
+class Config(types.SimpleNamespace):
+    """The config object of exercises whose constructor takes one."""
+
+
+class Parent(nn.Module):
+    """A module of which a submission's is a part."""
+
+    def __init__(self, child: nn.Module) -> None:
+        super().__init__()
+        self.child = child
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.child(*inputs)
+
+
+class ObjectHost:
+    """Holds the objects made from a submission."""
+
+    def __init__(self, namespace: dict[str, Any] | None = None) -> None:
+        self.namespace: dict[str, Any] = (
+            {"__name__": "submission"} if namespace is None else namespace
+        )
+        self.objects: dict[int, Any] = {}
+        self.factories: dict[int, Callable[[], Any]] = {}
+        self.last_outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        """the results handed out last, and copies of them"""
+        self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
+        self.converted_dtypes: dict[int, torch.dtype] = {}
+        """the dtypes of objects that were converted after their construction"""
+        self.disturbed: set[str] = set()
+        """settings of torch that the submission changed"""
+
+    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Construct an instance of a class, or a module by a function, and move it."""
+        maker = self._look_up(meta["name"])
+        arguments = {
+            name: Config(**value) if isinstance(value, dict) else value
+            for name, value in meta["arguments"].items()
+        }
+
+        def make() -> Any:
+            if meta.get("by_position"):
+                return maker(*arguments.values())
+            return call_by_name_or_position(maker, arguments)
+
+        seed(meta.get("seed"))
+        configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
+        with watch_settings(self.disturbed):
+            instance = make()
+        if not callable(instance):
+            kind = type(instance).__name__
+            raise Refused(f"`{meta['name']}` gives a {kind}, which is no module")
+        handle = self._keep(instance, make)
+        self.configs[handle] = configs
+        try:
+            moving.move(instance, meta.get("device"), moving.parse_dtype(meta.get("dtype")))
+        except BaseException:
+            self.drop({"handles": [handle]}, {})
+            raise
+        return {"handle": handle}, ()
+
+    def draw_after_construction(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Draw random numbers after an instance was constructed."""
+        made, _ = self.construct(meta, tensors)
+        self.drop({"handles": [made["handle"]]}, {})
+        others = [random.random()]
+        if "numpy" in sys.modules:
+            others.append(float(sys.modules["numpy"].random.rand()))
+        drawn = torch.cat([torch.rand(DRAWN, dtype=torch.float64), torch.tensor(others).double()])
+        return {}, label_by_position([drawn])
+
+    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Return a handle of a function of tensors, which is then called like a module."""
+        function = self._look_up(meta["name"])
+        return {"handle": self._keep(function, lambda: function)}, ()
+
+    def call(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call a function on modules, for its effect on them."""
+        with torch.enable_grad():
+            self._look_up(meta["name"])(*(self.objects[handle] for handle in meta["handles"]))
+        return {}, ()
+
+    def describe_tensors(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Describe the registered parameters and buffers, without their values."""
+        return {"tensors": attribute_paths.describe_registered(self.objects[meta["handle"]])}, ()
+
+    def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Return the tensors that exist at these paths, or all that are registered for None."""
+        target, paths = self.objects[meta["handle"]], meta["paths"]
+        if paths is None:
+            paths = attribute_paths.describe_registered(target)
+        found = {path: attribute_paths.find(target, path) for path in paths}
+        return {}, label_by_name({p: make_sendable(t) for p, t in found.items() if t is not None})
+
+    def write(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Set the values of the tensors at these paths."""
+        target = self.objects[meta["handle"]]
+        device = torch.device(meta.get("device") or "cpu")
+        for path, tensor in tensors.items():
+            attribute_paths.put(target, path, tensor.to(device))
+        return {}, ()
+
+    def forward(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object, and report its outputs, side effects and everything else observable."""
+        target = self.objects[meta["handle"]]
+        inputs = [moving.send_input(tensor, meta["device"]) for tensor in tensors.values()]
+        inputs = apply_memory_layouts(inputs, meta["memory"])
+        set_training(target, meta["training"])
+        unmoved = UnmovedTracker(target, self.namespace)
+        seed(meta["seed"])
+        earlier = self.last_outputs.setdefault(meta["handle"], [])
+        advance(meta["seed"])
+        before = get_random_state()
+        snapshots = [snapshot_state(tensor) for tensor in inputs]
+        sink = sys.stdout
+        converted = self.converted_dtypes.get(meta["handle"])
+        tracking = moving.track_call(unmoved, meta["device"], converted)
+        with (
+            GRADIENT_MODES[meta["grad"]](),
+            watch_attention_calls(meta["watched"]) as called,
+            tracking,
+            watch_settings(self.disturbed),
+        ):
+            for _ in range(meta["times"]):
+                result = target(*inputs)
+        outputs = extract_tensors(result)
+        earlier_result_changed = any(has_changed(*each) for each in earlier)
+        if outputs:
+            first = get_cpu_tensor(outputs[0])
+            earlier[:] = [*earlier[1 - KEPT_RESULTS :], (first, first.clone())]
+        observed = {
+            "form": describe_result(result),
+            **describe_dtypes_and_devices(outputs),
+            "printed": getattr(sink, "written", 0),
+            "random_state_moved": meta["seed"] is None and before != get_random_state(),
+            "training_after": bool(getattr(target, "training", meta["training"])),
+            "earlier_result_changed": earlier_result_changed,
+            "config_changed": any(
+                vars(config) != before for config, before in self.configs.get(meta["handle"], ())
+            ),
+            "called": sorted(called),
+            "altered": list_alterations(snapshots, inputs),
+            "unmoved": unmoved.messages,
+        }
+        return observed, label_by_position(make_sendable(t) for t in (*outputs, *inputs))
+
+    def evaluate(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object once in evaluation mode, for its outputs alone."""
+        target = self.objects[meta["handle"]]
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        inputs = apply_memory_layouts(inputs, meta["memory"])
+        set_training(target, False)
+        with torch.no_grad():
+            outputs = extract_tensors(target(*inputs))
+        return describe_dtypes_and_devices(outputs), label_by_position(
+            make_sendable(t) for t in outputs
+        )
+
+    def refill(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object with tensors, then with others in the same tensors or in their places."""
+        target = self.objects[meta["handle"]]
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        half = len(inputs) // 2
+        with GRADIENT_MODES[meta["grad"]]():
+            outputs = call_twice(target, inputs[:half], inputs[half:], meta["reuse"])
+        return {}, label_by_position(make_sendable(t) for t in outputs)
+
+    def overwrite_results(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object, write over its results, and call it again."""
+        target = self.objects[meta["handle"]]
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        outputs, altered = call_with_overwritten_results(target, inputs)
+        return {"altered": altered}, label_by_position(make_sendable(t) for t in outputs)
+
+    def compute_vjp(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
+        target = self.objects[meta["handle"]]
+        gradients = learning.compute_vjp(
+            target, meta["paths"], tensors, meta["device"], meta["output"], meta.get("only")
+        )
+        return {}, label_by_name(gradients)
+
+    def run_series(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object several times without reseeding, and train it between the calls."""
+        target, paths = self.objects[meta["handle"]], meta["paths"]
+        found = learning.run_series(target, paths, tensors, meta["passes"], meta["device"])
+        return {}, label_by_name(found)
+
+    def restore(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Load the module's own state dict, updated by these entries."""
+        target = self.objects[meta["handle"]]
+        entries = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
+        target.load_state_dict({**target.state_dict(), **entries})
+        return {}, ()
+
+    def move(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Move an object to a dtype, a device, or both."""
+        handle, dtype = meta["handle"], moving.parse_dtype(meta["dtype"])
+        moving.move(self.objects[handle], meta["device"], dtype)
+        if dtype is not None:
+            self.converted_dtypes[handle] = dtype
+        return {}, ()
+
+    def copy(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Make another object with the same state."""
+        handle = meta["handle"]
+        old, make = self.objects[handle], self.factories[handle]
+        if meta["way"] == "deepcopy":
+            return {"handle": self._keep(copy.deepcopy(old), make)}, ()
+        if meta["way"] == "pickle":
+            return {"handle": self._keep(pickle.loads(pickle.dumps(old)), make)}, ()
+        new = make()
+        parameter = next(old.parameters(), None)
+        if parameter is not None:
+            new.to(dtype=parameter.dtype, device=parameter.device)
+        state = {name: tensor.clone() for name, tensor in old.state_dict().items()}
+        new.load_state_dict(state, assign=meta["way"] == "assigned state_dict")
+        return {"handle": self._keep(new, make)}, ()
+
+    def nest(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Make an object a part of another module, which passes calls on to it."""
+        child = self.objects[meta["handle"]]
+        return {"handle": self._keep(Parent(child), lambda: Parent(child))}, ()
+
+    def list_unchained(self, meta: Meta, tensors: Tensors) -> Reply:
+        """List the methods of a module that do not return it as they should."""
+        return {"names": list_unchained(self.objects[meta["handle"]])}, ()
+
+    def list_replaced(self, meta: Meta, tensors: Tensors) -> Reply:
+        """List the methods of a module after which its parameters are other objects."""
+        return {"names": list_replaced(self.objects[meta["handle"]])}, ()
+
+    def prepare(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Freeze a module or not, give it gradients, and set its mode."""
+        how = {"trainable": meta["trainable"], "training": meta["training"]}
+        learning.prepare(self.objects[meta["handle"]], **how)
+        return {}, ()
+
+    def list_modes(self, meta: Meta, tensors: Tensors) -> Reply:
+        """List the modes of a module and of its parts."""
+        return {"modes": [m.training for m in self.objects[meta["handle"]].modules()]}, ()
+
+    def list_disturbed(self, meta: Meta, tensors: Tensors) -> Reply:
+        """List the settings of torch that the submission has changed so far."""
+        return {"names": sorted(self.disturbed)}, ()
+
+    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Forget objects."""
+        for handle in meta["handles"]:
+            self.objects.pop(handle, None)
+            self.factories.pop(handle, None)
+            self.last_outputs.pop(handle, None)
+            self.configs.pop(handle, None)
+            self.converted_dtypes.pop(handle, None)
+        return {}, ()
+
+    def _look_up(self, name: str) -> Any:
+        if name not in self.namespace:
+            raise Refused(f"`{name}` is not defined")
+        return self.namespace[name]
+
+    def _keep(self, target: Any, make: Callable[[], Any]) -> int:
+        handle = len(self.factories) + 1
+        while handle in self.objects:
+            handle += 1
+        self.objects[handle], self.factories[handle] = target, make
+        return handle
