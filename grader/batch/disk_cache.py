@@ -17,7 +17,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.batch.message import BatchPlan, BatchRequest, ObjectBatch, QueryKey
+from grader.batch.message import BatchPlan, BatchRequest, ObjectBatch, QueryKey, Transcript
 from grader.batch.recording import QueryId
 from grader.sandbox import wire
 from grader.sandbox.wire import BadFrame, Message, PackedTensors, label_by_position
@@ -184,8 +184,10 @@ def _encode_plan(plan: BatchPlan) -> list[bytes | memoryview]:
         "exchanges": [_encode_batch(batch) for batch in plan.batches],
         "questions": [(*_encode_key(k.key), k.shapes, k.unstacked) for k in plan.query_keys],
         "asked": {prop.name: sorted(numbers) for prop, numbers in plan.queries_by_property.items()},
+        "transcripts": {prop.name: each.requests for prop, each in plan.transcripts.items()},
     }
     tensors = [tensor for batch in plan.batches for tensor in _list_tensors(batch)]
+    tensors.extend(tensor for each in plan.transcripts.values() for _, tensor in each.tensors)
     return wire.encode(Message(0, "script", meta, label_by_position(tensors)))
 
 
@@ -226,7 +228,18 @@ def _decode_plan(data: bytes, properties: Mapping[str, Property]) -> BatchPlan:
         QueryKey((bytes.fromhex(content), seed), tuple(map(tuple, shapes)), unstacked)
         for content, seed, shapes, unstacked in message.meta["questions"]
     )
-    return BatchPlan(tuple(batches), tuple(keys), queries_by_property)
+    transcripts = {
+        properties[name]: _decode_transcript(requests, tensors)
+        for name, requests in message.meta["transcripts"].items()
+    }
+    return BatchPlan(tuple(batches), tuple(keys), queries_by_property, transcripts)
+
+
+def _decode_transcript(
+    requests: Sequence[Mapping[str, Any]], tensors: Iterator[Tensor]
+) -> Transcript:
+    count = sum(len(request["tensors"]) for request in requests)
+    return Transcript(requests, PackedTensors(label_by_position(islice(tensors, count))))
 
 
 def _decode_batch(meta: Mapping[str, Any], tensors: list[Tensor]) -> BatchRequest:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from grader.batch.recording import QueryId
 from grader.sandbox.grader_side.subject import ChannelSubject, NamedTensors, parse_reply
-from grader.sandbox.wire import Message
+from grader.sandbox.wire import Message, PackedTensors
 from properties.property import Property
 from properties.violation import Status, SubmissionFailed
 
@@ -155,13 +155,14 @@ def _build_meta(batch: BatchRequest, name: str) -> dict[str, Any]:
     """Return the requests to a definition of this name."""
     return {
         "constructions": [
-            [_fill_in_name(request, name) for request in object_batch.requests]
+            [fill_in_name(request, name) for request in object_batch.requests]
             for object_batch in batch.object_batches
         ]
     }
 
 
-def _fill_in_name(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+def fill_in_name(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a request with the name of the definition in place of the placeholder."""
     meta = request["meta"]
     return (
         {**request, "meta": {**meta, "name": name}}
@@ -182,6 +183,19 @@ class QueryKey:
 
 
 @dataclass(frozen=True, eq=False)
+class Transcript:
+    """The requests of one check, in order, with their tensors end to end."""
+
+    requests: Sequence[Mapping[str, Any]]
+    """op, meta and tensor names of each; objects are referred to by number"""
+    tensors: PackedTensors
+
+    def name_definition(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the requests for a definition of this name."""
+        return [fill_in_name(request, name) for request in self.requests]
+
+
+@dataclass(frozen=True, eq=False)
 class BatchPlan:
     """All messages of an exercise, and which properties rest on which queries."""
 
@@ -189,6 +203,8 @@ class BatchPlan:
     query_keys: tuple[QueryKey, ...]
     """by number"""
     queries_by_property: Mapping[Property, frozenset[int]]
+    transcripts: Mapping[Property, Transcript] = field(default_factory=dict)
+    """of properties that are checked live"""
 
     def run_on(self, subject: ChannelSubject, name: str) -> Comparison:
         """Send every message to a submission; the queries of one that fails count as inexact."""

@@ -24,8 +24,9 @@ from grader.batch.message import (
     QueryKey,
 )
 from grader.batch.recording import RecordedQuery, record_queries
+from grader.batch.transcript import write_transcripts
 from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
-from grader.sandbox.wire import Message, PackedTensors, label_by_position
+from grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
 from properties.case import Case
 from properties.contract import Capability, Contract, ParameterMapping
 from properties.harness.module_adapter import ModuleAdapter, construct
@@ -34,6 +35,10 @@ from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18
 """so many numbers share a message; a module of the size of GPT-2 has one of its own"""
+LONGEST_IN_ORDER = 512
+"""objects with longer inputs have the last message"""
+MAX_MESSAGE_TENSORS = MAX_TENSORS // 2
+"""so many tensors share a message: a list of heads has some for each head"""
 
 
 def get_batch_plan(
@@ -58,7 +63,10 @@ def _load_batch_plan(
 ) -> BatchPlan:
     def compile_plan() -> BatchPlan:
         contract = replace(exercise.contract, name=PLACEHOLDER_NAME, mappings=mappings)
-        return compile_batch_plan(contract, exercise.plan_cases(seed, device))
+        cases = exercise.plan_cases(seed, device)
+        plan = compile_batch_plan(contract, cases)
+        live = {p: each for p, each in cases.items() if p not in plan.queries_by_property}
+        return replace(plan, transcripts=write_transcripts(exercise, contract, live))
 
     key = disk_cache.compute_key(exercise.slug, mappings, seed, device)
     return disk_cache.load_or_make(key, exercise.properties, compile_plan)
@@ -76,6 +84,8 @@ def compile_batch_plan(contract: Contract, cases: Mapping[Property, Sequence[Cas
         QueryKey(q.id, tuple(tuple(t.shape) for t in q.exact), q.needs_own_batch)
         for q in recording.queries
     )
+    # The largest last: if one takes too long, the others are answered.
+    parts.sort(key=lambda part: part.size > MAX_MESSAGE_NUMEL or part.longest > LONGEST_IN_ORDER)
     batches = tuple(map(_build_batch, _group_into_messages(parts)))
     return BatchPlan(batches, keys, recording.query_numbers)
 
@@ -119,6 +129,8 @@ class _ObjectPlan:
     device: str
     expected: list["ExpectedOutput"]
     repeated_queries: list[tuple[int, int]]
+    longest: int
+    """the number of tokens of its longest input"""
 
     @property
     def size(self) -> int:
@@ -148,6 +160,7 @@ def _plan_object(contract: Contract, queries: list[NumberedQuery]) -> _ObjectPla
         case.device.split(":")[0],
         [answer for block in blocks for answer in block],
         list(_find_repeated_queries([one for call in calls for one in call])),
+        max(query.x.shape[1] for _, query in queries),
     )
 
 
@@ -156,7 +169,10 @@ def _group_into_messages(parts: list[_ObjectPlan]) -> Iterator[list[_ObjectPlan]
     waiting: list[_ObjectPlan] = []
     for part in parts:
         size = sum(other.size for other in (*waiting, part))
-        if waiting and (part.dtype != waiting[0].dtype or size > MAX_MESSAGE_NUMEL):
+        count = sum(len(other.tensors) for other in (*waiting, part))
+        is_full = size > MAX_MESSAGE_NUMEL or count > MAX_MESSAGE_TENSORS
+        is_full |= part.longest > LONGEST_IN_ORDER
+        if waiting and (part.dtype != waiting[0].dtype or is_full):
             yield waiting
             waiting = []
         waiting.append(part)
@@ -235,7 +251,7 @@ class RecordingChannel:
         """Record one call that answers these queries side by side."""
         first = queries[0]
         if first.cotangent is not None:
-            adapter.vjp(first.x, first.cotangent, first.mask)
+            adapter.vjp(first.x, first.cotangent, first.mask, first.output)
             return
         x = torch.cat([query.x for query in queries]) if len(queries) > 1 else first.x
         assert isinstance(adapter.module, ChannelModule)

@@ -45,7 +45,7 @@ from properties.violation import Note
 from reference import Parameters
 
 T = TypeVar("T")
-MAX_QUERY_SIZE = 1 << 18
+MAX_SCORES, MAX_WEIGHTS = 1 << 21, 1 << 18
 """Queries with more scores or larger weights than this are not worth laying out beforehand."""
 EXACT_DTYPES = ("float64", "float32")
 """Of coarser dtypes only finite numbers are demanded."""
@@ -160,7 +160,7 @@ class RecordingContext(CaseContext):
     def answer_gradients(self, query: Query) -> NamedGradients:
         self.require_recordable(query)
         assert query.cotangent is not None, "a query for gradients has a cotangent"
-        found = self.compute_exact_gradients(query.cotangent)
+        found = self.compute_exact_gradients(query.cotangent, query.output)
         limits = {name: found.compute_tolerance(name) for name in found.values}
         exact, narrow, wide = (
             self._to_stored(named)
@@ -200,11 +200,13 @@ class RecordingContext(CaseContext):
     def require_recordable(self, query: Query) -> None:
         """Raise NotRecordable unless the answer can be known exactly and laid out in a batch."""
         scores = query.x.shape[0] * self.case.heads * query.x.shape[1] ** 2
-        is_large = max(scores, self.case.d_in * self.case.d_out) > MAX_QUERY_SIZE
+        weights = max(self.case.d_in, self.case.d_out) * self.case.d_out
+        is_large = scores > MAX_SCORES or weights > MAX_WEIGHTS
         if query.cotangent is None:
             unknown = self.case.dtype not in EXACT_DTYPES
         else:
-            unknown = self.contract.entry is Entry.FUNCTION
+            # No gradient arrives at what a second output does not depend on.
+            unknown = self.contract.entry is Entry.FUNCTION or bool(query.output)
         if is_large or unknown:
             raise NotRecordable
 
@@ -248,7 +250,8 @@ def compute_query_id(query: Query) -> QueryId:
     """Return the key that identifies a query."""
     content = _hash_content(query.case, query.x, query.parameters, query.mask)
     if query.cotangent is not None:
-        return _hash_parts(content, repr(query.case), hash_tensors(query.cotangent)), None
+        asked = repr((query.case, query.output))
+        return _hash_parts(content, asked, hash_tensors(query.cotangent)), None
     return _hash_parts(content, repr((query.case, query.memory))), query.seed
 
 

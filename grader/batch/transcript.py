@@ -1,0 +1,215 @@
+"""Send all requests of a live check in one message, and run the check on the replies.
+
+Theory
+------
+A live check (`LiveContext`) makes one request after another, and most of its time is spent waiting
+for the other process to wake up. Which requests it makes does not depend on who answers, as long as
+the answers are right. So it is run once on the exercise's own solution, in this process, and the
+requests are written down: a *transcript*. A submission gets a transcript as one message, carries
+out all of it, and then the check is run on the replies.
+
+If the check holds, that is the verdict. Nothing else is concluded: where it is violated, raises, or
+makes a request that the transcript has not, it is run live on the submission as if no transcript
+existed, and what a student reads was observed there.
+
+Checks share objects, so the transcripts of an exercise belong together: objects are numbered
+through all of them, and are kept until the submission's process ends. A check that needs an object
+of a transcript that was not sent is run live.
+"""
+
+import runpy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exercises import Exercise
+from grader.batch.message import PLACEHOLDER_NAME, Transcript
+from grader.sandbox.grader_side.subject import (
+    ChannelSubject,
+    InProcessChannel,
+    NamedTensors,
+    parse_reply,
+)
+from grader.sandbox.wire import Message, PackedTensors, label_by_position
+from grader.sandbox.worker.runtime import WorkerRuntime
+from properties.case import Case
+from properties.check import find_first_failure
+from properties.contract import Capability, Contract
+from properties.harness.harness import Harness
+from properties.property import Property
+from properties.violation import Status, SubmissionFailed
+
+MAX_TRANSCRIPT_NUMEL = 1 << 22
+"""A transcript with more numbers than this is not kept: its requests take longer than to send."""
+
+
+class UnexpectedRequest(Exception):
+    """A check makes a request that its transcript does not have."""
+
+
+# ------------------------------------------------------------------------------------ writing down
+
+
+def write_transcripts(
+    exercise: Exercise, contract: Contract, cases: Mapping[Property, Sequence[Case]]
+) -> dict[Property, Transcript]:
+    """Run checks on the exercise's solution, and return the requests of each.
+
+    There are none where the solution does not keep its weights as `contract` says, and none for
+    modules of a fixed size, which are too large to be called twice.
+    """
+    if contract.mappings != exercise.contract.mappings or not contract.has(Capability.WIDTHS):
+        return {}
+    namespace = runpy.run_path(str(exercise.folder / "solution.py"))
+    namespace[PLACEHOLDER_NAME] = namespace[exercise.contract.name]
+    channel = WritingChannel(WorkerRuntime(namespace))
+    harness = Harness(ChannelSubject(channel), contract)
+    harness.contract = contract  # as it is known: nothing has to be found out by calls
+    transcripts = {}
+    for prop, chosen in cases.items():
+        verdict = find_first_failure(prop, harness, chosen)
+        transcript = channel.take_transcript()
+        if verdict.status is Status.PASSED and transcript is not None:
+            transcripts[prop] = transcript
+    return transcripts
+
+
+@dataclass(eq=False)
+class WritingChannel(InProcessChannel):
+    """A channel to trusted code that writes down its requests."""
+
+    requests: list[Mapping[str, Any]] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        reply = super().request(op, meta, tensors)
+        names = [name for name, _ in tensors]
+        made = reply.meta.get("handle")
+        self.requests.append({"op": op, "meta": dict(meta), "tensors": names, "makes": made})
+        self.tensors.extend(tensor.detach().clone() for _, tensor in tensors)
+        return reply
+
+    def take_transcript(self) -> Transcript | None:
+        """Return what was asked since the last time, unless it is too long."""
+        requests, tensors = self.requests, self.tensors
+        self.requests, self.tensors = [], []
+        if sum(tensor.numel() for tensor in tensors) > MAX_TRANSCRIPT_NUMEL:
+            return None
+        return Transcript(requests, PackedTensors(label_by_position(tensors)))
+
+
+# --------------------------------------------------------------------------------------- replaying
+
+
+@dataclass(frozen=True)
+class _Reply:
+    op: str
+    meta: dict[str, Any]
+    tensors: list[str]
+
+
+@dataclass(frozen=True)
+class _Replies:
+    replies: list[_Reply]
+
+
+@dataclass(eq=False)
+class TranscriptReplay:
+    """A submission that is sent transcripts, and the checks that are run on its replies."""
+
+    harness: Harness
+    transcripts: Mapping[Property, Transcript]
+    cases: Mapping[Property, Sequence[Case]]
+    given_up: bool = False
+    """whether a transcript could not be carried out: others would only take time, too"""
+
+    def __post_init__(self) -> None:
+        self.channel = ReplayChannel()
+        self.replayed = self.harness.share_contract(ChannelSubject(self.channel))
+
+    def establishes(self, prop: Property) -> bool:
+        """Return whether the replies to a property's transcript show that it holds."""
+        if self.given_up or prop not in self.transcripts:
+            return False
+        try:
+            self._carry_out(self.transcripts[prop])
+        except SubmissionFailed:
+            self.given_up = True
+            return False
+        return self._confirms(prop)
+
+    def _carry_out(self, transcript: Transcript) -> None:
+        """Have a submission answer all requests of a transcript. Raises SubmissionFailed."""
+        subject = self.harness.subject
+        assert isinstance(subject, ChannelSubject)
+        requests = transcript.name_definition(self.harness.contract.name)
+        reply = subject.ask("transcript", {"requests": requests}, transcript.tensors)
+        replies = split_replies(reply, len(requests))
+        sent = iter(tensor for _, tensor in transcript.tensors)
+        self.channel.exchanges = iter(
+            [
+                Exchange(r, [next(sent) for _ in r["tensors"]], a)
+                for r, a in zip(requests, replies, strict=True)
+            ]
+        )
+
+    def _confirms(self, prop: Property) -> bool:
+        before = dict(self.replayed.notes)
+        try:
+            verdict = find_first_failure(prop, self.replayed, self.cases[prop])
+        except UnexpectedRequest:
+            verdict = None
+        if verdict is None or verdict.status is not Status.PASSED:
+            self.replayed.notes = before
+            return False
+        self.harness.notes.update(self.replayed.notes)
+        return True
+
+
+def split_replies(reply: Message, count: int) -> list[Message]:
+    """Return the replies that one message holds. Raises SubmissionFailed if they are malformed."""
+    parts = parse_reply(reply, _Replies).replies
+    if len(parts) != count or sum(len(p.tensors) for p in parts) != len(reply.tensors):
+        raise SubmissionFailed(Status.CRASHED, "answered with other tensors than it announced")
+    tensors = iter(tensor for _, tensor in reply.tensors)
+    return [Message(0, p.op, p.meta, tuple((n, next(tensors)) for n in p.tensors)) for p in parts]
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """A request of a transcript, and the reply to it."""
+
+    request: Mapping[str, Any]
+    tensors: Sequence[Tensor]
+    reply: Message
+
+    def answers(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors) -> bool:
+        """Return whether this request is the one that was expected."""
+        wanted = self.request["op"], self.request["meta"], self.request["tensors"]
+        if (op, meta, [name for name, _ in tensors]) != wanted:
+            return False
+        return all(
+            _are_same(one, other) for one, (_, other) in zip(self.tensors, tensors, strict=True)
+        )
+
+
+class ReplayChannel:
+    """A channel that answers requests with the replies to a transcript."""
+
+    def __init__(self) -> None:
+        self.exchanges: Iterator[Exchange] = iter(())
+
+    def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
+        """Return the next reply. Raises UnexpectedRequest if it is to another request."""
+        exchange = next(self.exchanges, None)
+        if exchange is None or not exchange.answers(op, meta, tensors):
+            raise UnexpectedRequest
+        return exchange.reply
+
+
+def _are_same(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors hold the same numbers, of the same dtype."""
+    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
