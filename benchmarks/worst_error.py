@@ -22,7 +22,7 @@ from torch import Tensor
 
 from properties.case import Case, InputContent
 from properties.cases.case_tensors import DTYPES, draw_normal, round_to_dtype
-from properties.oracle import compute_gradients
+from properties.gradient_oracle import Loss, compute_gradients
 from properties.tolerance import PRECISIONS, K, compute_bounds
 from reference import MultiHeadResult, Parameters, causal_mask, multi_head_attention
 from tests.properties.conftest import RIGHT
@@ -156,7 +156,7 @@ def measure_gradients(setting: Setting) -> dict[str, float]:
     p, x = changed(case, setting.cancels)
     exact = multi_head_attention(x, p, case.heads, mask)
     cotangent = round_to_dtype(draw_normal(case, "cotangent", *exact.output.shape), case)
-    oracle = compute_gradients(CONTRACT, case, x, p, mask, cotangent)
+    oracle = compute_gradients(CONTRACT, case, x, p, mask, Loss(cotangent))
     if _find_largest(exact, *oracle.scales.values()) > LARGEST[case.dtype]:
         return {}
     wanted = long_module(x, p, case, mask, cotangent)[2]

@@ -81,10 +81,14 @@ class Tolerance:
 def bound_linear_error(
     x: Tensor, weight: Tensor | None, result: Tensor, precision: Precision
 ) -> Tensor:
-    """Bound the rounding error of x Wᵀ + b."""
+    """Bound the rounding error of x Wᵀ + b.
+
+    Kernels start a sum from the bias, so that every partial sum may be of the size of the result.
+    """
     if weight is None:
         return torch.zeros_like(result)
-    accumulated = 2 * math.sqrt(x.shape[-1]) * precision.ua * (x.abs() @ weight.abs().mT)
+    terms = x.abs() @ weight.abs().mT + result.abs()
+    accumulated = 2 * math.sqrt(x.shape[-1]) * precision.ua * terms
     return accumulated + 2 * precision.u * result.abs() + x.shape[-1] * precision.underflow
 
 
@@ -111,13 +115,17 @@ def bound_score_error(
 
 
 def bound_context_error(
-    exact: MultiHeadResult, errors: Tensor, value_error: Tensor, precision: Precision
+    exact: MultiHeadResult,
+    errors: Tensor,
+    arithmetic: Tensor,
+    value_error: Tensor,
+    precision: Precision,
 ) -> Float[Tensor, "*batch heads q d"]:
     """Return B of the theory above, before the heads are merged."""
     weights, value = exact.weights, exact.value
     context = weights @ value
     moved = weights * torch.expm1(errors.clamp(max=50.0))
-    arithmetic = weights * bound_softmax_error(exact, precision)
+    arithmetic = weights * arithmetic
     tiny = value.shape[-2] * (precision.tiny * value.abs().amax() + precision.underflow)
     bound = compute_spread(moved, value, context) + arithmetic @ value.abs()
     return bound + precision.u * context.abs() + weights @ value_error + tiny
@@ -176,10 +184,11 @@ def compute_bounds(
         precision,
         may_attend,
     )
+    arithmetic = bound_softmax_error(exact, precision)
     value_error = projection(parameters.W_v, exact.value)
-    context = merge_heads(bound_context_error(exact, errors, value_error, precision))
-    output = propagate_through_output(context, parameters, exact, precision)
-    return K * output, K * bound_weights_error(exact, errors, precision)
+    context = bound_context_error(exact, errors, arithmetic, value_error, precision)
+    output = propagate_through_output(merge_heads(context), parameters, exact, precision)
+    return K * output, K * bound_weights_error(exact, errors, arithmetic, precision)
 
 
 def propagate_through_output(
@@ -192,9 +201,11 @@ def propagate_through_output(
     return context @ parameters.W_o.abs().mT + own
 
 
-def bound_weights_error(exact: MultiHeadResult, errors: Tensor, precision: Precision) -> Tensor:
+def bound_weights_error(
+    exact: MultiHeadResult, errors: Tensor, arithmetic: Tensor, precision: Precision
+) -> Tensor:
     """Bound the error of single weights: dp = p (ds - Σ p ds), and the softmax's arithmetic."""
     moved = torch.expm1(errors.clamp(max=50.0))
     common = (exact.weights * moved).sum(-1, keepdim=True)
-    own = exact.weights * (moved + common + bound_softmax_error(exact, precision))
+    own = exact.weights * (moved + common + arithmetic)
     return own + exact.weights.shape[-1] * max(precision.tiny, 2.0**-1022)

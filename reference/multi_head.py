@@ -61,6 +61,7 @@ class MultiHeadResult:
     scores: Float[Tensor, "*batch heads tokens tokens"]
     """scaled, before any mask"""
     weights: Float[Tensor, "*batch heads tokens tokens"]
+    """before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
     """the heads' outputs side by side, before W_o"""
     output: Float[Tensor, "*batch tokens d_out"]
@@ -95,10 +96,12 @@ def multi_head_attention(
     heads: int,
     may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None = None,
     scale: float | None = None,
+    kept: Float[Tensor, "*#lead #tokens #tokens"] | None = None,
 ) -> MultiHeadResult:
     """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
-    The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim.
+    The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
+    `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
     A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out.
     """
@@ -108,6 +111,6 @@ def multi_head_attention(
     value = split_heads(linear(x, p.W_v, p.b_v), heads)
     scores = scaled_scores(query, key, scale)
     weights = attention_weights(query, key, may_attend, scale)
-    context = merge_heads(weights @ value)
+    context = merge_heads((weights if kept is None else weights * kept) @ value)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
     return MultiHeadResult(query, key, value, scores, weights, context, output)

@@ -27,12 +27,13 @@ from properties.cases.case_tensors import (
     round_to_dtype,
 )
 from properties.contract import Capability, Contract
-from properties.oracle import compute_gradients
+from properties.gradient_oracle import Loss, compute_gradients
 from properties.tolerance import (
     PRECISIONS,
     K,
     bound_context_error,
     bound_score_error,
+    bound_softmax_error,
     compute_bounds,
 )
 from reference import (
@@ -114,7 +115,8 @@ def core_bound(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, dtyp
     exact = MultiHeadResult(q, k, v, scaled_scores(q, k, scale), weights, merged, merged)
     zero, precision = torch.zeros_like(q), PRECISIONS[dtype]
     errors = bound_score_error(exact, zero, zero, scale, precision, mask)
-    return bound_context_error(exact, errors, zero, precision)
+    arithmetic = bound_softmax_error(exact, precision)
+    return bound_context_error(exact, errors, arithmetic, zero, precision)
 
 
 def core_exact(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Long:
@@ -378,7 +380,7 @@ def test_right_gradients_stay_within_their_limit(
         cotangent = round_to_dtype(
             draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out), case
         )
-        oracle = compute_gradients(CONTRACT, case, x, p, mask, cotangent)
+        oracle = compute_gradients(CONTRACT, case, x, p, mask, Loss(cotangent))
         exact = long_module(x, p, case, mask, cotangent)[2]
         for name, attend in right_algorithms.items():
             leaves = {n: t.to(kind).clone().requires_grad_() for n, t in (("x", x), *p.items())}
@@ -397,7 +399,7 @@ def test_the_oracle_s_gradients_are_those_of_the_chain_rule() -> None:
     for case, p, x in settings_of_modules("float64"):
         cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
         mask = causal_mask(case.tokens)
-        oracle = compute_gradients(CONTRACT, case, x, p, mask, cotangent)
+        oracle = compute_gradients(CONTRACT, case, x, p, mask, Loss(cotangent))
         exact = long_module(x, p, case, mask, cotangent)[2]
         for name, value in oracle.values.items():
             # The oracle's own error must leave a right submission room for another as large.
