@@ -23,6 +23,7 @@ class TensorInfo:
     dtype: str
     device: str
     trainable: bool
+    has_gradient: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,41 @@ class CallResult:
     """after a move: sentences about tensors that were used without having been moved"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One call in a series during which nothing is reseeded, and what is done after it."""
+
+    inputs: int
+    """the number of the input that it is called with"""
+    training: bool = True
+    grad: str = "grad"  # as in CallOptions
+    input_learns: bool = True
+    """whether the input requires a gradient"""
+    weights_learn: bool = True
+    """whether the parameters do"""
+    backward: tuple[int, ...] = ()
+    """the numbers of the passes whose outputs are then propagated back, one after the other"""
+    rate: float = 0.0
+    """of a step of gradient descent after that"""
+    clear: bool = False
+    """whether the gradients are cleared in the end"""
+    output: int = 0
+    """the number of the output that is taken"""
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """What one pass of a series gave."""
+
+    output: Tensor
+    input_gradients: Mapping[int, Tensor | None]
+    """of each pass that was propagated back, by its number"""
+    gradients: Mapping[str, Tensor | None]
+    """as they have added up in the parameters, by path; empty if nothing was propagated back"""
+    weights: Mapping[str, Tensor]
+    """after a step of gradient descent, by path; empty without one"""
+
+
 @dataclass(frozen=True, slots=True)
 class Gradients:
     """Vector-Jacobian products for every input and for every requested parameter, by path."""
@@ -92,30 +128,71 @@ class Module(Protocol):
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Call `load_state_dict` with its own state dict, updated by these entries."""
 
-    def descend(
-        self, inputs: Sequence[Tensor], cotangent: Tensor, mask: Tensor | None, rate: float
-    ) -> None:
-        """Take one step of gradient descent on sum(output * cotangent), in evaluation mode.
-
-        Each of `parameters()`, which is what an optimizer sees, moves by `rate` times its gradient.
-        """
-
     def forward(self, inputs: Sequence[Tensor | None], options: CallOptions) -> CallResult:
         """Call it once."""
 
-    def refill(self, first: Sequence[Tensor], inputs: Sequence[Tensor]) -> CallResult:
-        """Call it for `first`, then for `inputs` in the same tensor objects; return the latter."""
+    def refill(
+        self, first: Sequence[Tensor], inputs: Sequence[Tensor], reuse: str, grad: str
+    ) -> CallResult:
+        """Call it for `first`, then for `inputs`, and return the latter answer.
+
+        `inputs` are in the same tensor objects ("kept"), where `first` was before it was freed
+        ("freed"), or in tensors of whose storages `first` filled all but the last token ("grown").
+        """
 
     def vjp(
-        self, inputs: Sequence[Tensor], cotangent: Tensor, paths: Sequence[str], mask: Tensor | None
+        self,
+        inputs: Sequence[Tensor],
+        cotangent: Tensor,
+        paths: Sequence[str],
+        mask: Tensor | None,
+        output: int = 0,
+        only: int | None = None,
     ) -> Gradients:
-        """Return the gradients of sum(output * cotangent)."""
+        """Return the gradients of sum(output * cotangent), in evaluation mode.
+
+        With `only`, no other input than that of this number requires a gradient.
+        """
+
+    def run_series(
+        self,
+        inputs: Sequence[Sequence[Tensor]],
+        cotangents: Sequence[Tensor],
+        passes: Sequence[Pass],
+        paths: Sequence[str],
+    ) -> tuple[PassResult, ...]:
+        """Carry out passes one after the other, without ever reseeding.
+
+        Each input is a list of arguments, and has a cotangent. A step of gradient descent moves
+        each of `parameters()`, which is what an optimizer sees, by `rate` times its gradient.
+        """
+
+    def overwrite_results(self, inputs: Sequence[Tensor]) -> CallResult:
+        """Call it, write over what it returned, and call it again; return the second answer.
+
+        `altered` lists the inputs that changed by the writing.
+        """
+
+    def nest(self) -> "Module":
+        """Return another module of which this one is a part, and which passes calls on to it."""
+
+    def list_unchained(self) -> Sequence[str]:
+        """Return the names of the methods train, eval, to … that do not return the module."""
+
+    def list_replaced(self) -> Sequence[str]:
+        """Return the names of the methods after which its parameters are other objects."""
+
+    def prepare(self, *, trainable: bool, training: bool) -> None:
+        """Freeze the parameters or not, give them gradients of one, and set the mode."""
+
+    def list_modes(self) -> Sequence[bool]:
+        """Return whether it is in training, and each of its parts."""
 
     def move(self, dtype: str | None, device: str | None) -> None:
         """Call `.to(dtype)` and `.to(device)`."""
 
     def copy(self, way: str) -> "Module":
-        """Return another instance with the same state, by "deepcopy" or through "state_dict"."""
+        """Return another instance with the same state, by "deepcopy", "pickle", or "state_dict"."""
 
 
 class Subject(Protocol):
@@ -128,8 +205,21 @@ class Subject(Protocol):
         seed: int | None,
         dtype: str | None = None,
         device: str | None = None,
+        *,
+        by_position: bool = False,
     ) -> Module:
-        """Build an instance with these arguments and move it to a dtype and a device."""
+        """Build an instance with these arguments and move it to a dtype and a device.
+
+        The arguments are passed by name where the names fit, or all by position.
+        """
+
+    def draw_after_construction(
+        self, name: str, arguments: Mapping[str, Value], seed: int
+    ) -> Tensor:
+        """Draw random numbers after seeding the generators and building an instance."""
+
+    def list_disturbed(self) -> Sequence[str]:
+        """Return which settings of torch its code has changed so far, constructors included."""
 
     def get_function(self, name: str) -> Module:
         """Return a function as a module whose `forward` calls it."""

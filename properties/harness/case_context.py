@@ -20,7 +20,8 @@ from properties import comparison
 from properties.case import Case
 from properties.cases import case_tensors
 from properties.contract import Capability, Contract, Returns
-from properties.oracle import ExactGradients, Expected, compute_expected, compute_gradients
+from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
+from properties.oracle import Expected, compute_expected
 from properties.tolerance import PRECISIONS, Tolerance
 from properties.violation import Note
 from reference import Parameters, causal_mask, to_bool_mask
@@ -54,6 +55,8 @@ class Query:
     """seeds the random number generators before the call"""
     cotangent: Tensor | None = None
     """None where the outputs are wanted"""
+    output: int = 0
+    """the number of the output that the cotangent belongs to"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +160,11 @@ class CaseContext(AnswerSource):
         visible = self.may_attend(x.shape[-2], self.mask if mask is ... else mask)
         return compute_expected(self.contract, self.case, x, parameters or self.parameters, visible)
 
-    def compute_exact_gradients(self, cotangent: Tensor) -> ExactGradients:
+    def compute_exact_gradients(self, cotangent: Tensor, output: int = 0) -> ExactGradients:
         """Return the oracle's gradients of sum(output * cotangent) at the case itself."""
         visible = self.may_attend(self.case.tokens, self.mask)
-        return compute_gradients(
-            self.contract, self.case, self.x, self.parameters, visible, cotangent
-        )
+        loss = Loss(cotangent, output)
+        return compute_gradients(self.contract, self.case, self.x, self.parameters, visible, loss)
 
     # --------------------------------------------------------------------------------- queries
 
@@ -212,11 +214,10 @@ class CaseContext(AnswerSource):
         stacked = self.run(torch.cat(inputs), parameters, mask)[0]
         return list(stacked.split([x.shape[0] for x in inputs]))
 
-    def compute_gradients(self, cotangent: Tensor) -> NamedGradients:
+    def compute_gradients(self, cotangent: Tensor, output: int = 0) -> NamedGradients:
         """Return the implementation's gradients of sum(output * cotangent) at the case itself."""
-        return self.answer_gradients(
-            Query(self.case, self.x, self.parameters, self.mask, cotangent=cotangent)
-        )
+        given = self.case, self.x, self.parameters, self.mask
+        return self.answer_gradients(Query(*given, cotangent=cotangent, output=output))
 
     @property
     def answer(self) -> tuple[Tensor, ...]:

@@ -52,7 +52,7 @@ class LiveContext(CaseContext):
     def answer_gradients(self, query: Query) -> NamedGradients:
         assert query.cotangent is not None, "a query for gradients has a cotangent"
         self.adapter.set(query.parameters)
-        return self.adapter.vjp(query.x, query.cotangent, query.mask)
+        return self.adapter.vjp(query.x, query.cotangent, query.mask, query.output)
 
     def with_case(self, case: Case) -> "LiveContext":
         return self.harness.get_context(case)
@@ -212,6 +212,12 @@ class Harness:
         if other is None:
             return asked
         self.add_note(_make_renamed_note(asked, other))
+        return other
+
+    def share_contract(self, subject: Subject) -> "Harness":
+        """Return a harness of another subject, which keeps the same contract as this one."""
+        other = Harness(subject, self.requested_contract)
+        other.contract = self.contract
         return other
 
     def get_context(self, case: Case) -> LiveContext:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from properties.gradient_oracle import ExactGradients
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import (
@@ -36,7 +37,6 @@ from properties.harness.steps import (
     attempt,
     build_fresh_module,
 )
-from properties.oracle import ExactGradients
 from properties.subject import CallOptions
 from properties.tolerance import Tolerance
 from properties.violation import Status, SubmissionFailed, Violation
@@ -179,6 +179,25 @@ def assert_no_effect(
         if failure is not None:
             raise _find_shortest_failure(context, past, probe, failure)
         past.append(probe)
+
+
+def assert_no_first_effect(
+    context: LiveContext, steps: Sequence[HistoryStep], probes: Sequence[Probe]
+) -> None:
+    """Probe a new module for each of these steps, which is the first thing that happens to it.
+
+    Raises Violation or SubmissionFailed, with that step, as `assert_no_effect` does.
+    """
+    for probe in probes:
+        context.compute_once(probe.observe_baseline)
+        context.compute_once(probe.compute_tolerances)
+    for step in steps:
+        state = HistoryState(context, build_fresh_module(context))
+        attempt(step, state)
+        for number, probe in enumerate(probes):
+            failure = _find_failure(state, probe)
+            if failure is not None:
+                raise _attach_history(failure, (step, *probes[:number]))
 
 
 def _find_failure(state: HistoryState, probe: Probe) -> ProbeFailure | None:

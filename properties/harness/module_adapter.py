@@ -5,7 +5,7 @@ a function that transfers weights), an adapter takes canonical parameters, and t
 axis, and returns outputs that have one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,8 +15,19 @@ from properties.case import Case
 from properties.cases.case_tensors import DTYPES
 from properties.contract import Capability, Contract, Entry
 from properties.oracle import get_scale
-from properties.subject import CallOptions, CallResult, Module, Subject
+from properties.subject import CallOptions, CallResult, Module, Pass, PassResult, Subject
 from reference import Parameters, multi_head_attention
+
+
+@dataclass(frozen=True, eq=False)
+class NamedPassResult:
+    """What one pass of a series gave, by canonical names."""
+
+    output: Tensor
+    input_gradients: Mapping[int, Tensor | None]
+    gradients: Mapping[str, Tensor | None]
+    parameters: Parameters | None
+    """after a step of gradient descent"""
 
 
 @dataclass(eq=False)
@@ -55,11 +66,42 @@ class ModuleAdapter:
         doubles = {path: tensor.double() for path, tensor in found.items()}
         return Parameters(**self.contract.to_canonical(doubles, self.case))
 
-    def descend(self, x: Tensor, cotangent: Tensor, mask: Tensor | None, rate: float) -> None:
-        """Take a step of gradient descent on sum(output * cotangent)."""
-        inputs = self.build_inputs(x, None)
-        self.module.descend(inputs, self._convert_cotangent(cotangent), mask, rate)
+    def run_series(
+        self,
+        inputs: Sequence[tuple[Tensor, Tensor | None]],
+        cotangents: Sequence[Tensor],
+        passes: Sequence[Pass],
+    ) -> list[NamedPassResult]:
+        """Carry out passes one after the other, without ever reseeding.
+
+        Raises Violation where a gradient has another shape than its tensor.
+        """
+        paths = list(self.contract.callee.get_parameter_shapes(self.case))
+        results = self.module.run_series(
+            [self.build_inputs(x, mask) for x, mask in inputs],
+            [self._convert_cotangent(cotangent) for cotangent in cotangents],
+            passes,
+            paths,
+        )
         self.current_parameters = None
+        return [self._name_pass(result) for result in results]
+
+    def _name_pass(self, result: PassResult) -> NamedPassResult:
+        contract, case = self.contract.callee, self.case
+        weights = {path: tensor.double() for path, tensor in result.weights.items()}
+        named = name_gradients(contract, case, None, result.gradients) if result.gradients else {}
+        return NamedPassResult(
+            self._add_axis(result.output),
+            {
+                n: None if t is None else self._add_axis(t)
+                for n, t in result.input_gradients.items()
+            },
+            {name: gradient for name, gradient in named.items() if name != "x"},
+            Parameters(**contract.to_canonical(weights, case)) if weights else None,
+        )
+
+    def _add_axis(self, tensor: Tensor) -> Tensor:
+        return tensor if self.has_batch_axis else tensor.unsqueeze(0)
 
     def copy(self, way: str) -> "ModuleAdapter":
         """Return another one with the same state, by "deepcopy" or through "state_dict"."""
@@ -100,8 +142,8 @@ class ModuleAdapter:
             return result
         return replace(
             result,
-            outputs=tuple(output.unsqueeze(0) for output in result.outputs),
-            inputs_after=tuple(t.unsqueeze(0) for t in result.inputs_after),
+            outputs=tuple(map(self._add_axis, result.outputs)),
+            inputs_after=tuple(map(self._add_axis, result.inputs_after)),
         )
 
     def _convert_cotangent(self, cotangent: Tensor) -> Tensor:
@@ -109,25 +151,48 @@ class ModuleAdapter:
         converted = cotangent.to(DTYPES[self.case.dtype])
         return converted if self.has_batch_axis else converted[0]
 
-    def refill(self, first: Tensor, x: Tensor, mask: Tensor | None) -> CallResult:
-        """Call it for `first` with nothing masked, then for `x` and `mask` in the same tensors."""
+    def refill(
+        self, first: Tensor, x: Tensor, mask: Tensor | None, reuse: str, grad: str
+    ) -> CallResult:
+        """Call it for `first` with nothing masked, then for `x` and `mask`: see `Module.refill`."""
         ones = None if mask is None else torch.ones_like(mask)
-        return self._add_batch_axis(
-            self.module.refill(self.build_inputs(first, ones), self.build_inputs(x, mask))
-        )
+        earlier, later = self.build_inputs(first, ones), self.build_inputs(x, mask)
+        return self._add_batch_axis(self.module.refill(earlier, later, reuse, grad))
 
-    def vjp(self, x: Tensor, cotangent: Tensor, mask: Tensor | None) -> dict[str, Tensor | None]:
-        """Return the gradients of sum(output * cotangent) by canonical name; None for none."""
+    def overwrite_results(self, x: Tensor, mask: Tensor | None) -> CallResult:
+        """Call it, write over the results, and call it again."""
+        return self._add_batch_axis(self.module.overwrite_results(self.build_inputs(x, mask)))
+
+    def nest(self) -> "ModuleAdapter":
+        """Return another one whose module has this one's as a part."""
+        mappings = (replace(m, path=f"child.{m.path}") for m in self.contract.mappings)
+        module = self.module.nest()
+        contract = replace(self.contract, mappings=tuple(mappings))
+        return replace(self, contract=contract, module=module, holder=module)
+
+    def vjp(
+        self,
+        x: Tensor,
+        cotangent: Tensor,
+        mask: Tensor | None,
+        output: int = 0,
+        only: str | None = None,
+    ) -> dict[str, Tensor | None]:
+        """Return the gradients of sum(output * cotangent) by canonical name; None for none.
+
+        Of a function, with `only`, no other argument than that of this name requires one.
+        """
         inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
         if self.contract.entry is Entry.FUNCTION:
             contract = self.contract
-            gradients = self.module.vjp(inputs, cotangent, (), None)
+            number = None if only is None else contract.call.index(only)
+            gradients = self.module.vjp(inputs, cotangent, (), None, 0, number)
             stored = dict(zip(contract.call, gradients.inputs, strict=True))
             own = stored.pop("x")
         else:
             contract = self.contract.callee
             paths = list(contract.get_parameter_shapes(self.case))
-            gradients = self.module.vjp(inputs, cotangent, paths, mask)
+            gradients = self.module.vjp(inputs, cotangent, paths, mask, output)
             own, stored = gradients.inputs[0], dict(gradients.parameters)
         if own is not None and not self.has_batch_axis:
             own = own.unsqueeze(0)

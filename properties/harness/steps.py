@@ -23,6 +23,7 @@ TRAINING_SEED = 1
 """The seed of calls in training, so that the same weights are dropped each time."""
 TRAINING = CallOptions(training=True, seed=TRAINING_SEED)
 WITH_GRADIENTS = CallOptions(grad="grad")
+IN_INFERENCE = CallOptions(grad="inference")
 MANY_CALLS = 32
 """Enough calls for a counter or a running statistic to show."""
 
@@ -33,6 +34,11 @@ def fit_for_histories(case: Case) -> Case:
     In float32, so that moving a module to float64 and back loses nothing.
     """
     case = replace(case, batch=2, tokens=4, context_length=6, d_in=5, heads=2, head_dim=3)
+    return keep_for_histories(case)
+
+
+def keep_for_histories(case: Case) -> Case:
+    """Return a case of these sizes with the options of histories."""
     case = replace(case, dropout=0.5, sharpness=2, dtype="float32", mask_form=MaskForm.QUERY_KEY)
     return replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
 
@@ -88,8 +94,8 @@ class Call:
         if self.options.times > 1:
             return f"{self.options.times} calls{mode} with {sizes}"
         mask = "" if self.masked else ", no mask"
-        gradients = ", recording gradients" if self.options == WITH_GRADIENTS else ""
-        return f"a call{mode} with {sizes}{mask}{gradients}"
+        recording = {"grad": ", recording gradients", "inference": ", in inference mode"}
+        return f"a call{mode} with {sizes}{mask}{recording.get(self.options.grad, '')}"
 
 
 @dataclass(frozen=True)
@@ -170,21 +176,24 @@ class Load:
 
 @dataclass(frozen=True)
 class Move:
-    """Call a new module in float64 first, and move it to its dtype then."""
+    """Call a new module in another dtype first, and move it to its own then."""
+
+    dtype: str = "float64"
 
     def take(self, state: HistoryState) -> None:
         context = state.context
         state.others.append(state.adapter)
         state.adapter = adapter = build_fresh_module(context)
-        adapter.module.move("float64", None)
+        adapter.module.move(self.dtype, None)
         try:
-            moved = replace(adapter, case=replace(context.case, dtype="float64"))
+            moved = replace(adapter, case=replace(context.case, dtype=self.dtype))
             moved.forward(context.x, context.mask, CallOptions())
         finally:
             adapter.module.move(context.case.dtype, None)
+            adapter.current_parameters = None  # the other dtype may have rounded them
 
     def __str__(self) -> str:
-        return "the module is built, called in float64 first, and moved to float32 then"
+        return f"the module is built, called in {self.dtype} first, and moved to float32 then"
 
 
 @dataclass(frozen=True)
@@ -217,9 +226,31 @@ def make_calls(context: LiveContext) -> list[HistoryStep]:
         Call(t, b, WITH_GRADIENTS),
         Backward(t - 1, b),
         Call(1, 1, CallOptions(times=MANY_CALLS)),
+        Call(t, b, CallOptions(times=MANY_CALLS)),
     ]
     if has(Capability.MODULE):
         steps.append(RefusedCall())
+    if has(Capability.MASK):
+        steps.append(Call(t, b, masked=False))
+    return steps
+
+
+def make_first_calls(context: LiveContext) -> list[HistoryStep]:
+    """List what may be the first call of a module: in every mode, long, short, and one to fail."""
+    t, b, has = context.case.tokens, context.case.batch, context.contract.has
+    longest = context.case.context_length if has(Capability.CONTEXT) else t + 2
+    more = b + 1 if has(Capability.BATCH) else b
+    steps: list[HistoryStep] = [
+        Call(longest, b),
+        Call(1, 1),
+        Call(t, more, replace(TRAINING, grad="grad")),
+        Call(t, b, WITH_GRADIENTS),
+        Call(t, b, IN_INFERENCE),
+        Call(longest, b, replace(IN_INFERENCE, training=True, seed=TRAINING_SEED)),
+        Backward(longest, b),
+    ]
+    if has(Capability.MODULE):
+        steps += [RefusedCall(), RefusedCall(TRAINING)]
     if has(Capability.MASK):
         steps.append(Call(t, b, masked=False))
     return steps
@@ -259,7 +290,7 @@ def make_other_modules(context: LiveContext) -> list[HistoryStep]:
 
 def make_transfers(context: LiveContext) -> list[HistoryStep]:
     """List loading, moving and copying."""
-    return [Load(), Move(), Copy("deepcopy"), Copy("state_dict")]
+    return [Load(), Move(), Move("bfloat16"), Copy("deepcopy"), Copy("state_dict")]
 
 
 def _describe_differences(contract: Contract, case: Case, other: Case) -> str:

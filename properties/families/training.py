@@ -1,0 +1,295 @@
+"""Training: what dropout kept, the gradients of that, and how they add up, freeze and are followed.
+
+A module is trained for a few steps as a user would, without ever reseeding: calls of several
+lengths in training, evaluations between them, gradients that add up over two calls, frozen weights,
+an input that requires no gradient, steps of gradient descent. Every answer is compared with the
+equation, in which each weight counts as often as dropout kept it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from properties.case import Case, InputContent, MaskForm, MemoryLayout
+from properties.cases.case_tensors import draw_normal
+from properties.contract import Capability
+from properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from properties.families.gradients import CUT_HINT, the_gradients_of_the_weights_are_right
+from properties.families.history import training_drops_again_after_an_evaluation
+from properties.families.values import it_equals_the_equation
+from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
+from properties.harness.harness import LiveContext
+from properties.harness.steps import build_fresh_module
+from properties.harness.training_run import (
+    RATE,
+    STEPS,
+    TrainingCall,
+    TrainingRun,
+    attend,
+    bound_output,
+    make_input,
+    run_training,
+    train,
+)
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions, Pass
+from properties.tolerance import PRECISIONS, Tolerance
+from properties.violation import Violation, ViolationKind
+
+family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
+C = Capability
+TRAINING_HINT = "in training, the same steps as in evaluation, and dropout on the weights alone"
+TRAINED = (C.TOKENS, C.PROJECTED, C.MODULE, C.INITIALISED, C.WIDTHS)
+
+
+MAX_TOKENS = 24
+"""of more, what was kept cannot be told from the output any more"""
+SIZES = (
+    {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 6, "heads": 3, "head_dim": 5},
+    {"batch": 1, "tokens": 24, "context_length": 24, "d_in": 26, "heads": 1, "head_dim": 25},
+)
+"""A head is as wide as there are tokens, so that the weights show; the second ones are longer."""
+
+
+def keep_for_training(case: Case) -> Case:
+    """Return a small case whose weights show in its output, with the options of training."""
+    tokens = min(max(2, case.tokens), MAX_TOKENS)
+    width = min(max(case.head_dim, tokens + 1), MAX_TOKENS + 1)
+    case = replace(case, tokens=tokens, context_length=max(case.context_length, tokens))
+    case = replace(case, batch=min(case.batch, 2), heads=min(case.heads, 3), head_dim=width)
+    case = replace(case, d_in=min(max(case.d_in, tokens + 1), MAX_TOKENS + 2))
+    case = replace(case, sharpness=2, dropout=0.25, dtype="float64")
+    case = replace(case, content=InputContent.NORMAL, memory=MemoryLayout.CONTIGUOUS)
+    return replace(case, mask_form=MaskForm.QUERY_KEY)
+
+
+def assert_outputs_right(context: LiveContext, run: TrainingRun, *, training: bool) -> None:
+    """Raise Violation unless the outputs in training, or in evaluation, are right."""
+    for number, call in enumerate(run):
+        if call.known and call.step.training is training:
+            exact = attend(context, call.given, call.parameters, call.kept)
+            limit = bound_output(context, call, exact)
+            what = f"output {_describe_call(number)}"
+            context.assert_close(call.result.output.double(), exact.output, limit, what)
+
+
+def _describe_call(number: int) -> str:
+    mode = "in training" if STEPS[number].training else "in evaluation"
+    return f"{mode}, call {number + 1} of {len(STEPS)}"
+
+
+def assert_gradients_right(
+    context: LiveContext, run: TrainingRun, numbers: Collection[int]
+) -> None:
+    """Raise Violation unless the gradients after these calls are what has added up until then."""
+    total: dict[str, tuple[Tensor, Tolerance]] = {}
+    known = True
+    for number, call in enumerate(run):
+        for earlier in call.step.backward:
+            exact = _compute_exact(context, run[earlier])
+            known &= run[earlier].known
+            if number in numbers and run[earlier].known and call.step.backward.count(earlier) == 1:
+                _assert_input_gradient(context, run, number, earlier, exact)
+            if run[earlier].step.weights_learn:
+                total = {n: _add(total.get(n), exact, n) for n in exact.values if n != "x"}
+        if number in numbers and known and call.step.backward:
+            _assert_weight_gradients(context, call, number, total)
+        if call.step.clear:
+            total, known = {}, True
+
+
+def _compute_exact(context: LiveContext, call: TrainingCall) -> ExactGradients:
+    given = call.given
+    visible = context.may_attend(given.x.shape[-2], given.mask)
+    case = replace(context.case, tokens=given.x.shape[-2])
+    loss = Loss(given.cotangent, kept=call.kept)
+    return compute_gradients(context.contract, case, given.x, call.parameters, visible, loss)
+
+
+def _add(
+    before: tuple[Tensor, Tolerance] | None, exact: ExactGradients, name: str
+) -> tuple[Tensor, Tolerance]:
+    value, tolerance = exact.values[name], exact.compute_tolerance(name)
+    return (value, tolerance) if before is None else (before[0] + value, before[1] + tolerance)
+
+
+def _assert_input_gradient(
+    context: LiveContext, run: TrainingRun, number: int, earlier: int, exact: ExactGradients
+) -> None:
+    got = run[number].result.input_gradients[earlier]
+    learns = run[earlier].step.input_learns
+    where = f"x {_describe_call(earlier)}"
+    if got is None and learns and bool(exact.values["x"].any()):
+        raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+    if got is not None and learns:
+        limit = exact.compute_tolerance("x")
+        context.assert_close(got.double(), exact.values["x"], limit, f"gradient of {where}")
+
+
+def _assert_weight_gradients(
+    context: LiveContext,
+    call: TrainingCall,
+    number: int,
+    total: Mapping[str, tuple[Tensor, Tolerance]],
+) -> None:
+    for name, weight in call.parameters.items():
+        got = call.result.gradients.get(name)
+        zero = torch.zeros_like(weight)
+        exact, tolerance = total.get(name, (zero, Tolerance(zero, zero)))
+        where = f"{context.contract.describe_parameter(name)} {_describe_call(number)}"
+        if got is None and bool(exact.any()):
+            raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+        if got is not None:
+            context.assert_close(got.double(), exact, tolerance, f"gradient of {where}")
+
+
+@family_property(
+    *TRAINED,
+    C.DROPOUT,
+    on=keep_for_training,
+    after=(it_equals_the_equation, training_drops_again_after_an_evaluation),
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint=TRAINING_HINT,
+)
+def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
+    """In training, call after call, the output is that of the equation with the kept weights."""
+    assert_outputs_right(context, context.compute_once(run_training), training=True)
+
+
+@family_property(
+    *TRAINED,
+    on=keep_for_training,
+    after=(
+        it_equals_the_equation,
+        the_weights_are_registered_and_trainable,
+        the_gradients_of_the_weights_are_right,
+        training_drops_again_after_an_evaluation,
+    ),
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint=CUT_HINT,
+)
+def the_gradients_in_training_are_right(context: LiveContext) -> None:
+    """In training, the gradients are those of the equation with what dropout kept."""
+    assert_gradients_right(context, context.compute_once(run_training), {1})
+
+
+@family_property(
+    *TRAINED,
+    on=keep_for_training,
+    after=(the_gradients_in_training_are_right,),
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint="does forward clear gradients, or keep something that the next call overwrites?",
+)
+def gradients_add_up_over_calls(context: LiveContext) -> None:
+    """Until they are cleared, the gradients of several calls add up, whichever is called first."""
+    assert_gradients_right(context, context.compute_once(run_training), {2, 3, 6, 14})
+
+
+@family_property(
+    *TRAINED,
+    on=keep_for_training,
+    after=(the_gradients_in_training_are_right,),
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint="does it matter in the code which tensors require a gradient?",
+)
+def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
+    """Frozen weights and plain inputs get no gradient, and the others get theirs."""
+    assert_gradients_right(context, context.compute_once(run_training), {7, 8, 11, 13})
+
+
+@family_property(
+    *TRAINED,
+    after=(
+        it_equals_the_equation,
+        the_weights_are_registered_and_trainable,
+        the_gradients_of_the_weights_are_right,
+        training_drops_again_after_an_evaluation,
+    ),
+    on=keep_for_training,
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint="every weight must be a parameter of the module: nn.Parameter, nn.Linear, nn.ModuleList",
+)
+def a_training_step_moves_every_weight(context: LiveContext) -> None:
+    """A step of gradient descent moves every weight by its gradient."""
+    for call in context.compute_once(run_training):
+        moved = call.result.parameters
+        if moved is None:
+            continue
+        for name, before in call.parameters.items():
+            gradient = call.result.gradients.get(name)
+            after = before if gradient is None else before - RATE * gradient.double()
+            limit = 4 * PRECISIONS[context.case.dtype].u * (before.abs() + after.abs())
+            where = f"{context.contract.describe_parameter(name)} after the step"
+            context.assert_close(getattr(moved, name), after, Tolerance(limit, limit), where)
+
+
+@family_property(
+    *TRAINED,
+    after=(a_training_step_moves_every_weight,),
+    on=keep_for_training,
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint="is something computed from the weights kept, and not computed again when they move?",
+)
+def what_was_trained_is_used(context: LiveContext) -> None:
+    """After steps of training, outputs and gradients are those of the weights reached."""
+    run = context.compute_once(run_training)
+    assert_outputs_right(context, run, training=False)
+    assert_gradients_right(context, run, {10, 12})
+
+
+@family_property(
+    *TRAINED,
+    after=(what_was_trained_is_used,),
+    on=keep_for_training,
+    sizes=SIZES,
+    dtypes=("float64",),
+    hint="does something in the copy still belong to the original: a closure, a bound method?",
+)
+def a_copy_is_trained_by_itself(context: LiveContext) -> None:
+    """A copy is trained like the original, which stays as it was."""
+    for way in ("deepcopy", "state_dict"):
+        original = build_fresh_module(context)
+        run = train(context, original.copy(way))
+        assert_outputs_right(context, run, training=False)
+        assert_gradients_right(context, run, {6, 12})
+        answer = original.forward(context.x, context.mask, CallOptions())
+        context.check_form(answer, context.x)
+        context.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
+
+
+@family_property(
+    *TRAINED,
+    C.WEIGHTS,
+    after=(the_gradients_in_training_are_right,),
+    on=keep_for_training,
+    sizes=SIZES[:1],
+    dtypes=("float64",),
+    hint=CUT_HINT,
+)
+def the_returned_weights_are_trained_through(context: LiveContext) -> None:
+    """In training, too, what is computed from the returned weights has gradients."""
+    given = make_input(context, context.case)
+    weights = context.expected.outputs[1]
+    given = replace(given, cotangent=draw_normal(context.case, "x2", *weights.shape))
+    once = (Pass(inputs=0, output=1, backward=(0,)),)
+    adapter = build_fresh_module(context)
+    [result] = adapter.run_series([(given.x, given.mask)], [given.cotangent], once)
+    visible = context.may_attend(given.x.shape[-2], given.mask)
+    loss = Loss(given.cotangent, output=1)
+    exact = compute_gradients(
+        context.contract, context.case, given.x, context.parameters, visible, loss
+    )
+    for name in ("W_q", "W_k", "b_q"):
+        got, where = result.gradients.get(name), context.contract.describe_parameter(name)
+        if got is None:
+            raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
+        limit = exact.compute_tolerance(name)
+        context.assert_close(got.double(), exact.values[name], limit, f"gradient of {where}")

@@ -1,0 +1,165 @@
+"""A training run: a module is called, differentiated and moved for some steps, as a user would.
+
+What was kept is recovered from the output. A head is as wide as there are tokens or wider, and W_o
+is invertible, so that the weights that a module used are the solution of a linear system: divided
+by those before dropout they are 0 or 1/(1 - rate), and the nearer one is taken. Where other numbers
+are dropped as well, as GPT-2 drops elements of the output, elements are exactly zero. Then this is
+left to the properties of dropout, which count.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from properties import comparison
+from properties.case import Case
+from properties.cases.case_tensors import draw_normal, make_mask, make_tokens
+from properties.gradient_oracle import compute_growth
+from properties.harness.harness import LiveContext
+from properties.harness.module_adapter import ModuleAdapter, NamedPassResult
+from properties.harness.steps import build_fresh_module
+from properties.oracle import get_precisions, get_scale
+from properties.subject import Pass
+from properties.tolerance import K, Tolerance
+from reference import (
+    MultiHeadResult,
+    Parameters,
+    linear,
+    merge_heads,
+    multi_head_attention,
+    split_heads,
+)
+
+LARGEST_WEIGHT = 1e6
+RATE = 2.0**-6
+"""of gradient descent; a power of two, which adds no rounding of its own"""
+EVALUATION = Pass(inputs=0, training=False, grad="no_grad", input_learns=False)
+STEPS = (
+    EVALUATION,  # so that whatever is kept of the first weights is out of date later
+    Pass(inputs=0, backward=(1,), clear=True),
+    Pass(inputs=1, backward=(2,)),
+    Pass(inputs=0, backward=(3,), rate=RATE, clear=True),  # adds to the last one's
+    Pass(inputs=1, training=False, grad="inference", input_learns=False),
+    Pass(inputs=3),
+    Pass(inputs=0, backward=(5, 6), rate=RATE, clear=True),  # of two calls, the earlier one first
+    Pass(inputs=0, weights_learn=False, backward=(7,), clear=True),
+    Pass(inputs=1, input_learns=False, backward=(8,), clear=True),
+    EVALUATION,
+    Pass(inputs=0, training=False, backward=(10,), clear=True),
+    Pass(inputs=0, training=False, weights_learn=False, backward=(11,)),
+    Pass(inputs=2, backward=(12,), clear=True),
+    Pass(inputs=1, training=False, input_learns=False, backward=(13,), clear=True),
+    Pass(inputs=3, backward=(14, 14)),  # twice through the same graph
+)
+"""What is done, in this order. The inputs have all tokens, fewer, a single one, and all again."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingInput:
+    """One input of a training run, with its mask and the cotangent of its output."""
+
+    x: Tensor
+    mask: Tensor | None
+    cotangent: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCall:
+    """One call of a training run: how it was made, with which weights, and what it gave."""
+
+    step: Pass
+    given: TrainingInput
+    parameters: Parameters
+    kept: Tensor | None
+    """how often each weight counted; None if nothing is dropped"""
+    known: bool
+    """whether that could be recovered"""
+    result: NamedPassResult
+
+
+TrainingRun = tuple[TrainingCall, ...]
+
+
+def run_training(context: LiveContext) -> TrainingRun:
+    """Train a fresh module."""
+    return train(context, build_fresh_module(context))
+
+
+def train(context: LiveContext, adapter: ModuleAdapter) -> TrainingRun:
+    """Carry out the steps on a module that has the case's weights."""
+    case = context.case
+    shorter, single = replace(case, tokens=case.tokens - 1), replace(case, tokens=1, batch=1)
+    cases = case, shorter, single, replace(case, seed=case.seed + 1)
+    inputs = [make_input(context, each) for each in cases]
+    results = adapter.run_series(
+        [(each.x, each.mask) for each in inputs], [each.cotangent for each in inputs], STEPS
+    )
+    calls, parameters = list[TrainingCall](), context.parameters
+    for step, result in zip(STEPS, results, strict=True):
+        given = inputs[step.inputs]
+        comparison.assert_shape(result.output, tuple(given.cotangent.shape))
+        drops = step.training and bool(case.dropout)
+        known = is_usable(parameters) and not (drops and drops_elements(result.output, case))
+        kept = recover_kept(context, given, parameters, result.output) if drops and known else None
+        calls.append(TrainingCall(step, given, parameters, kept, known, result))
+        parameters = result.parameters or parameters
+    return tuple(calls)
+
+
+def make_input(context: LiveContext, case: Case) -> TrainingInput:
+    """Make an input of the sizes of a case, in the context's contract."""
+    cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
+    return TrainingInput(make_tokens(case, context.contract), make_mask(case), cotangent)
+
+
+def is_usable(parameters: Parameters) -> bool:
+    """Return whether the weights that a wrong answer was trained to are numbers to compute with."""
+    return all(bool((tensor.abs() < LARGEST_WEIGHT).all()) for _, tensor in parameters.items())
+
+
+def drops_elements(output: Tensor, case: Case) -> bool:
+    """Return whether elements of a head's result are dropped, and not all of it at once."""
+    zero = split_heads((output == 0).double(), case.heads).bool()
+    return bool((zero.any(-1) & ~zero.all(-1)).any())
+
+
+def attend(
+    context: LiveContext, given: TrainingInput, parameters: Parameters, kept: Tensor | None
+) -> MultiHeadResult:
+    """Return the exact answer, with what dropout kept."""
+    visible = context.may_attend(given.x.shape[-2], given.mask)
+    scale = get_scale(context.contract, context.case)
+    return multi_head_attention(given.x, parameters, context.case.heads, visible, scale, kept)
+
+
+def recover_kept(
+    context: LiveContext, given: TrainingInput, parameters: Parameters, output: Tensor
+) -> Tensor:
+    """Return how often each weight counted in an output: 0 or 1/(1 - rate) times."""
+    exact, keep = attend(context, given, parameters, None), 1 - context.case.dropout
+    merged = torch.nan_to_num(output.double())
+    if parameters.W_o is not None:
+        shift = 0 if parameters.b_o is None else parameters.b_o
+        merged = (merged - shift) @ torch.linalg.pinv(parameters.W_o).mT
+    used = split_heads(merged, context.case.heads) @ torch.linalg.pinv(exact.value)
+    share = used * keep / exact.weights.clamp_min(1e-300)
+    kept: Tensor = (share > 0.5).double() / keep
+    return kept
+
+
+def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResult) -> Tolerance:
+    """Return how far an output may be off: some roundings of the sum of its terms."""
+    p = call.parameters.map(torch.abs)
+    value = split_heads(linear(call.given.x.abs(), p.W_v, p.b_v), context.case.heads)
+    weights = exact.weights if call.kept is None else exact.weights * call.kept
+    size = merge_heads(weights @ value)
+    size = size if p.W_o is None else linear(size, p.W_o, p.b_o)
+    # What the projections round is multiplied by queries and keys, however much these cancel.
+    query, key = (
+        split_heads(linear(call.given.x.abs(), weight, bias), context.case.heads)
+        for weight, bias in ((p.W_q, p.b_q), (p.W_k, p.b_k))
+    )
+    uncancelled = float(get_scale(context.contract, context.case) * (query @ key.mT).amax())
+    growth = compute_growth(context.case, exact) + 4 * uncancelled
+    return Tolerance(*(K * q.u * growth * size for q in get_precisions(context.case.dtype)))

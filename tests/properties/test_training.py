@@ -1,0 +1,141 @@
+"""Training runs: what was kept is recovered, and what is wrong in training alone is found."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.families.training import (
+    a_training_step_moves_every_weight,
+    gradients_add_up_over_calls,
+    gradients_go_only_where_they_are_required,
+    the_gradients_in_training_are_right,
+    training_gives_the_equation_of_what_it_kept,
+    what_was_trained_is_used,
+)
+from properties.harness.harness import Harness, LiveContext
+from properties.harness.training_run import STEPS, run_training
+from properties.property import Property
+from properties.violation import Violation
+
+EXERCISE = BY_SLUG["causal_attention"]
+TRAINING = (
+    training_gives_the_equation_of_what_it_kept,
+    the_gradients_in_training_are_right,
+    gradients_add_up_over_calls,
+    gradients_go_only_where_they_are_required,
+    a_training_step_moves_every_weight,
+    what_was_trained_is_used,
+)
+
+
+class CausalAttention(nn.Module):
+    """Right; the tests below change what it does in training."""
+
+    seen: list[Tensor]
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False
+    ) -> None:
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.rate = dropout
+
+    def drop(self, weights: Tensor) -> Tensor:
+        kept = (torch.rand_like(weights) >= self.rate).to(weights) / (1 - self.rate)
+        type(self).seen.append(kept)
+        return weights * kept
+
+    def finish(self, output: Tensor) -> Tensor:
+        return output
+
+    def forward(self, x: Tensor) -> Tensor:
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = (queries @ keys.mT / keys.shape[-1] ** 0.5).masked_fill(future, -torch.inf)
+        weights = scores.softmax(-1)
+        output: Tensor = (self.drop(weights) if self.training else weights) @ values
+        return self.finish(output)
+
+
+class Detached(CausalAttention):
+    def drop(self, weights: Tensor) -> Tensor:
+        return super().drop(weights.detach())
+
+
+class StraightThrough(CausalAttention):
+    def drop(self, weights: Tensor) -> Tensor:
+        return weights + (super().drop(weights) - weights).detach()
+
+
+class Halved(CausalAttention):
+    def drop(self, weights: Tensor) -> Tensor:
+        return super().drop(weights) / 2
+
+
+class Clearing(CausalAttention):
+    def finish(self, output: Tensor) -> Tensor:
+        self.zero_grad()
+        return output
+
+
+class WithResidualDropout(CausalAttention):
+    def finish(self, output: Tensor) -> Tensor:
+        return torch.nn.functional.dropout(output, 0.5, self.training)
+
+
+def context_of(made: type[CausalAttention]) -> LiveContext:
+    made.seen = []
+    harness = Harness(make_subject({"CausalAttention": made}), EXERCISE.contract)
+    prop = the_gradients_in_training_are_right
+    first, *_ = prop.select_cases(EXERCISE.contract, [Case(seed=3)])
+    return harness.get_context(first)
+
+
+def list_broken(made: type[CausalAttention]) -> set[Property]:
+    context, broken = context_of(made), set()
+    for prop in TRAINING:
+        try:
+            prop.check(context)
+        except Violation:
+            broken.add(prop)
+    return broken
+
+
+def test_what_was_kept_is_recovered_exactly() -> None:
+    run = run_training(context_of(CausalAttention))
+    calls = [call for call in run if call.step.training]
+    assert len(calls) == len(CausalAttention.seen) == sum(step.training for step in STEPS)
+    for call, kept in zip(calls, CausalAttention.seen, strict=True):
+        visible = torch.ones(kept.shape[-2:]).tril().bool()
+        assert call.known
+        assert call.kept is not None
+        assert torch.equal(call.kept[:, 0][..., visible], kept.double()[..., visible])
+
+
+def test_right_training_breaks_nothing() -> None:
+    assert not list_broken(CausalAttention)
+
+
+def test_dropout_of_the_output_leaves_evaluation_to_be_compared() -> None:
+    run = run_training(context_of(WithResidualDropout))
+    assert not any(call.known for call in run if call.step.training and len(call.given.x) > 1)
+    assert all(call.known for call in run if not call.step.training)
+    assert not list_broken(WithResidualDropout)
+
+
+@pytest.mark.parametrize(
+    ("made", "broken"),
+    [
+        (Detached, the_gradients_in_training_are_right),
+        (StraightThrough, the_gradients_in_training_are_right),
+        (Halved, training_gives_the_equation_of_what_it_kept),
+        (Clearing, gradients_add_up_over_calls),
+    ],
+)
+def test_what_is_wrong_in_training_is_found(made: type[CausalAttention], broken: Property) -> None:
+    assert broken in list_broken(made)
