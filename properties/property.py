@@ -4,7 +4,8 @@ The name of the check function is the property's name. The first line of its doc
 which students read. The annotation of its parameter says whether it can be recorded.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast, get_type_hints
@@ -22,6 +23,10 @@ MIN_NATURAL_CASES = 8
 """With this many unchanged cases of the case set, no transformed ones are added."""
 
 UNSUPPORTED_MESSAGE = "Not tried, because this is not supported"
+Sizes = Mapping[str, object]
+"""values of some fields of a case"""
+SizesSource = Callable[[], Sequence[Sizes]]
+"""gives sizes that take a while to choose"""
 RecordableCheck = Callable[[CaseContext], None]
 CheckFunction = Callable[[LiveContext], None]
 """Every `RecordableCheck` is one, too: a LiveContext is a CaseContext."""
@@ -46,6 +51,8 @@ class Property:
     dtypes: tuple[str, ...] = ("float64", "float32")
     redundant_because: str = ""
     """why it exists although it follows from the properties that it requires"""
+    list_sizes: SizesSource | None = field(default=None, repr=False)
+    """gives the values of fields at which it is checked, if the case set does not"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Return whether the property makes sense for this contract."""
@@ -57,7 +64,10 @@ class Property:
         Unchanged cases are preferred to transformed ones, so that properties share modules:
         constructing them costs most.
         """
-        unchanged = set(case_set := tuple(case_set))
+        case_set = tuple(case_set)
+        if self.list_sizes is not None:
+            return self._apply_sizes(contract, case_set, self.list_sizes())
+        unchanged = set(case_set)
         fitting = transform_cases(contract, self.transform, case_set)
         natural = [case for case in fitting if case in unchanged]
         enough = len(natural) >= min(self.limit, MIN_NATURAL_CASES)
@@ -66,6 +76,25 @@ class Property:
             if enough
             else select_diverse(fitting, min(self.limit, MIN_NATURAL_CASES))
         )
+
+    def _apply_sizes(
+        self, contract: Contract, case_set: Sequence[Case], sizes: Sequence[Sizes]
+    ) -> tuple[Case, ...]:
+        """Return a case of each of its sizes; the case set gives them dtype, device and seed."""
+        drawn = itertools.cycle(case_set)
+        cases = (_resize(case, each) for case, each in zip(drawn, sizes, strict=False))
+        return transform_cases(contract, self.transform, cases)
+
+
+def _make_source(sizes: Sequence[Sizes] | SizesSource | None) -> SizesSource | None:
+    return sizes if sizes is None or callable(sizes) else lambda: sizes
+
+
+def _resize(case: Case, sizes: Sizes) -> Case:
+    """Return a case of these sizes, which fills its context unless they say otherwise."""
+    kept = {"dtype": case.dtype, "device": case.device, "seed": case.seed}
+    filled = {"context_length": sizes["tokens"]}
+    return Case(**{**kept, **filled, **sizes})  # type: ignore[arg-type]  # as the fields
 
 
 @dataclass(frozen=True)
@@ -87,6 +116,7 @@ class PropertyFamily:
         hint: str = "",
         dtypes: tuple[str, ...] = ("float64", "float32"),
         redundant_because: str = "",
+        sizes: Sequence[Sizes] | SizesSource | None = None,
     ) -> Callable[[CheckFunction], Property]:
         def make(check: CheckFunction) -> Property:
             return Property(
@@ -102,6 +132,7 @@ class PropertyFamily:
                 hint=hint,
                 dtypes=dtypes,
                 redundant_because=redundant_because,
+                list_sizes=_make_source(sizes),
             )
 
         return make

@@ -1,0 +1,69 @@
+"""The sizes that properties bring along: what occurs, what it costs, what a contract allows."""
+
+import pytest
+
+from exercises import BY_SLUG
+from properties.case import Case
+from properties.contract import Capability
+from properties.families import select_for_contract
+from properties.families.sizes import LONG, MANY, WIDE, every_size_is_right, list_small_sizes
+from tests.properties.contracts import assert_allowed, every_contract, get_contract
+
+CONTRACT = BY_SLUG["multi_head_attention"].contract
+SET = [Case(seed=seed) for seed in range(1, 4)]
+
+
+def list_small_cases() -> tuple[Case, ...]:
+    return every_size_is_right.select_cases(CONTRACT, SET)
+
+
+def test_every_small_number_occurs() -> None:
+    cases = list_small_cases()
+    assert {case.tokens for case in cases} >= set(range(1, 65))
+    assert {case.batch for case in cases} >= set(range(1, 34))
+    assert {case.heads for case in cases} >= {1, 2, 3, 4, 5, 6}
+    assert {case.head_dim for case in cases} >= {1, 2, 3, 4, 5, 6, 7}
+    assert len({replaced_seed(case) for case in cases}) > 300
+
+
+def replaced_seed(case: Case) -> tuple[int, ...]:
+    return case.batch, case.tokens, case.context_length, case.d_in, case.heads, case.head_dim
+
+
+def test_small_sizes_are_the_same_in_every_process() -> None:
+    list_small_sizes.cache_clear()
+    assert list_small_sizes() == list_small_sizes()
+    assert [dict(each) for each in list_small_sizes()[:2]] == [
+        dict(each) for each in list_small_sizes.__wrapped__()[:2]
+    ]
+
+
+def test_sizes_cost_what_they_must() -> None:
+    scores = [case.batch * case.heads * case.tokens**2 for case in list_small_cases()]
+    assert sum(scores) < 1_000_000
+    assert max(scores) < 25_000
+
+
+@pytest.mark.parametrize("sizes", [LONG, MANY, WIDE])
+def test_large_sizes_reach_the_edges(sizes: tuple[dict[str, int], ...]) -> None:
+    largest = (
+        max(each["batch"] * each["heads"] * each["tokens"] ** 2 for each in sizes),
+        max(each["heads"] * each["head_dim"] for each in sizes),
+    )
+    assert largest[0] > 2**16 or largest[1] >= 64
+
+
+def test_a_sequence_fills_its_context_unless_sizes_say_otherwise() -> None:
+    for case in list_small_cases():
+        assert case.tokens <= case.context_length
+
+
+@every_contract
+def test_sizes_are_cases_that_the_contract_allows(slug: str) -> None:
+    contract = get_contract(slug)
+    for prop in select_for_contract(contract):
+        if prop.list_sizes is not None:
+            cases = prop.select_cases(contract, SET)
+            assert cases or not contract.has(Capability.WIDTHS)
+            for case in cases:
+                assert_allowed(case, contract)
