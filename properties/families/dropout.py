@@ -93,10 +93,10 @@ class DropoutObservation:
 def observe_dropout(context: LiveContext) -> DropoutObservation:
     """Call the module in training on enough sequences for the counts."""
     case = context.case
-    parameters = _make_revealing_parameters(context)
+    parameters = make_revealing_parameters(context)
     visible = torch.ones(case.tokens, case.tokens).tril().bool()
     per_sequence = int(visible.sum()) * case.heads
-    one = _make_unlike_tokens(case) * _draw_units(context)
+    one = make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
     options = CallOptions(training=True, seed=DROPOUT_SEED)
     weights = split_heads(context.run_module(x, parameters, options=options)[0], case.heads)
@@ -108,7 +108,7 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     return DropoutObservation(ratio[..., visible], lost, zero.all(-1), bool(partial.any()))
 
 
-def _make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
+def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:
     """Make token j the j-th unit vector."""
     x = torch.zeros(1, case.tokens, case.d_in, dtype=torch.float64)
     x[0].fill_diagonal_(1)
@@ -120,7 +120,7 @@ def _make_single_tokens(context: CaseContext) -> Float[Tensor, "batch 1 d_in"]:
     return _draw_units(context).expand(SINGLE_TOKEN_SEQUENCES, 1, context.case.d_in).contiguous()
 
 
-def _make_revealing_parameters(context: CaseContext) -> Parameters:
+def make_revealing_parameters(context: CaseContext) -> Parameters:
     """Return zero queries, unit values, no output mixing: each output coordinate is one weight."""
     case = context.case
     unit = torch.eye(case.head_dim, case.d_in, dtype=torch.float64) / _draw_units(context)
@@ -145,10 +145,19 @@ def is_improbable(successes: int, samples: int, probability: float) -> bool:
     """Return whether a count is improbable at the false-positive rate: Chernoff, two-sided."""
     if not 0 < probability < 1:
         return successes != round(samples * probability)
-    share = successes / samples
-    pairs = (share, probability), (1 - share, 1 - probability)
-    divergence = sum(a * math.log(a / b) for a, b in pairs if a > 0)
-    return 2 * math.exp(-samples * divergence) < FALSE_POSITIVE_RATE
+    return bool(compute_log_chance(successes, samples, probability) < math.log(FALSE_POSITIVE_RATE))
+
+
+def compute_log_chance(
+    successes: Tensor | int, samples: Tensor | int, probability: float
+) -> Tensor:
+    """Bound the logarithm of the probability of counts as far off: Chernoff, two-sided."""
+    counts, total = torch.as_tensor(successes).double(), torch.as_tensor(samples).double()
+    share = counts / total.clamp_min(1)
+    chances = torch.tensor([probability, 1 - probability]).double()
+    shares = torch.stack([share, 1 - share], dim=-1)
+    divergence = (torch.xlogy(shares, shares) - shares * chances.log()).sum(-1)
+    return math.log(2) - total * divergence
 
 
 def _assert_frequency(hits: Tensor, probability: float, expected: str, what: str) -> None:
@@ -227,8 +236,8 @@ def _make_factor_violation(context: CaseContext, factor: float, got: str) -> Vio
 def _assert_unlike_weights_scaled_alike(context: LiveContext, factor: float) -> None:
     """Raise Violation if dropout also changes kept weights, as dropout of scores does."""
     case = context.case
-    drawn, x = context.parameters, _make_unlike_tokens(case)
-    revealing = _make_revealing_parameters(context)
+    drawn, x = context.parameters, make_unlike_tokens(case)
+    revealing = make_revealing_parameters(context)
     parameters = replace(revealing, W_q=4 * drawn.W_q, W_k=4 * drawn.W_k)
     expected = context.compute_expected(x, parameters)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
@@ -276,7 +285,7 @@ def _assert_values_lost_by_chance(
 
     Nothing is raised if a query gets nothing of it in evaluation, which is another fault.
     """
-    x, parameters = _make_unlike_tokens(context.case), _make_revealing_parameters(context)
+    x, parameters = make_unlike_tokens(context.case), make_revealing_parameters(context)
     output = context.run_module(x, parameters, options=CallOptions())[0]
     if not bool(split_heads(output, context.case.heads)[..., 0].all()):
         return
@@ -310,7 +319,7 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
         raise problem
     case = context.case
     ones = torch.ones(case.d_out, case.d_out, dtype=torch.float64)
-    parameters = replace(_make_revealing_parameters(context), W_o=ones)
+    parameters = replace(make_revealing_parameters(context), W_o=ones)
     options = CallOptions(training=True, seed=DROPOUT_SEED)
     output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
     _, factor = _compute_effective_rate(context, context.compute_once(observe_dropout))
@@ -345,7 +354,7 @@ def no_dropout_means_no_difference(context: LiveContext) -> None:
 def every_call_drops_anew(context: LiveContext) -> None:
     """In training two calls drop different weights; after the same seed they drop the same."""
     x = _draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
-    parameters = _make_revealing_parameters(context)
+    parameters = make_revealing_parameters(context)
 
     def drop(seed: int) -> Tensor:
         return context.run_module(x, parameters, options=CallOptions(training=True, seed=seed))[0]

@@ -1,0 +1,166 @@
+"""No two weights are dropped together: all pairs of sequences, heads, queries, keys are compared.
+
+`properties/families/dropout.py` counts the dropped weights of many short sequences at one rate.
+Here are other sizes and rates: longer sequences than a head or a block is wide, a single sequence,
+fewer tokens than the context, many heads, and rates near 0 and 1. The dropped weights show in the
+same way. Two parts of what was drawn, such as the masks of two heads, agree on a weight with
+probability p² + (1 - p)². If any pair of parts agrees on more or fewer than a right module would
+let it with a probability of 10⁻¹⁰, divided by the number of pairs, it fails. So a right one fails
+with probability below 10⁻⁹.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Capability
+from properties.families.contract import FORM
+from properties.families.dropout import (
+    DROPOUT_SEED,
+    FALSE_POSITIVE_RATE,
+    RATE_HINT,
+    compute_log_chance,
+    dropout_drops_the_stated_share,
+    make_revealing_parameters,
+    make_unlike_tokens,
+    simplify_for_counting,
+)
+from properties.harness.harness import LiveContext
+from properties.harness.steps import build_fresh_module
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions
+from properties.violation import Violation, ViolationKind
+from reference import split_heads
+
+family_property = PropertyFamily(PropertyGroup.DROPOUT, FORM)
+C = Capability
+SIZES: tuple[Mapping[str, object], ...] = (
+    {"batch": 4, "heads": 6, "tokens": 40, "context_length": 40, "dropout": 0.8},
+    {"batch": 1, "heads": 4, "tokens": 24, "context_length": 30, "dropout": 0.05},
+    {"batch": 16, "heads": 3, "tokens": 9, "context_length": 12, "dropout": 0.45},
+    {
+        "batch": 8,
+        "heads": 2,
+        "tokens": 12,
+        "context_length": 12,
+        "dropout": 0.3,
+        "dtype": "bfloat16",
+    },
+)
+CALLS = 6
+"""so many calls are counted together, of two modules in turn, each with a seed of its own"""
+
+
+def observe_kept(context: LiveContext) -> Bool[Tensor, "calls batch heads tokens tokens"]:
+    """Return which weights were kept in some calls in training."""
+    case = context.case
+    x = make_unlike_tokens(case).expand(case.batch, -1, -1).contiguous()
+    parameters = make_revealing_parameters(context)
+    modules = itertools.cycle((build_fresh_module(context), build_fresh_module(context)))
+    seeds = range(DROPOUT_SEED, DROPOUT_SEED + CALLS)
+    calls = [
+        context.run_module(x, parameters, None, CallOptions(training=True, seed=seed), module)[0]
+        for seed, module in zip(seeds, modules, strict=False)
+    ]
+    return torch.stack(
+        [split_heads(output, case.heads)[..., : case.tokens] != 0 for output in calls]
+    )
+
+
+def fit_sizes(case: Case, sizes: Mapping[str, object]) -> Case:
+    """Return a case of these sizes in which each weight shows in one number of the output."""
+    case = replace(simplify_for_counting(case), **sizes)  # type: ignore[arg-type]  # as the fields
+    return replace(case, head_dim=case.tokens, d_in=case.tokens)
+
+
+@family_property(
+    C.DROPOUT,
+    C.WIDTHS,
+    after=(dropout_drops_the_stated_share,),
+    on=simplify_for_counting,
+    limit=1,
+    hint="draw one number for each weight, from (batch, heads, tokens, tokens), at every rate",
+    dtypes=("float64",),
+)
+def no_two_weights_are_dropped_together(context: LiveContext) -> None:
+    """At other sizes and rates, too, weights are dropped at that rate, none with another one."""
+    for sizes in SIZES:
+        case = context.contract.fit(fit_sizes(context.case, sizes))
+        other = context.harness.create_context(case)
+        kept = observe_kept(other)
+        visible = torch.ones(case.tokens, case.tokens).tril().bool()
+        found = (_find_like_pair(case, kept, visible, name, axis) for name, axis in PARTS.items())
+        # What is shared by some parts makes others uneven, too, but not as much.
+        alike = max(filter(None, found), key=lambda pair: pair.excess, default=None)
+        if alike is not None:
+            raise _make_violation(case, alike)
+        _assert_rate(case, kept[..., visible])
+
+
+PARTS = {"calls": 0, "sequences": 1, "heads": 2, "queries": 3, "keys": 4}
+"""the axes of what is kept"""
+
+
+def _assert_rate(case: Case, kept: Tensor) -> None:
+    dropped, count = int((~kept).sum()), kept.numel()
+    if compute_log_chance(dropped, count, case.dropout) < math.log(FALSE_POSITIVE_RATE):
+        expected = f"the share of dropped weights: {case.dropout:.4f}"
+        got = f"{dropped / count:.4f} (of {count} looked at)"
+        where = f"{case.heads} heads in training, {_describe(case)}"
+        raise Violation(ViolationKind.VALUE, expected, got, where, hint=RATE_HINT)
+
+
+def _describe(case: Case) -> str:
+    return f"tokens={case.tokens} batch={case.batch} dropout={case.dropout:g}"
+
+
+@dataclass(frozen=True)
+class LikePair:
+    """Two parts that agree on more or fewer weights than chance explains."""
+
+    name: str
+    agreed: int
+    count: int
+    excess: float
+    """how far the share that they agree on is from that expected"""
+
+
+def _find_like_pair(
+    case: Case, kept: Tensor, visible: Tensor, axis_name: str, axis: int
+) -> LikePair | None:
+    """Return the pair of parts along an axis that is least explained by chance, if any is not."""
+    parts = kept.shape[axis]
+    if parts < 2:
+        return None
+    seen = visible.expand(kept.shape).movedim(axis, 0).flatten(1).double()
+    signs = (2.0 * kept - 1).movedim(axis, 0).flatten(1) * seen
+    counts, agreed = seen @ seen.T, (signs @ signs.T + seen @ seen.T) / 2
+    together = compute_chance_together(case)
+    limit = math.log(FALSE_POSITIVE_RATE / (parts * (parts - 1) / 2))
+    chance = compute_log_chance(agreed, counts, together).fill_diagonal_(0)
+    if not bool((chance < limit).any()):
+        return None
+    excess = (agreed / counts.clamp_min(1) - together).abs().where(chance < limit, 0.0)
+    one, other = sorted(divmod(int(excess.argmax()), parts))
+    name = f"{axis_name} {one} and {other}"
+    count, alike = int(counts[one, other]), int(agreed[one, other])
+    return LikePair(name, alike, count, float(excess[one, other]))
+
+
+def compute_chance_together(case: Case) -> float:
+    """Return the probability that two weights are both dropped or both kept."""
+    return case.dropout**2 + (1 - case.dropout) ** 2
+
+
+def _make_violation(case: Case, pair: LikePair) -> Violation:
+    together = compute_chance_together(case)
+    expected = f"{together:.4f} of the weights dropped in both or in none, by chance"
+    got = f"{pair.agreed / pair.count:.4f} (of {pair.count} looked at)"
+    where = f"{pair.name} in training, {_describe(case)}"
+    return Violation(ViolationKind.VALUE, expected, got, where)
