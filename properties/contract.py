@@ -44,6 +44,7 @@ class Capability(Enum):
     """What a property may require of a contract to make sense for it."""
 
     MODULE = auto()  # there is an object with state
+    STATELESS = auto()  # it is a function of tensors
     ATTENTION = auto()  # softmax is involved (a linear layer has none)
     TOKENS = auto()  # takes the tokens x themselves
     CAUSAL = auto()  # later tokens are hidden

@@ -11,6 +11,7 @@ from properties.families import (
     contract,
     device,
     dropout,
+    dropped_pairs,
     gradients,
     heads,
     history,
@@ -19,14 +20,16 @@ from properties.families import (
     precision,
     purity,
     scale,
+    sizes,
+    training,
     values,
     weights,
 )
 from properties.property import Property
 
 FAMILIES = (
-    contract, purity, history, batch, values, masking, weights, scale, heads, gradients, dropout,
-    precision, device, initialisation,
+    contract, purity, history, batch, values, sizes, masking, weights, scale, heads, gradients,
+    dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -1,22 +1,27 @@
 """The module has the form that the exercise demands, on which all other properties rest."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import torch
 
 from properties import comparison
-from properties.case import MaskForm
-from properties.cases.case_transforms import at_least, with_values
-from properties.contract import Capability, make_config
+from properties.case import Case, MaskForm
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Argument, Capability, make_config
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, TensorInfo
+from properties.subject import CallOptions, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
+INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
+"""widths, and numbers of heads that do not divide them, with common divisors and without"""
+CALLED_WIDTH = 64
+"""Wider modules are built with their defaults, but not called: their weights are many."""
 
 
 @family_property(
@@ -135,21 +140,85 @@ def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
 )
 def heads_that_do_not_divide_the_width_are_refused(context: LiveContext) -> None:
     """A width that the heads do not divide is refused at construction."""
-    arguments = context.contract.build_arguments(context.case)
-    for name in ("d_out", "n_embd"):
-        if name in arguments:
-            arguments[name] = context.case.d_out + 1
+    for width, heads in INDIVISIBLE:
+        case = replace(context.case, heads=heads)
+        arguments = context.contract.build_arguments(case)
+        arguments.update({name: width for name in ("d_out", "n_embd") if name in arguments})
+        _assert_refused(context, arguments, f"{width} is not divisible by {heads} heads")
+
+
+def _assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: str) -> None:
     try:
         context.harness.subject.construct(context.contract.name, arguments, None)
     except SubmissionFailed as refusal:
         deliberate = refusal.message.startswith(("AssertionError", "ValueError"))
         if deliberate and refusal.status is Status.CRASHED:
             return
-        expected = "an AssertionError or a ValueError from the constructor"
+        expected = f"an AssertionError or a ValueError from the constructor: {why}"
         raise Violation(ViolationKind.CONSTRUCTION, expected, str(refusal)) from None
-    width, heads = context.case.d_out + 1, context.case.heads
-    expected = f"a refusal: {width} is not divisible by {heads} heads"
-    raise Violation(ViolationKind.CONSTRUCTION, expected, "a module was built")
+    raise Violation(ViolationKind.CONSTRUCTION, f"a refusal: {why}", "a module was built")
+
+
+@family_property(
+    C.INITIALISED,
+    after=BUILT,
+    limit=1,
+    on=compose(at_least(tokens=3), with_values(bias=True, dropout=0.5)),
+    hint="give the arguments the order of the statement, none of them after a *",
+)
+def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
+    """It is built by position as by name, in the order of the statement."""
+    contract, case = context.contract, context.case
+    arguments = contract.build_arguments(case)
+    built = context.harness.subject.construct(
+        contract.name, arguments, None, case.dtype, case.device, by_position=True
+    )
+    adapter = ModuleAdapter(contract, case, built, built, context.harness.subject)
+    context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))
+
+
+@family_property(
+    C.INITIALISED,
+    after=BUILT,
+    limit=1,
+    on=at_least(tokens=3),
+    hint="the statement's signature has the defaults",
+)
+def arguments_left_out_have_their_defaults(context: LiveContext) -> None:
+    """Each argument that has a default in the statement may be left out, and then has it."""
+    for argument in context.contract.arguments:
+        if argument.default is not None:
+            _assert_default_taken(context, argument)
+
+
+def _assert_default_taken(context: LiveContext, argument: Argument) -> None:
+    """Raise Violation unless a module built without an argument is one built with its default."""
+    contract, subject = context.contract, context.harness.subject
+    case = contract.fit(_set_quantity(context.case, argument))
+    if argument.get_value(case) != argument.default:
+        return  # the sizes that an implementation has do not allow it
+    given = contract.build_arguments(case)
+    given.pop(argument.name, None)
+    built = subject.construct(contract.name, given, None, case.dtype, case.device)
+    described = built.describe_tensors()
+    for path, shape in contract.get_parameter_shapes(case).items():
+        got = described[path].shape if path in described else "none"
+        if got != shape:
+            expected = f"`{path}` of shape {shape} without `{argument.name}`"
+            raise Violation(ViolationKind.CONSTRUCTION, expected, f"shape {got}")
+    if case.d_out <= CALLED_WIDTH:
+        other = context.harness.create_context(case)
+        adapter = ModuleAdapter(contract, case, built, built, subject)
+        answer = other.run_module(options=CallOptions(), adapter=adapter)
+        other.assert_matches_oracle(answer, other.expected)
+
+
+def _set_quantity(case: Case, argument: Argument) -> Case:
+    """Return a case in which an argument has its default."""
+    if argument.quantity == "d_out":
+        assert isinstance(argument.default, int), "a width is a number"
+        return replace(case, heads=2, head_dim=argument.default // 2)
+    return replace(case, **{argument.quantity: argument.default})  # type: ignore[arg-type]  # as the field
 
 
 @family_property(
@@ -244,6 +313,44 @@ def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
     adapter.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
     answer = adapter.forward(context.x, None, CallOptions()).outputs
     context.assert_matches_oracle(tuple(t.double() for t in answer), context.expected)
+
+
+@family_property(
+    C.TRANSFER,
+    after=(afterwards_the_two_modules_are_independent,),
+    limit=1,
+    on=at_least(tokens=3),
+    hint="copy numbers only: neither flags nor gradients nor modes",
+)
+def only_numbers_are_transferred(context: LiveContext) -> None:
+    """A frozen source, one with gradients, or one in evaluation, gives its numbers and no more."""
+    assert context.contract.transfer is not None
+    source_contract, target_contract = context.contract.transfer
+    subject, case = context.harness.subject, context.case
+    for trainable, training in ((False, True), (True, False)):
+        source, target = (construct(subject, c, case) for c in (source_contract, target_contract))
+        source.set(context.parameters)
+        source.module.prepare(trainable=trainable, training=training)
+        target.module.prepare(trainable=True, training=not training)
+        modules = {"v2": source.module, "v1": target.module}
+        before = {n: (m.describe_tensors(), m.list_modes()) for n, m in modules.items()}
+        subject.call(context.contract.name, [source.module, target.module])
+        for name, module in modules.items():
+            _assert_state_kept(name, before[name], (module.describe_tensors(), module.list_modes()))
+
+
+def _assert_state_kept(
+    module: str,
+    before: tuple[Mapping[str, TensorInfo], Sequence[bool]],
+    after: tuple[Mapping[str, TensorInfo], Sequence[bool]],
+) -> None:
+    for path, info in before[0].items():
+        if after[0].get(path) != info:
+            got = _describe_difference(info, after[0].get(path))
+            raise Violation(ViolationKind.CONSTRUCTION, f"{module}'s `{path}` as it was", got)
+    if before[1] != after[1]:
+        got = "it was switched between training and evaluation"
+        raise Violation(ViolationKind.VALUE, f"{module} in its mode", got)
 
 
 def _assert_target_parameters(adapter: ModuleAdapter, context: LiveContext) -> None:

@@ -1,6 +1,6 @@
 """Training works: the gradients are those of the equation, and all of them arrive."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import torch
@@ -11,15 +11,13 @@ from properties.case import InputContent
 from properties.cases.case_tensors import draw_normal, make_parameters, round_to_dtype
 from properties.cases.case_transforms import at_least, with_values
 from properties.contract import Capability
-from properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from properties.families.contract import FORM
 from properties.families.values import it_equals_the_equation
-from properties.harness.case_context import CaseContext
+from properties.gradient_oracle import ExactGradients
+from properties.harness.case_context import CaseContext, NamedGradients
 from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module
-from properties.oracle import ExactGradients
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
-from properties.tolerance import PRECISIONS, Tolerance
+from properties.tolerance import Tolerance
 from properties.violation import Violation, ViolationKind
 from reference import Parameters
 
@@ -27,6 +25,16 @@ family_property = PropertyFamily(PropertyGroup.GRADIENTS, FORM)
 CORRECT_VALUES = (it_equals_the_equation,)
 C = Capability
 STEP_SIZE = 1e-5
+ATTENDING = ("W_q", "W_k", "b_q")
+"""the parameters that the attention weights depend on; they do not on the keys' bias"""
+GRADIENT_SIZES = (
+    {"batch": 1, "tokens": 70, "d_in": 3, "heads": 3, "head_dim": 2, "sharpness": 2},
+    {"batch": 1, "tokens": 140, "d_in": 3, "heads": 1, "head_dim": 2, "sharpness": 2},
+    {"batch": 33, "tokens": 5, "d_in": 4, "heads": 17, "head_dim": 2, "sharpness": 2},
+    {"batch": 1, "tokens": 6, "d_in": 7, "heads": 1, "head_dim": 130, "sharpness": 2},
+    {"batch": 9, "tokens": 17, "d_in": 33, "heads": 6, "head_dim": 8, "sharpness": 2},
+)
+LOSS_FACTORS = (2.0**20, 2.0**-20)
 CUT_HINT = (
     "is there a detach(), .data, .item(), torch.no_grad(), a new tensor made of old numbers, or a "
     "change in place?"
@@ -50,6 +58,12 @@ def _get_gradients(context: CaseContext) -> tuple[dict[str, Tensor | None], Exac
 
 def _assert_gradients_close(context: CaseContext, names: list[str]) -> None:
     own, exact = _get_gradients(context)
+    _assert_close_to_exact(context, own, exact, names)
+
+
+def _assert_close_to_exact(
+    context: CaseContext, own: NamedGradients, exact: ExactGradients, names: Iterable[str]
+) -> None:
     for name in names:
         got = own.get(name)
         where = name if name == "x" else context.contract.describe_parameter(name)
@@ -85,6 +99,98 @@ def every_weight_gets_a_gradient(context: CaseContext) -> None:
         if has_effect and (got is None or not bool((got.abs() > 1e-9 * size).any())):
             where = context.contract.describe_parameter(name)
             raise Violation(ViolationKind.VALUE, "a gradient other than zero", "none", where)
+
+
+@family_property(
+    C.TOKENS,
+    after=(the_gradient_of_the_input_is_right,),
+    on=at_least(tokens=3, batch=2, heads=2),
+    limit=2,
+    hint="is there a random number, or a sum in changing order, on the way back?",
+)
+def the_same_backward_gives_the_same_gradients(context: LiveContext) -> None:
+    """Two backward passes of the same numbers give exactly the same gradients."""
+    context.adapter.set(context.parameters)
+    one, other = (context.adapter.vjp(context.x, context.cotangent, context.mask) for _ in range(2))
+    for name, first in one.items():
+        again = other.get(name)
+        if first is not None and (again is None or not torch.equal(first, again)):
+            where = f"gradient of {context.contract.describe_parameter(name)}"
+            raise Violation(ViolationKind.VALUE, "exactly the same again", "other numbers", where)
+
+
+@family_property(
+    C.TOKENS,
+    C.STATELESS,
+    after=(the_gradient_of_the_input_is_right,),
+    on=at_least(tokens=3),
+    limit=2,
+    hint="does it matter in the code which tensors require a gradient?",
+)
+def each_argument_gets_its_gradient_alone(context: LiveContext) -> None:
+    """An argument gets its gradient, too, when no other one requires any."""
+    _, exact = _get_gradients(context)
+    context.adapter.set(context.parameters)
+    for argument in context.contract.call:
+        own = context.adapter.vjp(context.x, context.cotangent, context.mask, only=argument)
+        held = {h for m in context.contract.mappings if m.path == argument for h in m.holds}
+        _assert_close_to_exact(context, own, exact, held or {argument})
+
+
+@family_property(
+    C.TOKENS,
+    C.PROJECTED,
+    C.WIDTHS,
+    C.MODULE,
+    sizes=GRADIENT_SIZES,
+    after=(the_gradients_of_the_weights_are_right,),
+    hint="is there a size in the code that others do not reach?",
+)
+def gradients_are_right_at_every_size(context: CaseContext) -> None:
+    """Long sequences, many heads and wide ones have the gradients of the equation, too."""
+    names = ("x", *(n for n, _ in context.parameters.items()))
+    own, exact = _get_gradients(context)
+    _assert_close_to_exact(context, own, exact, names)
+
+
+@family_property(
+    C.WEIGHTS,
+    C.PROJECTED,
+    C.MODULE,
+    after=CORRECT_VALUES,
+    on=at_least(tokens=3),
+    limit=2,
+    hint=CUT_HINT,
+)
+def the_gradients_of_the_returned_weights_are_right(context: CaseContext) -> None:
+    """What is computed from the returned weights has the gradients of the equation, too."""
+    weights = context.expected.outputs[1]
+    cotangent = round_to_dtype(draw_normal(context.case, "x2", *weights.shape), context.case)
+    own = context.compute_gradients(cotangent, output=1)
+    exact = context.compute_exact_gradients(cotangent, output=1)
+    names = ("x", *(n for n, _ in context.parameters.items() if n in ATTENDING))
+    _assert_close_to_exact(context, own, exact, names)
+
+
+@family_property(
+    C.PROJECTED,
+    C.TOKENS,
+    C.MODULE,
+    after=(the_gradients_of_the_weights_are_right,),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="are gradients clipped, clamped or rounded?",
+)
+def gradients_grow_with_the_loss(context: CaseContext) -> None:
+    """A loss a million times as large has gradients a million times as large, or as small."""
+    names = ("x", *(n for n, _ in context.parameters.items()))
+    for factor in LOSS_FACTORS:
+        cotangent = factor * context.cotangent
+        own, exact = (
+            context.compute_gradients(cotangent),
+            context.compute_exact_gradients(cotangent),
+        )
+        _assert_close_to_exact(context, own, exact, names)
 
 
 @family_property(
@@ -146,41 +252,6 @@ def _assert_gradients_predict_change(
         where = "x" if cut[0] == "x" else context.contract.describe_parameter(cut[0])
         raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
     comparison.check_close(predicted, slope, tolerance, "change predicted by the gradient")
-
-
-@family_property(
-    C.TOKENS,
-    C.PROJECTED,
-    C.MODULE,
-    C.INITIALISED,
-    after=(
-        *CORRECT_VALUES,
-        the_weights_are_registered_and_trainable,
-        the_gradients_of_the_weights_are_right,
-    ),
-    on=at_least(tokens=3),
-    limit=1,
-    hint="every weight must be a parameter of the module: nn.Parameter, nn.Linear, nn.ModuleList",
-)
-def a_training_step_moves_every_weight(context: LiveContext) -> None:
-    """A step of gradient descent moves every weight by its gradient, and the output follows."""
-    adapter = build_fresh_module(context)
-    exact = context.compute_once(compute_exact_gradients)
-    rate = 0.25 / max(float(gradient.abs().max()) for gradient in exact.values.values())
-    adapter.descend(context.x, context.cotangent, context.mask, rate)
-    moved = adapter.read()
-    for name, before in context.parameters.items():
-        limit = exact.compute_tolerance(name)
-        own = 2 * PRECISIONS[context.case.dtype].u * before.abs()
-        tolerance = Tolerance(rate * limit.exact + own, rate * limit.float32 + own)
-        where = f"{context.contract.describe_parameter(name)} after the step"
-        after = before - rate * exact.values[name]
-        context.assert_close(getattr(moved, name), after, tolerance, where)
-    # The weights that are read could be others than those that the output is computed with.
-    returned = adapter.forward(context.x, context.mask, CallOptions())
-    context.check_form(returned, context.x)
-    answer = tuple(output.double() for output in returned.outputs)
-    context.assert_matches_oracle(answer, context.compute_expected(parameters=moved))
 
 
 def _is_only_float32_exact(context: CaseContext) -> bool:

@@ -4,8 +4,12 @@
 steps that its name says; the last one mixes them all.
 """
 
-from properties.cases.case_tensors import make_tokens
+import itertools
+from dataclasses import replace
+
+from properties.cases.case_tensors import make_parameters, make_tokens
 from properties.contract import Capability
+from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.families.purity import evaluation_is_repeatable
 from properties.harness.harness import LiveContext
@@ -16,21 +20,36 @@ from properties.harness.histories import (
     ONE_TOKEN_PROBE,
     TRAINING_PROBE,
     assert_no_effect,
+    assert_no_first_effect,
     shuffle_steps,
 )
+from properties.harness.module_adapter import ModuleAdapter
 from properties.harness.steps import (
     Rebuild,
     build_fresh_module,
     fit_for_histories,
+    keep_for_histories,
     make_calls,
     make_evaluations,
+    make_first_calls,
     make_other_modules,
     make_transfers,
 )
 from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions
+from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 C = Capability
+FIRST_CALL_SIZES = (
+    {"batch": 2, "tokens": 4, "context_length": 6, "d_in": 5, "heads": 2, "head_dim": 3},
+    {"batch": 1, "tokens": 130, "context_length": 150, "d_in": 3, "heads": 1, "head_dim": 2},
+)
+"""What is kept may depend on a length being large."""
+FEW_TOKENS = 16
+"""Of more tokens only some first calls are tried: two loops in Python take long."""
+REUSES = ("kept", "freed", "grown")
+"""how the memory of one input may be used for the next: see `Module.refill`"""
 MIXED_STEPS = 14
 """The number of steps, of all kinds, that are mixed."""
 
@@ -50,6 +69,23 @@ def earlier_calls_do_not_matter(context: LiveContext) -> None:
 
 @family_property(
     C.TOKENS,
+    after=(earlier_calls_do_not_matter,),
+    sizes=FIRST_CALL_SIZES,
+    on=keep_for_histories,
+    dtypes=("float64",),
+    hint="is something made in the first call, and kept as it was made there?",
+)
+def the_first_call_does_not_matter(context: LiveContext) -> None:
+    """Whatever it was called with first, in whatever mode, later answers are the same."""
+    steps = make_first_calls(context)
+    if context.case.tokens > FEW_TOKENS:
+        assert_no_first_effect(context, steps[:3], (CALL_PROBE,))
+    else:
+        assert_no_first_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
+
+
+@family_property(
+    C.TOKENS,
     after=(evaluation_is_repeatable, earlier_calls_do_not_matter),
     limit=1,
     on=fit_for_histories,
@@ -57,12 +93,16 @@ def earlier_calls_do_not_matter(context: LiveContext) -> None:
     hint="what is remembered of a tensor must not be found again by its id() or data_ptr()",
 )
 def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None:
-    """A tensor that is written over and given again is answered by its new numbers."""
-    adapter = build_fresh_module(context)
-    first = make_tokens(context.case, context.contract, "x2")
-    answer = adapter.refill(first, context.x, context.mask)
-    context.check_form(answer, context.x)
-    context.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
+    """A tensor that is written over, extended or freed, and given again, is a new input."""
+    # The other numbers are in the middle: who remembers a sum or the corners has not seen them.
+    first, middle = context.x.clone(), context.case.tokens // 2
+    first[:, middle] = make_tokens(context.case, context.contract, "x2")[:, middle]
+    ways = REUSES if context.contract.has(C.MODULE) else REUSES[:2]  # weights do not grow
+    for reuse, grad in itertools.product(ways, ("no_grad", "grad")):
+        adapter = build_fresh_module(context)
+        answer = adapter.refill(first, context.x, context.mask, reuse, grad)
+        context.check_form(answer, context.x)
+        context.assert_answer_unchanged(tuple(output.double() for output in answer.outputs))
 
 
 @family_property(
@@ -106,6 +146,67 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     """Weights loaded and loaded back, other dtypes, and copies that change, change no answer."""
     steps = shuffle_steps(context, make_transfers(context))
     assert_no_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
+
+
+@family_property(
+    C.MODULE,
+    C.INITIALISED,
+    C.PROJECTED,
+    after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
+    limit=1,
+    on=fit_for_histories,
+    dtypes=("float64",),
+    hint="is something computed from the weights kept, and not computed again when they change?",
+)
+def new_weights_are_used_at_once(context: LiveContext) -> None:
+    """Weights that are loaded, or written in place, count from the next call on, in any mode."""
+    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    expected = context.compute_expected(parameters=other)
+    for grad in ("no_grad", "grad"):
+        fresh = build_fresh_module(context)
+        fresh.set(other)
+        wanted = context.run_module(parameters=other, adapter=fresh)
+        for load in (True, False):
+            adapter = build_fresh_module(context)
+            context.run_module(options=CallOptions(grad=grad), adapter=adapter)
+            if load:
+                adapter.load(other)
+            answer = context.run_module(
+                parameters=other, options=CallOptions(grad=grad), adapter=adapter
+            )
+            assert_outputs_unchanged(context, answer, wanted, expected)
+
+
+@family_property(
+    C.MODULE,
+    C.INITIALISED,
+    after=(the_weights_are_registered_and_trainable,),
+    limit=1,
+    on=fit_for_histories,
+    dtypes=("float64",),
+    hint="load_state_dict() copies numbers into the parameters that are there",
+)
+def loading_and_moving_keep_the_parameters(context: LiveContext) -> None:
+    """Loading, moving and copying keep parameters, flags and mode: an optimizer goes on."""
+    replaced = build_fresh_module(context).module.list_replaced()
+    if replaced:
+        names = ", ".join(f"{name}()" for name in replaced)
+        raise Violation(ViolationKind.CONSTRUCTION, "the same parameters", f"others after {names}")
+    for trainable, training in ((False, True), (True, False)):
+        adapter = build_fresh_module(context)
+        adapter.module.prepare(trainable=trainable, training=training)
+        flags, modes = _read_flags(adapter), adapter.module.list_modes()
+        adapter.load(context.parameters)
+        copy = adapter.module.copy("deepcopy")
+        for what, module in (("loading", adapter.module), ("copying", copy)):
+            kept = {n: i.trainable for n, i in module.describe_tensors().items()}
+            if (kept, module.list_modes()) != (flags, modes):
+                expected = "requires_grad and training as before"
+                raise Violation(ViolationKind.VALUE, expected, f"changed by {what}")
+
+
+def _read_flags(adapter: ModuleAdapter) -> dict[str, bool]:
+    return {name: info.trainable for name, info in adapter.module.describe_tensors().items()}
 
 
 @family_property(

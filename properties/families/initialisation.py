@@ -16,7 +16,7 @@ from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.INITIALISATION, FORM)
 C = Capability
-WIDE = at_least(d_in=6, heads=2, head_dim=4)
+WIDE = at_least(d_in=6, heads=17, head_dim=2)
 
 
 def read_first_initial_weights(context: LiveContext) -> dict[str, Tensor]:
@@ -47,9 +47,14 @@ def the_projections_start_different(context: LiveContext) -> None:
             got = f"all are {float(first):g}"
             raise Violation(ViolationKind.VALUE, "random numbers", got, where)
     for one, other in itertools.combinations(("W_q", "W_k", "W_v"), 2):
-        if torch.equal(weights[one], weights[other]):
-            where = f"{one} and {other}"
-            raise Violation(ViolationKind.VALUE, "different weights", "the same", where)
+        _assert_no_common_row(weights[one], weights[other], f"{one} and {other}")
+
+
+def _assert_no_common_row(one: Tensor, other: Tensor, where: str) -> None:
+    """Raise Violation if a row of one weight is also a row of another: random ones never are."""
+    if bool((one[:, None] == other[None]).all(-1).any()):
+        got = "the same" if torch.equal(one, other) else "partly the same"
+        raise Violation(ViolationKind.VALUE, "different weights", got, where)
 
 
 @family_property(
@@ -60,9 +65,8 @@ def the_heads_start_different(context: LiveContext) -> None:
     for name, tensor in context.compute_once(read_first_initial_weights).items():
         if name in ("W_q", "W_k", "W_v"):
             heads = tensor.unflatten(0, (context.case.heads, -1))
-            if torch.equal(heads[0], heads[1]):
-                where = f"{name}, heads 0, 1"
-                raise Violation(ViolationKind.VALUE, "different weights", "the same", where)
+            for one, other in itertools.combinations(range(context.case.heads), 2):
+                _assert_no_common_row(heads[one], heads[other], f"{name}, heads {one}, {other}")
 
 
 @family_property(
@@ -71,11 +75,26 @@ def the_heads_start_different(context: LiveContext) -> None:
 def every_module_starts_anew(context: LiveContext) -> None:
     """Two modules start different; after the same torch.manual_seed they start the same."""
     one, other = context.compute_once(read_first_initial_weights), read_initial_weights(context, 2)
-    if torch.equal(one["W_q"], other["W_q"]):
-        raise Violation(ViolationKind.VALUE, "other weights after another seed", "the same", "W_q")
-    if not torch.equal(one["W_q"], read_initial_weights(context, 1)["W_q"]):
-        expected = "the same weights after the same seed"
-        raise Violation(ViolationKind.VALUE, expected, "others", "W_q")
+    again = read_initial_weights(context, 1)
+    for name in ("W_q", "W_k", "W_v"):  # others may start from zero, or from the identity
+        tensor, where = one[name], _describe_initial_weight(context, name)
+        if torch.equal(tensor, other[name]):
+            expected = "other weights after another seed"
+            raise Violation(ViolationKind.VALUE, expected, "the same", where)
+        if not torch.equal(tensor, again[name]):
+            expected = "the same weights after the same seed"
+            raise Violation(ViolationKind.VALUE, expected, "others", where)
+    _assert_no_seed_set(context)
+
+
+def _assert_no_seed_set(context: LiveContext) -> None:
+    """Raise Violation if the random numbers drawn after building do not depend on those before."""
+    subject, contract = context.harness.subject, context.contract
+    arguments = contract.build_arguments(context.case)
+    one, other = (subject.draw_after_construction(contract.name, arguments, s) for s in (1, 2))
+    if bool((one == other).any()):
+        expected = "random numbers that go on from the seed that was set before it was built"
+        raise Violation(ViolationKind.VALUE, expected, "they are the same after any seed")
 
 
 @family_property(

@@ -18,6 +18,15 @@ from properties.violation import Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.MASK, FORM)
 C = Capability
+MASK_NUMBERS = {
+    torch.float64: (0.5, -1.0, 1e-12, 200.0),
+    torch.float16: (0.5, -1.0, 1e-3, 200.0),
+    torch.float32: (0.25, -0.5, 1e-30, 1.0),
+    torch.uint8: (1, 200, 255),
+    torch.int32: (1, -1, 256),
+    torch.int64: (1, -2, 2**32),
+}
+"""types that a mask may have, and numbers of that type other than zero"""
 CAUSAL_HINT = "is the mask applied before the softmax, and does it hide what is above the diagonal?"
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
@@ -131,6 +140,43 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     full = (context.mask != 0).expand(b, h, t, t).contiguous()
     context.assert_answer_unchanged(context.run(mask=full))
+
+
+@family_property(
+    C.MASK,
+    on=MASKED,
+    after=(every_form_of_mask_is_understood,),
+    limit=3,
+    hint="only 0 and False block: compare with == 0 before converting the mask to another type",
+)
+def any_number_but_zero_lets_attend(context: CaseContext) -> None:
+    """In a mask of any type, every number but zero lets attend: -1, 0.5 and 200 like 1."""
+    assert context.mask is not None
+    sees = context.mask != 0
+    for dtype, numbers in MASK_NUMBERS.items():
+        cycle = torch.arange(sees.numel()).view(sees.shape) % len(numbers)
+        mask = torch.tensor(numbers, dtype=dtype)[cycle] * sees.to(dtype)
+        context.assert_answer_unchanged(context.run(mask=mask, memory="transposed"))
+
+
+@family_property(
+    C.MASK,
+    on=compose(at_least(tokens=5, batch=3), with_values(mask_form=MaskForm.QUERY_KEY)),
+    after=(every_form_of_mask_is_understood,),
+    limit=2,
+    hint="is what holds of one sequence's mask, or of the last call's, taken for all?",
+)
+def each_sequence_has_its_own_mask(context: CaseContext) -> None:
+    """Sequences with other masks, one full, one causal, some padded, keep to their own."""
+    b, t = context.case.batch, context.case.tokens
+    full, causal = torch.ones(t, t), torch.ones(t, t).tril()
+    padded, shorter = full.clone(), full.clone()
+    padded[:, -1], shorter[:, -2:] = 0, 0
+    kinds = full, causal, padded, shorter, causal.flip(0, 1), padded.flip(1)
+    for first in range(len(kinds)):
+        chosen = [kinds[(first + i) % len(kinds)] for i in range(b)]
+        mask = torch.stack(chosen)[:, None]
+        context.assert_matches_oracle(context.run(mask=mask), context.compute_expected(mask=mask))
 
 
 @family_property(

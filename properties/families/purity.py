@@ -1,5 +1,6 @@
 """Calling the module has no side effects, and its answer depends on nothing but the input."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,18 +12,28 @@ from properties.case import MaskForm
 from properties.cases.case_tensors import MASK_DTYPES, make_mask, make_parameters, make_tokens
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability, Entry
+from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
-from properties.violation import Violation, ViolationKind
+from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 USUAL_CASES = compose(at_least(tokens=3), with_values(dropout=0.5))
 """Most of these are checked on the same cases, to share modules: constructing costs most."""
 C = Capability
+RESULT_SIZES = (
+    {"batch": 2, "tokens": 3, "context_length": 5, "d_in": 4, "heads": 2, "head_dim": 3},
+    {"batch": 1, "tokens": 80, "d_in": 4, "heads": 1, "head_dim": 3},
+    {"batch": 1, "tokens": 1, "d_in": 1, "heads": 1, "head_dim": 1},
+)
+"""Some results may be new, and only long ones kept, or those of a single token."""
+FEW_TOKENS = 16
+LATER_CALLS = (1, 1, 1, 1, 70)
+"""so many later calls may write over an earlier result: buffers may take turns"""
 
 
 @family_property(
@@ -60,9 +71,8 @@ def the_input_is_left_unchanged(context: LiveContext) -> None:
     context.adapter.set(context.parameters)
     for x, mask in ((context.x, context.mask), (context.x[:1], None), (context.x[:1, :1], None)):
         _assert_inputs_unchanged(context, x, mask, CallOptions(memory=context.get_memory_layout(x)))
-    if context.contract.has(Capability.MODULE):
-        options = CallOptions(training=True, seed=1, grad="grad")
-        _assert_inputs_unchanged(context, context.x, context.mask, options)
+    options = CallOptions(training=True, seed=1, grad="grad")
+    _assert_inputs_unchanged(context, context.x, context.mask, options)
     if context.contract.has(Capability.MASK):
         for mask in _make_masks_of_all_kinds(context):
             _assert_inputs_unchanged(context, context.x, mask, CallOptions())
@@ -116,16 +126,78 @@ def parameters_and_buffers_are_left_unchanged(context: LiveContext) -> None:
 
 
 @family_property(
-    limit=1, on=USUAL_CASES, hint="return a new tensor, not one that the module keeps and reuses"
+    sizes=RESULT_SIZES, hint="return a new tensor, not one that the module keeps and reuses"
 )
 def earlier_results_are_left_unchanged(context: LiveContext) -> None:
     """A result handed out earlier is not changed by a later call."""
     adapter = build_fresh_module(context)
     context.run_module(adapter=adapter)
     other = make_tokens(context.case, context.contract, "x2")
-    if context.call_module(other, options=CallOptions(), adapter=adapter).earlier_result_changed:
-        expected = "the first result as it was"
-        raise Violation(ViolationKind.VALUE, expected, "the second call wrote over it")
+    for times in LATER_CALLS if context.case.tokens < FEW_TOKENS else LATER_CALLS[:-1]:
+        options = CallOptions(times=times)
+        called = context.call_module(other, options=options, adapter=adapter)
+        if called.earlier_result_changed:
+            expected = "the first results as they were"
+            raise Violation(ViolationKind.VALUE, expected, "a later call wrote over them")
+
+
+@family_property(
+    sizes=RESULT_SIZES,
+    hint="return a new tensor, not one that the module keeps, and not the input",
+)
+def results_may_be_written_over(context: LiveContext) -> None:
+    """Whoever gets a result may write into it: that changes no input and no later answer."""
+    adapter = build_fresh_module(context)
+    returned = adapter.overwrite_results(context.x, context.mask)
+    context.check_form(returned, context.x)
+    if returned.altered:
+        expected = "the input as it was"
+        raise Violation(ViolationKind.VALUE, expected, "writing into the result changed it")
+    context.assert_answer_unchanged(tuple(output.double() for output in returned.outputs))
+
+
+@family_property(
+    limit=1, on=USUAL_CASES, hint="undo with a `with` block, which also ends when something raises"
+)
+def settings_of_torch_are_left_alone(context: LiveContext) -> None:
+    """What torch does elsewhere stays as it was: default dtype, gradients on or off, and so on."""
+    adapter = build_fresh_module(context)
+    wide = torch.cat([context.x, context.x], dim=-1)
+    for grad, training in (("no_grad", False), ("grad", False), ("grad", True)):
+        options = CallOptions(training=training, seed=1, grad=grad)
+        adapter.forward(context.x, context.mask, options)
+        if context.contract.has(C.MODULE):
+            with contextlib.suppress(SubmissionFailed):  # whether it refuses is not the question
+                adapter.forward(wide, context.mask, options)
+    disturbed = context.harness.subject.list_disturbed()
+    if disturbed:
+        got = f"{', '.join(disturbed)}: changed by building or calling it"
+        raise Violation(ViolationKind.VALUE, "all settings of torch as they were", got)
+
+
+@family_property(
+    C.MODULE,
+    C.INITIALISED,
+    after=(the_weights_are_registered_and_trainable,),
+    limit=1,
+    on=USUAL_CASES,
+    hint="override neither train(), eval() nor to(): nn.Module tells its parts",
+)
+def it_works_as_a_part_of_another_module(context: LiveContext) -> None:
+    """Inside a larger module it is switched, moved and called like any layer."""
+    unchained = build_fresh_module(context).module.list_unchained()
+    if unchained:
+        names = ", ".join(f"{name}()" for name in unchained)
+        raise Violation(ViolationKind.TYPE, "the module returned", "something else", names)
+    nested, alone = build_fresh_module(context).nest(), build_fresh_module(context)
+    for options in (CallOptions(), CallOptions(training=True, seed=1), CallOptions()):
+        got = context.run_module(options=options, adapter=nested)
+        wanted = context.run_module(options=options, adapter=alone)
+        assert_outputs_unchanged(context, got, wanted, context.expected)
+    nested.module.move("float32", None)
+    nested.module.move(context.case.dtype, None)
+    nested.current_parameters = None  # the narrower dtype has rounded them
+    context.assert_answer_unchanged(context.run_module(adapter=nested))
 
 
 @family_property(
@@ -152,11 +224,12 @@ def the_training_flag_is_left_alone(context: LiveContext) -> None:
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     on=USUAL_CASES,
-    hint="what forward needs must be a parameter or a buffer",
+    hint="what forward needs must be a parameter or a buffer, and be read in forward",
 )
 def its_state_dict_carries_everything(context: LiveContext) -> None:
     """Another instance that loads its state_dict gives the same output, and is another one."""
-    _assert_copy_agrees(context, "state_dict")
+    for way in ("state_dict", "assigned state_dict"):
+        _assert_copy_agrees(context, way)
 
 
 @family_property(
@@ -165,6 +238,35 @@ def its_state_dict_carries_everything(context: LiveContext) -> None:
 def a_deep_copy_gives_the_same_output(context: LiveContext) -> None:
     """A deep copy of it gives the same output, and is trained without changing the original."""
     _assert_copy_agrees(context, "deepcopy")
+    for training in (True, False):
+        adapter = build_fresh_module(context)
+        adapter.forward(context.x, context.mask, CallOptions(training=training))
+        in_its_mode = CallOptions(training=None, seed=1)
+        one, other = (
+            context.run_module(options=in_its_mode, adapter=each)
+            for each in (adapter.copy("deepcopy"), adapter)
+        )
+        what = f"output of a copy of a module with training={training}"
+        _assert_identical(one[0], other[0], what, "it has another mode")
+
+
+@family_property(
+    C.MODULE,
+    C.INITIALISED,
+    after=(the_weights_are_registered_and_trainable,),
+    limit=1,
+    on=compose(USUAL_CASES, with_values(bias=True)),
+    hint="__getstate__ and __reduce__ of nn.Module keep everything",
+)
+def a_pickled_module_gives_the_same_output(context: LiveContext) -> None:
+    """If it can be pickled, as torch.save does, what is loaded gives the same output."""
+    try:
+        build_fresh_module(context).copy("pickle")
+    except SubmissionFailed as failure:
+        if failure.status is Status.CRASHED:
+            return  # a function in the module may prevent it: nothing is promised
+        raise
+    _assert_copy_agrees(context, "pickle")
 
 
 def _assert_copy_agrees(context: LiveContext, way: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import MaskForm
+from properties.case import InputContent, MaskForm
 from properties.cases.case_transforms import compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
@@ -21,6 +21,7 @@ from properties.violation import Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.SCALE, FORM)
 C = Capability
 NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
+TOKEN_FACTORS = (2.0**17, 2.0**-17)
 
 
 @family_property(
@@ -64,6 +65,24 @@ def larger_queries_and_smaller_keys_cancel(context: CaseContext) -> None:
     }
     output = context.run(parameters=replace_parameters(context, **scaled))[0]
     context.assert_unchanged(output, context.output, context.tolerance)
+
+
+@family_property(
+    *NEEDS,
+    after=(it_equals_the_equation,),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="is the input clamped, normalised or rounded?",
+)
+def large_tokens_and_small_weights_cancel(context: CaseContext) -> None:
+    """Tokens a hundred thousand times as large give the same with weights as much smaller."""
+    for factor in TOKEN_FACTORS:
+        smaller = {
+            name: tensor / factor
+            for name, tensor in context.parameters.items()
+            if name in ("W_q", "W_k", "W_v")
+        }
+        assert_right_with(context, replace_parameters(context, **smaller), factor * context.x)
 
 
 @family_property(*NEEDS, limit=3, hint="the scores are plain dot products of queries and keys")

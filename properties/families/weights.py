@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.case import Case, MaskForm
+from properties.case import Case, InputContent, MaskForm
 from properties.cases.case_transforms import with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
@@ -20,6 +20,7 @@ from properties.families.parameter_transforms import (
     replace_parameters,
     zero_parameters,
 )
+from properties.families.values import it_equals_the_equation
 from properties.harness import tomography
 from properties.harness.case_context import CaseContext
 from properties.property import PropertyFamily, PropertyGroup
@@ -29,6 +30,7 @@ from reference import merge_heads
 family_property = PropertyFamily(PropertyGroup.WEIGHTS, FORM)
 C = Capability
 UNMASKED = with_values(mask_form=MaskForm.NONE)
+VALUE_FACTORS = (2.0**24, 2.0**-24)
 SUM_HINT = "softmax over the keys (the last axis), and nothing between softmax and values"
 
 
@@ -113,6 +115,23 @@ def the_output_is_linear_in_the_values(context: CaseContext) -> None:
     tolerance = context.compute_expected(parameters=twice).tolerances[0]
     single = context.run(parameters=once)[0]
     context.assert_unchanged(context.run(parameters=twice)[0], -2 * single, tolerance)
+
+
+@family_property(
+    C.ATTENTION,
+    C.PROJECTED,
+    C.TOKENS,
+    after=(it_equals_the_equation,),
+    on=with_values(content=InputContent.NORMAL),
+    limit=2,
+    hint="is something clamped, or a small number added?",
+)
+def large_and_small_values_are_averaged_alike(context: CaseContext) -> None:
+    """Values of millions, and of millionths, are averaged like those near one."""
+    plain = zero_parameters(context, "b_v", "b_o")
+    for factor in VALUE_FACTORS:
+        changed = replace_parameters(context, **plain, W_v=factor * context.parameters.W_v)
+        assert_right_with(context, changed)
 
 
 @family_property(
