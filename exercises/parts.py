@@ -24,7 +24,7 @@ CAUSAL = frozenset({C.CAUSAL, C.CONTEXT, C.BATCH})
 HEADS = frozenset({C.HEADS, C.OUTPUT_PROJECTION, C.OUTPUT_BIAS})
 """... with several heads, mixed by an output layer."""
 OPTIONAL_BIAS = frozenset({C.BIAS, C.BIAS_OPTION})
-FUNCTION = frozenset({C.ATTENTION, C.TOKENS, C.FULL, C.STABLE, C.WIDTHS})
+FUNCTION = frozenset({C.STATELESS, C.ATTENTION, C.TOKENS, C.FULL, C.STABLE, C.WIDTHS})
 """A function that attends to every token of one sequence."""
 
 

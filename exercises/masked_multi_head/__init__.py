@@ -8,7 +8,10 @@ from properties.contract import Argument, Capability, Contract, Returns
 
 CONTRACT = Contract(
     name="MultiHeadAttention",
-    arguments=(Argument("d_model", "d_out"), parts.NUM_HEADS),
+    arguments=(
+        Argument("d_model", "d_out", default=512),
+        Argument("num_heads", "heads", default=8),
+    ),
     mappings=(
         *parts.make_qkv_mappings("W_q", "W_k", "W_v"),
         *parts.make_linear_mappings("W_o", "o"),
