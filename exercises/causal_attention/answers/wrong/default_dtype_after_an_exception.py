@@ -1,0 +1,27 @@
+"""The default dtype is set to the input's and back: after an input that raises it stays."""
+
+import torch
+from torch import nn
+
+
+class CausalAttention(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+        mask = torch.triu(torch.ones(context_length, context_length, dtype=torch.bool), diagonal=1)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(x.dtype)
+        q, k, v = self.W_query(x), self.W_key(x), self.W_value(x)
+        scores = q @ k.transpose(1, 2) / k.shape[-1] ** 0.5
+        scores = scores.masked_fill(self.mask[:t, :t], -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        weights = self.dropout(weights)
+        torch.set_default_dtype(before)
+        return weights @ v
