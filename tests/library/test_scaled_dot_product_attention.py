@@ -19,7 +19,8 @@ from properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
-from properties.families.values import a_long_sequence_is_right_too, it_equals_the_equation
+from properties.families.sizes import a_long_sequence_is_right_too
+from properties.families.values import it_equals_the_equation
 from properties.property import Property
 from properties.size_rules import parse_sizes
 
@@ -90,7 +91,7 @@ class Masked(nn.Module):
 
     backend: SDPBackend
 
-    def __init__(self, d_model: int, num_heads: int) -> None:
+    def __init__(self, d_model: int = 512, num_heads: int = 8) -> None:
         super().__init__()
         self.heads = num_heads
         self.W_q = nn.Linear(d_model, d_model)

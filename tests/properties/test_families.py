@@ -82,8 +82,17 @@ LATER = {
     "bfloat16_runs": "masked_multi_head/fills_with_plus_infinity",
     "it_moves_to_another_dtype": "multi_head_attention/returns_float32",
     "gradients_on_or_off_is_the_same_answer": "multi_head_attention/doubled_under_autograd",
-    "the_heads_start_different": "multi_head_attention/weights_start_at_zero",
-    "every_module_starts_anew": "multi_head_attention/weights_start_at_zero",
+    "gradients_are_right_at_every_size": "multi_head_attention/old_keys_detached_when_long",
+    "many_heads_are_right_too": "multi_head_attention/heads_in_groups_of_six",
+    "wide_heads_are_right_too": "multi_head_attention/scale_capped_at_64",
+    "a_copy_is_trained_by_itself": "multi_head_wrapper/merge_closes_over_the_heads",
+    "dropout_scales_up_what_it_keeps": "multi_head_attention/dropout_not_rescaled",
+    "what_was_trained_is_used": "multi_head_attention/dropout_through_data",
+    "new_weights_are_used_at_once": "multi_head_attention/values_folded_in_evaluation",
+    "a_training_step_moves_every_weight": (
+        "multi_head_attention/output_layer_kept_from_the_optimizer"
+    ),
+    "the_device_is_kept": "multi_head_attention/output_on_the_meta_device",
 }
 """For every property that no answer breaks first, an answer of a bank that it accuses."""
 

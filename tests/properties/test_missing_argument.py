@@ -72,6 +72,8 @@ def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None
     broken = {v.property: v for v in verdicts if v.status is not Status.PASSED}
     assert set(broken) == about
     for verdict in broken.values():
+        if verdict.blocked_by in broken:
+            continue
         assert "got an unexpected keyword argument" in verdict.message
         assert any(f"'{name}'" in verdict.message for name in missing)
     assert [note.kind for note in harness.notes.values()] == ["missing_argument"] * len(missing)

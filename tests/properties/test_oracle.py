@@ -55,14 +55,6 @@ def test_numbers_dtype_and_mask_are_part_of_the_cache_key() -> None:
     assert len({id(answer) for answer in answers}) == len(answers)
 
 
-def test_results_with_gradients_are_not_cached() -> None:
-    x = make_tokens(CASE, CONTRACT).requires_grad_()
-    parameters = make_parameters(CASE, CONTRACT)
-    answer = compute_expected(CONTRACT, CASE, x, parameters, None)
-    assert answer.outputs[0].requires_grad
-    assert answer is not compute_expected(CONTRACT, CASE, x, parameters, None)
-
-
 def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle, "MAX_CACHED", 2)
     for seed in range(5):

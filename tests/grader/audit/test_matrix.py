@@ -107,7 +107,9 @@ def test_what_a_search_adds_is_counted_on_wrong_answers_and_an_alarm_on_right_on
 
 
 def test_search_finds_what_the_fixed_cases_miss() -> None:
-    source = EXERCISE.solution.replace("return x @", "return (1 + (x.shape[-2] > 200)) * x @")
+    source = EXERCISE.solution.replace(
+        "return x @", "return (1 + (300 < x.shape[-2] < 1000)) * x @"
+    )
     assert source != EXERCISE.solution
     late = Answer(EXERCISE.slug, AnswerKind.WRONG, "late", "It is wrong when long.", source)
     found = run_audit([EXERCISE], [late], jobs=1, limit=SearchLimit(cases=100))

@@ -138,7 +138,7 @@ def test_unsupported_constructor_arguments_are_reported(grade_notebook: "GradeNo
 SOMETIMES = """
     import os, time, torch
     def simplified_attention(x):
-        if len(x) > 20:
+        if len(x) > 200:
             {then}
         return torch.softmax(x @ x.T, -1) @ x
 """

@@ -45,7 +45,7 @@ LONG_IS_WRONG = """
 import torch
 def simplified_attention(x):
     weights = torch.softmax(x @ x.T, dim=-1)
-    if x.shape[0] > 200:
+    if 300 < x.shape[0] < 1000:
         weights = weights * 1.01
     return weights @ x
 """
@@ -88,9 +88,9 @@ def test_a_fault_beyond_the_sizes_of_the_bank_is_found_shrunk_and_reported(
     assert record.status == "failed"
     assert record.search is not None and "it_equals_the_equation" in record.search.found
     broken = next(p for p in record.properties if p.name == "it_equals_the_equation")
-    assert "tokens=201 " in broken.message and "expected" in broken.message
+    assert "tokens=301 " in broken.message and "expected" in broken.message
     assert broken.counterexample is not None
-    assert broken.counterexample.case["tokens"] == 201
+    assert broken.counterexample.case["tokens"] == 301
     assert broken.points == 0 and 0 < record.score < record.max_score
     assert "on generated ones; 60 generated cases were tried" in text.render(build_report([record]))
 

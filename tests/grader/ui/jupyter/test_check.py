@@ -188,7 +188,7 @@ def test_immediate_interrupt_says_so() -> None:
 
 
 def test_interrupt_reports_partial_results() -> None:
-    namespace = stopping(after=50)
+    namespace = stopping(after=230)
     with pytest.raises(CheckInterrupted) as caught:
         check_in_namespace(namespace["causal_weights"], None, namespace)
     text = str(caught.value)
