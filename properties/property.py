@@ -5,7 +5,7 @@ which students read. The annotation of its parameter says whether it can be reco
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast, get_type_hints
@@ -221,14 +221,17 @@ def check_in_order(
     properties: Iterable[Property],
     check: Callable[[Property], Verdict],
     on_verdict: VerdictCallback = ignore_verdict,
+    lacking: Set[Capability] = frozenset(),
 ) -> Iterator[Verdict]:
     """Check each; a property that requires one that does not hold is not tried.
 
-    One that could not be tried itself may hold: properties that require it are tried.
+    One that could not be tried itself may hold: properties that require it are tried. So are
+    those that do without what the submission is lacking, where the required one is about that.
     """
     broken: set[Property] = set()
     for prop in properties:
-        blocked_by = next((required for required in prop.requires if required in broken), None)
+        required = (required for required in prop.requires if required in broken)
+        blocked_by = next((r for r in required if r.needs & lacking <= prop.needs), None)
         if blocked_by is None:
             verdict = check(prop)
         else:

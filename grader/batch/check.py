@@ -53,10 +53,10 @@ def check_all(
         harness.forget()
         return check_live(prop, plan[prop])
 
-    verdicts = list(check_in_order(plan, check_one, on_verdict))
+    verdicts = list(check_in_order(plan, check_one, on_verdict, harness.lacking))
     if any(has_side_effects(verdict) for verdict in verdicts):
         restart()
-        verdicts = list(check_in_order(plan, check_isolated, on_verdict))
+        verdicts = list(check_in_order(plan, check_isolated, on_verdict, harness.lacking))
     return verdicts
 
 

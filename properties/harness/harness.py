@@ -171,6 +171,11 @@ class Harness:
         self.add_note(SWAPPED_NAMES_NOTE)
         return other
 
+    @property
+    def lacking(self) -> frozenset[Capability]:
+        """What the requested contract has and this submission's constructor has no argument for."""
+        return self.requested_contract.capabilities - self.contract.capabilities
+
     def _drop_refused_arguments(self) -> Contract:
         """Return the requested contract without dispensable arguments that are refused."""
         contract = self.requested_contract

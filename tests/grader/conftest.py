@@ -1,6 +1,5 @@
 """A sandbox for the tests of this folder: one server for all, and what is asked of it often."""
 
-import os
 import sys
 import textwrap
 import time
@@ -115,12 +114,10 @@ def sandbox(connect_zygote: ConnectZygote) -> Iterator[SandboxDriver]:
     """A sandbox in an environment with a secret; who damages it takes `own_sandbox`."""
     if sys.platform != "linux":
         pytest.skip("pidfd and /proc are Linux's")
-    os.environ[CANARY] = "a secret of the grader's"
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CANARY, "a secret of the grader's")
         with ServerHandle(ahead=connect_zygote()) as server:
             yield SandboxDriver(server)
-    finally:
-        del os.environ[CANARY]
 
 
 @pytest.fixture

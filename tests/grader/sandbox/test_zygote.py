@@ -41,9 +41,10 @@ def started() -> Zygote:
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    os.environ["HEADCHECK_TEST_CANARY"] = "a secret of the grader's"
-    with started() as there:
-        del os.environ["HEADCHECK_TEST_CANARY"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADCHECK_TEST_CANARY", "a secret of the grader's")
+        there = started()
+    with there:
         yield there
 
 
