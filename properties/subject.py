@@ -173,11 +173,19 @@ class Module(Protocol):
         `altered` lists the inputs that changed by the writing.
         """
 
+    def call_within(
+        self, way: str, inputs: Sequence[Tensor], weights: Mapping[str, Tensor]
+    ) -> CallResult:
+        """Call it within torch's "functional_call", with these weights, "vmap" or "autocast"."""
+
     def nest(self) -> "Module":
         """Return another module of which this one is a part, and which passes calls on to it."""
 
-    def list_unchained(self) -> Sequence[str]:
-        """Return the names of the methods train, eval, to … that do not return the module."""
+    def pair(self, other: "Module") -> "Module":
+        """Return a module that calls this one, then the other, and returns both first outputs."""
+
+    def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
+        """Say in which ways it does not do what every nn.Module does when it is called."""
 
     def list_replaced(self) -> Sequence[str]:
         """Return the names of the methods after which its parameters are other objects."""
@@ -192,7 +200,10 @@ class Module(Protocol):
         """Call `.to(dtype)` and `.to(device)`."""
 
     def copy(self, way: str) -> "Module":
-        """Return another instance with the same state, by "deepcopy", "pickle", or "state_dict"."""
+        """Return another instance with the same state.
+
+        By "deepcopy", "pickle" or "state_dict"; by "subclass" it is of a derived class.
+        """
 
 
 class Subject(Protocol):
@@ -206,11 +217,12 @@ class Subject(Protocol):
         dtype: str | None = None,
         device: str | None = None,
         *,
-        by_position: bool = False,
+        given: str = "by name",
     ) -> Module:
         """Build an instance with these arguments and move it to a dtype and a device.
 
-        The arguments are passed by name where the names fit, or all by position.
+        The arguments are passed by name where the names fit, or all "by position". A mapping
+        becomes an object with these attributes; "by class" they are attributes of its class.
         """
 
     def draw_after_construction(

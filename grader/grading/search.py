@@ -6,10 +6,12 @@ What holds on the case set may still fail on another size. A search tries genera
 (`properties/cases/search_cases.py`), the same in the same order for everybody, on the properties
 that passed, each until its first failure. A case is shared: it is tried on all properties that take
 it as it is, so that module, tensors and answers are made once. What shows most for least comes
-first: values are tried on every case, gradients on all but the costliest, each other property
-that can be recorded on one case in eight, each other on one in sixteen. One case in forty is tried
-on every property, transformed as it needs (`is_plain`). A failing property takes along those that
-rest on it: they are not searched further, and keep the verdict of the fixed cases.
+first: values are tried on every case and on some small ones beside it, gradients on all but the
+costliest, each other property that can be recorded on one case in eight, each other on one in
+sixteen. One case in forty is tried on every property, transformed as it needs (`is_plain`); one in
+ten gives the seed of a history of calls, other modules, training and copies. A failing property
+takes along those that rest on it: they are not searched further, and keep the verdict of the fixed
+cases.
 
 A find is a wrong answer or an exception. A call that takes too long or asks for too much memory is
 none: the sizes are the search's own choice, and a right answer may be slow. It ends the search, and
@@ -34,6 +36,7 @@ from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.cases.search_cases import (
     MAX_WORK,
+    draw_companions,
     estimate_work,
     generate_search_cases,
     is_long,
@@ -45,6 +48,7 @@ from properties.families.gradients import (
     the_gradient_of_the_input_is_right,
     the_gradients_of_the_weights_are_right,
 )
+from properties.families.history import no_order_of_events_matters
 from properties.families.values import it_equals_the_equation
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
@@ -59,6 +63,8 @@ FIRST = (
 LIGHT_WORK = MAX_WORK // 4
 RECORDABLE_EVERY, LIVE_EVERY = 8, 16
 """one case in so many is tried on another property that can be recorded, and on one that cannot"""
+HISTORY_EVERY = 10
+"""one case in so many gives a history"""
 MODEST_TOKENS = 72
 """how long the cases of these are: some make a call for every token"""
 SIDE_EFFECTS = "its calls have effects besides their answers, so no answer stands for itself"
@@ -109,7 +115,10 @@ def search(
     tried = 0
     stream = generate_search_cases(exercise.contract, seed, exercise.slug, device)
     for case in limit_cases(stream, limit, on_case):
-        for prop, fitted in list_checks(exercise.contract, left, tried, case):
+        companions = draw_companions(exercise.contract, seed, exercise.slug, tried, device)
+        checks = list_checks(exercise.contract, left, tried, case)
+        beside = ((it_equals_the_equation, small) for small in companions)
+        for prop, fitted in itertools.chain(checks, beside):
             if prop not in left:
                 continue  # it rests on one that has just failed
             verdict = check(prop, fitted)
@@ -158,12 +167,17 @@ def list_checks(
     transformed.
     """
     for place, prop in enumerate(properties):
-        if not is_plain(number) and not _is_due(prop, place, number, case):
+        is_history = _is_history(prop, number)
+        if not (is_plain(number) or is_history or _is_due(prop, place, number, case)):
             continue
         for fitted in transform_cases(contract, prop.transform, [case]):
             is_meant = {case.dtype, fitted.dtype} & set(prop.dtypes)
-            if is_meant and (fitted == case or is_plain(number)):
+            if is_history or (is_meant and (fitted == case or is_plain(number))):
                 yield prop, fitted
+
+
+def _is_history(prop: Property, number: int) -> bool:
+    return prop is no_order_of_events_matters and number % HISTORY_EVERY == HISTORY_EVERY - 1
 
 
 def _is_due(prop: Property, place: int, number: int, case: Case) -> bool:

@@ -48,6 +48,8 @@ PLAIN_EVERY = 40
 OPTIONS = ("bias", "dropout", "content", "memory", "mask_form", "mask_type")
 SHARPNESSES = (1, 1, 2, 2, 3, 5, 8)
 DTYPES = ("float64",) * 6 + ("float32",) * 3 + ("bfloat16",)
+COMPANIONS, COMPANION_SIZE = 8, 12
+"""so many cases, of sizes up to this, cost together as much as one that is drawn far"""
 MAX_TRIES = 20
 """how often small sizes are drawn again until a case is cheap"""
 MAX_WEIGHTS = 1 << 17
@@ -75,6 +77,17 @@ def generate_search_cases(
             far = {name: edge, **{other: far[other] for other in far if other != name}}
         dtype = "float64" if is_plain(number) else chooser.choice(DTYPES)
         yield replace(_draw_case(contract, chooser, far), dtype=dtype, device=device)
+
+
+def draw_companions(
+    contract: Contract, seed: int, owner: str, number: int, device: str = "cpu"
+) -> Iterator[Case]:
+    """Yield small cases that are tried, for their values alone, beside the case of this number."""
+    chooser = random.Random(f"companions {owner} {seed} {number}")
+    for _ in range(COMPANIONS):
+        sizes = {n: chooser.randint(1, COMPANION_SIZE) for n in FAR if n != "context_length"}
+        case = replace(Case(sharpness=2, device=device), **sizes, context_length=0)  # type: ignore[arg-type]  # sizes
+        yield _fit(contract, replace(case, seed=chooser.randrange(1, 1 << 32)), (), chooser)
 
 
 def is_plain(number: int) -> bool:

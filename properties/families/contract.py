@@ -171,7 +171,7 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     contract, case = context.contract, context.case
     arguments = contract.build_arguments(case)
     built = context.harness.subject.construct(
-        contract.name, arguments, None, case.dtype, case.device, by_position=True
+        contract.name, arguments, None, case.dtype, case.device, given="by position"
     )
     adapter = ModuleAdapter(contract, case, built, built, context.harness.subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))
@@ -228,9 +228,10 @@ def _set_quantity(case: Case, argument: Argument) -> Case:
     hint="the config has n_embd, n_head and block_size, and nothing else",
 )
 def the_config_holds_all_it_needs(context: LiveContext) -> None:
-    """It can be built from a config that has only what the exercise names."""
+    """It can be built from a config that has only what the exercise names, or whose class has."""
     arguments = {a.name: make_config(context.case) for a in context.contract.arguments}
-    context.harness.subject.construct(context.contract.name, arguments, None)
+    for given in ("by name", "by class"):
+        context.harness.subject.construct(context.contract.name, arguments, None, given=given)
 
 
 @family_property(after=FORM, dtypes=("float64", "float32"), hint="build new tensors with x.dtype")

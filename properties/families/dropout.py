@@ -36,6 +36,7 @@ from properties.families.parameter_transforms import (
 from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
+from properties.harness.steps import build_fresh_module
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
@@ -352,7 +353,7 @@ def no_dropout_means_no_difference(context: LiveContext) -> None:
     dtypes=("float64",),
 )
 def every_call_drops_anew(context: LiveContext) -> None:
-    """In training two calls drop different weights; after the same seed they drop the same."""
+    """In training calls and layers drop different weights; after the same seed, the same."""
     x = _draw_units(context).expand(2, context.case.tokens, context.case.d_in).contiguous()
     parameters = make_revealing_parameters(context)
 
@@ -362,7 +363,20 @@ def every_call_drops_anew(context: LiveContext) -> None:
     if bool((drop(1) == drop(2)).all()):
         expected = "other weights dropped"
         raise Violation(ViolationKind.VALUE, expected, "exactly the same", "a second call")
+    _assert_layers_differ(context, x, parameters)
     one, other = drop(1), drop(1)
     if not bool(((one == other) | one.isnan() & other.isnan()).all()):
         expected = "the same weights dropped after torch.manual_seed(1)"
         raise Violation(ViolationKind.VALUE, expected, "others", "a second call")
+
+
+def _assert_layers_differ(context: LiveContext, x: Tensor, parameters: Parameters) -> None:
+    """Raise Violation if two layers with the same weights, one after the other, drop the same."""
+    one, other = build_fresh_module(context), build_fresh_module(context)
+    one.set(parameters)
+    other.set(parameters)
+    options = CallOptions(training=True, seed=1)
+    outputs = one.module.pair(other.module).forward(one.build_inputs(x, None), options).outputs
+    if len(outputs) == 2 and torch.equal(*outputs):
+        expected = "other weights dropped"
+        raise Violation(ViolationKind.VALUE, expected, "exactly the same", "a second layer")

@@ -1,6 +1,9 @@
 """Which token may attend to which: later tokens are hidden, or those that the mask blocks."""
 
+from collections.abc import Iterator
+
 import torch
+from torch import Tensor
 
 from properties import comparison
 from properties.case import InputContent, MaskForm
@@ -163,20 +166,63 @@ def any_number_but_zero_lets_attend(context: CaseContext) -> None:
     C.MASK,
     on=compose(at_least(tokens=5, batch=3), with_values(mask_form=MaskForm.QUERY_KEY)),
     after=(every_form_of_mask_is_understood,),
-    limit=2,
+    sizes=({"batch": 3, "tokens": 6}, {"batch": 4, "tokens": 18, "heads": 1}),
     hint="is what holds of one sequence's mask, or of the last call's, taken for all?",
 )
 def each_sequence_has_its_own_mask(context: CaseContext) -> None:
     """Sequences with other masks, one full, one causal, some padded, keep to their own."""
-    b, t = context.case.batch, context.case.tokens
+    for kinds in _list_kinds_of_masks(context.case.tokens):
+        mask = torch.stack([kinds[i % len(kinds)] for i in range(context.case.batch)])[:, None]
+        context.assert_matches_oracle(context.run(mask=mask), context.compute_expected(mask=mask))
+    # The longest sequence first, as in batches that are sorted.
+    padding = torch.ones(context.case.batch, 1, 1, context.case.tokens)
+    padding[1:, ..., -2:] = 0
+    got, expected = context.run(mask=padding), context.compute_expected(mask=padding)
+    context.assert_matches_oracle(got, expected)
+
+
+def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
+    """Yield masks for the sequences of a batch, which look like others, or like all ones."""
     full, causal = torch.ones(t, t), torch.ones(t, t).tril()
     padded, shorter = full.clone(), full.clone()
     padded[:, -1], shorter[:, -2:] = 0, 0
     kinds = full, causal, padded, shorter, causal.flip(0, 1), padded.flip(1)
-    for first in range(len(kinds)):
-        chosen = [kinds[(first + i) % len(kinds)] for i in range(b)]
-        mask = torch.stack(chosen)[:, None]
-        context.assert_matches_oracle(context.run(mask=mask), context.compute_expected(mask=mask))
+    yield from (kinds[first:] + kinds[:first] for first in range(len(kinds)))
+    yield full, full, padded
+    yield causal, causal, full
+    # As many ones in each row and column as the last ones, or a sum as large as that of all ones.
+    shifted = (torch.arange(t)[:, None] - torch.arange(t)).remainder(t)
+    yield ((shifted < 3).float(),)
+    for roll in (1, 2):
+        other = (shifted < 3).float()
+        other[1:-1] = other[1:-1].roll(roll, 0)
+        yield (other,)
+    yield (2 * (shifted % 2 == 0).float(),)
+
+
+@family_property(
+    C.MASK,
+    on=MASKED,
+    after=(every_form_of_mask_is_understood,),
+    limit=2,
+    hint="is one blocked row taken for a blocked mask, or does its NaN reach other rows?",
+)
+def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
+    """A query that may attend to nothing leaves the others as they are, in every sequence."""
+    assert context.mask is not None
+    b, h, t = context.case.batch, context.case.heads, context.case.tokens
+    mask = context.mask.expand(b, h, t, t).clone()
+    for row in (0, t - 1):
+        blocked = mask.clone()
+        blocked[:1, :, row] = 0
+        got, expected = context.run(mask=blocked), context.compute_expected(mask=mask)
+        others = torch.ones(b, t, dtype=torch.bool)
+        others[0, row] = False
+        for output, exact, limit, name in zip(
+            got, expected.outputs, expected.tolerances, context.output_names, strict=True
+        ):
+            each = others if output.dim() == 3 else others[:, None].expand(b, h, t)
+            context.assert_close(output[each], exact[each], limit[each], name)
 
 
 @family_property(

@@ -45,13 +45,20 @@ class ModuleAdapter:
         """Set the parameters, unless they are set already."""
         if self.current_parameters is parameters:
             return
-        dtype = DTYPES[self.case.dtype]
-        stored = {p: t.to(dtype) for p, t in self.contract.to_stored(parameters, self.case)}
-        if self.contract.entry is not Entry.FUNCTION and stored:
-            self.holder.write(stored)
+        changed = self._list_changed(parameters)
+        if self.contract.entry is not Entry.FUNCTION and changed:
+            self.holder.write(changed)
         if self.contract.entry is Entry.TRANSFER:
             self.subject.call(self.contract.name, [self.holder, self.module])
         self.current_parameters = parameters
+
+    def _list_changed(self, parameters: Parameters) -> dict[str, Tensor]:
+        """Return the stored tensors that differ from the current ones, which stay untouched."""
+        dtype, current = DTYPES[self.case.dtype], self.current_parameters
+        known = {} if current is None else dict(self.contract.to_stored(current, self.case))
+        stored = self.contract.to_stored(parameters, self.case)
+        new = {p: t for p, t in stored if p not in known or not torch.equal(known[p], t)}
+        return {path: tensor.to(dtype) for path, tensor in new.items()}
 
     def load(self, parameters: Parameters) -> None:
         """Set the parameters through the state dict."""
@@ -158,6 +165,17 @@ class ModuleAdapter:
         ones = None if mask is None else torch.ones_like(mask)
         earlier, later = self.build_inputs(first, ones), self.build_inputs(x, mask)
         return self._add_batch_axis(self.module.refill(earlier, later, reuse, grad))
+
+    def call_within(
+        self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters
+    ) -> CallResult:
+        """Call it within one of torch's transforms, with these parameters if it takes any."""
+        dtype = DTYPES[self.case.dtype]
+        stored = self.contract.to_stored(parameters, self.case) if way == "functional_call" else ()
+        weights = {path: tensor.to(dtype) for path, tensor in stored}
+        return self._add_batch_axis(
+            self.module.call_within(way, self.build_inputs(x, mask), weights)
+        )
 
     def overwrite_results(self, x: Tensor, mask: Tensor | None) -> CallResult:
         """Call it, write over the results, and call it again."""

@@ -15,7 +15,7 @@ from properties.cases.case_tensors import make_mask, make_parameters, make_token
 from properties.contract import Capability, Contract
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
-from properties.subject import CallOptions
+from properties.subject import CallOptions, Pass
 from properties.violation import Status, SubmissionFailed
 from reference import Parameters
 
@@ -96,6 +96,21 @@ class Call:
         mask = "" if self.masked else ", no mask"
         recording = {"grad": ", recording gradients", "inference": ", in inference mode"}
         return f"a call{mode} with {sizes}{mask}{recording.get(self.options.grad, '')}"
+
+
+@dataclass(frozen=True)
+class CallAtEveryLength:
+    """Call the module with one token, two, three, and so on."""
+
+    most: int
+
+    def take(self, state: HistoryState) -> None:
+        inputs = [_make_other_tokens(state.context, t, 1) for t in range(1, self.most + 1)]
+        calls = [Pass(inputs=n, training=False, grad="no_grad") for n in range(self.most)]
+        state.adapter.run_series(inputs, [torch.ones(1) for _ in inputs], calls)
+
+    def __str__(self) -> str:
+        return f"calls with 1 token, 2 tokens, up to {self.most}"
 
 
 @dataclass(frozen=True)
@@ -226,7 +241,6 @@ def make_calls(context: LiveContext) -> list[HistoryStep]:
         Call(t, b, WITH_GRADIENTS),
         Backward(t - 1, b),
         Call(1, 1, CallOptions(times=MANY_CALLS)),
-        Call(t, b, CallOptions(times=MANY_CALLS)),
     ]
     if has(Capability.MODULE):
         steps.append(RefusedCall())

@@ -7,6 +7,7 @@ are dropped as well, as GPT-2 drops elements of the output, elements are exactly
 left to the properties of dropout, which count.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -53,6 +54,8 @@ STEPS = (
     Pass(inputs=3, backward=(14, 14)),  # twice through the same graph
 )
 """What is done, in this order. The inputs have all tokens, fewer, a single one, and all again."""
+COPY_STEPS = (Pass(inputs=0, training=False, backward=(0,), rate=RATE, clear=True), EVALUATION)
+"""what is done with a copy: a step of training and a call"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,20 +86,20 @@ TrainingRun = tuple[TrainingCall, ...]
 
 def run_training(context: LiveContext) -> TrainingRun:
     """Train a fresh module."""
-    return train(context, build_fresh_module(context))
+    return train(context, build_fresh_module(context), STEPS)
 
 
-def train(context: LiveContext, adapter: ModuleAdapter) -> TrainingRun:
-    """Carry out the steps on a module that has the case's weights."""
+def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -> TrainingRun:
+    """Carry out steps on a module that has the case's weights."""
     case = context.case
     shorter, single = replace(case, tokens=case.tokens - 1), replace(case, tokens=1, batch=1)
     cases = case, shorter, single, replace(case, seed=case.seed + 1)
     inputs = [make_input(context, each) for each in cases]
     results = adapter.run_series(
-        [(each.x, each.mask) for each in inputs], [each.cotangent for each in inputs], STEPS
+        [(each.x, each.mask) for each in inputs], [each.cotangent for each in inputs], steps
     )
     calls, parameters = list[TrainingCall](), context.parameters
-    for step, result in zip(STEPS, results, strict=True):
+    for step, result in zip(steps, results, strict=True):
         given = inputs[step.inputs]
         comparison.assert_shape(result.output, tuple(given.cotangent.shape))
         drops = step.training and bool(case.dropout)

@@ -80,9 +80,9 @@ class ChannelSubject:
         dtype: str | None = None,
         device: str | None = None,
         *,
-        by_position: bool = False,
+        given: str = "by name",
     ) -> Module:
-        how = {"dtype": dtype, "device": device, "by_position": by_position}
+        how = {"dtype": dtype, "device": device, "given": given}
         meta = {"name": name, "arguments": dict(arguments), "seed": seed, **how}
         return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
 
@@ -150,6 +150,13 @@ class ChannelModule:
         reply = self._ask("overwrite", label_by_position(inputs), device=self.device)
         return _make_call_result(reply)
 
+    def call_within(
+        self, way: str, inputs: Sequence[Tensor], weights: Mapping[str, Tensor]
+    ) -> CallResult:
+        sent = (*label_by_position(inputs), *label_by_name(weights))
+        reply = self._ask("within", sent, device=self.device, way=way, paths=list(weights))
+        return _make_call_result(reply)
+
     def evaluate(self, inputs: Sequence[Tensor | None], memory: str) -> Message:
         """Call it once in evaluation mode, and return only its outputs."""
         given = [tensor for tensor in inputs if tensor is not None]
@@ -194,6 +201,11 @@ class ChannelModule:
     def nest(self) -> "ChannelModule":
         return ChannelModule(self.subject, parse_handle(self._ask("nest")), self.device)
 
+    def pair(self, other: Module) -> "ChannelModule":
+        assert isinstance(other, ChannelModule), "both are at the other end of a channel"
+        reply = self.subject.ask("pair", {"handles": [self.handle, other.handle]})
+        return ChannelModule(self.subject, parse_handle(reply), self.device)
+
     def list_replaced(self) -> Sequence[str]:
         return parse_reply(self._ask("replaced"), _NamesReply).names
 
@@ -203,8 +215,9 @@ class ChannelModule:
     def list_modes(self) -> Sequence[bool]:
         return parse_reply(self._ask("modes"), _ModesReply).modes
 
-    def list_unchained(self) -> Sequence[str]:
-        return parse_reply(self._ask("unchained"), _NamesReply).names
+    def list_breaches(self, inputs: Sequence[Tensor]) -> Sequence[str]:
+        sent = label_by_position(inputs)
+        return parse_reply(self._ask("breaches", sent, device=self.device), _NamesReply).names
 
     def move(self, dtype: str | None, device: str | None) -> None:
         self._ask("move", dtype=dtype, device=device)

@@ -47,20 +47,19 @@ def advance(seeded: int | None) -> None:
 
 
 INITIAL_SEED = 0x68656164
-"""seed at the beginning of every request: one that nobody would choose"""
+"""Seed at the beginning of every request: one that nobody would choose.
+
+Code that draws random numbers without a seed gets the same ones in every process, so that its
+verdict can be reproduced.
+"""
 
 
 @contextlib.contextmanager
 def isolate_random_state() -> Iterator[None]:
-    """Hide the random state of the process inside, and restore it afterwards.
-
-    Code that draws random numbers without a seed gets the same ones in every process, so that its
-    verdict can be reproduced.
-    """
+    """Restore the random state of the process afterwards."""
     state, python_state, on_gpu = torch.get_rng_state(), random.getstate(), _get_gpu_states()
     numpy = sys.modules.get("numpy")
     numpy_state = None if numpy is None else numpy.random.get_state()
-    seed(INITIAL_SEED)
     try:
         yield
     finally:
@@ -125,14 +124,20 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 @contextlib.contextmanager
 def watch_settings(disturbed: set[str]) -> Iterator[None]:
     """Restore torch's settings afterwards, and add to `disturbed` which ones had changed."""
-    before = {name: read() for name, (read, _) in SETTINGS.items()}
+    before = _read_settings()
     try:
         yield
     finally:
-        for name, (read, write) in SETTINGS.items():
-            if read() != before[name]:
-                disturbed.add(name)
-                write(before[name])
+        after = _read_settings()
+        if after != before:
+            for (name, (_, write)), was, now in zip(SETTINGS.items(), before, after, strict=True):
+                if now != was:
+                    disturbed.add(name)
+                    write(was)
+
+
+def _read_settings() -> list[Any]:
+    return [read() for read, _ in SETTINGS.values()]
 
 
 class _AttentionMode(torch.overrides.TorchFunctionMode):

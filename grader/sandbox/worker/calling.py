@@ -60,8 +60,8 @@ def set_training(target: object, training: bool | None) -> None:
         target.train() if training else target.eval()
 
 
-def list_unchained(target: nn.Module) -> list[str]:
-    """Return the names of the methods that do not return the module, as those of nn.Module do."""
+def list_breaches(target: nn.Module, inputs: list[Tensor]) -> list[str]:
+    """Say in which ways a module does not do what every nn.Module does."""
     device = next((parameter.device for parameter in target.parameters()), "cpu")
     methods: dict[str, Callable[[], object]] = {
         "train": target.train,
@@ -69,7 +69,39 @@ def list_unchained(target: nn.Module) -> list[str]:
         "to": lambda: target.to(device),
         "requires_grad_": target.requires_grad_,
     }
-    return [name for name, method in methods.items() if method() is not target]
+    silent = (name for name, method in methods.items() if method() is not target)
+    breaches = [f"{name}() returns something else than the module" for name in silent]
+    if not _calls_hooks(target, inputs):
+        breaches.append("a forward hook is not called")
+    if accepted := _find_dispensable(target):
+        breaches.append(f"load_state_dict() accepts a state without {accepted!r}")
+    return breaches
+
+
+def _calls_hooks(target: nn.Module, inputs: list[Tensor]) -> bool:
+    called: list[str] = []
+    hooks = (
+        target.register_forward_pre_hook(lambda *_: called.append("before")),
+        target.register_forward_hook(lambda *_: called.append("after")),
+    )
+    with torch.no_grad():
+        target(*inputs)
+    for hook in hooks:
+        hook.remove()
+    return called == ["before", "after"]
+
+
+def _find_dispensable(target: nn.Module) -> str | None:
+    """Return the first parameter whose absence from a state is not noticed, if it is not."""
+    first = next((name for name, _ in nn.Module.named_parameters(target)), None)
+    if first is None:
+        return None
+    incomplete = {n: t.clone() for n, t in target.state_dict().items() if n != first}
+    try:
+        target.load_state_dict(incomplete)
+    except Exception:
+        return None
+    return first
 
 
 def list_replaced(target: nn.Module) -> list[str]:

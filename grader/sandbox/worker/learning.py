@@ -33,14 +33,17 @@ def compute_vjp(
     given = {name: tensor.to(device) for name, tensor in tensors.items()}
     cotangent, mask = given.pop("cotangent"), given.pop("mask", None)
     inputs = list(given.values())
-    for number, tensor in enumerate(inputs):
-        tensor.requires_grad_(only in (None, number))
+    learn = [only in (None, number) for number in range(len(inputs))]
+    for tensor, learns in zip(inputs, learn, strict=True):
+        tensor.requires_grad_(learns)
     masks = () if mask is None else (mask,)
     set_training(target, False)
     with torch.enable_grad(), _restore_requires_grad(target, paths):
         leaves = attribute_paths.prepare_leaves(target, paths)
         _clear_gradients(target, leaves.values())
         result = extract_tensors(target(*inputs, *masks))[output]
+        if [tensor.requires_grad for tensor in inputs] != learn:
+            raise Refused("it changes whether its input requires a gradient")
         if result.requires_grad:
             _propagate(result, cotangent)
     found = {f"input {i}": tensor.grad for i, tensor in enumerate(inputs)}

@@ -37,14 +37,15 @@ from grader.sandbox.worker.calling import (
     extract_tensors,
     has_changed,
     list_alterations,
+    list_breaches,
     list_replaced,
-    list_unchained,
     make_sendable,
     set_training,
     snapshot_state,
 )
 from grader.sandbox.worker.left_behind import UnmovedTracker
 from grader.sandbox.worker.second_device import get_cpu_tensor
+from grader.sandbox.worker.transforms import WAYS
 
 DRAWN = 4
 """so many random numbers are drawn after a construction"""
@@ -54,6 +55,14 @@ KEPT_RESULTS = 3
 
 class Config(types.SimpleNamespace):
     """The config object of exercises whose constructor takes one."""
+
+
+def _make_config(values: dict[str, Any], given: str) -> Config:
+    """Make a config whose attributes are its own, or those of its class, as constants are."""
+    if given == "by class":
+        config: Config = type("Config", (Config,), values)()
+        return config
+    return Config(**values)
 
 
 class Parent(nn.Module):
@@ -67,6 +76,13 @@ class Parent(nn.Module):
         return self.child(*inputs)
 
 
+class Twins(nn.ModuleList):
+    """Two modules that are called one after the other."""
+
+    def forward(self, *inputs: Tensor) -> list[Tensor]:
+        return [tensor for module in self for tensor in extract_tensors(module(*inputs))[:1]]
+
+
 class ObjectHost:
     """Holds the objects made from a submission."""
 
@@ -75,7 +91,7 @@ class ObjectHost:
             {"__name__": "submission"} if namespace is None else namespace
         )
         self.objects: dict[int, Any] = {}
-        self.factories: dict[int, Callable[[], Any]] = {}
+        self.factories: dict[int, Callable[..., Any]] = {}
         self.last_outputs: dict[int, list[tuple[Tensor, Tensor]]] = {}
         """the results handed out last, and copies of them"""
         self.configs: dict[int, list[tuple[Config, dict[str, Any]]]] = {}
@@ -87,13 +103,14 @@ class ObjectHost:
     def construct(self, meta: Meta, tensors: Tensors) -> Reply:
         """Construct an instance of a class, or a module by a function, and move it."""
         maker = self._look_up(meta["name"])
+        given = meta.get("given", "by name")
         arguments = {
-            name: Config(**value) if isinstance(value, dict) else value
+            name: _make_config(value, given) if isinstance(value, dict) else value
             for name, value in meta["arguments"].items()
         }
 
-        def make() -> Any:
-            if meta.get("by_position"):
+        def make(maker: Callable[..., Any] = maker) -> Any:
+            if given == "by position":
                 return maker(*arguments.values())
             return call_by_name_or_position(maker, arguments)
 
@@ -181,7 +198,9 @@ class ObjectHost:
         earlier_result_changed = any(has_changed(*each) for each in earlier)
         if outputs:
             first = get_cpu_tensor(outputs[0])
-            earlier[:] = [*earlier[1 - KEPT_RESULTS :], (first, first.clone())]
+            # The first one of all, too: later ones may be equal to what writes over them.
+            others = earlier[1:][2 - KEPT_RESULTS :]
+            earlier[:] = [*earlier[:1], *others, (first, first.clone())]
         observed = {
             "form": describe_result(result),
             **describe_dtypes_and_devices(outputs),
@@ -226,6 +245,16 @@ class ObjectHost:
         outputs, altered = call_with_overwritten_results(target, inputs)
         return {"altered": altered}, label_by_position(make_sendable(t) for t in outputs)
 
+    def call_within(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Call an object within one of torch's transforms, in evaluation mode."""
+        given = {name: tensor.to(meta["device"]) for name, tensor in tensors.items()}
+        weights = {path: given.pop(path) for path in meta["paths"]}
+        target = self.objects[meta["handle"]]
+        set_training(target, False)
+        with torch.no_grad():
+            outputs = extract_tensors(WAYS[meta["way"]](target, list(given.values()), weights))
+        return {}, label_by_position(make_sendable(t) for t in outputs)
+
     def compute_vjp(self, meta: Meta, tensors: Tensors) -> Reply:
         """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
         target = self.objects[meta["handle"]]
@@ -263,7 +292,7 @@ class ObjectHost:
             return {"handle": self._keep(copy.deepcopy(old), make)}, ()
         if meta["way"] == "pickle":
             return {"handle": self._keep(pickle.loads(pickle.dumps(old)), make)}, ()
-        new = make()
+        new = make(type("Derived", (type(old),), {})) if meta["way"] == "subclass" else make()
         parameter = next(old.parameters(), None)
         if parameter is not None:
             new.to(dtype=parameter.dtype, device=parameter.device)
@@ -276,9 +305,15 @@ class ObjectHost:
         child = self.objects[meta["handle"]]
         return {"handle": self._keep(Parent(child), lambda: Parent(child))}, ()
 
-    def list_unchained(self, meta: Meta, tensors: Tensors) -> Reply:
-        """List the methods of a module that do not return it as they should."""
-        return {"names": list_unchained(self.objects[meta["handle"]])}, ()
+    def pair(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Make two objects the parts of a module that calls both."""
+        both = [self.objects[handle] for handle in meta["handles"]]
+        return {"handle": self._keep(Twins(both), lambda: Twins(both))}, ()
+
+    def list_breaches(self, meta: Meta, tensors: Tensors) -> Reply:
+        """List the ways in which a module does not do what every nn.Module does."""
+        inputs = [tensor.to(meta["device"]) for tensor in tensors.values()]
+        return {"names": list_breaches(self.objects[meta["handle"]], inputs)}, ()
 
     def list_replaced(self, meta: Meta, tensors: Tensors) -> Reply:
         """List the methods of a module after which its parameters are other objects."""
@@ -313,7 +348,7 @@ class ObjectHost:
             raise Refused(f"`{name}` is not defined")
         return self.namespace[name]
 
-    def _keep(self, target: Any, make: Callable[[], Any]) -> int:
+    def _keep(self, target: Any, make: Callable[..., Any]) -> int:
         handle = len(self.factories) + 1
         while handle in self.objects:
             handle += 1

@@ -2,10 +2,10 @@
 
 It holds the submission's namespace and the objects made from it, and answers requests: read, units,
 load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write, forward, answer,
-refill, overwrite, vjp, passes, restore, move, copy, nest, unchained, prepare, modes, disturbed,
-drop; or many of them at once. It decides nothing. In
-a sandbox it is reached over a socket; trusted code may run in the grader process
-(`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
+refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches, prepare, modes,
+disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is reached over a
+socket; trusted code may run in the grader process (`grader.sandbox.grader_side.subject`). It
+imports none of the packages with answers.
 """
 
 import sys
@@ -26,9 +26,11 @@ from grader.sandbox.wire import Message, label_by_position
 from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
+    INITIAL_SEED,
     BuiltInAttentionCalled,
     forbid_builtin_attention,
     isolate_random_state,
+    seed,
     suppress_output,
     watch_settings,
 )
@@ -53,8 +55,14 @@ class WorkerRuntime(ObjectHost):
 
     def answer(self, request: Message) -> Message:
         """Answer one request; an exception of the submission becomes a reply of its own."""
+        with isolate_random_state():
+            return self._answer_as_first(request)
+
+    def _answer_as_first(self, request: Message) -> Message:
+        """Answer a request with the random numbers that the first one gets."""
+        seed(INITIAL_SEED)
         try:
-            with suppress_output(), isolate_random_state(), forbid_builtin_attention(self.by_hand):
+            with suppress_output(), forbid_builtin_attention(self.by_hand):
                 meta, tensors = self._dispatch(request.op, request.meta, dict(request.tensors))
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
@@ -81,13 +89,15 @@ class WorkerRuntime(ObjectHost):
             "overwrite": self.overwrite_results,
             "series": self.run_batch,
             "transcript": self.run_transcript,
+            "within": self.call_within,
             "vjp": self.compute_vjp,
             "passes": self.run_series,
             "restore": self.restore,
             "move": self.move,
             "copy": self.copy,
             "nest": self.nest,
-            "unchained": self.list_unchained,
+            "pair": self.pair,
+            "breaches": self.list_breaches,
             "replaced": self.list_replaced,
             "disturbed": self.list_disturbed,
             "prepare": self.prepare,
@@ -187,7 +197,7 @@ class WorkerRuntime(ObjectHost):
             meta["handle"] = self.numbered.get(meta["handle"])
         if "handles" in meta:
             meta["handles"] = [self.numbered.get(number) for number in meta["handles"]]
-        reply = self.answer(Message(0, request["op"], meta, inputs))
+        reply = self._answer_as_first(Message(0, request["op"], meta, inputs))
         if "handle" not in reply.meta:
             return reply
         self.numbered[request["makes"]] = reply.meta["handle"]

@@ -21,6 +21,7 @@ from properties.case import Case
 from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
 from properties.check import check_property
 from properties.contract import Contract
+from properties.families import library_use
 from properties.families.contract import FORM
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness
@@ -94,9 +95,14 @@ class PropertySuite:
         return [
             PropertyVariant(prop, device, dtype)
             for device in devices
-            for prop in (*families.select_for_contract(self.contract), no_case_is_refused)
+            for prop in (*self._list_properties(), no_case_is_refused)
             for dtype in prop.dtypes
         ]
+
+    def _list_properties(self) -> list[Property]:
+        used = families.list_properties(library_use)
+        library = (prop for prop in used if prop.applies_to(self.contract))
+        return [*families.select_for_contract(self.contract), *library]
 
     @property
     def notes(self) -> tuple[Note, ...]:

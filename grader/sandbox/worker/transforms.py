@@ -1,0 +1,32 @@
+"""Call a module as libraries do: with weights given from outside, mapped over an axis, cast."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CallWithin = Callable[[Any, list[Tensor], Mapping[str, Tensor]], Any]
+
+
+def call_with_weights(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
+    """Call it with these weights in place of its own."""
+    return torch.func.functional_call(target, dict(weights), tuple(inputs))
+
+
+def call_mapped(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
+    """Call it for each item of the first axis, by vmap."""
+    return torch.func.vmap(lambda *items: target(*items))(*inputs)
+
+
+def call_in_autocast(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
+    """Call it under autocast to bfloat16."""
+    with torch.autocast(inputs[0].device.type, dtype=torch.bfloat16):
+        return target(*inputs)
+
+
+WAYS: Mapping[str, CallWithin] = {
+    "functional_call": call_with_weights,
+    "vmap": call_mapped,
+    "autocast": call_in_autocast,
+}

@@ -1,0 +1,85 @@
+"""As libraries call it: with weights given from outside, mapped over an axis, under autocast.
+
+No exercise asks for this, so that no grade holds these properties: the pytest plugin tries them on
+modules that are shipped.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from properties.cases.case_tensors import make_parameters, make_tokens
+from properties.cases.case_transforms import at_least, compose, with_values
+from properties.contract import Capability
+from properties.families.contract import FORM, the_weights_are_registered_and_trainable
+from properties.families.precision import bfloat16_runs
+from properties.families.values import it_equals_the_equation
+from properties.harness.harness import LiveContext
+from properties.harness.module_adapter import construct
+from properties.harness.steps import build_fresh_module
+from properties.oracle import Expected
+from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallResult
+
+family_property = PropertyFamily(PropertyGroup.PURITY, (*FORM, it_equals_the_equation))
+C = Capability
+
+
+@family_property(
+    C.MODULE,
+    C.INITIALISED,
+    C.PROJECTED,
+    after=(the_weights_are_registered_and_trainable,),
+    limit=3,
+    on=at_least(tokens=3),
+    hint="is something computed from the weights before forward is called?",
+)
+def it_takes_weights_from_outside(context: LiveContext) -> None:
+    """By torch.func.functional_call it computes with the weights given, and keeps its own."""
+    adapter = build_fresh_module(context)
+    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    got = adapter.call_within("functional_call", context.x, context.mask, other)
+    context.check_form(got, context.x)
+    _assert_right(context, got, context.compute_expected(parameters=other))
+    context.assert_answer_unchanged(context.run_module(adapter=adapter))
+
+
+@family_property(
+    C.MODULE,
+    C.BATCH,
+    limit=3,
+    on=at_least(tokens=3),
+    hint="vmap cannot follow .item(), nor if, on the values of tensors",
+)
+def it_can_be_mapped_over_an_axis(context: LiveContext) -> None:
+    """By torch.func.vmap it answers for each item of another axis as it does for it alone."""
+    inputs = context.x, make_tokens(context.case, context.contract, "x2")
+    mask = None if context.mask is None else torch.stack([context.mask] * len(inputs))
+    adapter = build_fresh_module(context)
+    mapped = adapter.call_within("vmap", torch.stack(inputs), mask, context.parameters)
+    for number, x in enumerate(inputs):
+        got = replace(mapped, outputs=tuple(output[number] for output in mapped.outputs))
+        context.check_form(got, x)
+        _assert_right(context, got, context.compute_expected(x))
+
+
+@family_property(
+    C.MODULE,
+    limit=3,
+    after=(bfloat16_runs,),
+    on=compose(at_least(tokens=3), with_values(dtype="bfloat16")),
+    dtypes=("bfloat16",),
+    hint="build new tensors with the dtype of what they are combined with, not with x.dtype",
+)
+def it_runs_under_autocast(context: LiveContext) -> None:
+    """Under torch.autocast it is as exact as in bfloat16, its weights being float32."""
+    contract, case = context.contract, replace(context.case, dtype="float32")
+    adapter = construct(context.harness.subject, contract, case)
+    adapter.set(context.parameters)
+    got = adapter.call_within("autocast", context.x, context.mask, context.parameters)
+    context.check_form(got, context.x)
+    _assert_right(context, got, context.expected)
+
+
+def _assert_right(context: LiveContext, got: CallResult, expected: Expected) -> None:
+    context.assert_matches_oracle(tuple(output.double() for output in got.outputs), expected)
