@@ -135,6 +135,10 @@ class CounterexampleSearch:
         """Return whether the property fails in the same way on this case, once transformed."""
         return any(map(self._fails, self._transform_case(drawn)))
 
+    def fails_untransformed(self, case: Case) -> bool:
+        """Return whether it fails on this case, which has what the property needs already."""
+        return case in self._transform_case(case) and self._fails(case)
+
     def _transform_case(self, drawn: Case) -> tuple[Case, ...]:
         return transform_cases(self.harness.contract, self.prop.transform, [drawn])
 

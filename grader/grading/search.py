@@ -214,7 +214,7 @@ def reduce_case(prop: Property, harness: Harness, case: Case, kind: ViolationKin
     smaller = CounterexampleSearch(prop, harness, kind)
 
     def fails(changed: Case) -> bool:
-        return smaller.fails(harness.contract.fit(changed))
+        return smaller.fails_untransformed(harness.contract.fit(changed))
 
     before = None
     while before != case:

@@ -11,10 +11,12 @@ import pytest
 from exercises import BY_SLUG
 from grader.grading.grade import Settings, grade_file_or_raise
 from grader.grading.search import (
+    HISTORY_EVERY,
     SIDE_EFFECTS,
     USED_UP,
     limit_cases,
     list_checks,
+    reduce_case,
     remove_dependents,
     search,
     sort_properties,
@@ -27,13 +29,17 @@ from grader.report.points import award_points
 from grader.report.records import SearchRecord, SubmissionRecord, build_report
 from grader.report.render import html, text
 from grader.sandbox.grader_side.budget import BudgetExhausted
+from grader.sandbox.grader_side.subject import make_subject
 from grader.sandbox.limits import Limits
 from grader.seed import make_seed
-from properties.case import Case
+from properties.case import Case, MaskForm
 from properties.cases.case_transforms import identity
-from properties.cases.search_cases import PLAIN_EVERY, generate_search_cases
+from properties.cases.search_cases import PLAIN_EVERY, draw_companions, generate_search_cases
 from properties.families.gradients import the_gradients_of_the_weights_are_right
+from properties.families.history import no_order_of_events_matters
 from properties.families.values import it_equals_the_equation
+from properties.families.weights import hidden_tokens_get_no_weight
+from properties.harness.harness import Harness
 from properties.property import Property, PropertyGroup, Verdict
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 from tests.grader.conftest import SandboxDriver
@@ -173,9 +179,16 @@ def test_a_case_is_shared_and_the_first_properties_take_every_one() -> None:
     assert (result.cases, result.found, result.stopped) == (60, {}, "")
     cases = list(islice(generate_search_cases(EXERCISE.contract, 0, EXERCISE.slug), 60))
     values = [case for prop, case in tried if prop is it_equals_the_equation]
-    assert values == [case for case in cases if case.dtype in it_equals_the_equation.dtypes]
+    beside = [draw_companions(EXERCISE.contract, 0, EXERCISE.slug, n) for n in range(60)]
+    meant = ([c] if c.dtype in it_equals_the_equation.dtypes else [] for c in cases)
+    assert values == [
+        each for pair in zip(meant, beside, strict=True) for some in pair for each in some
+    ]
     assert len(done) == 60
     # Every property was tried, and all but those on the plain case on cases as they were drawn.
+    cases += [
+        case for prop, case in tried if prop in (it_equals_the_equation, no_order_of_events_matters)
+    ]
     assert {prop for prop, _ in tried} == set(EXERCISE.properties)
     plain = range(done[PLAIN_EVERY - 2], done[PLAIN_EVERY - 1])
     assert all(case in cases for i, (_, case) in enumerate(tried) if i not in plain)
@@ -245,6 +258,39 @@ def test_dependents_are_removed_with_theirs() -> None:
     assert not any(it_equals_the_equation in prop.requires for prop in left)
     assert it_equals_the_equation not in left
     assert len(left) > 10
+
+
+def test_a_find_is_reduced_only_as_far_as_its_property_can_be_tried() -> None:
+    """The weights cannot be recovered from tokens of one dimension."""
+    multi_head = BY_SLUG["multi_head_attention"]
+    source = multi_head.solution.replace("scores.masked_fill(", "scores if tokens == 5 else (", 1)
+    source = source.replace("else (self.is", "else scores.masked_fill(self.is")
+    assert source != multi_head.solution
+    namespace: dict[str, Any] = {"__name__": "solution"}
+    exec(source, namespace)
+    harness = Harness(make_subject(namespace), multi_head.contract)
+    drawn = Case(tokens=5, context_length=9, d_in=9, heads=2, head_dim=3, mask_form=MaskForm.NONE)
+    reduced = reduce_case(hidden_tokens_get_no_weight, harness, drawn, ViolationKind.VALUE)
+    assert (reduced.tokens, reduced.d_in) == (5, 2)
+
+
+def test_one_case_in_ten_gives_a_history() -> None:
+    contract = BY_SLUG["causal_attention"].contract
+    cases = islice(generate_search_cases(contract, 1, "a"), 4 * HISTORY_EVERY)
+    listed = [
+        number
+        for number, case in enumerate(cases)
+        if list(list_checks(contract, [no_order_of_events_matters], number, case))
+    ]
+    assert set(listed) >= {number - 1 for number in range(10, 41, HISTORY_EVERY)}
+
+
+def test_small_cases_come_beside_each_the_same_for_everybody() -> None:
+    contract = BY_SLUG["causal_attention"].contract
+    one, again = (list(draw_companions(contract, 1, "a", 3)) for _ in range(2))
+    assert one == again
+    assert one != list(draw_companions(contract, 1, "a", 4))
+    assert all(each.tokens <= 12 and each.context_length >= each.tokens for each in one)
 
 
 def test_values_and_gradients_come_first_then_what_can_be_recorded() -> None:
