@@ -23,7 +23,7 @@ from benchmarks.kills import cycle_answers
 from benchmarks.spending import ROOT
 from exercises import BY_SLUG
 from grader.course.cluster import Cluster
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import grade_all
 from grader.reading.submission import Submission, find_submissions
 from grader.report.records import SubmissionRecord

@@ -25,7 +25,7 @@ from grader.course.intake.gather import IntakeOptions, gather_submissions
 from grader.course.result_lookup import load_results
 from grader.course.store import manifest
 from grader.course.store.store import Store, open_store
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.report.records import SubmissionRecord
 
 SUBMISSIONS = 2000

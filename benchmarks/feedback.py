@@ -21,7 +21,8 @@ from exercises.answers import Answer, list_answers, write_answer
 from exercises.exercise import Exercise
 from grader.grading.evidence import attach_evidence
 from grader.grading.excerpts import collect_excerpts
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord, build_report
 from grader.report.render import html, text

@@ -28,7 +28,8 @@ from torch import Tensor
 
 from benchmarks.peers.classroom import SimulatedStudent, make_class
 from exercises.multi_head_attention import EXERCISE
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import Submission
 from grader.sandbox.grader_side.in_process import InProcessRunner
 from grader.sandbox.grader_side.servers import ChildChannel, ServerHandle

@@ -16,7 +16,7 @@ from typing import Any
 from exercises import Exercise
 from exercises.multi_head_attention import EXERCISE
 from grader import run
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.sandbox.grader_side.launch import start_zygote
 from properties.case import Case
 from properties.cases.case_set import generate_case_set

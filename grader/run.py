@@ -21,9 +21,9 @@ from rich.text import Text
 from grader import files, terminal
 from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
-from grader.grading.grade import Settings
 from grader.grading.precompile import precompile_plans
 from grader.grading.search_limit import SearchLimit
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import (
     GradedSubmission,
     RemoteGrader,

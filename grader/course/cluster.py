@@ -27,7 +27,9 @@ from distributed import Client, KilledWorker
 from exercises import BY_SLUG
 from grader.course.store import manifest
 from grader.grading import worker_pool
-from grader.grading.grade import Settings, grade_file, record_unreadable
+from grader.grading.grade import grade_file
+from grader.grading.recording import record_unreadable
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import GradedSubmission, Sandbox
 from grader.reading import submission
 from grader.reading.submission import Submission, UnreadableSubmission

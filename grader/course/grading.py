@@ -25,8 +25,9 @@ from grader.course.store.records import (
     make_missing_content,
 )
 from grader.course.store.store import Store
-from grader.grading.grade import Settings, record_unreadable
 from grader.grading.precompile import precompile_plans
+from grader.grading.recording import record_unreadable
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import RemoteGrader, Sandbox
 from grader.reading import submission
 from grader.reading.submission import Submission, UnreadableSubmission

@@ -13,7 +13,7 @@ from itertools import islice
 
 from exercises import ALL, Exercise
 from grader.batch.plan import get_batch_plan
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.reading import submission
 from grader.reading.submission import Submission, UnreadableSubmission
 

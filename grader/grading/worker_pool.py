@@ -32,8 +32,9 @@ import torch
 
 from exercises import BY_SLUG
 from grader.grading import devices
-from grader.grading.grade import Settings, grade_file
+from grader.grading.grade import grade_file
 from grader.grading.search import SearchCallback, ignore_search
+from grader.grading.settings import Settings
 from grader.reading.submission import Submission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.in_process import UnconfinedSandbox

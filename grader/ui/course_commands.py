@@ -32,7 +32,7 @@ from grader.ui.options import (
 )
 
 if TYPE_CHECKING:
-    from grader.grading.grade import Settings
+    from grader.grading.settings import Settings
     from grader.report.feedback import Feedback
     from grader.report.records import Report
 

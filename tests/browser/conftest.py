@@ -14,7 +14,8 @@ import pytest
 import exercises
 from exercises import BY_SLUG
 from exercises.answers import find_answer, write_answer
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import Report, SubmissionRecord, build_report
 from grader.report.render import html

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from exercises import BY_SLUG, Exercise
 from exercises.answers import Answer, list_answers, write_answer
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.pictures.captions import describe_evidence
 from grader.report.render.view import FailureView, make_view

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import ServerHandle

@@ -11,7 +11,8 @@ import nbformat
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import Submission, SubmissionNotFound, find_submissions
 from grader.report.records import ErrorRecord, SubmissionRecord
 from grader.sandbox.limits import Limits

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grader.grading import explain
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import grade_all
 from grader.reading.submission import find_submissions
 from grader.report.records import build_report, compute_exit_code

@@ -18,7 +18,8 @@ import pytest
 
 from exercises import BY_SLUG
 from grader.grading import explain
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import Report
 from properties.harness.harness import Harness

@@ -14,7 +14,8 @@ from grader import run
 from grader.course import dashboard
 from grader.course.export import FORMATS, Gradebook, export
 from grader.course.results import ExerciseResult, apply_feedback
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.feedback import Feedback, FeedbackLevel, redact_report, redact_submission
 from grader.report.records import (

@@ -17,7 +17,8 @@ from grader.course import dashboard
 from grader.course.export import Gradebook, export
 from grader.course.export.gradebook import FORMULA_PREFIXES
 from grader.course.results import ExerciseResult
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord, build_report, from_json
 from grader.report.render import html

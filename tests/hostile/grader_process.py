@@ -22,7 +22,8 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import SubmissionNotFound, find_submissions
 from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
 from grader.sandbox.grader_side.session import Session

@@ -7,7 +7,7 @@ import pytest
 
 from exercises import BY_SLUG, Exercise
 from grader.batch.check import check_all
-from grader.grading.grade import summarise_status
+from grader.grading.recording import summarise_status
 from grader.report.points import award_points, distribute_points
 from grader.sandbox.grader_side.subject import make_subject
 from properties.check import check_property

@@ -6,7 +6,7 @@ import pytest
 
 from exercises import BY_SLUG
 from grader.batch.check import has_side_effects
-from grader.grading.grade import summarise_status
+from grader.grading.recording import summarise_status
 from grader.report.points import award_points
 from grader.sandbox.grader_side.subject import make_subject
 from properties import support

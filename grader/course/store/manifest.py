@@ -17,8 +17,8 @@ import properties
 import reference
 from exercises import ALL, BY_SLUG, Exercise
 from grader.course import CourseError
-from grader.grading.grade import Settings
 from grader.grading.search_limit import SearchLimit
+from grader.grading.settings import Settings
 from grader.report import points
 from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import SandboxRecord, get_version

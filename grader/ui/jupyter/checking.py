@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.grading.grade import Settings, grade_definition
+from grader.grading.grade import grade_definition
 from grader.grading.infer import Target
 from grader.grading.search_limit import BadSearch, parse_search
+from grader.grading.settings import Settings
 from grader.reading.submission import Submission
 from grader.report import render
 from grader.report.records import SubmissionRecord, build_report

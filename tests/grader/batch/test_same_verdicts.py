@@ -11,7 +11,8 @@ import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.answers import Answer, load_bank, write_answer
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import Sandbox
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord

@@ -12,8 +12,8 @@ import pytest
 from grader import run
 from grader.course.export import Gradebook
 from grader.grading import worker_pool
-from grader.grading.grade import Settings
 from grader.grading.search import SearchCallback, ignore_search
+from grader.grading.settings import Settings
 from grader.reading.submission import Submission
 from grader.report.records import (
     Counterexample,

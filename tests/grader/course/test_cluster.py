@@ -14,7 +14,7 @@ import pytest
 
 import grader
 from exercises import BY_SLUG
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import grade_all
 from grader.reading.submission import Submission, find_submissions
 from grader.report.records import SubmissionRecord

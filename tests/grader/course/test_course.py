@@ -21,7 +21,7 @@ from grader.course.store import manifest
 from grader.course.store.records import Override
 from grader.course.store.store import open_store
 from grader.grading import worker_pool
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.report.records import Report, SeedRecord, get_version, strip_seconds, to_json
 from grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
 

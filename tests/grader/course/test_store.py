@@ -18,7 +18,7 @@ from grader.course.store.database import StoreError, parse_url
 from grader.course.store.manifest import Manifest, ManifestError
 from grader.course.store.records import Comment, Override, hash_content, make_missing_content
 from grader.course.store.store import Store, open_store
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.report.records import ErrorRecord, SubmissionRecord
 from grader.seed import make_seed
 

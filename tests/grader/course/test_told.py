@@ -15,7 +15,7 @@ from grader.course.result_lookup import load_released_results
 from grader.course.results import compute_results
 from grader.course.store import manifest
 from grader.course.store.store import open_store
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
 from grader.report.records import SubmissionRecord
 from grader.seed import make_seed

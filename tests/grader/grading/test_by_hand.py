@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
 

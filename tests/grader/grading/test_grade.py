@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade_file_or_raise, select_certain_notes
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.recording import select_certain_notes
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord, build_report, to_json
 from grader.sandbox.grader_side.subject import make_subject
@@ -197,7 +199,8 @@ def test_records_are_deterministic(sandbox: "SandboxDriver", tmp_path: Path) -> 
     program = """
         import sys
         from dataclasses import replace
-        from grader.grading.grade import Settings, grade_file_or_raise
+        from grader.grading.grade import grade_file_or_raise
+        from grader.grading.settings import Settings
         from grader.report.records import build_report, to_json
         from grader.sandbox.grader_side.servers import ServerHandle
         from grader.reading.submission import find_submissions

@@ -7,7 +7,8 @@ import pytest
 
 from exercises import BY_SLUG
 from exercises.answers import find_answer, write_answer
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import PropertyRecord
 from properties.families.device import it_moves_to_another_device, it_moves_to_another_dtype

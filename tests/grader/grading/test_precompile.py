@@ -8,8 +8,8 @@ import pytest
 
 from exercises import BY_SLUG, Exercise
 from grader.grading import precompile as module
-from grader.grading.grade import Settings
 from grader.grading.precompile import guess_exercises, precompile_plans
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.seed import draw_secret_seed
 

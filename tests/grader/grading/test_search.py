@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
 from grader.grading.search import (
     HISTORY_EVERY,
     SIDE_EFFECTS,
@@ -22,6 +22,7 @@ from grader.grading.search import (
     sort_properties,
 )
 from grader.grading.search_limit import BadSearch, SearchLimit, parse_search
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import grade_all
 from grader.reading.submission import find_submissions
 from grader.report.feedback import Feedback, FeedbackLevel, redact_submission

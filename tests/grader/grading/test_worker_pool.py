@@ -14,7 +14,7 @@ import pytest
 
 from exercises import BY_SLUG
 from grader.grading import worker_pool
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.grading.worker_pool import (
     Worker,
     WorkerPool,

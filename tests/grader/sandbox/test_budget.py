@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from exercises import BY_SLUG
-from grader.grading import grade
+from grader.grading import grade, recording
 from grader.sandbox.grader_side.budget import Budget, BudgetExhausted
 from grader.sandbox.grader_side.servers import TooSlow
 from grader.sandbox.grader_side.session import Session
@@ -283,8 +283,9 @@ def _noted(budgets: list[Budget]) -> Any:
 def test_first_of_too_many_definitions_are_graded_and_others_named(
     grade_notebook: "GradeNotebook", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grade, "MAX_DEFINITIONS", 1)
-    monkeypatch.setattr(grade, "MAX_LISTED", 2)
+    for module in (grade, recording):
+        monkeypatch.setattr(module, "MAX_DEFINITIONS", 1)
+    monkeypatch.setattr(recording, "MAX_LISTED", 2)
     tail = HONEST[HONEST.index("class ") :]
     names = ("MultiHeadAttention", "MultiHeadAttention1", "MultiHeadAttention2")
     cells = [HONEST, *(tail.replace("MultiHeadAttention", name) for name in names[1:])]

@@ -13,7 +13,8 @@ import pytest
 from exercises import BY_SLUG
 from grader import run
 from grader.grading import worker_pool
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import build_report, strip_seconds, to_json
 from grader.sandbox.grader_side.in_process import UnconfinedSandbox

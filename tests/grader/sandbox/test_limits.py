@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise
-from grader.grading.grade import Settings
+from grader.grading.settings import Settings
 from grader.report.records import Report, build_report
 from grader.sandbox.limits import Limits
 from grader.ui import cli, options

@@ -23,7 +23,8 @@ GRADER = """
     import time
     from pathlib import Path
     from exercises import BY_SLUG
-    from grader.grading.grade import Settings, grade_file_or_raise
+    from grader.grading.grade import grade_file_or_raise
+    from grader.grading.settings import Settings
     from grader.sandbox.isolation import Layer
     from grader.sandbox.grader_side.servers import SandboxError, ServerHandle
     from grader.reading.submission import find_submissions

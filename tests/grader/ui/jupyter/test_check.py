@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.answers import find_answer, list_answers
 from grader import check
-from grader.grading.grade import Settings, grade_file_or_raise
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
 from grader.reading.submission import Submission
 from grader.report.records import build_report, from_json, to_json
 from grader.sandbox.grader_side.in_process import UnconfinedSandbox

@@ -1,0 +1,100 @@
+"""Check properties of a submission in a process that may end, one by one or in a search."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from grader.grading.infer import Target
+from grader.grading.search import (
+    DroppingChannel,
+    SearchCallback,
+    SearchResult,
+    ignore_search,
+    reduce_case,
+    search,
+)
+from grader.grading.settings import Settings
+from grader.sandbox.grader_side.session import Session
+from grader.sandbox.grader_side.subject import ChannelSubject
+from properties.case import Case
+from properties.check import check_property, find_first_failure
+from properties.harness.harness import Harness
+from properties.property import Property, Verdict
+from properties.violation import SubmissionFailed
+
+
+@dataclass(frozen=True)
+class LiveChecker:
+    """Checks properties in a session, in a fresh process if the last one is gone."""
+
+    session: Session
+    harness: Harness
+
+    def check(self, prop: Property, cases: Sequence[Case]) -> Verdict:
+        """Check one property; again if the process was ended from outside meanwhile."""
+        return self._check(prop, lambda: check_property(prop, self.harness, cases))
+
+    def check_generated(self, prop: Property, case: Case) -> Verdict:
+        """Check one property on one generated case, which may be large."""
+        verdict = self._check(prop, lambda: find_first_failure(prop, self.harness, [case]))
+        if verdict.violation is None or verdict.case is None:
+            return verdict
+        kind = verdict.violation.kind
+        smaller = reduce_case(prop, self.harness, verdict.case, kind)
+        again = self.check(prop, [smaller])
+        if again.violation is not None:
+            return again
+        # It fails only after what came before it in this process: reported as it was found.
+        detailed = verdict.violation.with_details(prop.claim, verdict.case_description, prop.hint)
+        return replace(verdict, violation=detailed)
+
+    def _check(self, prop: Property, check: Callable[[], Verdict]) -> Verdict:
+        for _ in self.session.iter_tries():
+            try:
+                self.revive()
+            except SubmissionFailed as failure:  # no time is left, or it cannot be loaded again
+                verdict = Verdict(prop, failure.status, failure=failure)
+            else:
+                verdict = check()
+        return verdict
+
+    def revive(self) -> None:
+        """Start a process if there is none. Raises SubmissionFailed."""
+        if self.session.revive():
+            self.harness.forget()
+
+    def restart(self) -> None:
+        """End the process, and with it all that the submission remembers."""
+        self.session.close()
+        self.harness.forget()
+
+
+def search_further(
+    live: "LiveChecker",
+    target: Target,
+    settings: Settings,
+    verdicts: Sequence[Verdict],
+    on_search: SearchCallback = ignore_search,
+) -> SearchResult | None:
+    """Try generated cases on what holds, in a process of their own; None unless it is asked for."""
+    if settings.search is None:
+        return None
+    with contextlib.closing(live.session.open_search()) as session:
+        channel = DroppingChannel(session)
+        harness = Harness(ChannelSubject(channel), live.harness.requested_contract)
+        searching = LiveChecker(session, harness)
+
+        def finish_case() -> None:
+            harness.forget()
+            channel.drop_all()
+
+        return search(
+            target.exercise,
+            verdicts,
+            searching.check_generated,
+            finish_case,
+            settings.search,
+            seed=settings.seed.value,
+            device=settings.device,
+            on_case=on_search,
+        )

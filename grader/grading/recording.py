@@ -1,0 +1,248 @@
+"""Say in records what came of a submission, and why nothing did."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from exercises import Exercise
+from grader.grading import counterexample
+from grader.grading.excerpts import SourceLocation
+from grader.grading.infer import Target
+from grader.grading.search import (
+    SearchResult,
+)
+from grader.grading.settings import Settings
+from grader.reading.submission import Submission
+from grader.report import points
+from grader.report.points import Points
+from grader.report.records import (
+    Counterexample,
+    DiagnosisRecord,
+    ErrorRecord,
+    Excerpt,
+    NoteRecord,
+    PropertyRecord,
+    SearchRecord,
+    SubmissionRecord,
+    shorten,
+)
+from grader.sandbox.grader_side.budget import BudgetExhausted
+from properties.families.values import it_equals_the_equation
+from properties.harness.case_context import FLOAT32_NOTE
+from properties.harness.harness import Harness
+from properties.property import Verdict
+from properties.violation import Note, Status, SubmissionFailed
+
+MAX_DEFINITIONS = 24
+"""so many definitions of one file are graded: there are fewer exercises"""
+MAX_LISTED = 8
+"""so many of the other definitions are named"""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is said about verdicts, as a record holds it."""
+
+    properties: tuple[PropertyRecord, ...]
+    diagnosis: tuple[DiagnosisRecord, ...]
+    source: tuple[Excerpt, ...]
+    search: SearchRecord | None = None
+
+
+def record_definition(
+    submission: Submission,
+    target: Target,
+    began: float,
+    verdicts: Sequence[Verdict],
+    notes: Sequence[NoteRecord],
+    explanation: Explanation,
+) -> SubmissionRecord:
+    """Return the record of a definition that was judged."""
+    return SubmissionRecord(
+        file=submission.display_path,
+        student=submission.student,
+        exercise=target.exercise.slug,
+        name=target.name,
+        score=round(sum(p.points for p in explanation.properties), 6),
+        max_score=round(sum(p.max_points for p in explanation.properties), 6),
+        status=summarise_status(verdicts).value,
+        seconds=time.monotonic() - began,
+        properties=explanation.properties,
+        notes=tuple(dict.fromkeys(notes)),
+        diagnosis=explanation.diagnosis,
+        source=explanation.source,
+        search=explanation.search,
+    )
+
+
+def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
+    """Return the notes of a harness that hold whatever else is wrong.
+
+    Only a right answer is known to be as exact as float32: a wrong one may come near by chance.
+    """
+    right = all(v.status is Status.PASSED for v in verdicts if v.property is it_equals_the_equation)
+    return [note for note in harness.notes.values() if right or note != FLOAT32_NOTE]
+
+
+def summarise_status(verdicts: Sequence[Verdict]) -> Status:
+    """Return one status for a submission: that of its first failure, in the order of properties.
+
+    Without a failure it is passed, unless something is unsupported.
+    """
+    failures = (v.status for v in verdicts if v.status not in (Status.PASSED, Status.NOT_TRIED))
+    if (first := next(failures, None)) is not None:
+        return first
+    return Status.NOT_TRIED if any(v.unsupported for v in verdicts) else Status.PASSED
+
+
+def record_properties(
+    exercise: Exercise,
+    verdicts: Sequence[Verdict],
+    given: Points | None,
+    harness: Harness,
+    searched: SearchResult | None,
+) -> list[PropertyRecord]:
+    """Return the verdicts as a record holds them, with their points."""
+    worth = points.distribute_points(exercise, given)
+    found = frozenset() if searched is None else frozenset(searched.found)
+    earned = points.award_points(exercise, verdicts, given, found)
+    return [
+        PropertyRecord(
+            name=verdict.property.name,
+            claim=verdict.property.claim,
+            group=verdict.property.group.value,
+            status=verdict.status.value,
+            points=got,
+            max_points=worth[verdict.property],
+            message=shorten(verdict.message),
+            case=verdict.case_description or None,
+            counterexample=_build_counterexample(verdict, harness),
+            words=shorten(verdict.redacted_message),
+            cell=verdict.failure.cell if verdict.failure else None,
+            line=verdict.failure.line if verdict.failure else None,
+        )
+        for verdict, got in zip(verdicts, earned, strict=True)
+    ]
+
+
+def _build_counterexample(verdict: Verdict, harness: Harness) -> Counterexample | None:
+    if verdict.case is None or verdict.violation is None:
+        return None
+    try:
+        return counterexample.build_counterexample(harness.create_context(verdict.case))
+    except SubmissionFailed:
+        return None
+
+
+def record_search(searched: SearchResult) -> SearchRecord:
+    """Return a search as a record holds it."""
+    names = tuple(prop.name for prop in searched.found)
+    return SearchRecord(searched.cases, names, searched.stopped)
+
+
+def record_warning(warning: Mapping[str, Any]) -> NoteRecord:
+    """Return a warning of the worker as a record holds it."""
+    cell, line = warning.get("cell"), warning.get("line")
+    return NoteRecord(
+        kind=str(warning.get("kind"))[:40],
+        message=shorten(str(warning.get("message"))),
+        cell=cell if isinstance(cell, int) else None,
+        line=line if isinstance(line, int) else None,
+    )
+
+
+def record_note(note: Note) -> NoteRecord:
+    """Return a note of the grader's own as a record holds it."""
+    return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)
+
+
+def explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
+    """Say why there is nothing to grade; if a cell is no Python, that is the likely reason."""
+    for broken in outline.get("broken", ()):
+        text = f"{broken['message']}; nothing in this cell can be used"
+        return ErrorRecord("syntax", f"{text} ({problem})", broken["cell"], broken["line"])
+    return ErrorRecord("not_found", problem)
+
+
+def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
+    """Say why a definition could not be loaded, and what to do."""
+    kind, _, rest = failed.message.partition(": ")
+    if kind == "ModuleNotFoundError":
+        module = rest.split("'")[1] if "'" in rest else rest
+        text = f"`{name}` imports `{module}`, which is not installed where it is graded"
+        return ErrorRecord("import", text, failed.cell, failed.line)
+    reason = "could not be loaded"
+    if isinstance(failed, BudgetExhausted):
+        reason = "was not judged, since all that a file may use was used"
+    text = f"`{name}` {reason}: {failed.message}"
+    return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
+
+
+def record_left_out(
+    submission: Submission, settings: Settings, left: Sequence[Target]
+) -> SubmissionRecord:
+    """Return one record for the definitions of a file that are too many to be graded."""
+    names = ", ".join(f"`{target.name}`" for target in left[:MAX_LISTED])
+    more = f" and {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
+    text = (
+        f"{names}{more}: not judged, since of one file the first {MAX_DEFINITIONS} definitions "
+        "that answer an exercise are; hand in the others in files of their own"
+    )
+    began = time.monotonic()
+    return record_ungraded(submission, settings, began, ErrorRecord("too_many", text), left[0])
+
+
+def record_unreadable(submission: Submission, settings: Settings, problem: str) -> SubmissionRecord:
+    """Return the record of a file that cannot be read."""
+    error = ErrorRecord("unreadable", problem)
+    return record_ungraded(submission, settings, time.monotonic(), error)
+
+
+def record_ungraded(
+    submission: Submission,
+    settings: Settings,
+    began: float,
+    error: ErrorRecord,
+    target: Target | None = None,
+) -> SubmissionRecord:
+    """Return the record of a file, or of a definition, that could not be judged."""
+    exercise = target.exercise if target else settings.exercise
+    most = sum(points.distribute_points(exercise, settings.points).values()) if exercise else 0.0
+    known = {status.value for status in Status}
+    return SubmissionRecord(
+        file=submission.display_path,
+        student=submission.student,
+        exercise=exercise.slug if exercise else None,
+        name=target.name if target else submission.name,
+        score=0.0,
+        max_score=round(most, 6),
+        status=error.kind if error.kind in known else Status.NOT_TRIED.value,
+        seconds=time.monotonic() - began,
+        error=replace(error, message=shorten(error.message)),
+    )
+
+
+def list_locations(
+    verdicts: Sequence[Verdict], named: Sequence[DiagnosisRecord]
+) -> list[SourceLocation]:
+    """Return where in the code the diagnosed mistakes are, and where it raised."""
+    raised = [(v.failure.cell, v.failure.line) for v in verdicts if v.failure is not None]
+    return [*((each.cell, each.line) for each in named), *raised]
+
+
+def attach_hint(
+    verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
+) -> list[Verdict]:
+    """Return the verdicts; the first failure has a warning about a notebook variable as its hint.
+
+    A class that reads a notebook variable fails in many ways, and that is the likeliest reason.
+    """
+    reasons = [str(w["message"]) for w in warnings if w.get("kind") == "notebook_variable"]
+    failures = [
+        i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
+    ]
+    hinted = list(verdicts)
+    if reasons and failures:
+        hinted[failures[0]] = replace(hinted[failures[0]], hint=reasons[0])
+    return hinted

@@ -1,0 +1,39 @@
+"""The settings of a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exercises import Exercise
+from grader.grading.search_limit import SearchLimit
+from grader.report.points import Points
+from grader.sandbox.limits import Limits
+from grader.seed import Seed
+from properties.contract import Capability
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a run, the same for every submission."""
+
+    exercise: Exercise | None = None
+    limits: Limits = field(default_factory=Limits)
+    limit_overrides: Mapping[str, float] = field(default_factory=dict)
+    """limits that go before those of an exercise"""
+    points: Points | None = None
+    seed: Seed = field(default_factory=Seed)
+    device: str = "cpu"
+    by_hand: bool = False
+    """whether torch's own attention is withheld in every exercise that does not ask for it"""
+    jobs: int | None = None
+    """how many files are graded at the same time; by default as many as are worth it"""
+    search: SearchLimit | None = None
+    """how long to search for failures on generated cases, after the fixed ones"""
+
+    def get_limits(self, exercise: Exercise | None) -> Limits:
+        """Return the limits of a submission to an exercise."""
+        own = {} if exercise is None else exercise.limits
+        return self.limits.with_overrides({**own, **self.limit_overrides})
+
+    def is_by_hand(self, exercise: Exercise) -> bool:
+        """Return whether torch's own attention is withheld in an exercise."""
+        return (self.by_hand or exercise.by_hand) and not exercise.contract.has(Capability.FUSED)

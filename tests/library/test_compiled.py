@@ -1,0 +1,81 @@
+"""What torch.compile makes of attention gives the same answers and the same gradients.
+
+Each module is compiled as a whole, by the default backend, which needs a C++ compiler; for shapes
+that vary, as in training.
+"""
+
+import shutil
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from exercises import BY_SLUG, Exercise
+from grader.ui.pytest_plugin.plugin import apply_outcome
+from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
+from properties.families.gradients import (
+    the_gradient_of_the_input_is_right,
+    the_gradients_of_the_weights_are_right,
+)
+from properties.families.masking import the_future_is_invisible
+from properties.families.training import training_gives_the_equation_of_what_it_kept
+from properties.families.values import it_equals_the_equation
+
+pytestmark = [
+    pytest.mark.deep,  # it compiles for a minute
+    pytest.mark.filterwarnings("ignore"),  # what the compiler says of itself
+]
+COMPILER = next(filter(shutil.which, ("g++", "clang++", "c++")), None)
+CASES = 4
+COMPILED = (
+    it_equals_the_equation,
+    the_gradient_of_the_input_is_right,
+    the_gradients_of_the_weights_are_right,
+    the_future_is_invisible,
+    training_gives_the_equation_of_what_it_kept,
+)
+
+
+def load_class(exercise: Exercise, source: str) -> type[nn.Module]:
+    namespace: dict[str, Any] = {"__name__": "solution"}
+    exec(source, namespace)
+    loaded: type[nn.Module] = namespace[exercise.contract.name]
+    return loaded
+
+
+def compile_class(plain: type[nn.Module]) -> type[nn.Module]:
+    """Return a class like this one whose `forward` is compiled."""
+
+    class Compiled(plain):  # type: ignore[misc, valid-type]
+        forward = torch.compile(plain.forward, dynamic=True)
+
+    return Compiled
+
+
+@pytest.mark.skipif(COMPILER is None, reason="torch.compile needs a C++ compiler")
+@pytest.mark.parametrize("slug", ["multi_head_attention", "fused_causal_self_attention"])
+def test_compiled_attention_is_the_same(slug: str) -> None:
+    exercise = BY_SLUG[slug]
+    made = compile_class(load_class(exercise, exercise.solution))
+    suite = PropertySuite({exercise.contract.name: made}, exercise.contract, CASES)
+    for prop in COMPILED:
+        if prop in exercise.properties:
+            apply_outcome(suite.get_outcome(PropertyVariant(prop, "cpu", prop.dtypes[0])))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+
+
+@pytest.mark.skipif(COMPILER is None, reason="torch.compile needs a C++ compiler")
+def test_a_fault_of_compiled_code_alone_is_found() -> None:
+    """Where the compiler runs, this module forgets its scale; eagerly it is right."""
+    exercise = BY_SLUG["multi_head_attention"]
+    scale = "self.head_dim**0.5"
+    wrong = exercise.solution.replace(
+        scale, f"({scale} if not torch.compiler.is_compiling() else 1.0)"
+    )
+    assert wrong != exercise.solution
+    plain = load_class(exercise, wrong)
+    for made, fails in ((plain, False), (compile_class(plain), True)):
+        suite = PropertySuite({exercise.contract.name: made}, exercise.contract, CASES)
+        outcome = suite.get_outcome(PropertyVariant(it_equals_the_equation, "cpu", "float64"))
+        assert bool(outcome.failure) is fails
