@@ -13,7 +13,7 @@ import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -217,11 +217,8 @@ def check_answer(
 def _search(
     answer: Answer, verdicts: Sequence[Verdict], seed: int, limit: SearchLimit
 ) -> SearchResult:
-    exercise = BY_SLUG[answer.exercise]
-    channel = DroppingChannel(make_subject(_load_namespace(answer)).channel)
-    harness = Harness(ChannelSubject(channel), exercise.contract)
-
-    slow = 0
+    exercise, slow = BY_SLUG[answer.exercise], 0
+    harness, finish_case = _make_searched(answer)
 
     def check(prop: Property, case: Case) -> Verdict:
         nonlocal slow
@@ -231,11 +228,38 @@ def _search(
         # Nothing limits a call here; in a sandbox it would have ended the search.
         return verdict if slow < MAX_SLOW_CHECKS else Verdict(prop, Status.TIMED_OUT)
 
+    return search(exercise, verdicts, check, finish_case, limit, seed=seed)
+
+
+def _make_searched(answer: Answer) -> tuple[Harness, Callable[[], None]]:
+    """Return a harness for a search, and what is called when one of its cases is done."""
+    channel = DroppingChannel(make_subject(_load_namespace(answer)).channel)
+    harness = Harness(ChannelSubject(channel), BY_SLUG[answer.exercise].contract)
+
     def finish_case() -> None:
         harness.forget()
         channel.drop_all()
 
-    return search(exercise, verdicts, check, finish_case, limit, seed=seed)
+    return harness, finish_case
+
+
+def count_search(answer: Answer, seed: int, cases: int) -> tuple[tuple[str, ...], int, int]:
+    """Search with so many generated cases from a seed, for all claims.
+
+    Returns the names of those broken, how many cases were tried, and how many checks were made.
+    """
+    gc.collect()
+    exercise, checks = BY_SLUG[answer.exercise], 0
+    harness, finish_case = _make_searched(answer)
+
+    def check(prop: Property, case: Case) -> Verdict:
+        nonlocal checks
+        checks += 1
+        return find_first_failure(prop, harness, [case])
+
+    held = [Verdict(prop, Status.PASSED) for prop in exercise.properties]
+    found = search(exercise, held, check, finish_case, SearchLimit(cases=cases), seed=seed)
+    return tuple(prop.name for prop in found.found), found.cases, checks
 
 
 def _load_namespace(answer: Answer) -> dict[str, Any]:
