@@ -7,16 +7,11 @@ steps that its name says; the last one mixes them all.
 import itertools
 from dataclasses import replace
 
-import torch
-
-from properties import comparison
-from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
-from properties.cases.case_transforms import at_least, compose, with_values
+from properties.cases.case_tensors import make_parameters, make_tokens
 from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.families.purity import evaluation_is_repeatable
-from properties.families.values import it_equals_the_equation
 from properties.harness.harness import LiveContext
 from properties.harness.histories import (
     CALL_PROBE,
@@ -42,9 +37,8 @@ from properties.harness.steps import (
     make_transfers,
 )
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions, Pass
+from properties.subject import CallOptions
 from properties.violation import Violation, ViolationKind
-from reference import Parameters
 
 family_property = PropertyFamily(PropertyGroup.PURITY, FORM)
 C = Capability
@@ -59,7 +53,6 @@ MANY_LENGTHS = 66
 """A cache of masks may have room for so many but two."""
 REUSES = ("kept", "freed", "grown")
 """how the memory of one input may be used for the next: see `Module.refill`"""
-LARGEST_LENGTH = 6
 MIXED_STEPS = 10
 """The number of steps, of all kinds, that are mixed."""
 
@@ -93,46 +86,6 @@ def the_first_call_does_not_matter(context: LiveContext) -> None:
         assert_no_first_effect(context, (*steps[:3], lengths), (CALL_PROBE, ONE_TOKEN_PROBE))
     else:
         assert_no_first_effect(context, steps, (CALL_PROBE, GRADIENTS_PROBE))
-
-
-@family_property(
-    C.TOKENS,
-    C.MODULE,
-    after=(it_equals_the_equation, earlier_calls_do_not_matter),
-    limit=1,
-    on=compose(fit_for_histories, at_least(tokens=LARGEST_LENGTH)),
-    dtypes=("float64",),
-    hint="is something as long as the last call kept, and cut or filled up for the next?",
-)
-def every_length_may_follow_every_other(context: LiveContext) -> None:
-    """A sequence of any length is attended the same after one of any other length."""
-    adapter, lengths = build_fresh_module(context), range(1, LARGEST_LENGTH + 1)
-    others = [replace(context.case, tokens=t, seed=context.case.seed + t) for t in lengths]
-    inputs = [(make_tokens(each, context.contract), make_mask(each)) for each in others]
-    passes = [
-        Pass(inputs=t - 1, training=False, grad="no_grad") for t in order_lengths(LARGEST_LENGTH)
-    ]
-    results = adapter.run_series(inputs, [torch.ones(1) for _ in inputs], passes)
-    exact = [context.compute_expected(x, mask=mask) for x, mask in inputs]
-    for before, (step, result) in itertools.pairwise(zip(passes, results, strict=True)):
-        expected, t = exact[step.inputs], step.inputs + 1
-        what = f"output for {t} tokens, after a call with {before[0].inputs + 1}"
-        comparison.assert_shape(result.output, tuple(expected.outputs[0].shape), what)
-        context.assert_close(
-            result.output.double(), expected.outputs[0], expected.tolerances[0], what
-        )
-
-
-def order_lengths(largest: int) -> list[int]:
-    """Order lengths so that each follows each, itself included: a circuit of all their pairs."""
-    left = {start: list(range(1, largest + 1)) for start in range(1, largest + 1)}
-    path, circuit = [1], list[int]()
-    while path:
-        if left[path[-1]]:
-            path.append(left[path[-1]].pop())
-        else:
-            circuit.append(path.pop())
-    return circuit
 
 
 @family_property(
@@ -203,20 +156,15 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     C.MODULE,
     C.INITIALISED,
     C.PROJECTED,
-    after=(
-        it_equals_the_equation,
-        the_weights_are_registered_and_trainable,
-        earlier_calls_do_not_matter,
-    ),
+    after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),
     limit=1,
-    on=compose(fit_for_histories, with_values(bias=False)),
+    on=fit_for_histories,
     dtypes=("float64",),
     hint="is something computed from the weights kept, and not computed again when they change?",
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
-    """Weights loaded, or written in place, all or one, count from the next call on, in any mode."""
+    """Weights that are loaded, or written in place, count from the next call on, in any mode."""
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
-    _assert_each_used_at_once(context, other)
     expected = context.compute_expected(parameters=other)
     for grad in ("no_grad", "grad"):
         fresh = build_fresh_module(context)
@@ -231,19 +179,6 @@ def new_weights_are_used_at_once(context: LiveContext) -> None:
                 parameters=other, options=CallOptions(grad=grad), adapter=adapter
             )
             assert_outputs_unchanged(context, answer, wanted, expected)
-
-
-def _assert_each_used_at_once(context: LiveContext, other: Parameters) -> None:
-    """Raise Violation unless each weight counts that alone is written, before a longer call."""
-    adapter, mixed = build_fresh_module(context), context.parameters
-    prefix = context.x[:, :-1], None if context.mask is None else context.mask[..., :-1, :-1]
-    context.run_module(options=CallOptions(), adapter=adapter)
-    in_its_mode = CallOptions(training=None)  # so that train() and eval() forget nothing
-    for name, values in other.items():
-        context.run_module(prefix[0], mixed, prefix[1], in_its_mode, adapter)
-        mixed = replace(mixed, **{name: values})
-        got = context.run_module(parameters=mixed, options=in_its_mode, adapter=adapter)
-        context.assert_matches_oracle(got, context.compute_expected(parameters=mixed))
 
 
 @family_property(

@@ -13,15 +13,19 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import draw_normal
+from properties.cases.case_tensors import draw_normal, make_parameters
+from properties.cases.case_transforms import compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
 from properties.families.gradients import CUT_HINT, the_gradients_of_the_weights_are_right
-from properties.families.history import training_drops_again_after_an_evaluation
+from properties.families.history import (
+    new_weights_are_used_at_once,
+    training_drops_again_after_an_evaluation,
+)
 from properties.families.values import it_equals_the_equation
 from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
 from properties.harness.harness import LiveContext
-from properties.harness.steps import build_fresh_module
+from properties.harness.steps import build_fresh_module, fit_for_histories
 from properties.harness.training_run import (
     COPY_STEPS,
     RATE,
@@ -293,3 +297,29 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
             raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, f"gradient of {where}")
+
+
+@family_property(
+    *TRAINED,
+    after=(
+        it_equals_the_equation,
+        the_weights_are_registered_and_trainable,
+        new_weights_are_used_at_once,
+    ),
+    limit=1,
+    on=compose(fit_for_histories, with_values(bias=False)),
+    dtypes=("float64",),
+    hint="is something computed from several weights kept until one of them changes?",
+)
+def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
+    """A single weight that is written in place counts from the next call on."""
+    other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
+    adapter, mixed = build_fresh_module(context), context.parameters
+    prefix = context.x[:, :-1], None if context.mask is None else context.mask[..., :-1, :-1]
+    context.run_module(options=CallOptions(), adapter=adapter)
+    in_its_mode = CallOptions(training=None)  # so that train() and eval() forget nothing
+    for name, values in other.items():
+        context.run_module(prefix[0], mixed, prefix[1], in_its_mode, adapter)
+        mixed = replace(mixed, **{name: values})
+        got = context.run_module(parameters=mixed, options=in_its_mode, adapter=adapter)
+        context.assert_matches_oracle(got, context.compute_expected(parameters=mixed))

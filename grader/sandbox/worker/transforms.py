@@ -1,5 +1,6 @@
 """Call a module as libraries do: with weights given from outside, mapped over an axis, cast."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +17,10 @@ def call_with_weights(target: Any, inputs: list[Tensor], weights: Mapping[str, T
 
 def call_mapped(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
     """Call it for each item of the first axis, by vmap."""
-    return torch.func.vmap(lambda *items: target(*items))(*inputs)
+    with warnings.catch_warnings():
+        # Some kernels are mapped by a loop: slower, as torch says, and not wrong.
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        return torch.func.vmap(lambda *items: target(*items))(*inputs)
 
 
 def call_in_autocast(target: Any, inputs: list[Tensor], weights: Mapping[str, Tensor]) -> Any:
