@@ -181,7 +181,7 @@ class ObjectHost:
         seed(meta["seed"])
         earlier = self.last_outputs.setdefault(meta["handle"], [])
         advance(meta["seed"])
-        before = get_random_state()
+        before = get_random_state() if meta["seed"] is None else ()
         snapshots = [snapshot_state(tensor) for tensor in inputs]
         sink = sys.stdout
         converted = self.converted_dtypes.get(meta["handle"])
