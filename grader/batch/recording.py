@@ -45,7 +45,7 @@ from properties.violation import Note
 from reference import Parameters
 
 T = TypeVar("T")
-MAX_SCORES, MAX_WEIGHTS = 1 << 23, 1 << 18
+MAX_SCORES, MAX_WEIGHTS = 1 << 21, 1 << 18
 """Queries with more scores or larger weights than this are not worth laying out beforehand."""
 EXACT_DTYPES = ("float64", "float32")
 """Of coarser dtypes only finite numbers are demanded."""

@@ -34,11 +34,12 @@ FAR = {
 }
 """the sizes that can be drawn far, and how far"""
 LONGEST = 1100
-"""how many tokens the longest sequences have"""
+"""how many tokens the longest sequences have that are no edge"""
 EDGES = (
     *sorted({2**k + offset for k in range(3, 9) for offset in (-1, 0, 1)} | {12, 80, 96}),
     512,
     1025,
+    2051,
 )
 """sizes at which real code changes its path"""
 NEAR = 7
@@ -56,7 +57,7 @@ MAX_WEIGHTS = 1 << 17
 """how many numbers all weights of a module have"""
 MAX_WORK = 12 << 20
 """multiplications: those of a call, and of the bounds of its errors, take some 20 ms together"""
-MAX_LONG_WORK = 13 * MAX_WORK
+MAX_LONG_WORK = 48 * MAX_WORK
 
 
 def generate_search_cases(
@@ -141,7 +142,7 @@ def _is_free(contract: Contract, name: str) -> bool:
 
 
 def _get_largest(name: str) -> int:
-    return LONGEST if name == "tokens" else FAR[name]
+    return EDGES[-1] if name == "tokens" else FAR[name]
 
 
 def _draw_far_size(name: str, chooser: random.Random) -> int:
