@@ -90,7 +90,8 @@ def test_no_case_costs_much(slug: str) -> None:
     assert max(map(estimate_work, cases)) <= MAX_LONG_WORK
     assert all(estimate_work(case) <= MAX_WORK for case in cases if not is_long(case))
     assert sum(map(is_long, cases)) <= 0.15 * len(cases)
-    assert sum(map(estimate_work, cases)) / len(cases) <= MAX_WORK
+    # The longest, one in each round of the edges, costs as much as some dozens of others.
+    assert sum(map(estimate_work, cases)) / len(cases) <= 2 * MAX_WORK
 
 
 def test_large_fixed_sizes_are_kept_and_short() -> None:
