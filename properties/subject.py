@@ -125,6 +125,9 @@ class Module(Protocol):
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         """Set tensors by attribute path; unregistered tensors are replaced."""
 
+    def exchange(self, tensors: Mapping[str, Tensor]) -> None:
+        """Set tensors by attribute path; registered parameters are replaced by new ones."""
+
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Call `load_state_dict` with its own state dict, updated by these entries."""
 

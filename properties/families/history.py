@@ -163,18 +163,17 @@ def loading_moving_and_copying_leave_no_trace(context: LiveContext) -> None:
     hint="is something computed from the weights kept, and not computed again when they change?",
 )
 def new_weights_are_used_at_once(context: LiveContext) -> None:
-    """Weights that are loaded, or written in place, count from the next call on, in any mode."""
+    """Weights loaded, written in place, or replaced count from the next call on, in any mode."""
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
     expected = context.compute_expected(parameters=other)
     for grad in ("no_grad", "grad"):
         fresh = build_fresh_module(context)
         fresh.set(other)
         wanted = context.run_module(parameters=other, adapter=fresh)
-        for load in (True, False):
+        for change in (ModuleAdapter.load, ModuleAdapter.set, ModuleAdapter.exchange):
             adapter = build_fresh_module(context)
             context.run_module(options=CallOptions(grad=grad), adapter=adapter)
-            if load:
-                adapter.load(other)
+            change(adapter, other)
             answer = context.run_module(
                 parameters=other, options=CallOptions(grad=grad), adapter=adapter
             )

@@ -67,6 +67,13 @@ class ModuleAdapter:
         self.holder.load({path: tensor.to(dtype) for path, tensor in stored})
         self.current_parameters = parameters
 
+    def exchange(self, parameters: Parameters) -> None:
+        """Put new parameters in the places of all."""
+        dtype = DTYPES[self.case.dtype]
+        stored = self.contract.to_stored(parameters, self.case)
+        self.holder.exchange({path: tensor.to(dtype) for path, tensor in stored})
+        self.current_parameters = parameters
+
     def read(self) -> Parameters:
         """Return the present parameters in float64. Raises Violation where one is missing."""
         found = self.holder.read(list(self.contract.get_parameter_shapes(self.case)))

@@ -124,6 +124,9 @@ class ChannelModule:
     def write(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("write", label_by_name(tensors), device=self.device)
 
+    def exchange(self, tensors: Mapping[str, Tensor]) -> None:
+        self._ask("write", label_by_name(tensors), device=self.device, exchange=True)
+
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         self._ask("restore", label_by_name(tensors), device=self.device)
 

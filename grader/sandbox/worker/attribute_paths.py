@@ -44,6 +44,19 @@ def put(root: object, path: str, value: Tensor) -> None:
         setattr(parent, last, value)
 
 
+def exchange(root: object, path: str, value: Tensor) -> None:
+    """Put a new parameter in the place of one, as whoever loads weights by hand may do.
+
+    A tensor that is no parameter is set like any. Raises NoSuchTensor.
+    """
+    *parents, last = path.split(".")
+    parent = functools.reduce(_step, parents, root)
+    if isinstance(parent, nn.Module) and parent._parameters.get(last) is not None:
+        setattr(parent, last, nn.Parameter(value.clone()))
+    else:
+        put(root, path, value)
+
+
 def _overwrite(old: nn.Parameter, value: Tensor) -> None:
     """Write in place where possible, so that views of the parameter see the new values."""
     if old.shape == value.shape and old.dtype == value.dtype:

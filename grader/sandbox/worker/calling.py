@@ -71,6 +71,12 @@ def list_breaches(target: nn.Module, inputs: list[Tensor]) -> list[str]:
     }
     silent = (name for name, method in methods.items() if method() is not target)
     breaches = [f"{name}() returns something else than the module" for name in silent]
+    try:
+        repr(target)
+    except Exception as error:
+        breaches.append(f"repr() raises {type(error).__name__}")
+    if not hasattr(target.load_state_dict(target.state_dict()), "missing_keys"):
+        breaches.append("load_state_dict() does not return the missing keys")
     if not _calls_hooks(target, inputs):
         breaches.append("a forward hook is not called")
     if accepted := _find_dispensable(target):

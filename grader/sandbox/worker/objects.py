@@ -167,8 +167,9 @@ class ObjectHost:
         """Set the values of the tensors at these paths."""
         target = self.objects[meta["handle"]]
         device = torch.device(meta.get("device") or "cpu")
+        set_tensor = attribute_paths.exchange if meta.get("exchange") else attribute_paths.put
         for path, tensor in tensors.items():
-            attribute_paths.put(target, path, tensor.to(device))
+            set_tensor(target, path, tensor.to(device))
         return {}, ()
 
     def forward(self, meta: Meta, tensors: Tensors) -> Reply:

@@ -433,6 +433,18 @@ def test_what_is_not_done_as_by_every_module_is_listed() -> None:
     assert list_breaches(Lenient) == ["load_state_dict() accepts a state without 'weight'"]
     assert not list_breaches(nn.Linear)
 
+    class Shy(nn.Linear):
+        def extra_repr(self) -> str:
+            raise AttributeError("name")
+
+        def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> Any:
+            super().load_state_dict(state, strict, assign)
+
+    assert list_breaches(Shy) == [
+        "repr() raises AttributeError",
+        "load_state_dict() does not return the missing keys",
+    ]
+
 
 def test_module_keeps_its_mode_by_default() -> None:
     module = make_module(nn.Dropout, p=0.5)
