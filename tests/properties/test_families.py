@@ -88,7 +88,6 @@ LATER = {
     "a_copy_is_trained_by_itself": "multi_head_wrapper/merge_closes_over_the_heads",
     "dropout_scales_up_what_it_keeps": "multi_head_attention/dropout_not_rescaled",
     "what_was_trained_is_used": "multi_head_attention/dropout_through_data",
-    "new_weights_are_used_at_once": "multi_head_attention/values_folded_in_evaluation",
     "a_training_step_moves_every_weight": (
         "multi_head_attention/output_layer_kept_from_the_optimizer"
     ),
