@@ -12,7 +12,7 @@ from grader.course.export.sheet import Sheet, build_sheet_roster, find_student
 from grader.course.intake.roster import Roster, Student
 from grader.course.results import SCORE_DECIMALS, ExerciseResult
 from grader.report.render.sanitise import sanitise
-from grader.report.render.view import describe_hidden
+from grader.report.render.sentences import describe_hidden
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """the beginnings by which a spreadsheet takes text for a formula"""
