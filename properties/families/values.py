@@ -10,13 +10,16 @@ from torch import nn
 from properties import comparison
 from properties.case import InputContent, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability
+from properties.contract import EXTRA_CONFIG, Capability, make_config
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters
 from properties.families.purity import evaluation_is_repeatable
 from properties.harness.case_context import CaseContext
+from properties.harness.harness import LiveContext
+from properties.harness.module_adapter import ModuleAdapter
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
+from properties.subject import CallOptions
 from reference import Parameters, merge_heads, online_multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
@@ -141,3 +144,22 @@ def _build_torch_module(parameters: Parameters, width: int, heads: int) -> nn.Mu
     }
     theirs.load_state_dict(state)
     return theirs.eval()
+
+
+@family_property(
+    C.CONFIG,
+    C.MODULE,
+    after=(it_equals_the_equation,),
+    limit=1,
+    on=at_least(tokens=3),
+    dtypes=("float64",),
+    hint="F.dropout needs training=self.training, and scaled_dot_product_attention dropout_p=0",
+)
+def evaluation_ignores_a_rate_in_the_config(context: LiveContext) -> None:
+    """In evaluation, a rate of dropout that the config may hold as well changes nothing."""
+    contract, case, subject = context.contract, context.case, context.harness.subject
+    rates = {name: 0.5 for name, value in EXTRA_CONFIG.items() if value == 0.0}
+    arguments = {a.name: {**make_config(case), **EXTRA_CONFIG, **rates} for a in contract.arguments}
+    built = subject.construct(contract.name, arguments, case.seed, case.dtype, case.device)
+    adapter = ModuleAdapter(contract, case, built, built, subject)
+    context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))

@@ -1,4 +1,4 @@
-"""Sentences about all claims of a submission: what holds, is hidden, was searched, was not tried."""
+"""Sentences about all claims of a submission: what holds, is hidden, was not tried."""
 
 from collections import Counter
 from collections.abc import Sequence
