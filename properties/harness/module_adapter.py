@@ -6,7 +6,7 @@ axis, and returns outputs that have one.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -40,6 +40,8 @@ class ModuleAdapter:
     holder: Module
     subject: Subject
     current_parameters: Parameters | None = None
+    stored: dict[str, Tensor] = field(default_factory=dict)
+    """the parameters set last, as the module keeps them"""
 
     def set(self, parameters: Parameters) -> None:
         """Set the parameters, unless they are set already."""
@@ -54,24 +56,29 @@ class ModuleAdapter:
 
     def _list_changed(self, parameters: Parameters) -> dict[str, Tensor]:
         """Return the stored tensors that differ from the current ones, which stay untouched."""
-        dtype, current = DTYPES[self.case.dtype], self.current_parameters
-        known = {} if current is None else dict(self.contract.to_stored(current, self.case))
+        known = {} if self.current_parameters is None else self.stored
+        converted = self._convert(parameters)
+        return {
+            path: tensor
+            for path, tensor in converted.items()
+            if path not in known or not torch.equal(known[path], tensor)
+        }
+
+    def _convert(self, parameters: Parameters) -> dict[str, Tensor]:
+        """Return parameters as the module keeps them, from now on."""
+        dtype = DTYPES[self.case.dtype]
         stored = self.contract.to_stored(parameters, self.case)
-        new = {p: t for p, t in stored if p not in known or not torch.equal(known[p], t)}
-        return {path: tensor.to(dtype) for path, tensor in new.items()}
+        self.stored = {path: tensor.to(dtype) for path, tensor in stored}
+        return self.stored
 
     def load(self, parameters: Parameters) -> None:
         """Set the parameters through the state dict."""
-        dtype = DTYPES[self.case.dtype]
-        stored = self.contract.to_stored(parameters, self.case)
-        self.holder.load({path: tensor.to(dtype) for path, tensor in stored})
+        self.holder.load(self._convert(parameters))
         self.current_parameters = parameters
 
     def exchange(self, parameters: Parameters) -> None:
         """Put new parameters in the places of all."""
-        dtype = DTYPES[self.case.dtype]
-        stored = self.contract.to_stored(parameters, self.case)
-        self.holder.exchange({path: tensor.to(dtype) for path, tensor in stored})
+        self.holder.exchange(self._convert(parameters))
         self.current_parameters = parameters
 
     def read(self) -> Parameters:
