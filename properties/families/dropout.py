@@ -168,7 +168,7 @@ def _assert_frequency(hits: Tensor, probability: float, expected: str, what: str
         raise Violation(ViolationKind.VALUE, f"{expected}: {probability:.4f}", got, what)
 
 
-def _estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
+def estimate_second_keep_rate(context: CaseContext, observation: DropoutObservation) -> float:
     """Return the share that a second dropout, on single coordinates, keeps; 1 if there is none.
 
     It can only be estimated where the weights are dropped correctly: then all kept numbers have one
@@ -194,7 +194,7 @@ def _compute_effective_rate(
     context: CaseContext, observation: DropoutObservation
 ) -> tuple[float, float]:
     """Return the observed rate and factor, which include those of a second dropout."""
-    keep = (1 - context.case.dropout) * _estimate_second_keep_rate(context, observation)
+    keep = (1 - context.case.dropout) * estimate_second_keep_rate(context, observation)
     return 1 - keep, 1 / keep
 
 
@@ -301,7 +301,7 @@ def _assert_values_lost_by_chance(
 def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     """Dropping a weight removes a whole value from the average, not single coordinates of it."""
     observation = context.compute_once(observe_dropout)
-    share = _estimate_second_keep_rate(context, observation)
+    share = estimate_second_keep_rate(context, observation)
     whole = _compute_whole_value_rate(context, share)
     expected = "the share of values that vanish as a whole"
     _assert_frequency(observation.vanished_rows, whole, expected, "training")
@@ -361,9 +361,13 @@ def every_call_drops_anew(context: LiveContext) -> None:
         options = CallOptions(training=True, seed=seed, grad=grad)
         return context.run_module(x, parameters, options=options)[0]
 
-    if bool((drop(1) == drop(2, "inference")).all()):
+    if bool((drop(1) == drop(2)).all()):
         expected = "other weights dropped"
         raise Violation(ViolationKind.VALUE, expected, "exactly the same", "a second call")
+    evaluated = context.run_module(x, parameters, options=CallOptions())[0]
+    if bool((drop(2, "inference") == evaluated).all()):
+        got = "nothing in inference mode"
+        raise Violation(ViolationKind.VALUE, "weights dropped in training", got, "a call")
     _assert_layers_differ(context, x, parameters)
     one, other = drop(1), drop(1)
     if not bool(((one == other) | one.isnan() & other.isnan()).all()):

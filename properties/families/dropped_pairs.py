@@ -27,8 +27,10 @@ from properties.families.dropout import (
     RATE_HINT,
     compute_log_chance,
     dropout_drops_the_stated_share,
+    estimate_second_keep_rate,
     make_revealing_parameters,
     make_unlike_tokens,
+    observe_dropout,
     simplify_for_counting,
 )
 from properties.harness.harness import LiveContext
@@ -91,6 +93,8 @@ def fit_sizes(case: Case, sizes: Mapping[str, object]) -> Case:
 )
 def no_two_weights_are_dropped_together(context: LiveContext) -> None:
     """At other sizes and rates, too, weights are dropped at that rate, none with another one."""
+    if estimate_second_keep_rate(context, context.compute_once(observe_dropout)) < 1:
+        return  # elements of the output are dropped as well, and hide which weights are
     for sizes in SIZES:
         case = context.contract.fit(fit_sizes(context.case, sizes))
         other = context.harness.create_context(case)

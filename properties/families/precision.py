@@ -4,8 +4,9 @@ In 16 bits the bound of `properties/tolerance.py` holds, too, but is wide: it wo
 wrong by several percent. So the error is also compared with that of the equation computed by plain
 torch in the same dtype, each measured against float64, by its root mean square. Over the right
 answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on
-sequences of some tokens; more than `LARGEST_RATIO` is a violation. (FlashAttention's tests allow 2
-and 3.) Longer sequences are not compared so: sums that a loop adds to in 16 bits grow worse with
+sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; more than
+`LARGEST_RATIO`, or more in proportion where scores are large, is a violation. (FlashAttention's
+tests allow 2 and 3.) Longer sequences are not compared so: sums that a loop adds to in 16 bits grow worse with
 them, and gradients of 300 tokens by two loops had a ratio of 5.4.
 """
 
@@ -24,7 +25,7 @@ from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
-from properties.oracle import get_scale
+from properties.oracle import Expected, get_scale
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
@@ -32,7 +33,7 @@ from reference import Parameters, multi_head_attention
 
 family_property = PropertyFamily(PropertyGroup.PRECISION, FORM)
 C = Capability
-LARGEST_RATIO = 4.0
+LARGEST_RATIO, USUAL_SCORE = 4.0, 6.0
 HALF_VALUE_FACTORS = (2.0**20, 2.0**-30)
 """bfloat16 has float32's range: values of millions, and of billionths, fit into it"""
 
@@ -171,7 +172,8 @@ def assert_exact_values(context: CaseContext, parameters: Parameters) -> None:
     leaves = _round(context, {"x": context.x, **dict(parameters.items())})
     with torch.no_grad():
         plain = _compute_plainly(context, leaves)
-    _assert_comparable(got[0], plain, expected.outputs[0], "output")
+    largest = compute_largest_ratio(expected)
+    _assert_comparable(got[0], plain, expected.outputs[0], "output", largest)
 
 
 def assert_exact_gradients(context: CaseContext) -> None:
@@ -191,7 +193,8 @@ def assert_exact_gradients(context: CaseContext) -> None:
             continue
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, where)
-        _assert_comparable(got.double(), other, exact.values[name], where)
+        largest = compute_largest_ratio(context.expected)
+        _assert_comparable(got.double(), other, exact.values[name], where, largest)
 
 
 def _round(context: CaseContext, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -209,8 +212,19 @@ def _compute_plainly(context: CaseContext, leaves: dict[str, Tensor]) -> Tensor:
     return result.weights[:, 0] if contract.returns is Returns.WEIGHTS_TWICE else result.output
 
 
-def _assert_comparable(got: Tensor, plain: Tensor, exact: Tensor, where: str) -> None:
+def compute_largest_ratio(expected: Expected) -> float:
+    """Return how many times the error of plain torch is allowed.
+
+    A score of s is off by s roundings, which log-sum-exp passes on and a softmax of torch does not.
+    """
+    largest_score = float(expected.exact.scores.abs().max())
+    return LARGEST_RATIO * max(1.0, largest_score / USUAL_SCORE)
+
+
+def _assert_comparable(
+    got: Tensor, plain: Tensor, exact: Tensor, where: str, largest: float
+) -> None:
     own, theirs = (float((t.double() - exact).square().mean().sqrt()) for t in (got, plain))
-    if own > LARGEST_RATIO * theirs and not math.isclose(own, 0.0, abs_tol=1e-30):
+    if own > largest * theirs and not math.isclose(own, 0.0, abs_tol=1e-30):
         expected = f"an error like that of plain torch, {theirs:.3g} (root mean square)"
         raise Violation(ViolationKind.VALUE, expected, f"{own:.3g}", where)
