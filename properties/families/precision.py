@@ -6,8 +6,8 @@ torch in the same dtype, each measured against float64, by its root mean square.
 answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on
 sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; more than
 `LARGEST_RATIO`, or more in proportion where scores are large, is a violation. (FlashAttention's
-tests allow 2 and 3.) Longer sequences are not compared so: sums that a loop adds to in 16 bits grow worse with
-them, and gradients of 300 tokens by two loops had a ratio of 5.4.
+tests allow 2 and 3.) Longer sequences are not compared so: sums that a loop adds to in 16 bits grow
+worse with them, and gradients of 300 tokens by two loops had a ratio of 5.4.
 """
 
 import math
