@@ -1,6 +1,7 @@
 """The parts that several contracts share."""
 
-from properties.contract import Argument, Capability, ParameterMapping
+from properties.contract import Argument, Capability
+from properties.parameter_mapping import ParameterMapping
 
 C = Capability
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
+from properties.call_form import USUAL, CallForm
 from properties.case import Case, InputContent, MaskForm, MaskType
+from properties.parameter_mapping import HeadSizes, ParameterMapping
 from properties.size_rules import BadSizes, SizeRules
 from properties.violation import Violation, ViolationKind
 
@@ -68,6 +70,8 @@ class Capability(Enum):
     CONFIG = auto()  # takes its sizes from a config object
     FUSED = auto()  # must go through torch's fused attention
     STABLE = auto()  # must survive large scores
+    CROSS = auto()  # keys and values may come from other tokens than queries
+    STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts
 
 
 FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
@@ -83,6 +87,10 @@ LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """Under these the exponentials of some scores overflow."""
 
 
+CONSTANT = "constant"
+"""The quantity of an argument that always gets its default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A constructor argument: its name and the quantity of the case that it takes.
@@ -95,8 +103,15 @@ class Argument:
     default: Value = None
     optional: bool = False
 
+    fields: tuple[Argument, ...] = ()
+    """of a config: what it holds; empty for what exercises ask for"""
+
     def get_value(self, case: Case) -> Value:
         """Return what is passed for this argument in this case."""
+        if self.quantity == CONSTANT:
+            return self.default
+        if self.quantity == "config" and self.fields:
+            return {field.name: field.get_value(case) for field in self.fields}  # type: ignore[misc]
         if self.quantity == "config":
             return {**make_config(case), **EXTRA_CONFIG}
         value: Value = getattr(case, self.quantity)
@@ -123,23 +138,6 @@ def make_config(case: Case) -> dict[str, int | float | bool]:
     return {"n_embd": case.d_out, "n_head": case.heads, "block_size": case.context_length}
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterMapping:
-    """One tensor of the implementation and the canonical parameters stacked in its rows.
-
-    `path` is an attribute path. If it contains `{head}`, the number of a head, there is one tensor
-    per head, which holds that head's rows only.
-    """
-
-    path: str
-    holds: tuple[str, ...]
-    transposed: bool = False
-
-    @property
-    def is_bias(self) -> bool:
-        return self.holds[0] in ("b_q", "b_k", "b_v")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
     """The demands of one exercise on one entry point."""
@@ -150,7 +148,7 @@ class Contract:
     mappings: tuple[ParameterMapping, ...] = ()
     call: tuple[str, ...] = ("x",)
     returns: Returns = Returns.OUTPUT
-    forward_arguments: tuple[str, ...] = ("x",)
+    call_form: CallForm = USUAL
     transfer: tuple[Contract, Contract] | None = None
     capabilities: frozenset[Capability] = frozenset()
     square: bool = False
@@ -178,6 +176,10 @@ class Contract:
         lost = DISPENSABLE[argument.quantity]
         return replace(self, arguments=kept, capabilities=self.capabilities - lost)
 
+    def stores(self, name: str) -> bool:
+        """Whether an implementation keeps this canonical parameter."""
+        return any(name in mapping.holds for mapping in self.mappings)
+
     def has_biases(self, case: Case) -> bool:
         """Whether queries, keys and values have a bias in this case."""
         return self.has(Capability.BIAS) and (case.bias or not self.has(Capability.BIAS_OPTION))
@@ -204,6 +206,9 @@ class Contract:
             changes["sharpness"] = min(case.sharpness, 2)
             if case.content in LARGE_CONTENTS:
                 changes["content"] = InputContent.NORMAL
+        forms = self.call_form.mask.forms
+        if forms and changes.get("mask_form", case.mask_form) not in (MaskForm.NONE, *forms):
+            changes["mask_form"] = forms[0]
         changes.update(self.sizes or {})
         case = _replace_changed(case, changes)
         if self.size_rules is not None:
@@ -255,7 +260,7 @@ class Contract:
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
         """Return the attribute paths of all parameters this case has, with their shapes."""
         return {
-            mapping.path.format(head=head): _compute_shape(mapping, case, head)
+            mapping.path.format(head=head): mapping.compute_shape(_get_head_sizes(case), head)
             for mapping, head in self._iter_mappings(case)
         }
 
@@ -268,8 +273,12 @@ class Contract:
 
     def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
         """Return canonical parameters as the implementation stores them, with attribute paths."""
+        sizes = _get_head_sizes(case)
         return [
-            (mapping.path.format(head=head), _stack_parameters(mapping, parameters, case, head))
+            (
+                mapping.path.format(head=head),
+                mapping.pack([getattr(parameters, name) for name in mapping.holds], sizes, head),
+            )
             for mapping, head in self._iter_mappings(case)
         ]
 
@@ -286,11 +295,10 @@ class Contract:
                 raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"`{path}`")
         blocks: dict[str, list[Tensor]] = {}
         for mapping, head in self._iter_mappings(case):
-            tensor = stored[mapping.path.format(head=head)]
-            pieces = (tensor.T if mapping.transposed else tensor).chunk(len(mapping.holds))
+            pieces = mapping.unpack(stored[mapping.path.format(head=head)], _get_head_sizes(case))
             for name, piece in zip(mapping.holds, pieces, strict=True):
                 blocks.setdefault(name, []).append(piece)
-        return {name: torch.cat(pieces) for name, pieces in blocks.items()}
+        return {n: torch.cat(pieces, dim=int(n == "W_o")) for n, pieces in blocks.items()}
 
 
 def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
@@ -299,22 +307,5 @@ def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
 
 
-def _stack_parameters(
-    mapping: ParameterMapping, parameters: Parameters, case: Case, head: int | None
-) -> Tensor:
-    import torch
-
-    first = (head or 0) * case.head_dim
-    rows = slice(None) if head is None else slice(first, first + case.head_dim)
-    stacked: Tensor = torch.cat([getattr(parameters, name)[rows] for name in mapping.holds])
-    return stacked.T if mapping.transposed else stacked
-
-
-def _compute_shape(mapping: ParameterMapping, case: Case, head: int | None) -> tuple[int, ...]:
-    """Return the shape of the tensor at the path of a mapping."""
-    rows = (case.d_out if head is None else case.head_dim) * len(mapping.holds)
-    kind, projection = mapping.holds[0].split("_")
-    if kind == "b":
-        return (rows,)
-    columns = case.d_out if projection == "o" else case.d_in
-    return (columns, rows) if mapping.transposed else (rows, columns)
+def _get_head_sizes(case: Case) -> HeadSizes:
+    return HeadSizes(case.d_in, case.heads, case.head_dim)

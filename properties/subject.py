@@ -18,7 +18,7 @@ Value = int | float | bool | str | None | Mapping[str, int | float | bool]
 class TensorInfo:
     """One registered tensor, as the implementation describes it."""
 
-    kind: str  # "parameter" or "buffer"
+    kind: str  # "parameter", "buffer" or "unregistered"
     shape: tuple[int, ...]
     dtype: str
     device: str
@@ -32,7 +32,8 @@ class CallOptions:
 
     With `training` None the module stays in its mode. `seed` seeds the random number generators
     before the call. `watched` records which attention functions of torch the call goes through.
-    `times` repeats the call; the last one is answered.
+    `times` repeats the call; the last one is answered. The first `apart` inputs are tokens: see
+    `properties.call_form`.
     """
 
     training: bool | None = False
@@ -41,6 +42,7 @@ class CallOptions:
     grad: str = "no_grad"  # "no_grad", "inference" or "grad"
     watched: bool = False
     times: int = 1
+    apart: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,11 @@ class Module(Protocol):
     Every method raises `SubmissionFailed` when the submission's own code goes wrong.
     """
 
-    def describe_tensors(self) -> Mapping[str, TensorInfo]:
-        """Return the registered parameters and buffers, by state-dict name."""
+    def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
+        """Return the registered parameters and buffers, by state-dict name.
+
+        With `unregistered`, other tensors that it holds as well, by attribute path.
+        """
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
         """Return tensors by attribute path, registered or not, without those that do not exist.
@@ -151,10 +156,12 @@ class Module(Protocol):
         mask: Tensor | None,
         output: int = 0,
         only: int | None = None,
+        apart: int = 1,
     ) -> Gradients:
         """Return the gradients of sum(output * cotangent), in evaluation mode.
 
-        With `only`, no other input than that of this number requires a gradient.
+        With `only`, no other input than that of this number requires a gradient. `apart` is as in
+        `CallOptions`.
         """
 
     def run_series(
@@ -221,8 +228,11 @@ class Subject(Protocol):
         device: str | None = None,
         *,
         given: str = "by name",
+        form: Mapping[str, object] | None = None,
     ) -> Module:
         """Build an instance with these arguments and move it to a dtype and a device.
+
+        With a call form, as data, it is called in the usual form.
 
         The arguments are passed by name where the names fit, or all "by position". A mapping
         becomes an object with these attributes; "by class" they are attributes of its class.

@@ -94,21 +94,24 @@ def multi_head_attention(
     x: Float[Tensor, "*batch tokens d_in"],
     parameters: Parameters,
     heads: int,
-    may_attend: Bool[Tensor, "*#lead #tokens #tokens"] | None = None,
+    may_attend: Bool[Tensor, "*#lead #tokens #keys"] | None = None,
     scale: float | None = None,
     kept: Float[Tensor, "*#lead #tokens #tokens"] | None = None,
+    keys_from: Float[Tensor, "*batch others d_in"] | None = None,
+    values_from: Float[Tensor, "*batch others d_in"] | None = None,
 ) -> MultiHeadResult:
     """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
     The mask broadcasts to the shape of the weights; without a scale it is 1/√head_dim. In training,
     `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
+    Keys and values are projected from other tokens where these are given: cross-attention.
     A token that may attend to nothing has a context of zeros, so its output is b_o.
     Raises ValueError when the heads do not divide d_out.
     """
     p = parameters
     query = split_heads(linear(x, p.W_q, p.b_q), heads)
-    key = split_heads(linear(x, p.W_k, p.b_k), heads)
-    value = split_heads(linear(x, p.W_v, p.b_v), heads)
+    key = split_heads(linear(x if keys_from is None else keys_from, p.W_k, p.b_k), heads)
+    value = split_heads(linear(x if values_from is None else values_from, p.W_v, p.b_v), heads)
     scores = scaled_scores(query, key, scale)
     weights = attention_weights(query, key, may_attend, scale)
     context = merge_heads((weights if kept is None else weights * kept) @ value)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from exercises.exercise import Exercise
 from properties.contract import Capability as C
-from properties.contract import Contract, Entry, ParameterMapping
+from properties.contract import Contract, Entry
+from properties.parameter_mapping import ParameterMapping
 
 CONTRACT = Contract(
     name="linear",

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from exercises import parts
 from exercises.exercise import Exercise
-from properties.contract import Capability, Contract, ParameterMapping
+from properties.contract import Capability, Contract
+from properties.parameter_mapping import ParameterMapping
 
 CONTRACT = Contract(
     name="MultiHeadAttentionWrapper",

@@ -28,9 +28,10 @@ from grader.batch.transcript import write_transcripts
 from grader.sandbox.grader_side.subject import ChannelModule, ChannelSubject, NamedTensors
 from grader.sandbox.wire import MAX_TENSORS, Message, PackedTensors, label_by_position
 from properties.case import Case
-from properties.contract import Capability, Contract, ParameterMapping
+from properties.contract import Capability, Contract
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.oracle import hash_tensors
+from properties.parameter_mapping import ParameterMapping
 from properties.property import Property
 
 MAX_MESSAGE_NUMEL = 1 << 18

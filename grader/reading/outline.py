@@ -29,6 +29,8 @@ class Parameter:
     name: str
     kind: Literal["positional", "keyword", "*", "**"]
     has_default: bool
+    default: int | float | bool | str | None = None
+    """where it is written as such"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +130,20 @@ def _iter_parameters(args: ast.arguments) -> Iterator[Parameter]:
     positional = [*args.posonlyargs, *args.args]
     required = len(positional) - len(args.defaults)
     for i, arg in enumerate(positional):
-        yield Parameter(arg.arg, "positional", i >= required)
+        default = args.defaults[i - required] if i >= required else None
+        yield Parameter(arg.arg, "positional", i >= required, _read_literal(default))
     if args.vararg:
         yield Parameter(args.vararg.arg, "*", False)
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        yield Parameter(arg.arg, "keyword", default is not None)
+        yield Parameter(arg.arg, "keyword", default is not None, _read_literal(default))
     if args.kwarg:
         yield Parameter(args.kwarg.arg, "**", False)
+
+
+def _read_literal(node: ast.expr | None) -> int | float | bool | str | None:
+    """Return a number, a truth value or a text that is written out; None for all else."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, int | float | bool | str) else None
 
 
 def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:

@@ -95,7 +95,8 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         drawn = draw_normal(case, name, rows, columns)
         return round_to_dtype(drawn * (factor / math.sqrt(columns)), case)
 
-    def bias(name: str, present: bool) -> Tensor | None:
+    def bias(name: str, possible: bool) -> Tensor | None:
+        present = possible and (not contract.mappings or contract.stores(name))
         return round_to_dtype(draw_normal(case, name, case.d_out) / 2, case) if present else None
 
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)

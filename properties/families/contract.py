@@ -171,7 +171,13 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     contract, case = context.contract, context.case
     arguments = contract.build_arguments(case)
     built = context.harness.subject.construct(
-        contract.name, arguments, None, case.dtype, case.device, given="by position"
+        contract.name,
+        arguments,
+        None,
+        case.dtype,
+        case.device,
+        given="by position",
+        form=contract.call_form.to_meta(),
     )
     adapter = ModuleAdapter(contract, case, built, built, context.harness.subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))
@@ -199,7 +205,8 @@ def _assert_default_taken(context: LiveContext, argument: Argument) -> None:
         return  # the sizes that an implementation has do not allow it
     given = contract.build_arguments(case)
     given.pop(argument.name, None)
-    built = subject.construct(contract.name, given, None, case.dtype, case.device)
+    form = contract.call_form.to_meta()
+    built = subject.construct(contract.name, given, None, case.dtype, case.device, form=form)
     described = built.describe_tensors()
     for path, shape in contract.get_parameter_shapes(case).items():
         got = described[path].shape if path in described else "none"

@@ -65,7 +65,12 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
     """Before anyone converts it, it takes float32 tokens and answers in float32."""
     arguments = context.contract.build_arguments(context.case)
     # Without a dtype: `construct` would convert the module to that of the case.
-    built = context.harness.subject.construct(context.contract.name, arguments, context.case.seed)
+    built = context.harness.subject.construct(
+        context.contract.name,
+        arguments,
+        context.case.seed,
+        form=context.contract.call_form.to_meta(),
+    )
     adapter = ModuleAdapter(context.contract, context.case, built, built, context.harness.subject)
     returned = adapter.forward(context.x, context.mask, CallOptions())
     context.check_form(returned, context.x)

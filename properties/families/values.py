@@ -160,6 +160,9 @@ def evaluation_ignores_a_rate_in_the_config(context: LiveContext) -> None:
     contract, case, subject = context.contract, context.case, context.harness.subject
     rates = {name: 0.5 for name, value in EXTRA_CONFIG.items() if value == 0.0}
     arguments = {a.name: {**make_config(case), **EXTRA_CONFIG, **rates} for a in contract.arguments}
-    built = subject.construct(contract.name, arguments, case.seed, case.dtype, case.device)
+    form = contract.call_form.to_meta()
+    built = subject.construct(
+        contract.name, arguments, case.seed, case.dtype, case.device, form=form
+    )
     adapter = ModuleAdapter(contract, case, built, built, subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from properties.case import Case
-from properties.contract import Contract, ParameterMapping
+from properties.contract import Contract
+from properties.parameter_mapping import ParameterMapping
 from properties.subject import TensorInfo
 
 ROLES: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
-    (("q",), re.compile(r"w?q|w?quer(y|ies)")),
-    (("k",), re.compile(r"w?k|w?keys?")),
-    (("v",), re.compile(r"w?v|w?val(ue)?s?")),
-    (("o",), re.compile(r"w?o|out(put)?")),
+    (("q",), re.compile(r"[wb]?q|w?quer(y|ies)")),
+    (("k",), re.compile(r"[wb]?k|w?keys?")),
+    (("v",), re.compile(r"[wb]?v|w?val(ue)?s?")),
+    (("o",), re.compile(r"[wb]?o|out(put)?")),
     (("q", "k", "v"), re.compile(r"w?qkv|w?kqv|attn|in")),
     (("o",), re.compile(r"proj(ection)?|dense|final|combine|merge")),
 )

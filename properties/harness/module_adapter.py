@@ -276,4 +276,5 @@ def construct(
 
 def _build_module(subject: Subject, contract: Contract, case: Case, seed: int | None) -> Module:
     arguments = contract.build_arguments(case)
-    return subject.construct(contract.name, arguments, seed, case.dtype, case.device)
+    form = contract.call_form.to_meta()
+    return subject.construct(contract.name, arguments, seed, case.dtype, case.device, form=form)

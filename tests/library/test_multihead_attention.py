@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from exercises import causal_self_attention, masked_multi_head
 from grader.ui.pytest_plugin.plugin import apply_outcome
 from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
-from properties.contract import ParameterMapping
+from properties.parameter_mapping import ParameterMapping
 
 CASES = 12
 PACKED = (

@@ -13,7 +13,8 @@ from exercises import ALL, BY_SLUG
 from properties.case import Case
 from properties.cases.case_tensors import make_parameters
 from properties.cases.strategies import cases
-from properties.contract import Argument, Capability, Contract, Entry, ParameterMapping
+from properties.contract import Argument, Capability, Contract, Entry
+from properties.parameter_mapping import ParameterMapping
 from properties.violation import Violation, ViolationKind
 
 SMALL = sorted(exercise.slug for exercise in ALL if exercise.contract.sizes is None)

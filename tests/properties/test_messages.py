@@ -11,10 +11,11 @@ from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.check import check_property
-from properties.contract import Contract, ParameterMapping
+from properties.contract import Contract
 from properties.families import contract, dropout, gradients, purity
 from properties.families import device as device_claims
 from properties.harness.harness import Harness
+from properties.parameter_mapping import ParameterMapping
 from properties.property import Property, Verdict
 from properties.violation import Status
 

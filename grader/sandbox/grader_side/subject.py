@@ -81,8 +81,10 @@ class ChannelSubject:
         device: str | None = None,
         *,
         given: str = "by name",
+        form: Mapping[str, object] | None = None,
     ) -> Module:
-        how = {"dtype": dtype, "device": device, "given": given}
+        how: dict[str, Any] = {"dtype": dtype, "device": device, "given": given}
+        how |= {} if form is None else {"form": form}
         meta = {"name": name, "arguments": dict(arguments), "seed": seed, **how}
         return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
 
@@ -114,8 +116,9 @@ class ChannelModule:
     def _ask(self, op: str, tensors: NamedTensors = (), **meta: Any) -> Message:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
-    def describe_tensors(self) -> Mapping[str, TensorInfo]:
-        return parse_reply(self._ask("tensors"), _TensorsReply).tensors
+    def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
+        how = {"unregistered": True} if unregistered else {}
+        return parse_reply(self._ask("tensors", **how), _TensorsReply).tensors
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
         wanted = None if paths is None else list(paths)
@@ -173,9 +176,10 @@ class ChannelModule:
         mask: Tensor | None,
         output: int = 0,
         only: int | None = None,
+        apart: int = 1,
     ) -> Gradients:
         sent = label_by_name(_add_cotangent(inputs, cotangent, mask))
-        how = {"device": self.device, "output": output, "only": only}
+        how = {"device": self.device, "output": output, "only": only, "apart": apart}
         reply = self._ask("vjp", sent, paths=list(paths), **how)
         found = dict(reply.tensors)
         arrived = tuple(found.get(f"input {i}") for i in range(len(inputs)))

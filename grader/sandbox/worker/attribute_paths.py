@@ -5,7 +5,7 @@ that its author forgot to register can be read and set like any other.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -85,6 +85,38 @@ def describe_registered(target: object) -> dict[str, dict[str, Any]]:
     buffers = nn.Module.named_buffers(target, remove_duplicate=False)
     described = {name: _describe("parameter", tensor) for name, tensor in parameters}
     return described | {name: _describe("buffer", tensor) for name, tensor in buffers}
+
+
+MAX_DEPTH = 3
+MAX_UNREGISTERED = 200
+
+
+def describe_unregistered(target: object) -> dict[str, dict[str, Any]]:
+    """Describe the tensors that a module holds without having registered them."""
+    if not isinstance(target, nn.Module):
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for prefix, module in nn.Module.named_modules(target):
+        for name, value in vars(module).items():
+            if not name.startswith("_"):
+                path = f"{prefix}.{name}" if prefix else name
+                for place, tensor in _iter_tensors(value, path, MAX_DEPTH):
+                    if len(found) < MAX_UNREGISTERED:
+                        found[place] = _describe("unregistered", tensor)
+    return found
+
+
+def _iter_tensors(value: object, path: str, depth: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of floating-point numbers in a value that is no registered module."""
+    if isinstance(value, Tensor) and value.is_floating_point():
+        yield path, value
+    elif isinstance(value, nn.Module):
+        for name, parameter in nn.Module.named_parameters(value):
+            yield f"{path}.{name}", parameter
+    elif isinstance(value, dict | list | tuple) and depth:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _iter_tensors(item, f"{path}.{key}", depth - 1)
 
 
 def _describe(kind: str, tensor: Tensor) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def compute_vjp(
     device: str,
     output: int,
     only: int | None,
+    apart: Mapping[str, int],
 ) -> dict[str, Tensor]:
     """Return the gradients of sum(output * cotangent) for the inputs and the tensors at `paths`.
 
@@ -41,7 +42,7 @@ def compute_vjp(
     with torch.enable_grad(), _restore_requires_grad(target, paths):
         leaves = attribute_paths.prepare_leaves(target, paths)
         _clear_gradients(target, leaves.values())
-        result = extract_tensors(target(*inputs, *masks))[output]
+        result = extract_tensors(target(*inputs, *masks, **apart))[output]
         if [tensor.requires_grad for tensor in inputs] != learn:
             raise Refused("it changes whether its input requires a gradient")
         if result.requires_grad:

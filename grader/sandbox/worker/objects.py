@@ -8,7 +8,6 @@ import copy
 import pickle
 import random
 import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,7 @@ from grader.sandbox.worker.call_environment import (
     watch_attention_calls,
     watch_settings,
 )
+from grader.sandbox.worker.call_form import CallForm
 from grader.sandbox.worker.calling import (
     Refused,
     apply_memory_layouts,
@@ -43,6 +43,7 @@ from grader.sandbox.worker.calling import (
     set_training,
     snapshot_state,
 )
+from grader.sandbox.worker.configs import Config, make_config
 from grader.sandbox.worker.left_behind import UnmovedTracker
 from grader.sandbox.worker.second_device import get_cpu_tensor
 from grader.sandbox.worker.transforms import WAYS
@@ -53,16 +54,9 @@ KEPT_RESULTS = 3
 """so many results of an object are kept, to see whether a later call changes them"""
 
 
-class Config(types.SimpleNamespace):
-    """The config object of exercises whose constructor takes one."""
-
-
-def _make_config(values: dict[str, Any], given: str) -> Config:
-    """Make a config whose attributes are its own, or those of its class, as constants are."""
-    if given == "by class":
-        config: Config = type("Config", (Config,), values)()
-        return config
-    return Config(**values)
+def _split_inputs(meta: Meta) -> dict[str, int]:
+    """Return how many of the inputs are tokens, for a call form; nothing where it is one."""
+    return {"apart": meta["apart"]} if meta.get("apart", 1) > 1 else {}
 
 
 class Parent(nn.Module):
@@ -103,16 +97,22 @@ class ObjectHost:
     def construct(self, meta: Meta, tensors: Tensors) -> Reply:
         """Construct an instance of a class, or a module by a function, and move it."""
         maker = self._look_up(meta["name"])
-        given = meta.get("given", "by name")
+        given, form = meta.get("given", "by name"), meta.get("form")
         arguments = {
-            name: _make_config(value, given) if isinstance(value, dict) else value
+            name: make_config(value, given) if isinstance(value, dict) else value
             for name, value in meta["arguments"].items()
         }
 
         def make(maker: Callable[..., Any] = maker) -> Any:
-            if given == "by position":
-                return maker(*arguments.values())
-            return call_by_name_or_position(maker, arguments)
+            by_position = given == "by position"
+            made = (
+                maker(*arguments.values())
+                if by_position
+                else call_by_name_or_position(maker, arguments)
+            )
+            if form is not None and isinstance(made, nn.Module):
+                CallForm(**form).attach(made)
+            return made
 
         seed(meta.get("seed"))
         configs = [(c, dict(vars(c))) for c in arguments.values() if isinstance(c, Config)]
@@ -152,8 +152,15 @@ class ObjectHost:
         return {}, ()
 
     def describe_tensors(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Describe the registered parameters and buffers, without their values."""
-        return {"tensors": attribute_paths.describe_registered(self.objects[meta["handle"]])}, ()
+        """Describe the registered parameters and buffers, without their values.
+
+        With `unregistered`, other tensors that the module holds as well.
+        """
+        target = self.objects[meta["handle"]]
+        found = attribute_paths.describe_registered(target)
+        if meta.get("unregistered"):
+            found = {**attribute_paths.describe_unregistered(target), **found}
+        return {"tensors": found}, ()
 
     def fetch(self, meta: Meta, tensors: Tensors) -> Reply:
         """Return the tensors that exist at these paths, or all that are registered for None."""
@@ -194,7 +201,7 @@ class ObjectHost:
             watch_settings(self.disturbed),
         ):
             for _ in range(meta["times"]):
-                result = target(*inputs)
+                result = target(*inputs, **_split_inputs(meta))
         outputs = extract_tensors(result)
         earlier_result_changed = any(has_changed(*each) for each in earlier)
         if outputs:
@@ -260,7 +267,13 @@ class ObjectHost:
         """Compute the gradients of sum(output * cotangent) for the inputs and at the paths."""
         target = self.objects[meta["handle"]]
         gradients = learning.compute_vjp(
-            target, meta["paths"], tensors, meta["device"], meta["output"], meta.get("only")
+            target,
+            meta["paths"],
+            tensors,
+            meta["device"],
+            meta["output"],
+            meta.get("only"),
+            _split_inputs(meta),
         )
         return {}, label_by_name(gradients)
 

@@ -1,0 +1,98 @@
+"""Call a module in its own form: from the usual arguments to its own, and back.
+
+A call form (`properties/call_form.py`) arrives as data and becomes two hooks of the module, one
+before `forward` and one after it. So whatever calls the module, a copy of it or a module that it is
+a part of, calls it in the usual form.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """The inputs of a call in order, and where the results are among what comes back."""
+
+    inputs: Sequence[str]
+    tokens_first: bool
+    mask: Mapping[str, Any]
+    places: Sequence[int] | None
+    one_head: bool
+
+    def attach(self, module: nn.Module) -> None:
+        """Let a module be called in the usual form."""
+        module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
+        module.register_forward_hook(self.arrange_results)
+
+    def convert_inputs(
+        self, module: nn.Module, given: tuple[Tensor, ...], options: dict[str, int]
+    ) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+        """Return the module's own arguments: tokens, and perhaps a mask, in its order.
+
+        Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
+        and all inputs but the mask are this one. With two the second is what is attended to; with
+        three they are queries, keys and values.
+        """
+        apart = options.get("apart", 1)
+        tokens, masks = given[:apart], given[apart:]
+        own = [t.transpose(0, 1) for t in tokens] if self.tokens_first else list(tokens)
+        roles = {"x": own[0], "query": own[0], "context": own[-1]}
+        roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
+        if masks or self.mask["required"]:
+            roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
+        return tuple(roles[name] for name in self.inputs if name in roles), {}
+
+    def _convert_mask(self, mask: Tensor | None, x: Tensor, *others: Tensor) -> Tensor:
+        if mask is None:
+            keys = others[0] if others else x
+            keep = torch.ones(x.shape[0], 1, x.shape[1], keys.shape[1], dtype=torch.bool)
+            keep = (keep[:, :, :1] if self.mask["keys_only"] else keep[:1]).to(x.device)
+        else:
+            keep = mask != 0
+        own: Tensor = keep if mask is None else mask
+        match self.mask["polarity"]:
+            case "block":
+                own = ~keep
+            case "added":
+                own = torch.zeros(keep.shape, dtype=x.dtype, device=x.device)
+                own = own.masked_fill(~keep, self.mask["fill"])
+        if self.mask["dtype"] is not None:
+            own = (keep if self.mask["polarity"] == "keep" else own).to(
+                getattr(torch, self.mask["dtype"])
+            )
+        return self._fit_axes(own)
+
+    def _fit_axes(self, mask: Tensor) -> Tensor:
+        """Return the mask with as many axes as the module takes."""
+        axes = self.mask["axes"] or mask.dim()
+        while mask.dim() < axes:
+            mask = mask.unsqueeze(0)
+        while mask.dim() > axes:
+            inner = mask.dim() == 4 or self.mask["keys_only"]
+            mask = mask.squeeze(1 if inner else 0)
+        return mask
+
+    def arrange_results(self, module: nn.Module, given: object, result: Any) -> Any:
+        """Return the results that are asked for, in the usual order of axes.
+
+        No places ask for all results that are tensors.
+        """
+        values = result.values() if isinstance(result, dict) else result
+        parts = list(values) if isinstance(result, tuple | list | dict) else [result]
+        if self.places is not None and not self.places:
+            return tuple(part for part in parts if isinstance(part, Tensor))
+        if self.places:
+            if max(self.places) >= len(parts):
+                return result
+            parts = [parts[place] for place in self.places]
+        if not all(isinstance(part, Tensor) for part in parts):
+            return result
+        if self.tokens_first and parts[0].dim() > 1:
+            parts[0] = parts[0].transpose(0, 1)
+        if self.one_head and len(parts) > 1:
+            parts[1] = parts[1].unsqueeze(-3)
+        return parts[0] if len(parts) == 1 else tuple(parts)

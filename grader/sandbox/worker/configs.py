@@ -1,0 +1,50 @@
+"""The config objects that constructors are given."""
+
+import types
+from collections.abc import KeysView
+from typing import Any
+
+
+class Config(types.SimpleNamespace):
+    """A config object, whose values are attributes and items."""
+
+    def __getitem__(self, name: str) -> object:
+        return vars(self)[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in vars(self)
+
+    def get(self, name: str, default: object = None) -> object:
+        """Return a value, or the default where there is none."""
+        return vars(self).get(name, default)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of all values, so that `**config` unpacks them."""
+        return vars(self).keys()
+
+
+class StrictConfig(Config):
+    """A config that refuses to be asked for what it does not have, even if there is a default.
+
+    So it becomes known what it is asked for. A value of None stands for what it may not have.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        absent = {name for name, value in values.items() if value is None}
+        super().__init__(**{n: v for n, v in values.items() if n not in absent})
+        object.__setattr__(self, "_absent", absent)
+
+    def get(self, name: str, default: object = None) -> object:
+        if name in vars(self) or name in self._absent:
+            return vars(self).get(name, default)
+        raise AttributeError(f"'Config' object has no attribute '{name}'")
+
+
+def make_config(values: dict[str, Any], given: str) -> Config:
+    """Make a config whose attributes are its own, or those of its class, as constants are."""
+    if given == "strictly":
+        return StrictConfig(**values)
+    if given == "by class":
+        config: Config = type("Config", (Config,), values)()
+        return config
+    return Config(**values)

@@ -1,0 +1,193 @@
+"""Construct a class with arguments that its names suggest, or with any that it takes."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from properties.binding.constructors import (
+    Constructor,
+    iter_assigned,
+    iter_suggested,
+    resolve_fields,
+    suggest_field,
+)
+from properties.binding.hypotheses import make_probe_case
+from properties.binding.signature import Signature
+from properties.call_form import USUAL, CallForm
+from properties.case import Case
+from properties.contract import CONSTANT, Argument
+from properties.subject import Module, Subject, TensorInfo
+from properties.violation import Status, SubmissionFailed
+
+MAX_FIELDS = 24
+"""so many values a config may be asked for"""
+MISSING = re.compile(r"has no attribute '(\w+)'|KeyError: '(\w+)'")
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A way to construct the class that works, and the tensors that come of it."""
+
+    constructor: Constructor
+    case: Case
+    tensors: Mapping[str, TensorInfo]
+
+
+def build_all(
+    subject: Subject, signature: Signature, failures: list[str], *, suggested: bool
+) -> Iterator[Built]:
+    """Yield ways to construct a class, each with tensors of other shapes.
+
+    `failures` gets what it said where it could not be constructed. Raises SubmissionFailed if the
+    process of the submission ends.
+    """
+    source = iter_suggested if suggested else iter_assigned
+    seen: set[object] = set()
+    for constructor in source(signature.constructor):
+        completed = _complete_config(subject, signature, constructor, failures)
+        case = make_probe_case(completed)
+        built = _try_build(subject, signature, completed, case, failures)
+        if built is not None:
+            shapes = tuple((path, info.shape) for path, info in built.tensors.items())
+            counts = tuple(a.name for a in completed.arguments if a.quantity == "heads")
+            if (shapes, counts, completed.square) not in seen:
+                seen.add((shapes, counts, completed.square))
+                yield built
+            wide = _fit_inner_width(built)
+            if wide is not None:
+                again = _try_build(subject, signature, wide[0], wide[1], failures)
+                if again is not None:
+                    yield again
+
+
+def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
+    """Return the constructor for heads that together are as wide as a fixed width of the input.
+
+    Where heads and their width are arguments, and the width of a token is not, an output layer
+    maps the one to the other; the equation has them equal.
+    """
+    free = built.constructor.quantities
+    if not {"heads", "head_dim"} <= free or free & {"d_in", "d_out"}:
+        return None
+    known = {built.case.heads, built.case.head_dim, built.case.d_out, built.case.context_length}
+    shapes = [t.shape for t in built.tensors.values() if t.kind != "buffer" and len(t.shape) > 1]
+    others = {size for shape in shapes for size in shape} - known
+    widths = [w for w in others if w % built.case.heads == 0]
+    if len(widths) != 1:
+        return None
+    head_dim = widths[0] // built.case.heads
+    case = replace(built.case, head_dim=head_dim, d_in=widths[0])
+    return replace(built.constructor, square=True, inner=widths[0]), case
+
+
+def construct(subject: Subject, name: str, built: Built, form: CallForm = USUAL) -> Module:
+    """Construct the class again, to be called in a form. Raises SubmissionFailed."""
+    return _construct(subject, name, built.constructor, built.case, form)
+
+
+def _construct(
+    subject: Subject,
+    name: str,
+    constructor: Constructor,
+    case: Case,
+    form: CallForm = USUAL,
+    given: str = "by name",
+) -> Module:
+    arguments = {a.name: a.get_value(case) for a in constructor.arguments}
+    return subject.construct(name, arguments, 0, "float64", given=given, form=form.to_meta())
+
+
+def _try_build(
+    subject: Subject,
+    signature: Signature,
+    constructor: Constructor,
+    case: Case,
+    failures: list[str],
+) -> Built | None:
+    try:
+        module = _construct(subject, signature.name, constructor, case)
+        return Built(constructor, case, module.describe_tensors(unregistered=True))
+    except SubmissionFailed as failure:
+        note_failure(failure, failures)
+        return None
+
+
+def note_failure(failure: SubmissionFailed, failures: list[str]) -> None:
+    """Keep what went wrong. Raises the failure if the process is gone."""
+    if failure.status is not Status.CRASHED:
+        raise failure
+    failures.append(failure.message)
+
+
+# ------------------------------------------------------------------------------------ configs
+
+
+def _complete_config(
+    subject: Subject, signature: Signature, constructor: Constructor, failures: list[str]
+) -> Constructor:
+    """Return the constructor with all that its config is asked for."""
+    config = next((a for a in constructor.arguments if a.quantity == "config"), None)
+    if config is None:
+        return constructor
+    fields: list[Argument] = []
+    for given in itertools.repeat("strictly", MAX_FIELDS):
+        complete = _fill_config(constructor, config, fields)
+        try:
+            _construct(subject, signature.name, complete, make_probe_case(complete), given=given)
+            return _without_absent(complete)
+        except SubmissionFailed as failure:
+            note_failure(failure, failures)
+        field = _find_missing(failures[-1], fields)
+        if field is None:
+            return _without_absent(complete)
+        fields = [*(f for f in fields if f.name != field.name), field]
+    return _without_absent(complete)
+
+
+def extend_config(built: Built, message: str) -> Built | None:
+    """Return it with a config that holds what a call found missing; None if it is not that."""
+    config = next((a for a in built.constructor.arguments if a.quantity == "config"), None)
+    field = None if config is None else _find_missing(message, list(config.fields))
+    if config is None or field is None:
+        return None
+    if field.default is None and field.quantity == CONSTANT:
+        field = suggest_field(field.name)
+    filled = _fill_config(built.constructor, config, [*config.fields, field])
+    return replace(built, constructor=filled, case=make_probe_case(filled))
+
+
+def _find_missing(message: str, fields: list[Argument]) -> Argument | None:
+    """Return the field that a config was asked for and did not have.
+
+    One whose name says nothing is left out at first: there may be a default.
+    """
+    missing = MISSING.search(message)
+    if missing is None:
+        return None
+    field = suggest_field(missing.group(1) or missing.group(2))
+    known = {f.name: f for f in fields}
+    if field.quantity != CONSTANT:
+        return field if field.name not in known else None
+    if field.name not in known:
+        return replace(field, default=None)
+    return field if known[field.name].default is None else None
+
+
+def _fill_config(constructor: Constructor, config: Argument, fields: list[Argument]) -> Constructor:
+    resolved = resolve_fields(fields)
+    held = resolved.arguments or (Argument("_", CONSTANT, default=0),)
+    filled = replace(config, fields=held)
+    arguments = tuple(filled if a is config else a for a in constructor.arguments)
+    return Constructor(arguments, resolved.square if fields else constructor.square)
+
+
+def _without_absent(constructor: Constructor) -> Constructor:
+    """Return the constructor without the fields that a config only was asked for."""
+    arguments = (
+        replace(
+            a, fields=tuple(f for f in a.fields if f.default is not None or f.quantity != CONSTANT)
+        )
+        for a in constructor.arguments
+    )
+    return replace(constructor, arguments=tuple(arguments))

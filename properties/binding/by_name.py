@@ -1,0 +1,104 @@
+"""Bind a class by the names of its weights where nothing explains what it computes.
+
+That is only done where the class breaks a law of every attention: it raises, an output depends on
+other sequences, two calls differ, or the weights of a token do not sum to one. What breaks none may
+be an attention of another kind, and is not accused of being a wrong one of this.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from properties.binding.building import Built, build_all, construct
+from properties.binding.calls import iter_call_forms
+from properties.binding.hypotheses import OTHER, make_contract
+from properties.binding.intent import expects_causality
+from properties.binding.layouts import iter_named_layouts, list_stored
+from properties.binding.search import BindingSearch, Match
+from properties.case import Case
+from properties.cases.case_tensors import draw_normal, make_parameters
+from properties.contract import Contract
+from properties.harness.module_adapter import construct as construct_adapter
+from properties.parameter_mapping import ParameterMapping
+from properties.subject import CallOptions, Subject
+from properties.violation import Status, SubmissionFailed
+from reference import Parameters
+
+
+def match_by_name(search: BindingSearch) -> Match | None:
+    """Return the contract that names suggest for a class that is no attention, or fails.
+
+    Raises SubmissionFailed if its process ends.
+    """
+    signature, subject = search.signature, search.subject
+    form = next(iter_call_forms(signature.call), None)
+    if form is None or len([role for role in form.inputs if role != "mask"]) != 1:
+        return None
+    for built in build_all(subject, signature, search.failures, suggested=True):
+        for sizes in search.iter_sizes_of(built):
+            for mappings in iter_named_layouts(built.tensors, sizes.case):
+                if not _covers(mappings, built, sizes.case):
+                    continue
+                module = construct(subject, signature.name, built)
+                contract = make_contract(
+                    signature.name,
+                    built.constructor,
+                    form,
+                    mappings,
+                    sizes,
+                    causal=expects_causality(signature, module, built.tensors),
+                )
+                cases = (sizes.case, contract.fit(OTHER))
+                if all(_breaks_a_law(subject, contract, case) for case in cases):
+                    return Match(contract, sizes, inexact=True)
+                return None
+    return None
+
+
+def _covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> bool:
+    """Whether there are no other weights than these."""
+    return {m.path for m in mappings} == {t.path for t in list_stored(built.tensors, case)}
+
+
+def _breaks_a_law(subject: Subject, contract: Contract, case: Case) -> bool:
+    try:
+        return _does_not_average(subject, contract, case)
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
+        return True
+
+
+def _does_not_average(subject: Subject, contract: Contract, case: Case) -> bool:
+    """Whether no output is an average of the values of its own sequence, the same in each call."""
+    every = replace(contract, call_form=replace(contract.call_form, places=()))
+    adapter = construct_adapter(subject, every, case, seed=1)
+    x = draw_normal(case, "x", case.batch, case.tokens, case.d_in)
+    x[..., 0] = 1
+
+    def call(parameters: Parameters, tokens: Tensor) -> tuple[Tensor, ...]:
+        adapter.set(parameters)
+        return adapter.forward(tokens, None, CallOptions()).outputs
+
+    drawn = make_parameters(case, contract)
+    whole, again, alone = call(drawn, x), call(drawn, x), call(drawn, x[:1])
+    sums = call(_make_constant_values(drawn), x)
+    ones = torch.ones(case.batch, case.tokens, case.d_out, dtype=torch.float64)
+    return not any(
+        _is_close(total, ones) and _is_close(other, one) and _is_close(first, one[:1])
+        for one, other, first, total in zip(whole, again, alone, sums, strict=False)
+    )
+
+
+def _is_close(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one.double(), other.double(), atol=1e-5)
+
+
+def _make_constant_values(drawn: Parameters) -> Parameters:
+    """Return parameters whose values are the first number of each token, and are not mixed."""
+    values = torch.zeros_like(drawn.W_v)
+    values[:, 0] = 1
+    no_bias = {n: torch.zeros_like(t) for n, t in drawn.items() if n in ("b_v", "b_o")}
+    mixing = {} if drawn.W_o is None else {"W_o": torch.eye(len(drawn.W_o), dtype=values.dtype)}
+    return replace(drawn, W_v=values, **mixing, **no_bias)

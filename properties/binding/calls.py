@@ -1,0 +1,85 @@
+"""Ways to call a module: which input is what, for a sequence that attends to itself."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from properties.binding.signature import Parameter
+from properties.binding.vocabulary import guess_role
+from properties.call_form import CallForm, MaskConvention, Polarity
+
+MASK_CONVENTIONS = (
+    MaskConvention(),
+    MaskConvention(dtype="bool"),
+    MaskConvention(Polarity.BLOCK, "bool"),
+    MaskConvention(Polarity.ADDED),
+    MaskConvention(Polarity.ADDED, fill=-1e9),
+    MaskConvention(Polarity.BLOCK, "float64"),
+    MaskConvention(Polarity.KEEP, "float64"),
+    MaskConvention(Polarity.KEEP, "int64"),
+)
+"""What a mask may say, the most permissive first"""
+QKV = ("query", "key", "value")
+AXES = (None, 4, 3, 2)
+"""how many axes a mask may have; None for any that broadcast"""
+
+
+def iter_call_forms(parameters: Sequence[Parameter]) -> Iterator[CallForm]:
+    """Yield the forms of a call that the signature of `forward` allows, the likely ones first."""
+    for inputs in dict.fromkeys(_iter_inputs(parameters)):
+        yield CallForm(inputs)
+        if "mask" in inputs and not _has_default(parameters, inputs.index("mask")):
+            for axes, number in itertools.product((4, 3, 2), (1, 2, 3)):
+                required = replace(MASK_CONVENTIONS[number], axes=axes, required=True)
+                yield CallForm(inputs, mask=required)
+
+
+def find_mask_name(parameters: Sequence[Parameter]) -> str | None:
+    """Return the name of the parameter that takes a mask, if any."""
+    names = [p.name for p in parameters if guess_role(p.name) == "mask"]
+    return names[0] if names else None
+
+
+def _has_default(parameters: Sequence[Parameter], number: int) -> bool:
+    return parameters[number].has_default
+
+
+def _require(convention: MaskConvention) -> MaskConvention:
+    return MaskConvention(
+        convention.polarity, convention.dtype, fill=convention.fill, required=True
+    )
+
+
+def _iter_inputs(parameters: Sequence[Parameter]) -> Iterator[tuple[str, ...]]:
+    """Yield roles for the inputs, in order, up to a mask if there is one that is reached."""
+    required = [p for p in parameters if not p.has_default]
+    guesses = [guess_role(p.name) for p in parameters]
+    last = guesses.index("mask") + 1 if "mask" in guesses else 0
+    reached = guesses[: max(len(required), last)]
+    tokens = [number for number, role in enumerate(reached) if role != "mask"]
+    for number, role in zip(tokens, _guess_token_roles([guesses[n] for n in tokens]), strict=True):
+        reached[number] = role
+    yield tuple(reached)
+    if last > len(required):
+        yield tuple(reached[: len(required)])
+
+
+def _guess_token_roles(guesses: Sequence[str]) -> Sequence[str]:
+    """Return roles for the inputs that are tokens, all different.
+
+    Which is which does not matter where a sequence attends to itself, and is found out later.
+    """
+    match len(guesses):
+        case 2:
+            return "query", "context"
+        case 3:
+            return guesses if sorted(guesses) == ["key", "query", "value"] else QKV
+    return ["x"] * len(guesses)
+
+
+def iter_role_orders(inputs: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the inputs of a call with its tokens in every order of roles, the given one first."""
+    tokens = [role for role in inputs if role != "mask"]
+    for order in itertools.permutations(tokens):
+        remaining = iter(order)
+        yield tuple(role if role == "mask" else next(remaining) for role in inputs)

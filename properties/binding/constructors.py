@@ -1,0 +1,138 @@
+"""Ways to construct a class: which argument takes which quantity."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from properties.binding.signature import Parameter
+from properties.binding.vocabulary import guess_quantity, is_flag
+from properties.contract import CONSTANT, Argument
+
+SIZES = ("d_in", "d_out", "heads", "head_dim", "context_length")
+"""the quantities that are numbers of something"""
+GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
+"""what an argument whose name says nothing may be, the most frequent first"""
+MAX_ASSIGNMENTS = 240
+OTHERS = (("batch_size", 2), ("layer_idx", 0), ("layer_id", 0), ("device", "cpu"))
+"""what other arguments get: names and values"""
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """The arguments of a constructor, and whether the widths of input and output are one."""
+
+    arguments: tuple[Argument, ...]
+    square: bool
+    inner: int | None = None
+    """the only width that all heads together may have"""
+
+    @property
+    def quantities(self) -> frozenset[str]:
+        """What the arguments say, the fields of a config included."""
+        fields = (field for a in self.arguments for field in a.fields)
+        return frozenset(a.quantity for a in (*self.arguments, *fields))
+
+
+def iter_suggested(parameters: Sequence[Parameter]) -> Iterator[Constructor]:
+    """Yield the ways to construct a class that the names of its arguments suggest."""
+    yield from dict.fromkeys(_resolve_widths(_list_passed(parameters)))
+
+
+def iter_assigned(parameters: Sequence[Parameter]) -> Iterator[Constructor]:
+    """Yield every way to construct a class, whatever the names of its arguments say."""
+    yield from dict.fromkeys(_iter_assignments(_list_passed(parameters)))
+
+
+def _list_passed(parameters: Sequence[Parameter]) -> list[Argument]:
+    suggested = [_suggest(parameter) for parameter in parameters]
+    return [argument for argument in suggested if argument is not None]
+
+
+def suggest_field(name: str) -> Argument:
+    """Return what a config should hold under a name that a constructor asked it for."""
+    quantity = guess_quantity(name)
+    if quantity in (None, "config", "bias") or is_flag(name):
+        value = dict(OTHERS).get(name, quantity == "bias" or "first" in name)
+        return Argument(name, CONSTANT, default=value)
+    return Argument(name, quantity or CONSTANT)
+
+
+def resolve_fields(fields: Sequence[Argument]) -> Constructor:
+    """Return widths and their relation for the fields of a config."""
+    return next(_resolve_widths(fields))
+
+
+def _suggest(parameter: Parameter) -> Argument | None:
+    """Return an argument as its name suggests; None for one that is left to its default."""
+    name, quantity = parameter.name, guess_quantity(parameter.name)
+    number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
+    if (
+        parameter.has_default
+        and quantity != "config"
+        and (quantity in (None, "bias") or not number)
+    ):
+        return None
+    if quantity == "bias" or (quantity is None and is_flag(name)):
+        return Argument(name, CONSTANT, default=True)
+    if quantity is None:
+        other = dict(OTHERS).get(name)
+        return Argument(name, CONSTANT, default=other) if other is not None else Argument(name, "?")
+    return Argument(name, quantity)
+
+
+def _resolve_widths(passed: Sequence[Argument]) -> Iterator[Constructor]:
+    """Yield what "width" may mean beside the other quantities.
+
+    The width of a model is that of input and output, so these are equal. Where an output width or
+    that of a single head is an argument too, it may be the input's alone.
+    """
+    if any(argument.quantity == "?" for argument in passed):
+        return
+    named = [argument.quantity for argument in passed]
+    widths = [i for i, quantity in enumerate(named) if quantity == "width"]
+    if len(widths) > 1:
+        first, second = (widths[0], "d_in"), (widths[1], "d_out")
+        yield _replace_quantities(passed, dict((first, second)), square=False)
+        yield _replace_quantities(passed, dict.fromkeys(widths, "d_out"), square=True)
+        return
+    alone = "d_out" not in named and "head_dim" not in named
+    as_input = dict.fromkeys(widths, "d_in")
+    square = dict.fromkeys(widths, "d_out")
+    if alone:
+        yield _replace_quantities(passed, square, square=bool(widths) or "d_in" in named)
+    elif widths and "heads" not in named:
+        yield _replace_quantities(passed, as_input, square=False)
+        yield _replace_quantities(passed, square, square=True)
+    elif widths:
+        yield _replace_quantities(passed, square, square=True)
+        yield _replace_quantities(passed, as_input, square=False)
+    else:
+        if {"head_dim"} == {"head_dim", "heads", "d_out", "d_in"} & set(named):
+            yield _replace_quantities(passed, {}, square=False)
+        yield _replace_quantities(passed, {}, square="d_in" not in named)
+        if {"d_out", "heads"} <= set(named):
+            own = dict.fromkeys((i for i, q in enumerate(named) if q == "d_out"), "head_dim")
+            yield _replace_quantities(passed, own, square=False)
+        yield _replace_quantities(passed, {}, square=True)
+
+
+def _replace_quantities(
+    passed: Sequence[Argument], quantities: dict[int, str], *, square: bool
+) -> Constructor:
+    arguments = (
+        replace(argument, quantity=quantities.get(i, argument.quantity))
+        for i, argument in enumerate(passed)
+    )
+    return Constructor(tuple(arguments), square)
+
+
+def _iter_assignments(passed: Sequence[Argument]) -> Iterator[Constructor]:
+    """Yield every assignment of quantities to the arguments whose names may mislead."""
+    open_ones = [i for i, a in enumerate(passed) if a.quantity not in (CONSTANT, "config")]
+    assignments = itertools.product(GUESSES, repeat=len(open_ones))
+    for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
+        quantities = dict(zip(open_ones, chosen, strict=True))
+        square = "d_in" not in chosen
+        yield _replace_quantities(passed, quantities, square=square)
+        if not square and "d_out" in chosen:
+            yield _replace_quantities(passed, quantities, square=True)

@@ -1,0 +1,156 @@
+"""What a constructed module may compute: the sizes it has, and contracts that say how."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from properties.binding.constructors import Constructor
+from properties.binding.layouts import list_stored
+from properties.call_form import CallForm
+from properties.case import Case
+from properties.contract import Capability, Contract
+from properties.parameter_mapping import ParameterMapping
+from properties.size_rules import parse_sizes
+from properties.subject import TensorInfo
+
+C = Capability
+PROBE = Case(
+    batch=2, tokens=5, context_length=7, d_in=10, heads=4, head_dim=6, sharpness=2, seed=3001
+)
+"""No size is another one, nor twice or three times another: none passes for another. With several
+heads True does not pass for their number."""
+OTHER = Case(
+    batch=3, tokens=4, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
+)
+"""for confirmation: all sizes are others, and powers of two where these may be needed"""
+MODULE = frozenset({C.MODULE, C.ATTENTION, C.TOKENS, C.STABLE})
+HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
+"""how many heads a class may have that takes no number of heads"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of a constructed module, and those of them that no argument changes."""
+
+    case: Case
+    fixed: Mapping[str, int]
+
+
+def make_probe_case(constructor: Constructor, base: Case = PROBE) -> Case:
+    """Return the sizes to construct a class with."""
+    free = constructor.quantities
+    case = base
+    if "heads" not in free:
+        case = replace(case, heads=1, head_dim=base.d_out)
+    if constructor.inner is not None:
+        case = replace(case, head_dim=constructor.inner // case.heads)
+    return replace(case, d_in=case.d_out) if constructor.square else case
+
+
+def iter_sizes(
+    constructor: Constructor, probe: Case, tensors: Mapping[str, TensorInfo]
+) -> Iterator[Sizes]:
+    """Yield sizes that the shapes of the parameters allow: one head first where none is asked."""
+    free = constructor.quantities
+    shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
+    lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
+    fixed_context = _find_context(tensors) if "context_length" not in free else None
+    if not shapes:
+        lengths = [probe.d_out]
+    for heads in (probe.heads,) if "heads" in free else (1, *HEAD_COUNTS):
+        for width in _iter_widths(free, lengths, heads, probe):
+            case = replace(probe, heads=heads, head_dim=width // heads)
+            fixed = {} if "heads" in free else {"heads": heads}
+            if not free & {"d_out", "head_dim"} and not (constructor.square and "d_in" in free):
+                fixed["head_dim"] = width // heads
+            for d_in in _iter_inputs(constructor, lengths, width, probe):
+                own = {} if "d_in" in free or constructor.square else {"d_in": d_in}
+                sized = replace(case, d_in=d_in, **_limit_context(fixed_context))
+                yield Sizes(sized, {**fixed, **own, **_fix_context(fixed_context)})
+
+
+def _iter_widths(
+    free: frozenset[str], lengths: Sequence[int], heads: int, probe: Case
+) -> Iterator[int]:
+    """Yield what the width of all heads together may be."""
+    if "d_out" in free:
+        widths: Sequence[int] = [probe.d_out]
+    elif "head_dim" in free:
+        widths = [heads * probe.head_dim]
+    elif "d_in" in free:
+        widths = [probe.d_in, probe.d_out]
+    else:
+        widths = [n for n in lengths if n // 3 not in lengths or n % 3]
+    yield from (width for width in widths if width % heads == 0)
+
+
+def _iter_inputs(
+    constructor: Constructor, lengths: Sequence[int], width: int, probe: Case
+) -> Iterator[int]:
+    """Yield what the width of the input may be."""
+    if constructor.square:
+        yield width
+    elif "d_in" in constructor.quantities:
+        yield probe.d_in
+    else:
+        yield from lengths
+
+
+def _find_context(tensors: Mapping[str, TensorInfo]) -> int | None:
+    """Return the side of a square table among the buffers: a mask of the longest length."""
+    buffers = (info.shape for info in tensors.values() if info.kind == "buffer")
+    sides = [shape[-1] for shape in buffers if len(shape) > 1 and shape[-1] == shape[-2] > 1]
+    return sides[0] if sides else None
+
+
+def _limit_context(side: int | None) -> dict[str, int]:
+    return {} if side is None else {"context_length": side, "tokens": min(PROBE.tokens, side)}
+
+
+def _fix_context(side: int | None) -> dict[str, int]:
+    return {} if side is None else {"context_length": side}
+
+
+def make_contract(
+    name: str,
+    constructor: Constructor,
+    form: CallForm,
+    mappings: Sequence[ParameterMapping],
+    sizes: Sizes,
+    *,
+    causal: bool,
+    batched: bool = True,
+) -> Contract:
+    """Return the contract of a class that computes attention in this way."""
+    held = {name for mapping in mappings for name in mapping.holds}
+    free = constructor.quantities
+    present = {
+        C.CAUSAL: causal,
+        C.FULL: not causal,
+        C.BATCH: batched,
+        C.PROJECTED: bool(mappings),
+        C.INITIALISED: bool(mappings),
+        C.WIDTHS: not {"head_dim", "d_in"} & sizes.fixed.keys(),
+        C.CONTEXT: "context_length" in free or "context_length" in sizes.fixed,
+        C.HEADS: sizes.case.heads > 1,
+        C.BIAS: bool(held & {"b_q", "b_k", "b_v"}),
+        C.OUTPUT_PROJECTION: "W_o" in held,
+        C.OUTPUT_BIAS: "b_o" in held,
+        C.DROPOUT: "dropout" in free,
+    }
+    capabilities = MODULE | {capability for capability, given in present.items() if given}
+    return Contract(
+        name=name,
+        arguments=constructor.arguments,
+        mappings=tuple(mappings),
+        call=tuple(form.inputs),
+        call_form=form,
+        capabilities=capabilities,
+        square=constructor.square,
+        sizes=dict(sizes.fixed) or None,
+        size_rules=None if constructor.inner is None else parse_sizes(f"d_out={constructor.inner}"),
+    )
+
+
+def iter_tokens_first(form: CallForm) -> Iterator[CallForm]:
+    """Yield a form of a call, and the same with the tokens first."""
+    yield from (replace(form, tokens_first=first) for first in (False, True))

@@ -1,0 +1,32 @@
+"""What a class seems meant to compute, where that differs from what it computes."""
+
+import re
+from collections.abc import Mapping
+
+from properties.binding.calls import find_mask_name
+from properties.binding.signature import Signature
+from properties.subject import Module, TensorInfo
+
+CAUSAL_NAME = re.compile(r"causal|autoregressive|gpt|language_?model", re.IGNORECASE)
+
+
+def expects_causality(
+    signature: Signature, module: Module, tensors: Mapping[str, TensorInfo]
+) -> bool:
+    """Whether later tokens are meant to be hidden: its name says so, or it keeps a triangle."""
+    if CAUSAL_NAME.search(signature.name):
+        return True
+    if find_mask_name(signature.call) is not None:
+        return False
+    square = [
+        path
+        for path, info in tensors.items()
+        if info.kind == "buffer" and len(info.shape) > 1 and info.shape[-1] == info.shape[-2] > 1
+    ]
+    found = module.read(square).values() if square else ()
+    return any(_is_triangle(tensor.squeeze()) for tensor in found if tensor.squeeze().dim() == 2)
+
+
+def _is_triangle(table) -> bool:  # type: ignore[no-untyped-def]
+    marked = table.float().nan_to_num(neginf=-1.0) != table.float().nan_to_num(neginf=-1.0)[0, -1]
+    return bool(marked.tril().equal(marked) and marked.any())

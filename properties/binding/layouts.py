@@ -1,0 +1,202 @@
+"""Ways in which a module's tensors can be the weights of attention."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from properties.case import Case
+from properties.harness.aliases import infer_role
+from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+from properties.subject import TensorInfo
+
+LETTERS = ("q", "k", "v")
+ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
+"""orders of the projections in a fused layer, the usual one first"""
+MAX_CANDIDATES = 6
+"""of so many matrices at most every choice is tried"""
+SINGLE_PACKINGS = (Packing.ROWS, Packing.INTERLEAVED, Packing.STACKED, Packing.CONVOLUTION)
+FUSED_PACKINGS = (Packing.ROWS, Packing.HEADS, Packing.INTERLEAVED, Packing.CONVOLUTION)
+BIAS = re.compile(r"(^|[._])b(ias(es)?)?($|[._])|^b[qkvo]", re.IGNORECASE)
+INDEX = re.compile(r"(^|\.)0(\.|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A parameter, or those of all heads under one path."""
+
+    path: str
+    shape: tuple[int, ...]
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it holds weights: a bias may have two axes where there is one for each head."""
+        named = BIAS.search(self.path) is not None and not self.path.endswith("weight")
+        return len(self.shape) > (2 if named else 1)
+
+
+def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTensor]:
+    """Return the parameters; those that a list has for each head become one."""
+    shapes = {path: info.shape for path, info in tensors.items() if info.kind != "buffer"}
+    stored, seen = [], set[str]()
+    for path, shape in shapes.items():
+        pattern = INDEX.sub(r"\g<1>{head}\g<2>", path, count=1)
+        copies = [pattern.format(head=h) for h in range(case.heads)] if "{" in pattern else []
+        more = pattern.format(head=case.heads) in shapes
+        if len(copies) > 1 and not more and _is_per_head(copies, shapes, case):
+            seen.update(copies)
+            stored.append(StoredTensor(pattern, shape))
+        elif path not in seen:
+            stored.append(StoredTensor(path, shape))
+    return stored
+
+
+def _is_per_head(copies: Sequence[str], shapes: Mapping[str, tuple[int, ...]], case: Case) -> bool:
+    """Whether there is one such tensor for each head, and each has a head's width."""
+    alike = {shapes.get(copy) for copy in copies}
+    shape = next(iter(alike))
+    multiples = {case.head_dim, 2 * case.head_dim, 3 * case.head_dim}
+    return len(alike) == 1 and shape is not None and bool(multiples & set(shape))
+
+
+def iter_named_layouts(
+    tensors: Mapping[str, TensorInfo], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the mappings of all weights that their names suggest."""
+    stored = list_stored(tensors, case)
+    yield from _iter_complete(_iter_named([t for t in stored if t.is_matrix]), stored, case)
+
+
+def iter_layouts(
+    tensors: Mapping[str, TensorInfo], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield mappings of all weights, those that names suggest first."""
+    stored = list_stored(tensors, case)
+    matrices = [tensor for tensor in stored if tensor.is_matrix]
+    choices = itertools.chain(_iter_named(matrices), _iter_choices(matrices))
+    yield from _iter_complete(choices, stored, case)
+
+
+def _iter_complete(
+    choices: "Iterator[Choice]", stored: Sequence[StoredTensor], case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the layouts of all choices, with their biases."""
+    seen: set[tuple[ParameterMapping, ...]] = set()
+    for projections, output in choices:
+        for layout in _iter_packings(projections, output, case):
+            complete = _add_biases(layout, stored)
+            if complete not in seen:
+                seen.add(complete)
+                yield complete
+
+
+Choice = tuple[tuple[tuple[StoredTensor, str], ...], StoredTensor | None]
+"""tensors with the letters of the projections that they hold, and the output layer"""
+
+
+def _iter_named(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
+    """Yield what names say, if they say it of all projections."""
+    roles: dict[tuple[str, ...], list[StoredTensor]] = {}
+    for tensor in matrices:
+        roles.setdefault(infer_role(tensor.path) or (), []).append(tensor)
+    outputs = roles.get(("o",), [])
+    rest = roles.get((), [])
+    output = outputs[0] if outputs else rest[0] if len(rest) == 1 else None
+    if all(len(roles.get((letter,), ())) == 1 for letter in LETTERS):
+        yield tuple((roles[(letter,)][0], letter) for letter in LETTERS), output
+    fused = roles.get(("q", "k", "v"), [])
+    if len(fused) == 1:
+        for order in ORDERS:
+            yield ((fused[0], order),), output
+
+
+def _iter_choices(matrices: Sequence[StoredTensor]) -> Iterator[Choice]:
+    """Yield every choice of one, two or three tensors for the projections, and of an output."""
+    few = matrices[:MAX_CANDIDATES]
+    for tensor in few:
+        others = [other for other in few if other is not tensor]
+        for output, order in itertools.product([*others, None], ORDERS):
+            yield ((tensor, order),), output
+    for pair in itertools.permutations(few, 2):
+        others = [other for other in few if other not in pair]
+        for output, letter in itertools.product([*others, None], LETTERS):
+            rest = [other for other in LETTERS if other != letter]
+            for order in ("".join(rest), "".join(reversed(rest))):
+                yield ((pair[0], letter), (pair[1], order)), output
+    for triple in itertools.permutations(few, 3):
+        others = [other for other in few if other not in triple]
+        for output in [*others, None] if others else [None]:
+            yield tuple(zip(triple, LETTERS, strict=True)), output
+
+
+def _iter_packings(
+    projections: Sequence[tuple[StoredTensor, str]], output: StoredTensor | None, case: Case
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    """Yield the ways in which tensors of these shapes can hold these projections."""
+    sizes = HeadSizes(case.d_in, case.heads, case.head_dim)
+    options = [list(_iter_fitting(tensor, letters, sizes)) for tensor, letters in projections]
+    outputs = [] if output is None else list(_iter_fitting(output, "o", sizes))
+    if not all(options) or (output is not None and not outputs):
+        return
+    for combination in itertools.product(*options):
+        if not outputs and _are_alike(combination):
+            yield combination
+        for mapping in outputs:
+            if _are_alike((*combination, mapping)):
+                yield (*combination, mapping)
+
+
+def _are_alike(layout: Sequence[ParameterMapping]) -> bool:
+    """Whether tensors of a kind are laid out alike: nobody transposes one layer of three."""
+    single = {m.packing for m in layout if len(m.holds) == 1 and not m.is_output}
+    packings = {m.packing for m in layout if not m.is_output}
+    output = {m.packing for m in layout if m.is_output}
+    linear = {m.transposed for m in layout if m.path.endswith("weight")}
+    plain = {m.transposed for m in layout if not m.path.endswith("weight")}
+    mixed = output - {Packing.ROWS} - packings  # such an output needs such projections
+    return max(len(single), len(linear), len(plain)) <= 1 and not mixed
+
+
+def _iter_fitting(
+    tensor: StoredTensor, letters: str, sizes: HeadSizes
+) -> Iterator[ParameterMapping]:
+    """Yield the mappings under which a tensor has the shape that it has."""
+    holds = tuple(f"W_{letter}" for letter in letters)
+    per_head = "{head}" in tensor.path
+    packings = FUSED_PACKINGS if len(letters) > 1 else SINGLE_PACKINGS
+    if per_head:
+        packings = (Packing.ROWS,)
+    elif sizes.heads == 1:
+        packings = tuple(p for p in packings if p in (Packing.ROWS, Packing.CONVOLUTION))
+    linear = tensor.path.endswith("weight")
+    for packing, transposed in itertools.product(packings, (not linear, linear)):
+        mapping = ParameterMapping(tensor.path, holds, transposed, packing)
+        if mapping.compute_shape(sizes, 0 if per_head else None) == tensor.shape:
+            yield mapping
+
+
+def _add_biases(
+    layout: tuple[ParameterMapping, ...], stored: Sequence[StoredTensor]
+) -> tuple[ParameterMapping, ...]:
+    """Add the biases that belong to the weights of a layout: those beside them, or named so."""
+    vectors = {tensor.path: tensor for tensor in stored if not tensor.path.endswith("weight")}
+    complete: list[ParameterMapping] = []
+    for mapping in layout:
+        complete.append(mapping)
+        path = _find_bias(mapping, vectors)
+        if path is not None:
+            holds = tuple(name.replace("W_", "b_") for name in mapping.holds)
+            bias = replace(mapping, path=path, holds=holds, transposed=False)
+            if "{head}" in path and mapping.is_output:
+                continue  # a bias for each head: their sum is what counts
+            complete.append(bias)
+    return tuple(complete)
+
+
+def _find_bias(mapping: ParameterMapping, vectors: Mapping[str, StoredTensor]) -> str | None:
+    beside = re.sub(r"weight$", "bias", mapping.path)
+    if beside != mapping.path and beside in vectors:
+        return beside
+    role = tuple(name[-1] for name in mapping.holds)
+    named = [p for p, t in vectors.items() if not t.is_matrix and infer_role(p) == role]
+    return named[0] if len(named) == 1 else None

@@ -1,0 +1,163 @@
+"""Compare what a module computed on random weights with what hypotheses say it computes."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Capability, Contract
+from properties.mistakes.catalogue import DETERMINISTIC
+from properties.mistakes.mistake_table import Candidate, build_table, make_key
+from properties.mistakes.pipeline import CORRECT, AttentionInputs
+from properties.subject import TensorInfo
+from properties.violation import Violation
+from reference import Parameters, causal_mask, multi_head_attention
+
+RELATIVE = 2.0**-17
+"""How far an output may be off, relative to its largest number: by more than a scale that is
+rounded to float32 is off, and by far less than two hypotheses differ on random numbers. What
+matches is confirmed within the bound of `properties.tolerance`."""
+
+
+SECTIONS = 60
+"""how often the interval of a scale is cut by a third: to some 10⁻¹¹ of its width"""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """The input of a call, the weights it was called with, and what it returned."""
+
+    x: Tensor
+    stored: Mapping[str, Tensor]
+    outputs: tuple[Tensor, ...]
+    mask: Tensor | None = None
+    """who may attend to whom, if a mask was given"""
+
+    def find_place(self, wanted: Tensor) -> int | None:
+        """Return which of the outputs equals a tensor, if one does."""
+        for place, output in enumerate(self.outputs):
+            if self._is_close(output, wanted):
+                return place
+        return None
+
+    def _is_close(self, output: Tensor, wanted: Tensor) -> bool:
+        if output.shape != wanted.shape or not bool(output.isfinite().all()):
+            return False
+        largest = float(wanted.abs().max())
+        difference = float((output.to(torch.float64) - wanted).abs().max())
+        return difference <= RELATIVE * largest
+
+    def compute_tolerance(self, output: Tensor) -> float:
+        """Return how far an explanation may be off."""
+        finite = output[output.isfinite()].abs()
+        return RELATIVE * float(finite.max()) if finite.numel() else 0.0
+
+
+def draw_weights(tensors: Mapping[str, TensorInfo], seed: int) -> dict[str, Tensor]:
+    """Draw all parameters, such that scores are neither alike nor saturated."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = {}
+    for path, info in tensors.items():
+        if info.kind != "buffer":
+            fan = max(info.shape[-1], 1) if len(info.shape) > 1 else 4
+            numbers = torch.randn(info.shape, generator=generator, dtype=torch.float64)
+            drawn[path] = numbers * (1.4 / math.sqrt(fan))
+    return drawn
+
+
+def make_parameters(
+    contract: Contract, case: Case, stored: Mapping[str, Tensor]
+) -> Parameters | None:
+    """Return stored tensors as canonical parameters; None if their shapes do not allow it."""
+    if not contract.has(Capability.PROJECTED):
+        identity = torch.eye(case.d_out, case.d_in, dtype=torch.float64)
+        return Parameters(W_q=identity, W_k=identity, W_v=identity)
+    try:
+        return Parameters(**contract.to_canonical(stored, case))
+    except (Violation, RuntimeError, ValueError, TypeError):
+        return None
+
+
+def find_exact(contract: Contract, case: Case, seen: Observation) -> int | None:
+    """Return which output is that of the contract's equation; None if none is."""
+    parameters = make_parameters(contract, case, seen.stored)
+    if parameters is None:
+        return None
+    exact = multi_head_attention(
+        _order(contract, seen.x), parameters, case.heads, _get_visible(contract, seen)
+    )
+    return seen.find_place(_order(contract, exact.output))
+
+
+def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float, int] | None:
+    """Return the factor of the scores under which an output is explained, and which output."""
+    parameters = make_parameters(contract, case, seen.stored)
+    if parameters is None:
+        return None
+    visible, x = _get_visible(contract, seen), _order(contract, seen.x)
+
+    def compute(exponent: float) -> Tensor:
+        scale = 2.0**exponent
+        return multi_head_attention(x, parameters, case.heads, visible, scale).output
+
+    for place, output in enumerate(seen.outputs):
+        got = _order(contract, output.to(torch.float64))
+        if got.shape != (*x.shape[:2], case.d_out) or not bool(got.isfinite().all()):
+            continue
+        best = _minimise(lambda e, got=got: float((compute(e) - got).abs().max()))
+        if seen.find_place(_order(contract, compute(best))) == place:
+            return 2.0**best, place
+    return None
+
+
+def _minimise(error: Callable[[float], float]) -> float:
+    """Return the exponent with the smallest error: the best of a grid, and near it by sections."""
+    grid = [(error(step / 4), step / 4) for step in range(-32, 17)]
+    low, high = min(grid)[1] - 0.25, min(grid)[1] + 0.25
+    for _ in range(SECTIONS):
+        third = (high - low) / 3
+        if error(low + third) < error(high - third):
+            high -= third
+        else:
+            low += third
+    return (low + high) / 2
+
+
+def find_mistakes(
+    contract: Contract, case: Case, seen: Observation, *, pairs: bool = False
+) -> Iterator[tuple[Candidate, int]]:
+    """Yield the known mistakes that give one of the outputs, and which one."""
+    parameters = make_parameters(contract, case, seen.stored)
+    if parameters is None or contract.call_form.tokens_first:
+        return
+    inputs = AttentionInputs(
+        x=seen.x,
+        parameters=parameters,
+        heads=case.heads,
+        may_attend=_get_visible(contract, seen),
+        scale=1 / math.sqrt(case.head_dim),
+        context_length=case.context_length,
+        causal=contract.has(Capability.CAUSAL),
+    )
+    table = build_table(make_key(inputs, CORRECT, _select_mistakes(case), pairs=pairs))
+    for place, output in enumerate(seen.outputs):
+        numbers = output.to(torch.float64)
+        for candidate in table.find_candidates((numbers,), [seen.compute_tolerance(numbers)]):
+            yield candidate, place
+
+
+def _select_mistakes(case: Case) -> Sequence[object]:
+    return tuple(m for m in DETERMINISTIC if case.heads > 1 or not m.needs_several_heads)
+
+
+def _order(contract: Contract, tensor: Tensor) -> Tensor:
+    return tensor.transpose(0, 1) if contract.call_form.tokens_first else tensor
+
+
+def _get_visible(contract: Contract, seen: Observation) -> Tensor | None:
+    if not contract.has(Capability.CAUSAL):
+        return seen.mask
+    return causal_mask(_order(contract, seen.x).shape[1])

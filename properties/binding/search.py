@@ -1,0 +1,260 @@
+"""Search for the binding of a class: the contract under which its behaviour is attention."""
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from properties.binding.building import MAX_FIELDS, Built, build_all, construct, extend_config
+from properties.binding.calls import iter_call_forms
+from properties.binding.hypotheses import (
+    Sizes,
+    iter_sizes,
+    iter_tokens_first,
+    make_contract,
+)
+from properties.binding.intent import expects_causality
+from properties.binding.layouts import iter_layouts, iter_named_layouts
+from properties.binding.matching import Observation, draw_weights, find_exact, find_mistakes, find_scale
+from properties.binding.signature import Signature
+from properties.call_form import CallForm
+from properties.cases.case_tensors import draw_normal
+from properties.contract import Contract
+from properties.mistakes.mistake_table import Mistakes
+from properties.parameter_mapping import ParameterMapping
+from properties.subject import CallOptions, Module, Subject, TensorInfo
+from properties.violation import Status, SubmissionFailed
+
+SECONDS = 3.0
+"""after which a search is given up"""
+MAX_MISTAKEN = 4
+"""with so many contracts at most mistakes are tried, those that names suggest first"""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A contract that explains what a class computes: exactly, with mistakes, or by its names."""
+
+    contract: Contract
+    sizes: Sizes
+    place: int = 0
+    """which of the results is the output"""
+    mistakes: Mistakes = ()
+    inexact: bool = False
+    """whether it is explained by another scale, or not at all and its names alone say what it is"""
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A constructed module with random weights, and what it returned in one form of a call."""
+
+    built: Built
+    sizes: Sizes
+    form: CallForm
+    module: Module
+    seen: Observation
+    batched: bool
+    blind: bool
+    """whether no output depends on a later token"""
+
+
+@dataclass(eq=False)
+class BindingSearch:
+    """What is known of a class while its binding is searched for."""
+
+    subject: Subject
+    signature: Signature
+    began: float = field(default_factory=time.monotonic)
+    failures: list[str] = field(default_factory=list)
+    """what it said when it was constructed or called in vain"""
+
+    def find(self) -> Match | None:
+        """Return the contract that explains the class: exactly, or else with known mistakes.
+
+        Raises SubmissionFailed if its process ends.
+        """
+        for suggested in (True, False):
+            probes: list[Probe] = []
+            all_built = build_all(self.subject, self.signature, self.failures, suggested=suggested)
+            for built in itertools.takewhile(self._is_early, all_built):
+                for probe in self._iter_probes(built):
+                    match = self._match_exactly(probe)
+                    if match is not None:
+                        return match
+                    probes.append(probe)
+            for attempt, probe in itertools.product(
+                (self._match_with_one_mistake, self._match_with_scale, self._match_with_two), probes
+            ):
+                match = attempt(probe)
+                if match is not None:
+                    return match
+            if probes:
+                return None
+        return None
+
+    def _is_early(self, _: object = None) -> bool:
+        return time.monotonic() - self.began < SECONDS
+
+    # -------------------------------------------------------------------------------- calls
+
+    def _iter_probes(self, built: Built) -> Iterator[Probe]:
+        """Yield what a constructed class returns, called in one form after another."""
+        built = self._complete_for_calls(built)
+        by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
+        answered: set[tuple[str, ...]] = set()
+        for sizes, form in itertools.product(
+            by_width.values(), iter_call_forms(self.signature.call)
+        ):
+            for batched in (True, False):
+                if (form.inputs, form.mask.required) in answered or not self._is_early():
+                    continue
+                probe = self._try_call(built, sizes, form, batched=batched)
+                if probe is not None:
+                    if not form.mask.required:
+                        answered.add((form.inputs, False))
+                    yield probe
+
+    def _complete_for_calls(self, built: Built) -> Built:
+        """Return it with a config that holds what calls ask it for, too."""
+        for _ in range(MAX_FIELDS):
+            sizes = next(self.iter_sizes_of(built), None)
+            form = next(iter_call_forms(self.signature.call))
+            if sizes is None or self._try_call(built, sizes, form, batched=True) is not None:
+                return built
+            more = extend_config(built, self.failures[-1]) if self.failures else None
+            if more is None:
+                return built
+            built = more
+        return built
+
+    def iter_sizes_of(self, built: Built) -> Iterator[Sizes]:
+        return iter_sizes(built.constructor, built.case, built.tensors)
+
+    def _try_call(
+        self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
+    ) -> Probe | None:
+        case = sizes.case
+        x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
+        weights = draw_weights(built.tensors, case.seed)
+        try:
+            module = construct(self.subject, self.signature.name, built, replace(form, places=()))
+            module.write(weights)
+            outputs = _call(module, x, batched=batched)
+            changed = x.clone()
+            changed[:, -1] += 1
+            blind = _is_blind(outputs, _call(module, changed, batched=batched))
+        except SubmissionFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            self.failures.append(failure.message)
+            return None
+        if not outputs:
+            return None
+        seen = Observation(x, weights, outputs)
+        return Probe(built, sizes, form, module, seen, batched, blind)
+
+    # ----------------------------------------------------------------------------- matching
+
+    def _match_exactly(self, probe: Probe) -> Match | None:
+        for contract, sizes in self._iter_contracts(probe, iter_layouts, (probe.blind,)):
+            place = find_exact(contract, sizes.case, probe.seen)
+            if place is not None:
+                return Match(contract, sizes, place)
+            if not self._is_early():
+                return None
+        return None
+
+    def _match_with_one_mistake(self, probe: Probe) -> Match | None:
+        return self._match_with_mistakes(probe, pairs=False)
+
+    def _match_with_two(self, probe: Probe) -> Match | None:
+        return self._match_with_mistakes(probe, pairs=True)
+
+    def _match_with_scale(self, probe: Probe) -> Match | None:
+        """Return the contract under which scores are only multiplied by another factor."""
+        for contract, sizes in itertools.islice(self._iter_likely(probe), 2):
+            found = find_scale(contract, sizes.case, probe.seen)
+            if found is not None:
+                return Match(contract, sizes, found[1], inexact=True)
+        return None
+
+    def _iter_likely(self, probe: Probe) -> Iterator[tuple[Contract, Sizes]]:
+        layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
+        return self._iter_contracts(probe, layouts, (probe.blind,))
+
+    def _match_with_mistakes(self, probe: Probe, *, pairs: bool) -> Match | None:
+        asked = expects_causality(self.signature, probe.module, probe.built.tensors)
+        causal = (True,) if probe.blind else (True, False) if asked else (False, True)
+        layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
+        for hides in causal:
+            contracts = self._iter_contracts(probe, layouts, (hides,))
+            plain = (c for c in contracts if not c[0].call_form.tokens_first)
+            for contract, sizes in itertools.islice(plain, 1 if pairs else MAX_MISTAKEN):
+                found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
+                for (mistakes, _), place in found:
+                    return Match(contract, sizes, place, mistakes)
+                if not self._is_early():
+                    return None
+        return None
+
+    def _has_named(self, probe: Probe) -> bool:
+        return any(
+            next(iter_named_layouts(probe.built.tensors, sizes.case), None)
+            for sizes in self.iter_sizes_of(probe.built)
+        )
+
+    def _iter_contracts(
+        self, probe: Probe, layouts: "LayoutSource", causal: Sequence[bool]
+    ) -> Iterator[tuple[Contract, Sizes]]:
+        """Yield the contracts that the shapes of a module allow, the likely ones first."""
+        for sizes in self.iter_sizes_of(probe.built):
+            if sizes.case.d_in != probe.seen.x.shape[-1]:
+                continue
+            for mappings in _iter_mappings(layouts, probe.built.tensors, sizes):
+                for form, hides in _iter_forms(probe, causal):
+                    contract = make_contract(
+                        self.signature.name,
+                        probe.built.constructor,
+                        form,
+                        mappings,
+                        sizes,
+                        causal=hides,
+                        batched=probe.batched,
+                    )
+                    yield contract, sizes
+
+
+def _iter_forms(probe: Probe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
+    """Yield the form of the call, and that with the tokens first, with what it may hide."""
+    usual, tokens_first = iter_tokens_first(probe.form)
+    yield from ((usual, hides) for hides in causal)
+    yield from ((tokens_first, hides) for hides in (False, True))
+
+
+LayoutSource = type(iter_layouts)
+
+
+def _iter_mappings(
+    layouts: "LayoutSource", tensors: Mapping[str, TensorInfo], sizes: Sizes
+) -> Iterator[tuple[ParameterMapping, ...]]:
+    if any(info.kind != "buffer" for info in tensors.values()):
+        yield from layouts(tensors, sizes.case)
+    elif sizes.case.d_in == sizes.case.d_out:
+        yield ()
+
+
+def _call(module: Module, x: Tensor, *, batched: bool) -> tuple[Tensor, ...]:
+    """Return all results, with a batch axis."""
+    outputs = module.forward([x if batched else x[0]], CallOptions()).outputs
+    return tuple(t if batched else t.unsqueeze(0) for t in outputs)
+
+
+def _is_blind(outputs: Sequence[Tensor], changed: Sequence[Tensor]) -> bool:
+    """Whether the last token changed nothing at earlier ones."""
+    pairs = [(a, b) for a, b in zip(outputs, changed, strict=False) if a.dim() == 3]
+    return bool(pairs) and all(
+        a.shape == b.shape and torch.allclose(a[:, :-1], b[:, :-1]) for a, b in pairs
+    )

@@ -1,0 +1,103 @@
+"""What the words in names suggest: quantities of a constructor, roles of a call's inputs.
+
+These are guesses that come first because they are usually right. Nothing is concluded from them.
+"""
+
+import re
+from collections.abc import Sequence
+
+QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
+    (quantity, re.compile(pattern))
+    for quantity, pattern in (
+        ("config", r"config|cfg|conf|args|hparams|hps?|configuration|settings|opts?|params"),
+        ("dropout", r".*drop.*|p|.*_?rate|prob|pdrop"),
+        ("bias", r".*bias.*"),
+        (
+            "d_in",
+            r"(context|memory|cond|encoder|enc|cross|kv|source|src|y)_?(dim|size|width|features)|"
+            r"[kv]dim|d_?(context|memory|cond|enc|cross|src)",
+        ),
+        (
+            "heads",
+            r"h|n?_?heads?|nheads?|n_?h|num_?heads?|(num|n|no|number)_(of_)?(\w+_)?heads?|"
+            r"heads?_(num|count|number|n)|num_attention_heads|head_count",
+        ),
+        (
+            "context_length",
+            r"(max_?)?(context|ctx|block|seq|sequence|input|target)_?(len|length|size"
+            r"|window)|n_ctx|n_positions|max_?(len|length|tokens|positions?|t|seq)|"
+            r"max_position_embeddings|seq_?len|t|context|window(_size)?|"
+            r"max_(seq|sequence|context|sentence)_?(len|length)|(num|n)_tokens|seq",
+        ),
+        (
+            "head_dim",
+            r"head_?(dim|size|width|features)|d_?(k|q|v|head|key|query|value|keys|values)|"
+            r"dim_?(k|q|v|head|per_head|key|query|value)|d_?kv?|per_head(_dim)?|"
+            r"(size|dim|width)_per_head|attention_head_size|head_embed_dim|"
+            r"(key|query|value|qk|kq|kv|qkv)_?(dim|size)|k_dim|q_dim|v_dim|attn_dim|"
+            r"attention_dim",
+        ),
+        (
+            "d_out",
+            r"d_?out|out(put)?_?(dim|features|channels|size|d)|dim_out|inner_dim|n_?out|"
+            r"all_head_size|proj_dim",
+        ),
+        ("d_in", r"d_?in|in(put)?_?(dim|features|channels|size|d)|dim_in|query_dim|n_?in"),
+        (
+            "width",
+            r"d|e|c|d_?model|d_?emb(ed)?|n_?emb(e?d)?|(model|embed(ding)?s?|emb|hidden|token|feature)"
+            r"_?(dim|size|d|width|features|dims|dimension)?|dim|dims|width|channels|size|"
+            r"features|n_?state|hid_dim|embedding|emb_?dim|n_?hidden|n_?units|dimension|"
+            r"num_(hiddens|features|channels|units)|embed|units|d_attn|(attn|attention)_size",
+        ),
+    )
+)
+"""The more specific words first."""
+
+FLAGS = re.compile(r".*(causal|masked|mask|bias|flash|fused|batch_first|first|is_|use_).*")
+"""of options that are on or off"""
+
+INPUTS: Sequence[tuple[str, re.Pattern[str]]] = tuple(
+    (role, re.compile(pattern))
+    for role, pattern in (
+        ("mask", r".*mask.*|m|tril|keep|attn_bias|bias|.*pad(ding)?(_.*)?|valid(_.*)?|allowed"),
+        (
+            "query",
+            r"(x_?)?q(uer(y|ies)|s)?(_?(input|in|states?|x|seq))?|.*quer(y|ies).*|tgt|target",
+        ),
+        ("key", r"(x_?)?k(eys?|s)?(_?(input|in|states?|x|seq))?|.*keys?(_.*)?"),
+        ("value", r"(x_?)?v(al(ue)?s?|s)?(_?(input|in|states?|x|seq))?|.*values?(_.*)?"),
+        (
+            "context",
+            r"y|z|.*context.*|.*memory.*|.*enc(oder)?.*|kv|x_?kv|x_?2|.*cond.*|.*source.*|src"
+            r"|other|cross.*|b",
+        ),
+        (
+            "x",
+            r"x|.*x.*|.*input.*|.*hidden.*|.*emb.*|.*tokens?.*|.*seq.*|.*state.*|.*feat.*|a|h|inp|"
+            r"data|batch|.*",
+        ),
+    )
+)
+
+
+def guess_quantity(name: str) -> str | None:
+    """Return the quantity that the name of a constructor's argument suggests."""
+    plain = _normalise(name)
+    return next((quantity for quantity, words in QUANTITIES if words.fullmatch(plain)), None)
+
+
+def guess_role(name: str) -> str:
+    """Return what the name of an input suggests that it is."""
+    plain = _normalise(name)
+    return next(role for role, words in INPUTS if words.fullmatch(plain))
+
+
+def is_flag(name: str) -> bool:
+    """Whether a name sounds like an option that is on or off."""
+    return FLAGS.fullmatch(_normalise(name)) is not None
+
+
+def _normalise(name: str) -> str:
+    """Return a name in lower case with underscores: `embedDim` is `embed_dim`."""
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().strip("_")

@@ -1,0 +1,77 @@
+"""How a module is called and what it returns, where that differs from the usual.
+
+Usually `forward` takes tokens of shape (batch, tokens, width) and perhaps a mask in which zero or
+False means "must not attend", and returns the output, perhaps with the weights. Others take
+queries, keys and values apart, put the tokens first, block where we keep, or return more. A call
+form says so as data; the call itself is converted beside the submission
+(`grader/sandbox/worker/call_form.py`), so that all that is asked of a module goes through it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from properties.case import MaskForm
+
+
+class Polarity(StrEnum):
+    """What a mask says."""
+
+    KEEP = "keep"  # true or nonzero where a query may attend
+    BLOCK = "block"  # true or nonzero where it may not
+    ADDED = "added"  # zero where it may attend, and a large negative number elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class MaskConvention:
+    """How a mask is passed. All masks are made in the usual convention first."""
+
+    polarity: Polarity = Polarity.KEEP
+    dtype: str | None = None
+    """by name; None for the mask's own, and where it is added, for that of the tokens"""
+    axes: int | None = None
+    """how many of (batch, heads, queries, keys) are passed, the first left out; None for any"""
+    keys_only: bool = False
+    """whether it is the same for all queries, without an axis for them or with one of length 1"""
+    fill: float = -math.inf
+    """of a mask that is added: what hides a key"""
+    required: bool = False
+    """whether there is no call without a mask"""
+
+    @property
+    def forms(self) -> tuple[MaskForm, ...]:
+        """The shapes, in the usual convention, that can be converted; empty for all."""
+        if self.keys_only:
+            return (MaskForm.BATCH_ONE_ONE_KEY,)
+        match self.axes:
+            case 2:
+                return (MaskForm.QUERY_KEY, MaskForm.ONE_ONE_QUERY_KEY)
+            case 3:
+                return (MaskForm.BATCH_ONE_QUERY_KEY, MaskForm.QUERY_KEY)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """The inputs of a call in order, and where the results are among what comes back.
+
+    An input is "x", the tokens; "query", "key" or "value", which are the tokens where a sequence
+    attends to itself; "context", the tokens that are attended to; or "mask".
+    """
+
+    inputs: tuple[str, ...] = ("x", "mask")
+    tokens_first: bool = False
+    """whether tokens have the shape (tokens, batch, width)"""
+    mask: MaskConvention = MaskConvention()
+    places: tuple[int, ...] | None = None
+    """where the results are among what is returned; None if they are all of it, in order"""
+    one_head: bool = False
+    """whether the weights, if they are a result, have no axis for heads"""
+
+    def to_meta(self) -> Mapping[str, object] | None:
+        """Return it as data for a request; None for the usual form."""
+        return None if self == USUAL else asdict(self)
+
+
+USUAL = CallForm()

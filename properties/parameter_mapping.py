@@ -1,0 +1,147 @@
+"""Where the canonical parameters are in an implementation, and how they are laid out there.
+
+Canonically a projection is one matrix of shape (out, in), as in `torch.nn.Linear`, and its heads
+are consecutive blocks of rows; the output layer has them as blocks of columns. An implementation
+may keep several projections in one tensor, the heads in another order, or all of it transposed.
+Packing is linear and loses nothing, so it maps gradients as well as parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # so that listing exercises does not import torch
+    from torch import Tensor
+
+
+class Packing(StrEnum):
+    """How projections, and the heads of each, follow one another in a tensor."""
+
+    ROWS = "each projection whole, one after the other"
+    HEADS = "for each head its part of every projection"
+    INTERLEAVED = "each projection with its heads interleaved"
+    STACKED = "one matrix for each head"
+    CONVOLUTION = "as rows, with a kernel axis of length 1"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSizes:
+    """The sizes that the shape of a tensor follows from."""
+
+    d_in: int
+    heads: int
+    head_dim: int
+
+    @property
+    def d_out(self) -> int:
+        return self.heads * self.head_dim
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterMapping:
+    """One tensor of the implementation and the canonical parameters packed into it.
+
+    `path` is an attribute path. If it contains `{head}`, the number of a head, there is one tensor
+    per head, which holds that head's rows only, and of an output layer its columns.
+    """
+
+    path: str
+    holds: tuple[str, ...]
+    transposed: bool = False
+    packing: Packing = Packing.ROWS
+
+    @property
+    def is_bias(self) -> bool:
+        return self.holds[0] in ("b_q", "b_k", "b_v")
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it belongs to the output layer, whose heads are columns."""
+        return self.holds[0].endswith("_o")
+
+    def compute_shape(self, sizes: HeadSizes, head: int | None) -> tuple[int, ...]:
+        """Return the shape of the tensor; with a head, of this head's tensor."""
+        whole = head is None or self.is_output
+        rows = (sizes.d_out if whole else sizes.head_dim) * len(self.holds)
+        if self.holds[0].startswith("b_"):
+            stacked = self.packing is Packing.STACKED and not self.is_output
+            return (sizes.heads, sizes.head_dim) if stacked else (rows,)
+        columns = sizes.d_in
+        if self.is_output:
+            columns = sizes.d_out if head is None else sizes.head_dim
+        if self.packing is Packing.STACKED:
+            matrix = (rows, sizes.head_dim) if self.is_output else (sizes.head_dim, columns)
+            return (sizes.heads, *(reversed(matrix) if self.transposed else matrix))
+        shape = (columns, rows) if self.transposed else (rows, columns)
+        return (*shape, 1) if self.packing is Packing.CONVOLUTION else shape
+
+    def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
+        """Lay canonical tensors out as the implementation keeps them."""
+        import torch
+
+        if head is not None:
+            own = slice(head * sizes.head_dim, (head + 1) * sizes.head_dim)
+            tensors = [t[:, own] if self.is_output else t[own] for t in tensors]
+        match self.packing:
+            case Packing.HEADS:
+                split = [_split_heads(t, sizes.heads) for t in tensors]
+                packed = torch.stack(split, dim=1).flatten(0, 2)
+            case Packing.INTERLEAVED:
+                packed = torch.cat([self._interleave(t, sizes.heads) for t in tensors])
+            case Packing.STACKED:
+                packed = self._stack(tensors[0], sizes.heads)
+            case Packing.CONVOLUTION:
+                packed = torch.cat(list(tensors))
+                packed = packed.unsqueeze(-1) if packed.dim() == 2 else packed
+            case Packing.ROWS:
+                packed = torch.cat(list(tensors))
+        return packed.mT if self.transposed and packed.dim() > 1 else packed
+
+    def unpack(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
+        """Return the canonical tensors, in the order of `holds`: the inverse of `pack`."""
+        stored = stored.mT if self.transposed and stored.dim() > 1 else stored
+        count = len(self.holds)
+        match self.packing:
+            case Packing.HEADS:
+                split = stored.unflatten(0, (sizes.heads, count, -1))
+                return [split[:, number].flatten(0, 1) for number in range(count)]
+            case Packing.INTERLEAVED:
+                return [self._deinterleave(t, sizes.heads) for t in stored.chunk(count)]
+            case Packing.STACKED:
+                return [self._unstack(stored)]
+            case Packing.CONVOLUTION:
+                return list((stored.squeeze(-1) if stored.dim() == 3 else stored).chunk(count))
+            case Packing.ROWS:
+                return list(stored.chunk(count))
+
+    def _interleave(self, tensor: Tensor, heads: int) -> Tensor:
+        if not self.is_output:
+            return _split_heads(tensor, heads).transpose(0, 1).flatten(0, 1)
+        if tensor.dim() == 1:
+            return tensor
+        return tensor.unflatten(1, (heads, -1)).transpose(1, 2).flatten(1)
+
+    def _deinterleave(self, tensor: Tensor, heads: int) -> Tensor:
+        if not self.is_output:
+            return tensor.unflatten(0, (-1, heads)).transpose(0, 1).flatten(0, 1)
+        if tensor.dim() == 1:
+            return tensor
+        return tensor.unflatten(1, (-1, heads)).transpose(1, 2).flatten(1)
+
+    def _stack(self, tensor: Tensor, heads: int) -> Tensor:
+        if self.is_output:
+            return tensor if tensor.dim() == 1 else tensor.unflatten(1, (heads, -1)).transpose(0, 1)
+        return _split_heads(tensor, heads)
+
+    def _unstack(self, stored: Tensor) -> Tensor:
+        if self.is_output:
+            return stored if stored.dim() == 1 else stored.transpose(0, 1).flatten(1)
+        return stored.flatten(0, 1)
+
+
+def _split_heads(tensor: Tensor, heads: int) -> Tensor:
+    """Cut rows into a block for each head."""
+    return tensor.unflatten(0, (heads, -1))
