@@ -51,7 +51,9 @@ class Capability(Enum):
     TOKENS = auto()  # takes the tokens x themselves
     CAUSAL = auto()  # later tokens are hidden
     FULL = auto()  # every token sees every other
-    MASK = auto()  # takes a mask
+    MASK = auto()  # takes a mask of queries and keys
+    ANY_MASK = auto()  # ... of any type, and of any shape that broadcasts
+    PADDING = auto()  # takes a mask of keys only
     CONTEXT = auto()  # has a longest length
     BATCH = auto()  # has a batch axis
     HEADS = auto()  # several heads are possible
@@ -200,6 +202,8 @@ class Contract:
     def fit(self, case: Case) -> Case:
         """Return the nearest case that the contract allows."""
         changes = {name: v for needed, name, v in FIXED_WITHOUT if needed not in self.capabilities}
+        if self.has(Capability.PADDING):
+            changes.pop("mask_form", None)
         if changes.get("mask_form", case.mask_form) is MaskForm.NONE:
             changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
         if self.has(Capability.ATTENTION) and not self.has(Capability.STABLE):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from properties.binding import settling
 from properties.binding.by_name import match_by_name
+from properties.binding.hypotheses import OTHER
 from properties.binding.search import BindingSearch
 from properties.binding.signature import Signature
 from properties.contract import Contract
@@ -43,4 +44,8 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     if match is None:
         return NotBound(tuple(dict.fromkeys(search.failures))[-3:])
     settled = settling.settle(subject, signature, match)
+    other = settled.contract.fit(OTHER)
+    explained = bool(match.mistakes) or match.inexact
+    if match.guessed and not (explained or settling.is_right_at(subject, settled.contract, other)):
+        return NotBound()  # right by chance, at sizes that were guessed for it
     return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)

@@ -1,6 +1,7 @@
 """Ways to construct a class: which argument takes which quantity."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ SIZES = ("d_in", "d_out", "heads", "head_dim", "context_length")
 GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
 """what an argument whose name says nothing may be, the most frequent first"""
 MAX_ASSIGNMENTS = 240
+SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
+"""of numbers that are small, such as the spread of initial weights"""
 OTHERS = (("batch_size", 2), ("layer_idx", 0), ("layer_id", 0), ("device", "cpu"))
 """what other arguments get: names and values"""
 
@@ -52,7 +55,7 @@ def suggest_field(name: str) -> Argument:
     """Return what a config should hold under a name that a constructor asked it for."""
     quantity = guess_quantity(name)
     if quantity in (None, "config", "bias") or is_flag(name):
-        value = dict(OTHERS).get(name, quantity == "bias" or "first" in name)
+        value = dict(OTHERS).get(name, 0.02 if SMALL.search(name) else name.endswith("first"))
         return Argument(name, CONSTANT, default=value)
     return Argument(name, quantity or CONSTANT)
 

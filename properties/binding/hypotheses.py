@@ -138,7 +138,7 @@ def make_contract(
         C.DROPOUT: "dropout" in free,
     }
     capabilities = MODULE | {capability for capability, given in present.items() if given}
-    return Contract(
+    contract = Contract(
         name=name,
         arguments=constructor.arguments,
         mappings=tuple(mappings),
@@ -147,8 +147,9 @@ def make_contract(
         capabilities=capabilities,
         square=constructor.square,
         sizes=dict(sizes.fixed) or None,
-        size_rules=None if constructor.inner is None else parse_sizes(f"d_out={constructor.inner}"),
     )
+    inner = constructor.inner
+    return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
 
 
 def iter_tokens_first(form: CallForm) -> Iterator[CallForm]:

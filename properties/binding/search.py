@@ -18,7 +18,13 @@ from properties.binding.hypotheses import (
 )
 from properties.binding.intent import expects_causality
 from properties.binding.layouts import iter_layouts, iter_named_layouts
-from properties.binding.matching import Observation, draw_weights, find_exact, find_mistakes, find_scale
+from properties.binding.matching import (
+    Observation,
+    draw_weights,
+    find_exact,
+    find_mistakes,
+    find_scale,
+)
 from properties.binding.signature import Signature
 from properties.call_form import CallForm
 from properties.cases.case_tensors import draw_normal
@@ -43,6 +49,8 @@ class Match:
     place: int = 0
     """which of the results is the output"""
     mistakes: Mistakes = ()
+    guessed: bool = False
+    """whether the names of its arguments did not say what they are"""
     inexact: bool = False
     """whether it is explained by another scale, or not at all and its names alone say what it is"""
 
@@ -83,7 +91,7 @@ class BindingSearch:
                 for probe in self._iter_probes(built):
                     match = self._match_exactly(probe)
                     if match is not None:
-                        return match
+                        return replace(match, guessed=not suggested)
                     probes.append(probe)
             for attempt, probe in itertools.product(
                 (self._match_with_one_mistake, self._match_with_scale, self._match_with_two), probes

@@ -130,3 +130,13 @@ def make_mask(case: Case) -> Shaped[Tensor, "*shape"] | None:
     # One key of every row stays visible: the result of a fully masked row is not defined.
     keep.scatter_(-1, draw.argmax(-1, keepdim=True), True)
     return keep.to(MASK_DTYPES[case.mask_type])
+
+
+def narrow_mask(mask: Shaped[Tensor, "*shape"] | None) -> Shaped[Tensor, "*shape"] | None:
+    """Return the mask without the last token, as a query and as a key.
+
+    One that is the same for all queries has an axis of length 1 for them.
+    """
+    if mask is None:
+        return None
+    return mask[..., : max(1, mask.shape[-2] - 1), :-1]

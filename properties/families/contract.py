@@ -94,6 +94,7 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STATED,
     C.PROJECTED,
     C.MODULE,
     after=BUILT,
@@ -160,6 +161,7 @@ def _assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: s
 
 
 @family_property(
+    C.STATED,
     C.INITIALISED,
     after=BUILT,
     limit=1,
@@ -184,6 +186,7 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STATED,
     C.INITIALISED,
     after=BUILT,
     limit=1,
@@ -383,6 +386,7 @@ def _describe_difference(before: TensorInfo, after: TensorInfo | None) -> str:
 
 
 @family_property(
+    C.STATED,
     C.MASK,
     after=FORM,
     limit=2,

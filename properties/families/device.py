@@ -56,6 +56,7 @@ def _assert_moves_to_float64(context: LiveContext, adapter: ModuleAdapter) -> No
 
 
 @family_property(
+    C.STATED,
     after=(the_weights_are_registered_and_trainable,),
     limit=1,
     dtypes=("float32",),

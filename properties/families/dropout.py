@@ -95,18 +95,25 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     """Call the module in training on enough sequences for the counts."""
     case = context.case
     parameters = make_revealing_parameters(context)
-    visible = torch.ones(case.tokens, case.tokens).tril().bool()
+    visible = _find_visible(context)
     per_sequence = int(visible.sum()) * case.heads
     one = make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
     options = CallOptions(training=True, seed=DROPOUT_SEED)
     weights = split_heads(context.run_module(x, parameters, options=options)[0], case.heads)
-    ratio = weights[..., : case.tokens] * torch.arange(1, case.tokens + 1)[:, None]
+    ratio = weights[..., : case.tokens] * visible.sum(-1, keepdim=True)
     output = context.run_module(_make_single_tokens(context), parameters, options=options)[0]
     zero = (split_heads(output, case.heads) == 0)[:, 0, 0]
     partial = zero[~zero.all(-1)]
     lost = (ratio[..., 0] == 0).all(-1)
     return DropoutObservation(ratio[..., visible], lost, zero.all(-1), bool(partial.any()))
+
+
+def _find_visible(context: CaseContext) -> Bool[Tensor, "tokens tokens"]:
+    """Return which tokens each token attends to, all of them alike, without a mask."""
+    tokens = context.case.tokens
+    visible = context.may_attend(tokens, None)
+    return torch.ones(tokens, tokens, dtype=torch.bool) if visible is None else visible
 
 
 def make_unlike_tokens(case: Case) -> Float[Tensor, "1 tokens d_in"]:

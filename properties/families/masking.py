@@ -136,7 +136,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
     context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
 
 
-@family_property(C.MASK, on=MASKED, hint="where the mask is 0 or False, the score becomes -inf")
+@family_property(C.ANY_MASK, on=MASKED, hint="where the mask is 0 or False, the score becomes -inf")
 def every_form_of_mask_is_understood(context: CaseContext) -> None:
     """Any mask that broadcasts, bool, int or float, acts like the full (b, h, t, t) one."""
     assert context.mask is not None
@@ -146,7 +146,7 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
 
 
 @family_property(
-    C.MASK,
+    C.ANY_MASK,
     on=MASKED,
     after=(every_form_of_mask_is_understood,),
     limit=3,
@@ -163,7 +163,7 @@ def any_number_but_zero_lets_attend(context: CaseContext) -> None:
 
 
 @family_property(
-    C.MASK,
+    C.ANY_MASK,
     on=compose(at_least(tokens=5, batch=3), with_values(mask_form=MaskForm.QUERY_KEY)),
     after=(every_form_of_mask_is_understood,),
     sizes=({"batch": 3, "tokens": 6}, {"batch": 4, "tokens": 18, "heads": 1}),

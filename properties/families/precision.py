@@ -80,6 +80,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STATED,
     on=compose(at_least(tokens=2), with_values(dtype="bfloat16", sharpness=1)),
     limit=1,
     dtypes=("bfloat16",),
@@ -98,6 +99,7 @@ HALF_HINT = "compute in x.dtype or in float32, not in a dtype with fewer digits 
 
 
 @family_property(
+    C.STATED,
     C.ATTENTION,
     C.TOKENS,
     sizes=HALF_SIZES,
@@ -120,6 +122,7 @@ def bfloat16_is_as_exact_as_plain_torch(context: CaseContext) -> None:
 
 
 @family_property(
+    C.STATED,
     C.CAUSAL,
     C.TOKENS,
     C.WIDTHS,
@@ -143,6 +146,7 @@ def bfloat16_hides_the_future_of_long_sequences(context: CaseContext) -> None:
 
 
 @family_property(
+    C.STATED,
     C.ATTENTION,
     C.TOKENS,
     sizes=HALF_SIZES,

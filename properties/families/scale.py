@@ -97,6 +97,7 @@ def rotating_queries_and_keys_together_changes_nothing(context: CaseContext) -> 
 
 
 @family_property(
+    C.STATED,
     *NEEDS,
     C.STABLE,
     after=(it_equals_the_equation,),
@@ -113,6 +114,7 @@ def scores_in_the_millions_are_survived(context: CaseContext) -> None:
 
 
 @family_property(
+    C.STATED,
     *NEEDS,
     C.STABLE,
     after=(it_equals_the_equation,),

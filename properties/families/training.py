@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, InputContent, MaskForm, MemoryLayout
-from properties.cases.case_tensors import draw_normal, make_parameters
+from properties.cases.case_tensors import draw_normal, make_parameters, narrow_mask
 from properties.cases.case_transforms import compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM, the_weights_are_registered_and_trainable
@@ -315,7 +315,7 @@ def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
     """A single weight that is written in place counts from the next call on."""
     other = make_parameters(replace(context.case, seed=context.case.seed + 1), context.contract)
     adapter, mixed = build_fresh_module(context), context.parameters
-    prefix = context.x[:, :-1], None if context.mask is None else context.mask[..., :-1, :-1]
+    prefix = context.x[:, :-1], narrow_mask(context.mask)
     context.run_module(options=CallOptions(), adapter=adapter)
     in_its_mode = CallOptions(training=None)  # so that train() and eval() forget nothing
     for name, values in other.items():

@@ -64,17 +64,20 @@ class CallForm:
             own = (keep if self.mask["polarity"] == "keep" else own).to(
                 getattr(torch, self.mask["dtype"])
             )
-        return self._fit_axes(own)
+        return self._fit_axes(own, x.shape[0])
 
-    def _fit_axes(self, mask: Tensor) -> Tensor:
-        """Return the mask with as many axes as the module takes."""
+    def _fit_axes(self, mask: Tensor, batch: int) -> Tensor:
+        """Return the mask with as many axes as the module takes, the first for the whole batch."""
         axes = self.mask["axes"] or mask.dim()
         while mask.dim() < axes:
             mask = mask.unsqueeze(0)
-        while mask.dim() > axes:
-            inner = mask.dim() == 4 or self.mask["keys_only"]
-            mask = mask.squeeze(1 if inner else 0)
-        return mask
+        for axis in (1, 1 if self.mask["keys_only"] else 0):
+            if mask.dim() > axes and mask.shape[axis] == 1:
+                mask = mask.squeeze(axis)
+        whole = axes > 2 or self.mask["keys_only"]
+        if self.mask["axes"] is None or not whole or mask.shape[0] != 1:
+            return mask
+        return mask.expand(batch, *mask.shape[1:])
 
     def arrange_results(self, module: nn.Module, given: object, result: Any) -> Any:
         """Return the results that are asked for, in the usual order of axes.

@@ -163,7 +163,9 @@ def _fill(tensors: list[Tensor], values: list[Tensor]) -> None:
 def _leave_out_last_token(inputs: list[Tensor]) -> list[Tensor]:
     """Return views of the inputs, tokens and perhaps a mask, without the last token."""
     tokens, *masks = inputs
-    return [tokens[..., :-1, :], *(mask[..., :-1, :-1] for mask in masks)]
+    # A mask that is the same for all queries has an axis of length 1 for them.
+    fewer = (mask[..., : max(1, mask.shape[-2] - 1), :-1] for mask in masks)
+    return [tokens[..., :-1, :], *fewer]
 
 
 def call_with_overwritten_results(
