@@ -37,11 +37,13 @@ TEXT_FILES: Mapping[str, str] = {
     "hints.md": "a numbered list of hints",
 }
 """what else must be in the folder, and what it holds; a solution is needed by few commands"""
-LIMITS = (
-    "call_s", "slow_s", "slow_calls", "idle_s", "read_s", "wall_s", "cpu_s", "memory", "threads",
-    "open_files", "scratch", "source", "reply", "replies",
+SECONDS = ("call_s", "slow_s", "idle_s", "read_s", "wall_s")
+COUNTS = (
+    "slow_calls", "cpu_s", "memory", "threads", "open_files", "scratch", "source", "reply",
+    "replies",
 )  # fmt: skip
-"""the fields of the grader's `Limits`, which no exercise may import"""
+LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNTS, int)
+"""the fields of the grader's `Limits`, which no exercise may import, with their types"""
 FIELD_NAMES: Mapping[str, str] = {"parameters": "mappings"}
 """keys that differ from the names of their fields"""
 NOT_WRITTEN = {"slug", "contract", "folder", "source", "size_rules", "forward_arguments"}
@@ -82,7 +84,8 @@ class Place:
 
     def fail_type(self, value: object, wanted: str) -> BadContract:
         """Return the error about a value of another type."""
-        shown = {dict: "a table", list: "a list"}.get(type(value), repr(value)[:60])
+        kinds: Mapping[type, str] = {dict: "a table", list: "a list"}
+        shown = kinds.get(type(value), repr(value)[:60])
         return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
 
 
@@ -256,7 +259,18 @@ def _read_transfer(value: object, place: Place) -> tuple[Contract, Contract]:
     return source, target
 
 
+def _read_limits(value: object, place: Place) -> Mapping[str, float]:
+    table = _ensure_table(value, place)
+    _refuse_unknown(table, LIMITS, place)
+    limits = {key: _convert(each, LIMITS[key], place.enter(key)) for key, each in table.items()}
+    for key, limit in limits.items():
+        if limit <= 0:
+            raise place.enter(key).fail(f"must be more than 0, not {limit}")
+    return limits
+
+
 READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
+    (Exercise, "limits"): _read_limits,
     (Contract, "arguments"): _read_arguments,
     (Contract, "parameters"): _read_parameters,
     (Contract, "transfer"): _read_transfer,
@@ -314,7 +328,6 @@ def read_exercise(folder: Path, text: str) -> Exercise:
     own = _read_fields(table, Exercise, place)
     if own.get("cases", 1) < 1:
         raise place.enter("cases").fail(f"must be at least 1, not {own['cases']}")
-    _refuse_unknown(own.get("limits", {}), LIMITS, place.enter("limits"))
     return Exercise(slug=folder.name, contract=contract, folder=folder, source=text, **own)
 
 

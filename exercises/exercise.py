@@ -121,6 +121,11 @@ class Exercise:
         return tuple(textwrap.dedent(f"   {item}").strip() for item in items)
 
     @property
+    def has_solution(self) -> bool:
+        """Whether its folder has a solution; that of students, or on a cluster, need not."""
+        return (self.folder / "solution.py").is_file()
+
+    @property
     def solution(self) -> str:
         """A correct answer, from which the starters are made: see `exercises.starter`."""
         return self._read("solution.py")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -159,7 +160,8 @@ def test_a_transfer_has_the_contracts_of_both_modules() -> None:
 
 def test_names_are_those_of_the_records_they_stand_for() -> None:
     assert set(contract_checks.PARAMETERS) == {each.name for each in fields(Parameters)}
-    assert set(LIMITS) == {each.name for each in fields(Limits)}
+    types = get_type_hints(Limits) | {"memory": int}  # no limit is none to write
+    assert types == LIMITS
     assert set(contract_checks.SIZES) <= {each.name for each in fields(Case)}
     assert all(hasattr(Case(), each) for each in contract_checks.QUANTITIES if each != "config")
 
@@ -253,6 +255,8 @@ def test_a_folder_is_told_from_a_slug(
         ("values = 40", "valeus = 40", "line 23: there is no key `valeus`; did you mean 'values'?"),
         ("values = 40", 'values = "40"', "line 23: `points.values` must be a number, not '40'"),
         ("slow_s", "slow", "line 26: there is no key `slow`; did you mean 'slow_s'?"),
+        ("slow_s = 2.5", "slow_s = 0", "line 26: must be more than 0, not 0"),
+        ("slow_s = 2.5", "threads = 2.5", "line 26: `limits.threads` must be a whole number"),
         ("[arguments]", "[[arguments]]", "line 11: `arguments` must be a table, not a list"),
         ("[points]", "[sizes]\nd_inn = 2\n[points]", "line 23: there is no size 'd_inn'"),
         ("[points]", "[sizes]\nheads = 0\n[points]", "line 23: must be at least 1, not 0"),
