@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from exercises.answers import Answer, AnswerKind, load_bank
+from exercises.answers import Answer, AnswerKind, BadBank, load_bank
 from exercises.mutants import generate_mutants, load_equivalents
 from grader.batch.check import check_all
 from grader.grading.search import DroppingChannel, SearchResult, search
@@ -272,8 +272,15 @@ def count_search(
 
 
 def _load_namespace(answer: Answer) -> dict[str, Any]:
-    """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes."""
+    """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes.
+
+    Raises BadBank if that fails: then nothing can be checked.
+    """
     module = types.ModuleType("submission")
     sys.modules["submission"] = module
-    exec(compile(answer.source, answer.name, "exec"), vars(module))
+    try:
+        exec(compile(answer.source, answer.name, "exec"), vars(module))
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise BadBank(f"{answer.exercise}/{answer.name} cannot be run: {what}") from error
     return vars(module)
