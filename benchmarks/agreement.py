@@ -61,7 +61,7 @@ def find_lost_claims(judged: AnswerResult) -> tuple[str, ...]:
 
 def compute_score(judged: AnswerResult) -> float:
     """The points, as in `grader.report.points`."""
-    if judged.earns_nothing:
+    if judged.earns_nothing(BY_SLUG[judged.answer.exercise]):
         return 0.0
     worth = points.distribute_points(BY_SLUG[judged.answer.exercise], None)
     return round(
@@ -71,9 +71,9 @@ def compute_score(judged: AnswerResult) -> float:
 
 def compare_seeds(answer: Answer, seeds: Sequence[int]) -> SeedComparison:
     """Judge an answer under the public seed and under these."""
-    began = time.process_time()
-    others = tuple(check_answer(answer, seed) for seed in seeds)
-    return SeedComparison(check_answer(answer), others, time.process_time() - began)
+    began, exercise = time.process_time(), BY_SLUG[answer.exercise]
+    others = tuple(check_answer(answer, exercise, seed) for seed in seeds)
+    return SeedComparison(check_answer(answer, exercise), others, time.process_time() - began)
 
 
 def main() -> int:

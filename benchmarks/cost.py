@@ -18,7 +18,9 @@ import nbformat
 from benchmarks import spending
 from benchmarks.peers.classroom import make_class, write_solutions
 from benchmarks.spending import ROOT, Command, Usage
-from exercises.multi_head_attention import EXERCISE
+from exercises import BY_SLUG
+
+EXERCISE = BY_SLUG["multi_head_attention"]
 
 FURTHER_ANSWERS = 12
 """so many further right answers tell what each of them costs; one does where that takes minutes"""

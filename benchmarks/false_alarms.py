@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 
-from exercises import ALL
+from exercises import ALL, BY_SLUG
 from exercises.answers import Answer
 from grader.audit.matrix import count_search, initialise_process, load_answers
 
@@ -68,7 +68,9 @@ def _complete(
     while True:
         while len(running) < 2 * jobs and time.monotonic() < end:
             turn = next(turns)
-            running[pool.submit(count_search, turn[0], turn[1], CASES)] = turn
+            answer, seed = turn
+            exercise = BY_SLUG[answer.exercise]
+            running[pool.submit(count_search, answer, exercise, seed, CASES)] = turn
         if not running:
             return
         for done in wait(running, return_when=FIRST_COMPLETED).done:

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.peers.classroom import SimulatedStudent, make_class
-from exercises.multi_head_attention import EXERCISE
+from exercises import BY_SLUG
 from grader.grading.grade import grade_file_or_raise
 from grader.grading.settings import Settings
 from grader.reading.submission import Submission
@@ -37,6 +37,8 @@ from grader.sandbox.grader_side.session import Session
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker import runtime
 from grader.sandbox.worker.batch import Reply
+
+EXERCISE = BY_SLUG["multi_head_attention"]
 
 ANSWERS = 12
 SETTINGS = Settings(exercise=EXERCISE)

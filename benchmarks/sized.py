@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from exercises import Exercise
-from exercises.multi_head_attention import EXERCISE
+from exercises import BY_SLUG, Exercise
 from grader import run
 from grader.grading.settings import Settings
 from grader.sandbox.grader_side.launch import start_zygote
@@ -22,6 +21,8 @@ from properties.case import Case
 from properties.cases.case_set import generate_case_set
 from properties.contract import Capability
 from properties.property import Property
+
+EXERCISE = BY_SLUG["multi_head_attention"]
 
 WIDE_LIMITS = {
     "call_s": 600.0,

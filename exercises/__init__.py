@@ -1,7 +1,9 @@
-"""All exercises in teaching order, each in a folder of its own; see `exercises.exercise`."""
+"""All exercises in teaching order, each in a folder of its own; see `exercises.contract_file`."""
 
-from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from exercises.contract_file import load_exercise
 from exercises.exercise import Exercise
 
 SERIES = (
@@ -24,8 +26,18 @@ SERIES = (
 )
 """The folders of the exercises."""
 
-ALL: tuple[Exercise, ...] = tuple(import_module(f"exercises.{slug}").EXERCISE for slug in SERIES)
+ALL: tuple[Exercise, ...]
+BY_SLUG: dict[str, Exercise]
 
-BY_SLUG = {exercise.slug: exercise for exercise in ALL}
+if not TYPE_CHECKING:  # for the type checker, these two names are all
+
+    def __getattr__(name: str) -> Any:
+        """Load the exercises when one is first asked for: importing this package cannot fail."""
+        if name not in ("ALL", "BY_SLUG"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        loaded = tuple(load_exercise(Path(__file__).parent / slug) for slug in SERIES)
+        globals().update(ALL=loaded, BY_SLUG={each.slug: each for each in loaded})
+        return globals()[name]
+
 
 __all__ = ["ALL", "BY_SLUG", "Exercise"]

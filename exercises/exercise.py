@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,10 @@ DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
 """The points of the groups, unless an exercise has its own; groups without properties have none."""
 
 
+class BadContract(ValueError):
+    """A folder that is no exercise. The message names the file and the line, and what to do."""
+
+
 @dataclass(frozen=True, eq=False)
 class Exercise:
     """One thing that a student is to write. There is one object per exercise."""
@@ -57,6 +61,14 @@ class Exercise:
     """whether torch's own attention functions may not be called"""
     limits: Mapping[str, float] = field(default_factory=dict)
     """resource limits where they differ from the usual: fields of the grader's `Limits`"""
+    source: str = ""
+    """the text of its contract file; see `exercises.contract_file`"""
+
+    def __reduce__(self) -> tuple[Callable[..., Exercise], tuple[Path, str]]:
+        """Be sent as a folder and a text: whoever gets them has one object per exercise, too."""
+        from exercises.contract_file import read_exercise
+
+        return read_exercise, (self.folder, self.source)
 
     @cached_property
     def properties(self) -> tuple[Property, ...]:
@@ -92,18 +104,35 @@ class Exercise:
         return self.points.get(group, DEFAULT_POINTS[group])
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it comes with headcheck, which then knows it by its slug alone."""
+        return self.folder.parent == Path(__file__).resolve().parent
+
+    @property
     def statement(self) -> str:
         """The text that the student reads, as Markdown."""
-        return (self.folder / "statement.md").read_text(encoding="utf-8")
+        return self._read("statement.md")
 
     @property
     def hints(self) -> tuple[str, ...]:
         """The items of the numbered list in `hints.md`, each a step further than the last."""
-        text = (self.folder / "hints.md").read_text(encoding="utf-8")
+        text = self._read("hints.md")
         items = LIST_ITEM_START.split(text)[1:]
         return tuple(textwrap.dedent(f"   {item}").strip() for item in items)
 
     @property
+    def has_solution(self) -> bool:
+        """Whether its folder has a solution; that of students, or on a cluster, need not."""
+        return (self.folder / "solution.py").is_file()
+
+    @property
     def solution(self) -> str:
         """A correct answer, from which the starters are made: see `exercises.starter`."""
-        return (self.folder / "solution.py").read_text(encoding="utf-8")
+        return self._read("solution.py")
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            text = "there is no such file, and this needs it: write it"
+            raise BadContract(f"{self.folder / name}, line 1: {text}") from None

@@ -29,7 +29,7 @@ CHECK_TEMPLATE = """\
 Run the next cell as often as you like: it checks what is defined above, as you have it now. What
 you hand in is the file. To check that, save it and run, in a terminal:
 
-    headcheck check {slug}.ipynb"""
+    {command}"""
 
 CONTENTS_TEMPLATE = """\
 # Attention by hand
@@ -79,7 +79,7 @@ def render_module(exercise: Exercise) -> str:
     head = (
         f'"""{exercise.title}.\n\n'
         f"Read what is asked:  headcheck show {exercise.slug}\n"
-        f"Check your answer:   headcheck check {exercise.slug}.py\n"
+        f"Check your answer:   {_write_command(exercise, 'py')}\n"
         f"When you are stuck:  headcheck hint {exercise.slug}\n"
         '"""\n'
     )
@@ -98,10 +98,21 @@ def render_notebook(exercise: Exercise) -> str:
             v4.new_markdown_cell(exercise.statement.strip()),
             *(cell.to_notebook_cell() for cell in _split_cells(exercise)),
             v4.new_markdown_cell(_fold_hints(exercise.hints)),
-            v4.new_markdown_cell(CHECK_TEMPLATE.format(slug=exercise.slug)),
-            v4.new_code_cell(f"from grader import check\n\ncheck({exercise.contract.name})"),
+            v4.new_markdown_cell(CHECK_TEMPLATE.format(command=_write_command(exercise, "ipynb"))),
+            v4.new_code_cell(f"from grader import check\n\ncheck({_write_arguments(exercise)})"),
         ]
     )
+
+
+def _write_command(exercise: Exercise, ending: str) -> str:
+    """Return the command that checks the starter; other exercises than ours lie beside it."""
+    named = "" if exercise.is_ours else f" --exercise {exercise.slug}"
+    return f"headcheck check {exercise.slug}.{ending}{named}"
+
+
+def _write_arguments(exercise: Exercise) -> str:
+    named = "" if exercise.is_ours else f', exercise="{exercise.slug}"'
+    return f"{exercise.contract.name}{named}"
 
 
 def _build_notebook(cells: list[NotebookNode]) -> str:

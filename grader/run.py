@@ -84,17 +84,18 @@ def make_settings(
 ) -> Settings:
     """Return the settings of a run; the limits override those of an exercise.
 
-    Raises TargetNotFound, DeviceUnavailable, and what `points.load_points` raises.
+    Raises TargetNotFound, BadContract, DeviceUnavailable, and what `points.load_points` raises.
     """
     if not devices.is_known(device):
         raise DeviceUnavailable(f"{device}: no device; there are {devices.DEVICE_NAMES}")
     why_not = devices.explain_unavailable(device)
     if why_not is not None:
         raise DeviceUnavailable(f"{device}: {why_not}")
+    found = None if exercise is None else infer.find_exercise(exercise)
     return Settings(
-        exercise=None if exercise is None else infer.find_exercise(exercise),
+        exercise=found,
         limit_overrides=limits or {},
-        points=None if points_file is None else points.load_points(points_file),
+        points=None if points_file is None else points.load_points(points_file, found),
         seed=seed or Seed(),
         device=device,
         by_hand=by_hand,

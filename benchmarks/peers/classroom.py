@@ -11,9 +11,11 @@ from pathlib import Path
 
 from nbformat import NotebookNode, v4
 
+from exercises import BY_SLUG
 from exercises.answers import Answer, AnswerKind
-from exercises.multi_head_attention import EXERCISE
 from grader.audit.matrix import load_answers
+
+EXERCISE = BY_SLUG["multi_head_attention"]
 
 TRY_CELL = """\
 import torch

@@ -12,7 +12,9 @@ import nbformat
 
 from benchmarks.peers.classroom import SimulatedStudent, write_modules
 from benchmarks.spending import ROOT, Command, Usage
-from exercises.multi_head_attention import EXERCISE
+from exercises import BY_SLUG
+
+EXERCISE = BY_SLUG["multi_head_attention"]
 
 SUITE = Path(__file__).parent / "suite"
 CHECK_COUNT = "5"

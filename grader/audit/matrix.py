@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from exercises import BY_SLUG, Exercise
-from exercises.answers import Answer, AnswerKind, load_bank
+from exercises.answers import Answer, AnswerKind, BadBank, load_bank
 from exercises.mutants import generate_mutants, load_equivalents
 from grader.batch.check import check_all
 from grader.grading.search import DroppingChannel, SearchResult, search
@@ -55,10 +55,9 @@ class AnswerResult:
     generated: int = 0
     """how many generated cases the search tried"""
 
-    @property
-    def earns_nothing(self) -> bool:
-        """Whether the answer gets no points because the prerequisite does not hold."""
-        return BY_SLUG[self.answer.exercise].prerequisite.name in (*self.broken, *self.not_tried)
+    def earns_nothing(self, exercise: Exercise) -> bool:
+        """Return whether the answer gets no points because the prerequisite does not hold."""
+        return exercise.prerequisite.name in (*self.broken, *self.not_tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,9 @@ def run_audit(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
         check = functools.partial(check_answer, limit=limit)
-        return Audit(tuple(exercises), tuple(pool.map(check, answers, chunksize=4)))
+        by_slug, todo = {each.slug: each for each in exercises}, list(answers)
+        asked = [by_slug[answer.exercise] for answer in todo]
+        return Audit(tuple(exercises), tuple(pool.map(check, todo, asked, chunksize=4)))
 
 
 def initialise_process() -> None:
@@ -180,11 +181,13 @@ def initialise_process() -> None:
 
 
 def check_answer(
-    answer: Answer, seed: int = PUBLIC_SEED, limit: SearchLimit | None = None
+    answer: Answer,
+    exercise: Exercise,
+    seed: int = PUBLIC_SEED,
+    limit: SearchLimit | None = None,
 ) -> AnswerResult:
-    """Check one answer on the cases of a seed, in this process."""
+    """Check one answer to an exercise on the cases of a seed, in this process."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
-    exercise = BY_SLUG[answer.exercise]
     harness = Harness(make_subject(_load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
 
@@ -202,7 +205,7 @@ def check_answer(
     verdicts = check_all(harness, exercise, check_timed, restart, seed)
     seconds[BATCH_LABEL] = time.process_time() - start - sum(seconds.values())
     tried = [v for v in verdicts if v.status is not Status.NOT_TRIED]
-    searched = SearchResult() if limit is None else _search(answer, verdicts, seed, limit)
+    searched = SearchResult() if limit is None else _search(answer, exercise, verdicts, seed, limit)
     return AnswerResult(
         answer,
         broken=tuple(v.property.name for v in tried if v.status is not Status.PASSED),
@@ -215,10 +218,14 @@ def check_answer(
 
 
 def _search(
-    answer: Answer, verdicts: Sequence[Verdict], seed: int, limit: SearchLimit
+    answer: Answer,
+    exercise: Exercise,
+    verdicts: Sequence[Verdict],
+    seed: int,
+    limit: SearchLimit,
 ) -> SearchResult:
-    exercise, slow = BY_SLUG[answer.exercise], 0
-    harness, finish_case = _make_searched(answer)
+    slow = 0
+    harness, finish_case = _make_searched(answer, exercise)
 
     def check(prop: Property, case: Case) -> Verdict:
         nonlocal slow
@@ -231,10 +238,10 @@ def _search(
     return search(exercise, verdicts, check, finish_case, limit, seed=seed)
 
 
-def _make_searched(answer: Answer) -> tuple[Harness, Callable[[], None]]:
+def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callable[[], None]]:
     """Return a harness for a search, and what is called when one of its cases is done."""
     channel = DroppingChannel(make_subject(_load_namespace(answer)).channel)
-    harness = Harness(ChannelSubject(channel), BY_SLUG[answer.exercise].contract)
+    harness = Harness(ChannelSubject(channel), exercise.contract)
 
     def finish_case() -> None:
         harness.forget()
@@ -243,14 +250,16 @@ def _make_searched(answer: Answer) -> tuple[Harness, Callable[[], None]]:
     return harness, finish_case
 
 
-def count_search(answer: Answer, seed: int, cases: int) -> tuple[tuple[str, ...], int, int]:
+def count_search(
+    answer: Answer, exercise: Exercise, seed: int, cases: int
+) -> tuple[tuple[str, ...], int, int]:
     """Search with so many generated cases from a seed, for all claims.
 
     Returns the names of those broken, how many cases were tried, and how many checks were made.
     """
     gc.collect()
-    exercise, checks = BY_SLUG[answer.exercise], 0
-    harness, finish_case = _make_searched(answer)
+    checks = 0
+    harness, finish_case = _make_searched(answer, exercise)
 
     def check(prop: Property, case: Case) -> Verdict:
         nonlocal checks
@@ -263,8 +272,15 @@ def count_search(answer: Answer, seed: int, cases: int) -> tuple[tuple[str, ...]
 
 
 def _load_namespace(answer: Answer) -> dict[str, Any]:
-    """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes."""
+    """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes.
+
+    Raises BadBank if that fails: then nothing can be checked.
+    """
     module = types.ModuleType("submission")
     sys.modules["submission"] = module
-    exec(compile(answer.source, answer.name, "exec"), vars(module))
+    try:
+        exec(compile(answer.source, answer.name, "exec"), vars(module))
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise BadBank(f"{answer.exercise}/{answer.name} cannot be run: {what}") from error
     return vars(module)

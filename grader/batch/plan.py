@@ -69,7 +69,9 @@ def _load_batch_plan(
         live = {p: each for p, each in cases.items() if p not in plan.queries_by_property}
         return replace(plan, transcripts=write_transcripts(exercise, contract, live))
 
-    key = disk_cache.compute_key(exercise.slug, mappings, seed, device)
+    # Slugs alone are not unique: two folders may have the same name, and contracts change.
+    own = exercise.slug, exercise.source, exercise.solution if exercise.has_solution else None
+    key = disk_cache.compute_key(*own, mappings, seed, device)
     return disk_cache.load_or_make(key, exercise.properties, compile_plan)
 
 

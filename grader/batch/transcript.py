@@ -18,6 +18,7 @@ of a transcript that was not sent is run live.
 """
 
 import runpy
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor
 
 from exercises import Exercise
+from exercises.exercise import BadContract
 from grader.batch.message import PLACEHOLDER_NAME, Transcript
 from grader.sandbox.grader_side.subject import (
     ChannelSubject,
@@ -58,12 +60,15 @@ def write_transcripts(
 ) -> dict[Property, Transcript]:
     """Run checks on the exercise's solution, and return the requests of each.
 
-    There are none where the solution does not keep its weights as `contract` says, and none for
-    modules of a fixed size, which are too large to be called twice.
+    There are none where the solution does not keep its weights as `contract` says, or is missing,
+    and none for modules of a fixed size, which are too large to be called twice. Raises BadContract
+    if the solution cannot be run.
     """
     if contract.mappings != exercise.contract.mappings or not contract.has(Capability.WIDTHS):
         return {}
-    namespace = runpy.run_path(str(exercise.folder / "solution.py"))
+    if not exercise.has_solution:
+        return {}
+    namespace = _run_solution(exercise)
     namespace[PLACEHOLDER_NAME] = namespace[exercise.contract.name]
     channel = WritingChannel(WorkerRuntime(namespace))
     harness = Harness(ChannelSubject(channel), contract)
@@ -75,6 +80,22 @@ def write_transcripts(
         if verdict.status is Status.PASSED and transcript is not None:
             transcripts[prop] = transcript
     return transcripts
+
+
+def _run_solution(exercise: Exercise) -> dict[str, Any]:
+    path, name = exercise.folder / "solution.py", exercise.contract.name
+    try:
+        namespace = runpy.run_path(str(path))
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".partition("\n")[0]
+        lines = [
+            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)
+        ]
+        line = lines[-1] if lines else getattr(error, "lineno", None)
+        raise BadContract(f"{path}, line {line or 1}: it cannot be run: {what}") from error
+    if name not in namespace:
+        raise BadContract(f"{path}, line 1: it does not define `{name}`, as the contract says")
+    return namespace
 
 
 @dataclass(eq=False)

@@ -24,7 +24,6 @@ import msgspec
 import torch
 from distributed import Client, KilledWorker
 
-from exercises import BY_SLUG
 from grader.course.store import manifest
 from grader.grading import worker_pool
 from grader.grading.grade import grade_file
@@ -68,8 +67,6 @@ class ClusterTask:
 
     version: GraderVersion
     settings: Settings
-    slug: str | None
-    """the exercise by name: each process has its own object"""
     trusted: bool
 
 
@@ -105,7 +102,7 @@ class Cluster:
         try:
             self.client.wait_for_workers(1, timeout=JOIN_S)
             addresses = list(self.client.scheduler_info(n_workers=-1)["workers"])
-            task = ClusterTask(get_grader_version(), Settings(), None, self.trusted)
+            task = ClusterTask(get_grader_version(), Settings(), self.trusted)
             levels = [self._submit(get_isolation_level, task, workers=[each]) for each in addresses]
             # The weakest worker counts; levels are named A to D.
             self.isolation_level = max(map(_get_result, levels), key=lambda each: each.name)
@@ -126,9 +123,7 @@ class Cluster:
         self, submissions: Sequence[Submission], settings: Settings
     ) -> Generator[GradedSubmission, None, None]:
         """Yield every submission with its records, in order. Raises SandboxError."""
-        slug = None if settings.exercise is None else settings.exercise.slug
-        portable = replace(settings, exercise=None)
-        task = ClusterTask(get_grader_version(), portable, slug, self.trusted)
+        task = ClusterTask(get_grader_version(), settings, self.trusted)
         limit = settings.get_limits(settings.exercise).source
         todo = (self._send(each, task, limit) for each in submissions)
         threads = sum(self.client.nthreads().values())
@@ -225,14 +220,13 @@ def get_isolation_level(task: ClusterTask) -> IsolationLevel:
 
 def grade_submission(task: ClusterTask, handed_in: Submission, data: bytes) -> bytes:
     """Grade a submission in a worker; return its records as JSON. Raises SandboxError."""
-    exercise = None if task.slug is None else BY_SLUG[task.slug]
     with get_worker_state().lock, tempfile.TemporaryDirectory(prefix="headcheck-") as folder:
         sandbox = get_worker_state().ensure_sandbox(task)
         path = Path(folder, f"submission.{handed_in.kind}")
         path.write_bytes(data)
         copy = replace(handed_in, path=path, submitted_by=handed_in.student)
         try:
-            records = grade_file(sandbox, copy, replace(task.settings, exercise=exercise))
+            records = grade_file(sandbox, copy, task.settings)
         except SandboxError:
             get_worker_state().close()  # the next submission starts another fork server
             raise

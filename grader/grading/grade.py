@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from exercises.exercise import BadContract
 from grader import fault
 from grader.batch.check import check_all
 from grader.grading import evidence, explain, infer
@@ -64,11 +65,12 @@ def grade_file(
 ) -> list[SubmissionRecord]:
     """Return the records of one file, or one that names an internal error.
 
-    So the rest of a class is still graded. Raises SandboxError.
+    So the rest of a class is still graded. Raises SandboxError, and BadContract: no file of the
+    class could be graded.
     """
     try:
         return grade_file_or_raise(server, submission, settings, on_search)
-    except SandboxError:
+    except (SandboxError, BadContract):
         raise
     except Exception as error:
         problem = ErrorRecord(fault.ERROR_KIND, fault.describe(error))

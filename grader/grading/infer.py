@@ -8,9 +8,11 @@ name is the exercise's or resembles it; among several exercises the closest name
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from exercises import ALL, BY_SLUG, Exercise
+from exercises import ALL, BY_SLUG, Exercise, contract_file
+from exercises.exercise import BadContract
 from properties.contract import Contract, Entry
 from properties.violation import Note
 
@@ -211,10 +213,26 @@ def describe_signature(contract: Contract) -> str:
     return f"`{contract.name}({', '.join(names)})`"
 
 
-def find_exercise(slug: str) -> Exercise:
-    """Return the exercise of this slug. Raises TargetNotFound with a suggestion."""
-    if slug in BY_SLUG:
-        return BY_SLUG[slug]
-    close = difflib.get_close_matches(slug, BY_SLUG, n=1)
-    hint = f"did you mean {close[0]}?" if close else "see `headcheck list`"
-    raise TargetNotFound(f"there is no exercise {slug!r}; {hint}")
+def find_exercise(name: str) -> Exercise:
+    """Return the exercise of this slug, or the one in this folder.
+
+    Raises TargetNotFound with a suggestion, and BadContract if the folder holds no exercise.
+    """
+    if name in BY_SLUG:
+        return BY_SLUG[name]
+    if contract_file.names_folder(name):
+        return _load_folder(Path(name))
+    close = difflib.get_close_matches(name, BY_SLUG, n=1)
+    hint = f"did you mean {close[0]}?" if close else "see `headcheck list`, or name a folder"
+    raise TargetNotFound(f"there is no exercise {name!r}; {hint}")
+
+
+def _load_folder(folder: Path) -> Exercise:
+    """Load an exercise; results and points go by slugs, so it may not have one of ours."""
+    exercise = contract_file.load_exercise(folder)
+    if BY_SLUG.get(exercise.slug, exercise) is not exercise:
+        raise BadContract(
+            f"{exercise.folder / contract_file.CONTRACT_FILE}, line 1: headcheck has an exercise "
+            f"{exercise.slug!r} already: give the folder another name"
+        )
+    return exercise

@@ -22,7 +22,7 @@ import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -30,7 +30,6 @@ from typing import Protocol, Self, runtime_checkable
 
 import torch
 
-from exercises import BY_SLUG
 from grader.grading import devices
 from grader.grading.grade import grade_file
 from grader.grading.search import SearchCallback, ignore_search
@@ -157,8 +156,6 @@ class WorkerTask:
     """What a worker needs to know before it grades."""
 
     settings: Settings
-    slug: str | None
-    """of the exercise: there is one object of each in a process, so it is not sent"""
     trusted: bool
     processor: int | None
     environment: Mapping[str, str]
@@ -246,10 +243,8 @@ class Worker:
         with self.lock:
             self.running = running
         self._refuse_if_dismissed()  # it was dismissed while it started
-        slug = None if self.settings.exercise is None else self.settings.exercise.slug
-        settings = replace(self.settings, exercise=None)
         here = dict(os.environ), str(Path.cwd())
-        connection.send(WorkerTask(settings, slug, self.trusted, self.processor, *here))
+        connection.send(WorkerTask(self.settings, self.trusted, self.processor, *here))
         return running
 
     def _refuse_if_dismissed(self) -> None:
@@ -326,13 +321,12 @@ def work(connection: Connection, zygote: Zygote | None = None) -> None:
     try:
         task: WorkerTask = connection.recv()
         _apply_task(task)
-        settings = replace(task.settings, exercise=BY_SLUG.get(task.slug or ""))
         try:
             with create_sandbox(
-                trusted=task.trusted, device=settings.device, ahead=zygote
+                trusted=task.trusted, device=task.settings.device, ahead=zygote
             ) as sandbox:
                 gc.freeze()
-                _serve(connection, sandbox, settings)
+                _serve(connection, sandbox, task.settings)
         except SandboxError as error:  # there is no sandbox: the first request is answered so
             connection.recv()
             connection.send(error)

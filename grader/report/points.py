@@ -16,11 +16,12 @@ class BadPoints(Exception):
     """An invalid points file; the message says where and why."""
 
 
-def load_points(path: Path) -> Points:
+def load_points(path: Path, exercise: Exercise | None = None) -> Points:
     """Load the points of groups from TOML: a table per exercise, a number per group.
 
-    Raises BadPoints.
+    `exercise` is one that may stand there without being one of ours. Raises BadPoints.
     """
+    known = BY_SLUG.keys() | ({exercise.slug} if exercise else set())
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -28,14 +29,14 @@ def load_points(path: Path) -> Points:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadPoints(f"{path}: is not TOML: {error}") from None
     for slug, groups in table.items():
-        if slug not in BY_SLUG:
+        if slug not in known:
             raise BadPoints(f"{path}: there is no exercise {slug!r}; see `headcheck list`")
         if not isinstance(groups, dict):
             raise BadPoints(f"{path}: [{slug}] must be a table of groups and points")
         for group, points in groups.items():
             if group not in {g.value for g in PropertyGroup}:
-                known = ", ".join(g.value for g in PropertyGroup)
-                raise BadPoints(f"{path}: [{slug}] has no group {group!r}; there are {known}")
+                names = ", ".join(g.value for g in PropertyGroup)
+                raise BadPoints(f"{path}: [{slug}] has no group {group!r}; there are {names}")
             number = isinstance(points, int | float) and not isinstance(points, bool)
             if not number or not 0 <= points < math.inf:
                 raise BadPoints(f"{path}: [{slug}] {group} must be a number of at least 0")

@@ -20,18 +20,29 @@ def bank() -> None:
 
 
 @bank.command()
-@click.argument("which", metavar="SLUG[/NAME]")
+@click.argument("which", metavar="SLUG|FOLDER[/NAME]")
 def show(which: str) -> None:
     """List the answers to an exercise, or print the source of one."""
     from exercises.answers import find_answer, load_bank
     from grader.grading.infer import find_exercise
 
-    slug, slash, name = which.partition("/")
+    slug, slash, name = _split(which)
     exercise = find_exercise(slug)
     if slash:
         click.echo(find_answer(exercise, name).source, nl=False)
     else:
         click.echo(_format_list(load_bank(exercise)), nl=False)
+
+
+def _split(which: str) -> tuple[str, str, str]:
+    """Separate an answer's name from its exercise, which may be named by the path of its folder."""
+    from exercises import BY_SLUG
+
+    parts = which.partition("/")
+    if parts[0] in BY_SLUG:
+        return parts
+    whole = "/" not in which or Path(which).is_dir()
+    return (which, "", "") if whole else which.rpartition("/")
 
 
 def _format_list(answers: "tuple[Answer, ...]") -> str:
@@ -40,7 +51,7 @@ def _format_list(answers: "tuple[Answer, ...]") -> str:
 
 
 @bank.command()
-@click.argument("slug")
+@click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def write(slug: str, folder: Path) -> None:
     """Write every answer to an exercise into FOLDER/right and FOLDER/wrong, as modules."""

@@ -169,7 +169,7 @@ def check(
 
 
 @cli.command()
-@click.argument("slugs", nargs=-1, metavar="[SLUG]...")
+@click.argument("slugs", nargs=-1, metavar="[SLUG|FOLDER]...")
 @click.option(
     "--format",
     "form",
@@ -199,7 +199,9 @@ def audit(
     from grader.audit.matrix import load_answers, load_mutants, run_audit
     from grader.grading import infer
 
-    exercises = [infer.find_exercise(slug) for slug in slugs] or list(ALL)
+    exercises = [infer.find_exercise(slug) for slug in dict.fromkeys(slugs)] or list(ALL)
+    if len({exercise.slug for exercise in exercises}) < len(set(exercises)):
+        raise click.UsageError("two of these folders have the same name: audit one after the other")
     load = load_mutants if mutants else load_answers
     answers = [answer for exercise in exercises for answer in load(exercise)]
     matrix = run_audit(exercises, answers, jobs or os.cpu_count() or 1, limit)
@@ -232,7 +234,7 @@ def list_() -> None:
 
 
 @cli.command()
-@click.argument("slug")
+@click.argument("slug", metavar="SLUG|FOLDER")
 def show(slug: str) -> None:
     """Show what an exercise asks, and what its claims are worth."""
     from grader import run
@@ -241,7 +243,7 @@ def show(slug: str) -> None:
 
 
 @cli.command()
-@click.argument("slug")
+@click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("number", type=click.IntRange(min=1), default=1)
 def hint(slug: str, number: int) -> None:
     """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
@@ -251,7 +253,7 @@ def hint(slug: str, number: int) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, metavar="[SLUG] [DIRECTORY]")
+@click.argument("words", nargs=-1, metavar="[SLUG|FOLDER] [DIRECTORY]")
 @click.option("--all", "series", is_flag=True, help="Every exercise, and a table of contents.")
 @click.option(
     "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
@@ -273,13 +275,16 @@ def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "bo
     if series:
         written = starter.write_starters(ALL, folder, form=form)
     else:
-        written = starter.write_starter(infer.find_exercise(slugs[0]), folder, form=form)
+        exercise = infer.find_exercise(slugs[0])
+        written = starter.write_starter(exercise, folder, form=form)
     for path in written:
         click.echo(f"wrote {path}")
+    if not (series or exercise.is_ours or (folder / exercise.slug).exists()):
+        click.echo(f"to check it there, put a copy of the folder {exercise.slug} beside it")
 
 
 @cli.command()
-@click.argument("slug")
+@click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
 @points_option
 @by_hand_option
@@ -316,7 +321,6 @@ def gradescope(
     from grader.course.autograder import pack
     from grader.course.autograder import wheel as wheels
     from grader.course.store import manifest
-    from grader.grading import infer
     from grader.report.feedback import FULL_FEEDBACK
     from grader.report.points import distribute_points
     from grader.seed import choose_grading_seed
@@ -327,7 +331,8 @@ def gradescope(
     plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=level), trusted)
     headcheck = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
     files.write(out, pack.build_archive(plan, headcheck, minutes))
-    most = sum(distribute_points(infer.find_exercise(slug), settings.points).values())
+    assert settings.exercise is not None  # the one that was named
+    most = sum(distribute_points(settings.exercise, settings.points).values())
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
@@ -353,6 +358,10 @@ def main() -> None:
 
 def _is_user_error(error: Exception) -> bool:
     """Return whether an exception is a message for the user, rather than an internal error."""
+    from exercises.exercise import BadContract
+
+    if isinstance(error, BadContract):  # of one of ours: what is imported next would raise it again
+        return True
     from exercises.answers import AnswerNotFound, BadBank
     from grader.grading.infer import TargetNotFound
     from grader.grading.search_limit import BadSearch

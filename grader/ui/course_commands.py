@@ -173,7 +173,7 @@ def regrade(
 
         settings = store.load_newest_run(run).manifest.settings
         if points is not None:
-            settings = replace(settings, points=points_.load_points(points))
+            settings = replace(settings, points=points_.load_points(points, settings.exercise))
         if seed is not None:
             settings = replace(settings, seed=make_seed(seed))
         again = grading.regrade(store, run, settings, trusted=trusted)
@@ -187,7 +187,7 @@ def regrade(
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("score", type=click.FloatRange(min=0), required=False)
 @store_option(required=True)
-@click.option("--exercise", metavar="SLUG", help="Where the run has several.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="Where the run has several.")
 @click.option("--reason", default="", help="Why; kept with it.")
 @click.option("--clear", is_flag=True, help="Take an earlier one back.")
 def override(
@@ -201,7 +201,7 @@ def override(
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Override
 
-        result = find_result(store, run, student, exercise)
+        result = find_result(store, run, student, _get_slug(exercise))
         if score is not None and score > result.max_score:
             raise CourseError(f"{who}: {score:g} is over the {result.max_score:g} points there are")
         store.add_override(Override(run, student, result.exercise, score, reason, _get_author()))
@@ -213,7 +213,7 @@ def override(
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("text")
 @store_option(required=True)
-@click.option("--exercise", metavar="SLUG", help="About this exercise only.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="About this exercise only.")
 def comment(who: str, text: str, location: str, exercise: str | None) -> None:
     """Write a comment that gradebooks take along as feedback."""
     run, student = _parse_student(who)
@@ -221,7 +221,8 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Comment
 
-        about = "" if exercise is None else find_result(store, run, student, exercise).exercise
+        slug = _get_slug(exercise)
+        about = "" if slug is None else find_result(store, run, student, slug).exercise
         store.load_student_files(run, student)
         store.add_comment(Comment(run, student, about, text, _get_author()))
 
@@ -385,6 +386,15 @@ def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
     files.ensure_writable(out)
     for name, data in exported.items():
         files.write(out / name, data)
+
+
+def _get_slug(exercise: str | None) -> str | None:
+    """Return the slug that results have of an exercise, which may be named by its folder."""
+    from exercises.contract_file import names_folder
+
+    if exercise is None or not names_folder(exercise):
+        return exercise
+    return Path(exercise).resolve().name
 
 
 def _get_author() -> str:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 SEED_RANGE = click.IntRange(0, 2**63 - 1)
 
 exercise_option = click.option(
-    "--exercise", metavar="SLUG", help="The exercise; else told from names and signatures."
+    "--exercise",
+    metavar="SLUG|FOLDER",
+    help="The exercise, or the folder of one's own; else told from names and signatures.",
 )
 format_option = click.option(
     "--format",

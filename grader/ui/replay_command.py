@@ -9,7 +9,7 @@ import click
 @click.command("replay-case")
 @click.argument("case")
 @click.argument("name", metavar="FILE.py:NAME|PACKAGE.MODULE:NAME")
-@click.option("--exercise", "slug", required=True, metavar="SLUG", help="What it answers.")
+@click.option("--exercise", "slug", required=True, metavar="SLUG|FOLDER", help="What it answers.")
 @click.option("--property", "prop", required=True, metavar="NAME", help="What is tried.")
 @click.option("--sizes", default="", metavar="RULES", help="The sizes that it has, if not all.")
 def replay_case(case: str, name: str, slug: str, prop: str, sizes: str) -> None:

@@ -148,8 +148,8 @@ def add_an_exercise(checkout: Checkout) -> None:
     shutil.copytree(ROOT / "exercises" / "linear_layer", folder)
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     other = {
-        "def linear(": "def affine(", 'name="linear"': 'name="affine"',
-        '"linear_layer"': '"affine_map"', "A linear layer": "An affine map",
+        "def linear(": "def affine(", 'name = "linear"': 'name = "affine"',
+        "A linear layer": "An affine map",
     }  # fmt: skip
     for path in (path for path in folder.rglob("*") if path.suffix in (".py", ".md", ".toml")):
         text = path.read_text(encoding="utf-8")

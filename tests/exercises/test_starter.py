@@ -171,7 +171,7 @@ def test_module_is_the_source_without_its_regions(tmp_path: Path) -> None:
         '"""A linear layer.\n'
         "\n"
         "Read what is asked:  headcheck show linear_layer\n"
-        "Check your answer:   headcheck check linear_layer.py\n"
+        "Check your answer:   headcheck check linear_layer.py --exercise linear_layer\n"
         "When you are stuck:  headcheck hint linear_layer\n"
         '"""\n'
         "\n"

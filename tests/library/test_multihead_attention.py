@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from exercises import causal_self_attention, masked_multi_head
+from exercises import BY_SLUG, Exercise
 from grader.ui.pytest_plugin.plugin import apply_outcome
 from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
 from properties.parameter_mapping import ParameterMapping
@@ -54,14 +54,14 @@ class Causal(nn.Module):
         return output
 
 
-def suite_of(implementation: type[nn.Module], exercise: object) -> PropertySuite:
-    contract = replace(vars(exercise)["CONTRACT"], mappings=PACKED)
+def suite_of(implementation: type[nn.Module], exercise: Exercise) -> PropertySuite:
+    contract = replace(exercise.contract, mappings=PACKED)
     return PropertySuite({contract.name: implementation}, contract, CASES)
 
 
 SUITES = {
-    "masked": suite_of(Masked, masked_multi_head),
-    "causal": suite_of(Causal, causal_self_attention),
+    "masked": suite_of(Masked, BY_SLUG["masked_multi_head"]),
+    "causal": suite_of(Causal, BY_SLUG["causal_self_attention"]),
 }
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from exercises import fused_causal_self_attention, masked_multi_head
+from exercises import BY_SLUG
 from grader.ui.pytest_plugin.plugin import apply_outcome
 from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant
 from properties.contract import Capability, Contract, Returns
@@ -33,11 +33,11 @@ BACKENDS = (
 )
 # The fused kernels load several numbers at a time, so not every width of a head is for them.
 SIZES = parse_sizes("head_dim%16 head_dim<=128")
-CAUSAL = fused_causal_self_attention.CONTRACT
+CAUSAL = BY_SLUG["fused_causal_self_attention"].contract
 MASKED = replace(
-    masked_multi_head.CONTRACT,
+    BY_SLUG["masked_multi_head"].contract,
     returns=Returns.OUTPUT,
-    capabilities=masked_multi_head.CONTRACT.capabilities - {Capability.WEIGHTS}
+    capabilities=BY_SLUG["masked_multi_head"].contract.capabilities - {Capability.WEIGHTS}
     | {Capability.FUSED},
 )
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import causal_self_attention
+from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties import families
 from properties.cases.case_set import generate_case_set
@@ -23,7 +23,7 @@ from properties.property import Property, Verdict
 from properties.violation import Status
 
 SCALE = 0.3
-CONTRACT = replace(causal_self_attention.CONTRACT, scale=SCALE)
+CONTRACT = replace(BY_SLUG["causal_self_attention"].contract, scale=SCALE)
 CASES = generate_case_set(CONTRACT, 8)
 COMPARISONS = (
     it_equals_the_streaming_computation,

@@ -13,6 +13,8 @@ import msgspec
 from grader.course.store.manifest import Manifest
 
 PLAN_FILE = "plan.json"
+EXERCISES = "exercises"
+"""the folder for an exercise that does not come with headcheck"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from typing import Any
 import click
 import msgspec
 
+from exercises.exercise import BadContract
 from grader import files, run
 from grader.course import CourseError
-from grader.course.autograder import PLAN_FILE, AutograderPlan, decode_plan
+from grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, decode_plan
 from grader.course.export import gradescope
 from grader.course.results import ExerciseResult, apply_feedback, compute_results
 from grader.course.store.records import GradedFile
@@ -42,6 +43,7 @@ def main(root: Path) -> int:
     """Grade the submission and write the results; return the exit code."""
     try:
         plan = decode_plan((root / "source" / PLAN_FILE).read_bytes())
+        plan = _unpack_exercise(plan, root / "source" / EXERCISES)
         results: list[ExerciseResult] = []
         for results, left in _grade_files(plan, root / "submission"):
             visible = [apply_feedback(each, plan.manifest.feedback) for each in results]
@@ -50,11 +52,26 @@ def main(root: Path) -> int:
     except SubmissionNotFound:
         _write(root, {"score": 0, "output": NOTHING_MESSAGE})
         return 1
-    except (CourseError, SandboxError, WriteError, OSError, msgspec.MsgspecError) as error:
+    except (
+        CourseError,
+        BadContract,
+        SandboxError,
+        WriteError,
+        OSError,
+        msgspec.MsgspecError,
+    ) as error:
         return _report_failure(root, str(error))
     except Exception as error:  # whatever happens, there must be results
         text = f"a fault of headcheck itself: {type(error).__name__}: {error}"
         return _report_failure(root, text)
+
+
+def _unpack_exercise(plan: AutograderPlan, folder: Path) -> AutograderPlan:
+    """Return the plan with the place that an exercise of the instructor's own has here."""
+    named = plan.manifest.exercise
+    if not plan.manifest.contract or named is None:
+        return plan
+    return replace(plan, manifest=replace(plan.manifest, folder=str(folder / named)))
 
 
 def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[ExerciseResult], int]]:

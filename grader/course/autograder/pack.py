@@ -1,9 +1,12 @@
 """Build the archive that an instructor uploads to Gradescope."""
 
 import sys
+from dataclasses import replace
 from importlib.resources import files
 
-from grader.course.autograder import PLAN_FILE, AutograderPlan, encode_plan
+from exercises import Exercise
+from exercises.contract_file import CONTRACT_FILE, TEXT_FILES
+from grader.course.autograder import EXERCISES, PLAN_FILE, AutograderPlan, encode_plan
 from grader.course.autograder.wheel import Wheel, pin_versions, zip_files
 
 SETUP, RUN = "setup.sh", "run_autograder"
@@ -22,12 +25,24 @@ def build_archive(plan: AutograderPlan, wheel: Wheel, minutes: int) -> bytes:
         {
             SETUP: _read_script(SETUP).replace("@PYTHON@", python).encode(),
             RUN: _read_script(RUN).replace("@SECONDS@", str(minutes * 60 - SPARE_S)).encode(),
-            PLAN_FILE: encode_plan(plan),
+            # Where the exercise was here is nobody's business there.
+            PLAN_FILE: encode_plan(replace(plan, manifest=replace(plan.manifest, folder=""))),
             "constraints.txt": constraints.encode(),
             wheel.name: wheel.data,
+            **_read_exercise(plan.manifest.settings.exercise),
         },
         programs=frozenset((SETUP, RUN)),
     )
+
+
+def _read_exercise(exercise: Exercise | None) -> dict[str, bytes]:
+    """Return the files of an exercise that headcheck's wheel lacks, without its answers."""
+    if exercise is None or exercise.is_ours:
+        return {}
+    folder = f"{EXERCISES}/{exercise.slug}"
+    paths = [exercise.folder / name for name in (*TEXT_FILES, "solution.py")]
+    packed = {f"{folder}/{path.name}": path.read_bytes() for path in paths if path.is_file()}
+    return {f"{folder}/{CONTRACT_FILE}": exercise.source.encode(), **packed}
 
 
 def _read_script(name: str) -> str:

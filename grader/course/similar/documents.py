@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from exercises import BY_SLUG, starter
+from exercises import BY_SLUG, Exercise, starter
 from grader import run
 from grader.course import CourseError
 from grader.course.similar.pairs import (
@@ -65,12 +65,12 @@ def compare_run(
     """Compare the current files of a run. `handouts` are files that all students were given.
 
     The starters and the solutions of the exercises count as handouts, too.
-    Raises StoreError, HandoutError, SandboxError.
+    Raises StoreError, ManifestError, HandoutError, SandboxError.
     """
-    store.load_newest_run(name)
+    asked = store.load_newest_run(name).manifest.settings.exercise
     current = store.load_graded_files(name)
     with run.create_sandbox(trusted=trusted) as sandbox:
-        known = [*_list_handouts(current), *map(_read_handout, handouts)]
+        known = [*_list_handouts(current, asked), *map(_read_handout, handouts)]
         base = [Document("", "", units) for each in known if (units := read_units(sandbox, *each))]
         documents, unread = _read_documents(sandbox, store, current)
         similar = find_similar(documents, base)
@@ -98,10 +98,15 @@ def _read_documents(
     return documents, unread
 
 
-def _list_handouts(current: Sequence[GradedFile]) -> list[tuple[bytes, str]]:
-    """Return the starters and solutions of a run's exercises."""
+def _list_handouts(
+    current: Sequence[GradedFile], asked: Exercise | None
+) -> list[tuple[bytes, str]]:
+    """Return the starters and solutions of a run's exercises, and of the one that it asked for."""
     slugs = {record.exercise or "" for each in current for record in each.records}
     exercises = [BY_SLUG[slug] for slug in sorted(slugs & BY_SLUG.keys())]
+    # The folder of an exercise may have been moved since, or have no solution.
+    if asked is not None and not asked.is_ours and asked.has_solution:
+        exercises.append(asked)
     texts = [text for each in exercises for text in (starter.render_module(each), each.solution)]
     return [(text.encode(), "py") for text in texts]
 

@@ -16,6 +16,8 @@ import grader
 import properties
 import reference
 from exercises import ALL, BY_SLUG, Exercise
+from exercises.contract_file import read_exercise
+from exercises.exercise import BadContract
 from grader.course import CourseError
 from grader.grading.search_limit import SearchLimit
 from grader.grading.settings import Settings
@@ -60,11 +62,15 @@ class Manifest:
     """how much of the verdicts students may see; the store holds all of them"""
     sandbox: SandboxRecord | None = None
     """how well submissions were confined; null until the first submission is graded"""
+    contract: str = ""
+    """the contract file of an exercise that does not come with headcheck; else empty"""
+    folder: str = ""
+    """where that exercise is, with its statement and its solution; no verdict depends on it"""
 
     @property
     def key(self) -> str:
         """The digest of all that verdicts depend on: same key and bytes, same verdict."""
-        nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None)
+        nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None, folder="")
         relevant = replace(nowhere, attempts="", feedback=FULL_FEEDBACK)
         return _digest(msgspec.json.encode(relevant, order="deterministic"))
 
@@ -85,11 +91,8 @@ class Manifest:
     @property
     def settings(self) -> Settings:
         """The settings to repeat the run. Raises ManifestError if its exercise no longer exists."""
-        if self.exercise is not None and self.exercise not in BY_SLUG:
-            text = f"the run judged {self.exercise!r}: this version has no such exercise"
-            raise ManifestError(text)
         return Settings(
-            exercise=None if self.exercise is None else BY_SLUG[self.exercise],
+            exercise=self._find_exercise(),
             limit_overrides=self.limits,
             points=self.points,
             seed=self.case_seed,
@@ -98,12 +101,25 @@ class Manifest:
             search=self.search,
         )
 
+    def _find_exercise(self) -> Exercise | None:
+        """Return the exercise as it was; if it is one of ours, as it is. Raises ManifestError."""
+        if self.contract:
+            try:
+                return read_exercise(Path(self.folder), self.contract)
+            except BadContract as problem:
+                raise ManifestError(f"the run judged {self.exercise!r}: {problem}") from None
+        if self.exercise is not None and self.exercise not in BY_SLUG:
+            text = f"the run judged {self.exercise!r}: this version has no such exercise"
+            raise ManifestError(text)
+        return None if self.exercise is None else BY_SLUG[self.exercise]
+
 
 def build_manifest(
     settings: Settings, attempts: str = "latest", feedback: Feedback = FULL_FEEDBACK
 ) -> Manifest:
     """Return the manifest of a run with these settings, by this version on this machine."""
     own_points = settings.points
+    outside = settings.exercise if settings.exercise and not settings.exercise.is_ours else None
     return Manifest(
         headcheck=get_version(),
         torch=str(torch.__version__),
@@ -121,6 +137,8 @@ def build_manifest(
         platform=platform.platform(terse=True),
         attempts=attempts,
         feedback=feedback,
+        contract="" if outside is None else outside.source,
+        folder="" if outside is None else str(outside.folder),
     )
 
 
@@ -152,7 +170,7 @@ def digest_source() -> str:
     patterns = {
         reference: ("**/*.py",),
         properties: ("**/*.py",),
-        exercises: ("*.py", "*/__init__.py"),
+        exercises: ("*.py", "*/contract.toml"),
         # Without the packages that display or store verdicts.
         grader: ("*.py", *(f"{p}/**/*.py" for p in ("batch", "grading", "reading", "sandbox"))),
     }

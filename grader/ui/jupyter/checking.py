@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from exercises import Exercise
+from exercises.exercise import BadContract
 from grader.grading.grade import grade_definition
 from grader.grading.infer import Target
 from grader.grading.search_limit import BadSearch, parse_search
@@ -69,9 +71,9 @@ def check(
 ) -> CheckResult:
     """Grade a class or a function defined in this process; a notebook displays the result.
 
-    The exercise is inferred from name and arguments, unless it is given. Other definitions that an
-    exercise needs are taken from the caller. `seed` chooses the cases; 0 are the public ones.
-    With `search`, generated cases are then tried on what holds: so many, or for a time as "30s".
+    The exercise is inferred from name and arguments, unless its slug or its folder is given. Other
+    definitions that it needs are taken from the caller. `seed` chooses the cases; 0 are the public
+    ones. With `search`, generated cases are then tried on what holds: so many, or for "30s".
 
     Raises CannotCheck, with what to write instead, and CheckInterrupted.
     """
@@ -82,7 +84,7 @@ def check(
 
 def check_in_namespace(
     definition: object,
-    exercise: str | None,
+    exercise: Exercise | str | None,
     namespace: Mapping[str, Any],
     seed: int = 0,
     search: int | str | None = None,
@@ -104,6 +106,8 @@ def check_in_namespace(
             return CheckResult(_grade(own, text, target, settings, progress))
     except KeyboardInterrupt:
         raise CheckInterrupted(_describe_progress(progress)) from None
+    except BadContract as problem:
+        raise CannotCheck(str(problem)) from None
     except Exception as error:
         error.add_note("a fault of headcheck itself: please report it, with these lines")
         raise

@@ -1,6 +1,7 @@
-"""`%%headcheck [SLUG]`: run a cell, then check its definitions."""
+"""`%%headcheck [SLUG|FOLDER]`: run a cell, then check its definitions."""
 
 import ast
+from pathlib import Path
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -8,6 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from exercises import Exercise
+from exercises.exercise import BadContract
 from grader.grading import infer
 from grader.grading.infer import DefinitionSignature, TargetNotFound
 from grader.ui.jupyter.checking import check, check_in_namespace
@@ -22,27 +24,27 @@ def load(shell: InteractiveShell) -> None:
 
 
 def headcheck(line: str, cell: str) -> None:
-    """Run this cell, then check its definitions against the exercise SLUG or the one inferred.
+    """Run this cell, then check its definitions against the exercise named or the one inferred.
 
     Raises CannotCheck if the cell raised, or defined nothing that can be checked.
     """
     shell = get_ipython()
     assert shell is not None  # nothing else calls magics
-    words = line.split()
-    if len(words) > 1:
-        raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {line.strip()}"[:200])
-    exercise = _find_exercise(words[0]) if words else None
+    words, asked = line.split(), line.strip()
+    if len(words) > 1 and not Path(asked).is_dir():  # a folder may have spaces in its path
+        raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {asked}"[:200])
+    exercise = _find_exercise(asked) if words else None
     if not shell.run_cell(cell, store_history=False).success:
         raise CannotCheck("the cell ended with an error, so nothing was checked")
     names = _find_names(shell.transform_cell(cell))
-    for name, slug in _select_targets(shell.user_ns, names, exercise):
-        display(check_in_namespace(shell.user_ns[name], slug, shell.user_ns))
+    for name, answered in _select_targets(shell.user_ns, names, exercise):
+        display(check_in_namespace(shell.user_ns[name], answered, shell.user_ns))
 
 
-def _find_exercise(slug: str) -> Exercise:
+def _find_exercise(name: str) -> Exercise:
     try:
-        return infer.find_exercise(slug)
-    except TargetNotFound as error:
+        return infer.find_exercise(name)
+    except (TargetNotFound, BadContract) as error:
         raise CannotCheck(str(error)) from None
 
 
@@ -60,19 +62,19 @@ def _find_names(source: str) -> list[str]:
 
 def _select_targets(
     namespace: dict[str, Any], names: list[str], exercise: Exercise | None
-) -> list[tuple[str, str | None]]:
+) -> list[tuple[str, Exercise]]:
     """Return the names to check with their exercises. Raises CannotCheck if there are none."""
     callables = {name: namespace[name] for name in names if callable(namespace.get(name))}
     found = [describe_definition(k, v, find_source_text(v)) for k, v in callables.items()]
     fitting = [defined for defined in found if exercise and can_answer(defined, exercise)]
     if exercise is not None and len(fitting) == 1:  # under any name
-        return [(fitting[0].name, exercise.slug)]
+        return [(fitting[0].name, exercise)]
     try:
         targets = infer.choose_targets(found, exercise, None)
     except TargetNotFound as error:
         text = _explain_no_target(found) if exercise is None else f"this cell: {error}"
         raise CannotCheck(text) from None
-    return [(target.name, target.exercise.slug) for target in targets]
+    return [(target.name, target.exercise) for target in targets]
 
 
 def _explain_no_target(found: list[DefinitionSignature]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from exercises import ALL, Exercise
+from exercises.exercise import BadContract
 from grader.grading import infer
 from grader.grading.infer import DefinitionSignature, Target, TargetNotFound
 from grader.ui.jupyter.live import SourceText
@@ -54,18 +55,23 @@ def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
 
 
 def find_target(
-    definition: object, exercise: str | None, namespace: Mapping[str, Any], text: SourceText
+    definition: object,
+    exercise: Exercise | str | None,
+    namespace: Mapping[str, Any],
+    text: SourceText,
 ) -> Target:
-    """Return an object as an answer to the named exercise, else to the one inferred.
+    """Return an object as an answer to an exercise or the one so named, else to the one inferred.
 
     Raises CannotCheck if there is none.
     """
     defined = describe_definition(find_name(definition, namespace), definition, text)
     try:
-        named = None if exercise is None else infer.find_exercise(_check_slug(exercise))
+        named = None if exercise is None else _find_exercise(exercise)
         if named is not None and not can_answer(defined, named):
             raise CannotCheck(_explain_wrong_kind(defined, named))
         [target] = infer.choose_targets([defined], named, defined.name)
+    except BadContract as error:
+        raise CannotCheck(str(error)) from None
     except TargetNotFound as error:
         reason = _explain_no_exercise(defined) if exercise is None else str(error)
         raise CannotCheck(reason) from None
@@ -117,11 +123,13 @@ def can_answer(defined: DefinitionSignature, exercise: Exercise) -> bool:
     return entry is Entry.BUILDER or defined.is_class is (entry is Entry.CLASS)
 
 
-def _check_slug(exercise: object) -> str:
-    if isinstance(exercise, str):
+def _find_exercise(exercise: object) -> Exercise:
+    if isinstance(exercise, Exercise):
         return exercise
+    if isinstance(exercise, str):
+        return infer.find_exercise(exercise)
     raise CannotCheck(
-        f"exercise is the name of an exercise, not a {type(exercise).__name__}: "
+        f"exercise is the name of an exercise, or its folder, not a {type(exercise).__name__}: "
         'write exercise="multi_head_attention"; `headcheck list` names all'
     )
 

@@ -21,12 +21,13 @@ class ReplayCommand:
     name: str
     """`package.module:Name` or `path/to/file.py:Name`"""
     slug: str
+    """of the exercise, or its folder"""
     sizes: str = ""
 
     def render(self, prop: Property, case: Case) -> str:
         command = f'headcheck replay-case "{format_case(case)}" {shlex.quote(self.name)}'
         sizes = f' --sizes "{self.sizes}"' if self.sizes else ""
-        return f"{command} --exercise {self.slug} --property {prop.name}{sizes}"
+        return f"{command} --exercise {shlex.quote(self.slug)} --property {prop.name}{sizes}"
 
 
 def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:

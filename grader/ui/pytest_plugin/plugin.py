@@ -29,7 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the implementation to try: package.module:Class or path/to/file.py:Class. Other "
         "tests are collected only where they are named, too",
     )
-    group.addoption("--exercise", metavar="SLUG", help="the exercise whose contract it keeps")
+    group.addoption(
+        "--exercise",
+        metavar="SLUG|FOLDER",
+        help="the exercise whose contract it keeps, or its folder",
+    )
     group.addoption(
         "--device",
         action="append",
@@ -90,18 +94,16 @@ def get_devices(config: pytest.Config) -> list[str]:
 
 def load_suite(name: str, slug: str, sizes: str) -> "PropertySuite":
     """Return the suite for the definition `name`. Raises pytest.UsageError."""
-    from exercises import BY_SLUG
-    from grader.ui.pytest_plugin.locate import DefinitionNotFound, suggest
+    from exercises.exercise import BadContract
+    from grader.grading.infer import TargetNotFound, find_exercise
+    from grader.ui.pytest_plugin.locate import DefinitionNotFound
     from grader.ui.pytest_plugin.messages import ReplayCommand
     from grader.ui.pytest_plugin.replay import load_namespace
     from grader.ui.pytest_plugin.suite import PropertySuite
     from properties.size_rules import BadSizes, parse_sizes
 
-    if slug not in BY_SLUG:
-        hint = suggest(slug, BY_SLUG) or f"; there are {', '.join(BY_SLUG)}"
-        raise pytest.UsageError(f"--exercise: there is no exercise `{slug}`{hint}")
-    exercise = BY_SLUG[slug]
     try:
+        exercise = find_exercise(slug)
         return PropertySuite(
             load_namespace(name, exercise.contract),
             exercise.contract,
@@ -110,6 +112,8 @@ def load_suite(name: str, slug: str, sizes: str) -> "PropertySuite":
             title=f"{name} as {slug}",
             replay=ReplayCommand(name, slug, sizes),
         )
+    except (BadContract, TargetNotFound) as problem:
+        raise pytest.UsageError(f"--exercise: {problem}") from problem
     except BadSizes as problem:
         raise pytest.UsageError(f"--headcheck-sizes: {problem}") from problem
     except DefinitionNotFound as problem:

@@ -58,9 +58,9 @@ def test_property_nothing_violates_is_idle_unless_justified() -> None:
 
 def test_failed_prerequisite_earns_nothing() -> None:
     gate = EXERCISE.prerequisite.name
-    assert judged("wrong", WRONG[0], gate).earns_nothing
-    assert judged("wrong", WRONG[0], not_tried=(gate,)).earns_nothing
-    assert not ACCEPTED.earns_nothing
+    assert judged("wrong", WRONG[0], gate).earns_nothing(EXERCISE)
+    assert judged("wrong", WRONG[0], not_tried=(gate,)).earns_nothing(EXERCISE)
+    assert not ACCEPTED.earns_nothing(EXERCISE)
 
 
 def test_every_answer_is_listed_with_its_summary() -> None:

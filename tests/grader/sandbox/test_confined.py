@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import exercises
-from exercises import causal_attention
+from exercises import BY_SLUG
 from grader.sandbox.limits import Limits
 from properties.violation import Status
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DENIED = "PermissionError"
 ABSENT = (DENIED, "FileNotFoundError")
-SOLUTION = causal_attention.EXERCISE.folder / "solution.py"
+SOLUTION = BY_SLUG["causal_attention"].folder / "solution.py"
 
 
 def test_isolation_level_is_the_requested_one(

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.database import InMemoryExampleDatabase
 from torch import Tensor
 
-from exercises import BY_SLUG, simplified_attention
+from exercises import BY_SLUG
 from grader.ui.pytest_plugin.search import KeptExamples, make_settings
 from grader.ui.pytest_plugin.suite import (
     PropertySuite,
@@ -24,7 +24,7 @@ from properties.families.values import it_equals_the_equation, it_equals_the_str
 from properties.property import Property
 from properties.size_rules import BadSizes, parse_sizes
 
-CONTRACT = simplified_attention.CONTRACT
+CONTRACT = BY_SLUG["simplified_attention"].contract
 Answer = Callable[[Tensor], Tensor]
 SEARCH = settings(
     max_examples=100, derandomize=True, database=None, deadline=None, print_blob=False

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from exercises import simplified_attention
+from exercises import BY_SLUG
 from grader.grading import devices
 from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
 from grader.ui.pytest_plugin.plugin import apply_outcome, load_suite
@@ -29,7 +29,7 @@ from properties.families.values import it_equals_the_equation
 from properties.property import Verdict
 from properties.violation import Status, SubmissionFailed
 
-CONTRACT = simplified_attention.CONTRACT
+CONTRACT = BY_SLUG["simplified_attention"].contract
 
 
 def right(x: Tensor) -> Tensor:

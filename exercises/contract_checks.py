@@ -1,0 +1,245 @@
+"""What follows from a contract, and whether what it says fits together."""
+
+import difflib
+import keyword
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from properties.call_form import USUAL
+from properties.contract import Argument, Capability, Contract, Entry, Returns
+from properties.parameter_mapping import ParameterMapping
+
+C = Capability
+
+QUANTITIES = (
+    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
+)  # fmt: skip
+"""what an argument of a constructor may take"""
+SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
+"""what may be fixed; d_out is heads times head_dim"""
+PARAMETERS = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o", "b_o")
+"""the fields of `reference.Parameters`, which imports torch"""
+TOKENS = frozenset({"x", "query", "key", "value", "context"})
+"""inputs that are tokens"""
+INPUTS: Mapping[Entry, tuple[str, ...]] = {
+    Entry.CLASS: (*TOKENS, "mask"),
+    Entry.BUILDER: (*TOKENS, "mask"),
+    Entry.FUNCTION: ("x", "queries", "keys"),
+}
+"""what a call may pass; a function also takes its parameters"""
+TOGETHER = (
+    ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
+    ({"b_q", "b_k"}, ("b_q", "b_k", "b_v")),
+    ({"b_o"}, ("W_o",)),
+)
+"""where one of some parameters is stored, these are, too"""
+PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
+
+Problem = tuple[tuple[str, ...], object, str]
+"""the keys that lead to what is wrong, the wrong value if it is one of several, and what to do"""
+
+
+def _takes(*quantities: str) -> Callable[[Contract], bool]:
+    return lambda contract: any(a.quantity in quantities for a in contract.arguments)
+
+
+def _holds(name: str) -> Callable[[Contract], bool]:
+    return lambda contract: any(name in mapping.holds for mapping in contract.mappings)
+
+
+def _fixes(contract: Contract, size: str) -> bool:
+    return size in (contract.sizes or {})
+
+
+def _attends(contract: Contract) -> bool:
+    return bool({C.CAUSAL, C.FULL} & contract.capabilities)
+
+
+def _takes_mask(contract: Contract) -> bool:
+    return "mask" in contract.call
+
+
+def _takes_tokens(contract: Contract) -> bool:
+    return bool(TOKENS & set(contract.callee.call))
+
+
+IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
+    C.MODULE: lambda c: c.entry is not Entry.FUNCTION,
+    C.STATELESS: lambda c: c.entry is Entry.FUNCTION and _attends(c) and _takes_tokens(c),
+    C.ATTENTION: _attends,
+    C.TOKENS: _takes_tokens,
+    C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,
+    C.ANY_MASK: lambda c: _takes_mask(c) and c.call_form == USUAL,
+    C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
+    C.STATED: lambda c: True,
+    C.CONTEXT: lambda c: _takes("context_length", "config")(c) or _fixes(c, "context_length"),
+    C.HEADS: lambda c: _takes("heads", "config")(c) or _fixes(c, "heads"),
+    C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
+    C.PROJECTED: lambda c: bool(c.mappings),
+    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER),
+    C.TRANSFER: lambda c: c.entry is Entry.TRANSFER,
+    C.BIAS: _takes("bias"),
+    C.BIAS_OPTION: _takes("bias"),
+    C.OUTPUT_PROJECTION: _holds("W_o"),
+    C.OUTPUT_BIAS: _holds("b_o"),
+    C.DROPOUT: _takes("dropout"),
+    C.WEIGHTS: lambda c: c.returns is not Returns.OUTPUT,
+    C.CONFIG: _takes("config"),
+}
+"""When a capability need not be listed: the rest of the contract says it."""
+
+NEEDED: Mapping[Capability, str] = {
+    C.MASK: 'write call = ["x", "mask"]',
+    C.DROPOUT: "an argument must take dropout",
+    C.CONFIG: "an argument must take config",
+    C.WEIGHTS: 'write returns = "output_and_weights"',
+    C.OUTPUT_PROJECTION: "a parameter must hold W_o",
+    C.OUTPUT_BIAS: "a parameter must hold b_o",
+    C.TRANSFER: 'write entry = "transfer"',
+}
+"""What must be there for a capability that is never true without."""
+
+
+def complete_capabilities(contract: Contract) -> frozenset[Capability]:
+    """Return the capabilities that are listed, and those that follow from the rest."""
+    return contract.capabilities | {each for each, follows in IMPLIED.items() if follows(contract)}
+
+
+def find_problems(contract: Contract) -> Iterator[Problem]:
+    """Yield what does not fit together in a contract as it was written."""
+    if not _is_name(contract.name):
+        yield ("name",), None, f"{contract.name!r} can be no name of a class or a function"
+    for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
+        yield from check(contract)
+    yield from _check_sizes(contract)
+    yield from _check_call(contract)
+
+
+def suggest(name: object, known: Collection[str]) -> str:
+    """Return the nearest of these names, or all of them, as the end of a message."""
+    close = difflib.get_close_matches(str(name), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _check_capabilities(contract: Contract) -> Iterator[Problem]:
+    listed = contract.capabilities
+    if {C.CAUSAL, C.FULL} <= listed:
+        yield (
+            ("capabilities",),
+            "full",
+            "`causal` hides later tokens, which `full` shows to every token: leave one out",
+        )
+    if not _attends(contract) and _holds("W_q")(contract):
+        yield (
+            ("capabilities",),
+            None,
+            "list `causal` if later tokens are hidden, or `full` if every token sees every other",
+        )
+    for each, needed in NEEDED.items():
+        if each in listed and not IMPLIED[each](contract):
+            name = each.name.lower()
+            yield ("capabilities",), name, f"`{name}` says that there is such a thing: {needed}"
+    if C.BIAS in listed and not _holds("b_q")(contract) and not _holds("b_v")(contract):
+        yield ("capabilities",), "bias", "`bias` needs parameters that hold b_q, b_k and b_v"
+
+
+def _check_arguments(contract: Contract) -> Iterator[Problem]:
+    if contract.arguments and contract.entry in (Entry.FUNCTION, Entry.TRANSFER):
+        yield (
+            ("arguments",),
+            None,
+            "these are of a constructor; what a function takes is its `call`",
+        )
+    for argument in contract.arguments:
+        yield from _check_argument(argument)
+
+
+def _check_argument(argument: Argument) -> Iterator[Problem]:
+    keys = ("arguments", argument.name)
+    if not _is_name(argument.name):
+        yield keys, None, f"{argument.name!r} can be no name of an argument"
+    if argument.quantity not in QUANTITIES:
+        nearest = suggest(argument.quantity, QUANTITIES)
+        yield keys, None, f"there is no quantity {argument.quantity!r}; {nearest}"
+    if argument.optional and argument.default is None:
+        yield keys, None, "an optional argument needs its `default`"
+
+
+def _check_parameters(contract: Contract) -> Iterator[Problem]:
+    for mapping in contract.mappings:
+        yield from _check_parameter(mapping)
+        if contract.entry is Entry.FUNCTION and mapping.path not in contract.call:
+            yield (
+                ("parameters", mapping.path),
+                None,
+                f"a function is given its parameters: list {mapping.path!r} in `call`, too",
+            )
+
+
+def _check_parameter(mapping: ParameterMapping) -> Iterator[Problem]:
+    keys = ("parameters", mapping.path)
+    if not PATH.fullmatch(mapping.path):
+        text = "is no path of attributes such as 'W_query.weight' or 'heads.{head}.W_query.weight'"
+        yield keys, None, f"{mapping.path!r} {text}"
+    for name in mapping.holds:
+        if name not in PARAMETERS:
+            yield keys, name, f"there is no parameter {name!r}; {suggest(name, PARAMETERS)}"
+    if len({name[0] for name in mapping.holds}) != 1:
+        yield keys, None, "a parameter holds weights, or biases: at least one, and never both"
+
+
+def _check_holders(contract: Contract) -> Iterator[Problem]:
+    """Every parameter is stored in one place, and with those that belong to it."""
+    places: dict[str, str] = {}
+    for mapping in contract.mappings:
+        for name in mapping.holds:
+            if name in places:
+                text = f"{name} is stored in {places[name]!r} already"
+                yield ("parameters", mapping.path), None, text
+            places[name] = mapping.path
+    if not places and contract.entry in (Entry.CLASS, Entry.BUILDER):
+        yield (
+            ("parameters",),
+            None,
+            "there is no [parameters]: say where W_q, W_k and W_v are stored",
+        )
+    for some, needed in TOGETHER:
+        missing = [name for name in needed if name not in places]
+        if missing and places.keys() & some:
+            yield ("parameters",), None, f"no parameter holds {', '.join(missing)}: say where it is"
+
+
+def _check_sizes(contract: Contract) -> Iterator[Problem]:
+    for name, value in (contract.sizes or {}).items():
+        if name not in SIZES:
+            yield ("sizes", name), None, f"there is no size {name!r}; {suggest(name, SIZES)}"
+        if value < 1:
+            yield ("sizes", name), None, f"must be at least 1, not {value}"
+
+
+def _check_call(contract: Contract) -> Iterator[Problem]:
+    if (contract.entry is Entry.TRANSFER) != (contract.transfer is not None):
+        keys = ("transfer",) if contract.transfer else ("entry",)
+        text = (
+            'entry = "transfer" and the tables [transfer.source] and [transfer.target] go together'
+        )
+        yield keys, None, text
+    elif contract.entry is Entry.TRANSFER:
+        if len(contract.call) != 2:
+            yield ("call",), None, "a transfer is called with two modules: name them, source first"
+    else:
+        yield from _check_inputs(contract)
+
+
+def _check_inputs(contract: Contract) -> Iterator[Problem]:
+    own = {m.path for m in contract.mappings} if contract.entry is Entry.FUNCTION else set()
+    known = {*INPUTS[contract.entry], *own}
+    for name in contract.call:
+        if name not in known:
+            yield ("call",), name, f"a call cannot pass {name!r}; {suggest(name, known)}"
+    if not contract.call:
+        yield ("call",), None, "a call passes something"

@@ -1,0 +1,355 @@
+"""Read an exercise from its folder. What it asks for is in `contract.toml`, and nothing is run.
+
+    title = "Causal attention"
+    name = "CausalAttention"           # what a submission defines
+    capabilities = ["causal", "batch", "stable"]
+
+    [arguments]                        # of the constructor, in order: the quantity that each takes
+    d_in = "d_in"
+    qkv_bias = { quantity = "bias", default = false, optional = true }
+
+    [parameters]                       # what is stored where
+    "W_query.weight" = "W_q"
+
+The keys are the fields of `Exercise` and `Contract`, and the type of a field says what may be
+written: a field that is added there is a key here. `parameters` are the contract's mappings.
+Members of an enumeration are written in small letters. What follows from the rest need not be
+listed among the capabilities: see `exercises.contract_checks`.
+"""
+
+import functools
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from exercises.contract_checks import complete_capabilities, find_problems, suggest
+from exercises.exercise import BadContract, Exercise
+from properties.contract import Argument, Contract
+from properties.parameter_mapping import ParameterMapping
+
+CONTRACT_FILE = "contract.toml"
+TEXT_FILES: Mapping[str, str] = {
+    "statement.md": "what students read",
+    "hints.md": "a numbered list of hints",
+}
+"""what else must be in the folder, and what it holds; a solution is needed by few commands"""
+SECONDS = ("call_s", "slow_s", "idle_s", "read_s", "wall_s")
+COUNTS = (
+    "slow_calls", "cpu_s", "memory", "threads", "open_files", "scratch", "source", "reply",
+    "replies",
+)  # fmt: skip
+LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNTS, int)
+"""the fields of the grader's `Limits`, which no exercise may import, with their types"""
+FIELD_NAMES: Mapping[str, str] = {"parameters": "mappings"}
+"""keys that differ from the names of their fields"""
+NOT_WRITTEN = {"slug", "contract", "folder", "source", "size_rules", "forward_arguments"}
+"""fields without a key"""
+SLUG = re.compile(r"[A-Za-z0-9_-]+")
+KEY_PART = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
+KEYS = rf"{KEY_PART}(?:\s*\.\s*{KEY_PART})*"
+ENTRY = re.compile(rf"\s*(?:\[+\s*({KEYS})\s*\]|({KEYS})\s*=)")
+"""the header of a table, or a key and its equals sign"""
+WRITTEN: Mapping[object, str] = {
+    str: "a text in quotes",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
+"""how values of a type are written"""
+OTHER_NAMES = {"Value": int | float | bool | str}
+"""what `properties.contract` imports for the type checker alone, as far as it can be written"""
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in a contract file, by the keys that lead to it."""
+
+    path: Path
+    text: str
+    keys: tuple[str, ...] = ()
+
+    def enter(self, *keys: str) -> "Place":
+        return replace(self, keys=(*self.keys, *keys))
+
+    def fail(self, problem: str, value: object = None) -> BadContract:
+        """Return the error about this place, or about one of the values of a list there."""
+        line = find_line(self.text, self.keys, value)
+        return BadContract(f"{self.path}, line {line}: {problem}")
+
+    def fail_type(self, value: object, wanted: str) -> BadContract:
+        """Return the error about a value of another type."""
+        kinds: Mapping[type, str] = {dict: "a table", list: "a list"}
+        shown = kinds.get(type(value), repr(value)[:60])
+        return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
+
+
+# ---------------------------------------------------------------------------- lines
+
+
+def find_line(text: str, keys: tuple[str, ...], value: object = None) -> int:
+    """Return the line of a key, or of the table that it belongs in; tomllib does not tell.
+
+    With a value, that of the line below it where this value is written, in quotes.
+    """
+    entries = [(1, ()), *_iter_entries(text)]
+    depths = [_count_common(keys, path) for _, path in entries]
+    at = depths.index(max(depths))
+    lines = text.splitlines()
+    first = entries[at][0]
+    last = entries[at + 1][0] - 1 if at + 1 < len(entries) else len(lines)
+    quoted = re.compile(rf"""["']{re.escape(str(value))}["']""")
+    within = (n for n in range(first, last + 1) if lines and quoted.search(lines[n - 1]))
+    return next(within, first)
+
+
+def _iter_entries(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the lines on which a table or a key begins, with the keys that lead there."""
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := ENTRY.match(line):
+            keys = tuple(part.strip("\"'") for part in re.findall(KEY_PART, found[1] or found[2]))
+            table = keys if found[1] else table
+            yield number, keys if found[1] else (*table, *keys)
+
+
+def _count_common(keys: tuple[str, ...], path: tuple[str, ...]) -> int:
+    """Return how many keys two paths share, if one leads to the other; else -1."""
+    shared = min(len(keys), len(path))
+    return shared if keys[:shared] == path[:shared] else -1
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def _convert(value: object, kind: Any, place: Place) -> Any:
+    """Return a value of TOML as one of this type. Raises BadContract."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _choose(value, {each.name.lower(): each for each in kind}, place)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _read_record(value, kind, place)
+    if origin in (tuple, frozenset):
+        if not isinstance(value, list):
+            raise place.fail_type(value, "a list in square brackets")
+        return origin(_convert(each, parts[0], place) for each in value)
+    if origin is Mapping:
+        return _convert_table(value, parts[0], parts[1], place)
+    kinds = [each for each in parts or (kind,) if each is not NoneType]
+    if not all(each in WRITTEN for each in kinds):
+        return _convert(value, kinds[0], place)
+    allowed = {*kinds, int} if float in kinds else set(kinds)  # a whole number is a number, too
+    if type(value) not in allowed:
+        raise place.fail_type(value, " or ".join(WRITTEN[each] for each in kinds))
+    return value
+
+
+def _convert_table(value: object, key_kind: Any, kind: Any, place: Place) -> Mapping[Any, Any]:
+    """Return a table whose keys are names, or members of an enumeration."""
+    table, known = _ensure_table(value, place), None
+    if key_kind is not str:
+        known = {each.name.lower(): each for each in key_kind}
+        _refuse_unknown(table, known, place)
+    values = {key: _convert(each, kind, place.enter(key)) for key, each in table.items()}
+    return values if known is None else {known[key]: each for key, each in values.items()}
+
+
+def _choose(value: object, known: Mapping[str, Any], place: Place) -> Any:
+    """Return what a name stands for. Raises BadContract with the nearest one."""
+    if not isinstance(value, str):
+        raise place.fail_type(value, WRITTEN[str])
+    if value not in known:
+        key = ".".join(place.keys)
+        raise place.fail(f"`{key}` knows no {value!r}; {suggest(value, known)}", value)
+    return known[value]
+
+
+def _ensure_table(value: object, place: Place) -> Table:
+    if not isinstance(value, dict):
+        raise place.fail_type(value, "a table")
+    return value
+
+
+# ---------------------------------------------------------------------------- records
+
+
+@functools.cache
+def _get_types(kind: type) -> Mapping[str, Any]:
+    """Return the types of the fields of a record, by name."""
+    return get_type_hints(kind, localns=OTHER_NAMES)
+
+
+def _list_fields(kind: type) -> Mapping[str, Field[Any]]:
+    """Return the fields of a record that are written, by their keys."""
+    keys = {name: key for key, name in FIELD_NAMES.items()}
+    return {
+        keys.get(each.name, each.name): each
+        for each in fields(kind)
+        if each.name not in NOT_WRITTEN
+    }
+
+
+def _read_fields(table: Table, kind: type, place: Place) -> dict[str, Any]:
+    """Return the fields of a record that a table has; it may have others. Raises BadContract."""
+    types, found = _get_types(kind), {}
+    for key, field in _list_fields(kind).items():
+        if key in table:
+            read = READERS.get((kind, key), functools.partial(_convert, kind=types[field.name]))
+            found[field.name] = read(table[key], place=place.enter(key))
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise place.fail(f"there is no `{key}`: add it")
+    return found
+
+
+def _refuse_unknown(table: Table, known: Collection[str], place: Place) -> None:
+    for key in table:
+        if key not in known:
+            raise place.enter(key).fail(f"there is no key `{key}`; {suggest(key, known)}")
+
+
+def _read_record(value: object, kind: type, place: Place) -> Any:
+    table = _ensure_table(value, place)
+    _refuse_unknown(table, _list_fields(kind), place)
+    return kind(**_read_fields(table, kind, place))
+
+
+def _read_named(value: object, kind: type, name: str, main: str, place: Place) -> tuple[Any, ...]:
+    """Return records from a table of names, each with its main field or a table of its fields."""
+    records = []
+    for key, each in _ensure_table(value, place).items():
+        own = each if isinstance(each, dict) else {main: each}
+        if name in own:
+            raise place.enter(key, name).fail(f"there is no key `{name}`: {key!r} is it already")
+        records.append(_read_record({name: key, **own}, kind, place.enter(key)))
+    return tuple(records)
+
+
+def _read_arguments(value: object, place: Place) -> tuple[Argument, ...]:
+    return _read_named(value, Argument, "name", "quantity", place)
+
+
+def _read_parameters(value: object, place: Place) -> tuple[ParameterMapping, ...]:
+    for key, each in _ensure_table(value, place).items():
+        if isinstance(each, dict) and not each.keys() & _list_fields(ParameterMapping).keys():
+            path = ".".join((key, *each))
+            raise place.enter(key).fail(f'a path with dots is written in quotes: "{path}"')
+    return _read_named(value, ParameterMapping, "path", "holds", place)
+
+
+def _read_holds(value: object, place: Place) -> tuple[str, ...]:
+    """Return the parameters that a tensor holds; a single one needs no list."""
+    held: tuple[str, ...] = _convert(
+        [value] if isinstance(value, str) else value, tuple[str, ...], place
+    )
+    return held
+
+
+def _read_transfer(value: object, place: Place) -> tuple[Contract, Contract]:
+    table, known = _ensure_table(value, place), ("source", "target")
+    _refuse_unknown(table, known, place)
+    for key in known:
+        if key not in table:
+            raise place.fail(f"there is no [{'.'.join(place.keys)}.{key}]: add this table")
+    source, target = (_read_contract(table[key], place.enter(key)) for key in known)
+    return source, target
+
+
+def _read_limits(value: object, place: Place) -> Mapping[str, float]:
+    table = _ensure_table(value, place)
+    _refuse_unknown(table, LIMITS, place)
+    limits = {key: _convert(each, LIMITS[key], place.enter(key)) for key, each in table.items()}
+    for key, limit in limits.items():
+        if limit <= 0:
+            raise place.enter(key).fail(f"must be more than 0, not {limit}")
+    return limits
+
+
+READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
+    (Exercise, "limits"): _read_limits,
+    (Contract, "arguments"): _read_arguments,
+    (Contract, "parameters"): _read_parameters,
+    (Contract, "transfer"): _read_transfer,
+    (ParameterMapping, "holds"): _read_holds,
+}
+"""the keys whose values are not written as the types of their fields say"""
+
+
+def _read_contract(value: object, place: Place, others: Collection[str] = ()) -> Contract:
+    """Return the contract in a table, which may have other keys. Raises BadContract."""
+    table = _ensure_table(value, place)
+    _refuse_unknown(table, {*_list_fields(Contract), *others}, place)
+    contract = Contract(**_read_fields(table, Contract, place))
+    if contract.transfer is not None:  # the weights to be moved are those of the source
+        contract = replace(contract, mappings=contract.mappings or contract.transfer[0].mappings)
+    for keys, wrong, problem in find_problems(contract):
+        raise place.enter(*keys).fail(problem, wrong)
+    return replace(contract, capabilities=complete_capabilities(contract))
+
+
+# ---------------------------------------------------------------------------- folders
+
+
+def names_folder(name: str) -> bool:
+    """Return whether a name is that of an exercise's folder, or of its contract, not a slug."""
+    return Path(name).name != name or (Path(name) / CONTRACT_FILE).is_file()
+
+
+def load_exercise(folder: Path) -> Exercise:
+    """Return the exercise in a folder: one object, as long as its contract stays as it is.
+
+    Raises BadContract.
+    """
+    folder = folder.expanduser().resolve()
+    folder = folder.parent if folder.name == CONTRACT_FILE else folder
+    text = _read_text(folder / CONTRACT_FILE)
+    for name, holds in TEXT_FILES.items():
+        if not (folder / name).is_file():
+            raise BadContract(f"{folder / name}, line 1: there is no such file: write {holds}")
+    return read_exercise(folder, text)
+
+
+@functools.cache
+def read_exercise(folder: Path, text: str) -> Exercise:
+    """Return the exercise of a folder whose contract file says this. Raises BadContract.
+
+    Processes that are sent an exercise call this, so that each has one object of it.
+    """
+    place = Place(folder / CONTRACT_FILE, text)
+    if not SLUG.fullmatch(folder.name):
+        allowed = "name the folder with letters, digits, _ and -"
+        raise place.fail(f"{folder.name!r} cannot name an exercise: {allowed}")
+    table = _parse(place)
+    contract = _read_contract(table, place, others=_list_fields(Exercise))
+    own = _read_fields(table, Exercise, place)
+    if own.get("cases", 1) < 1:
+        raise place.enter("cases").fail(f"must be at least 1, not {own['cases']}")
+    return Exercise(slug=folder.name, contract=contract, folder=folder, source=text, **own)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        text = "there is no such file: an exercise is a folder with a contract"
+        raise BadContract(f"{path}, line 1: {text}") from None
+    except OSError as error:
+        raise BadContract(f"{path}, line 1: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BadContract(f"{path}, line {line}: is not UTF-8: save it as such") from None
+
+
+def _parse(place: Place) -> Table:
+    try:
+        return tomllib.loads(place.text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, where = str(error).rpartition(" (at ")
+        found = re.match(r"line (\d+)", where)
+        line = int(found[1]) if found else len(place.text.splitlines())
+        raise BadContract(f"{place.path}, line {line}: is no TOML: {what or error}") from None

@@ -1,0 +1,384 @@
+"""Contract files: what they say, what follows from it, and what is said of one that is wrong."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from exercises import ALL, BY_SLUG, Exercise, contract_checks
+from exercises.contract_file import LIMITS, find_line, load_exercise, names_folder
+from exercises.exercise import BadContract
+from grader.sandbox.limits import Limits
+from properties.case import Case
+from properties.contract import Argument, Capability, Contract, Entry, Returns
+from properties.group import PropertyGroup
+from properties.parameter_mapping import ParameterMapping
+from reference import Parameters
+
+CONTRACT = """\
+# Attention with a fused projection.
+title = "Fused attention"
+name = "FusedAttention"
+entry = "class"
+capabilities = [
+    "causal",
+    "batch",
+    "stable",
+]
+
+[arguments]
+d_in = "d_in"
+d_out = "d_out"
+num_heads = { quantity = "heads", default = 2 }
+qkv_bias = { quantity = "bias", default = false, optional = true }
+
+[parameters]
+"qkv.weight" = ["W_q", "W_k", "W_v"]
+"qkv.bias" = ["b_q", "b_k", "b_v"]
+"out.weight" = { holds = "W_o", transposed = true }
+
+[points]
+values = 40
+
+[limits]
+slow_s = 2.5
+"""
+
+TOKENS = {"ATTENTION", "TOKENS", "STABLE", "WIDTHS"}
+MODULE = {*TOKENS, "MODULE", "PROJECTED", "INITIALISED"}
+CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
+HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
+OPTION = {"BIAS", "BIAS_OPTION"}
+CAPABILITIES = {
+    "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
+    "simplified_attention": {*TOKENS, "FULL", "STATELESS"},
+    "scaled_dot_product": {*TOKENS, "FULL", "STATELESS", "PROJECTED"},
+    "self_attention_v1": {*MODULE, "FULL", "UNIFORM"},
+    "self_attention_v2": {*MODULE, *OPTION, "FULL"},
+    "weight_transfer": {*MODULE, "FULL", "TRANSFER"} - {"INITIALISED"},
+    "causal_weights": {"ATTENTION", "CAUSAL", "PROJECTED", "WEIGHTS"},
+    "causal_attention": {*CAUSAL, *OPTION, "DROPOUT"},
+    "multi_head_wrapper": {*CAUSAL, *OPTION, "DROPOUT", "HEADS"},
+    "two_dimensional_output": {*CAUSAL, "HEADS"} - {"WIDTHS"},
+    "multi_head_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE"},
+    "gpt2_size": HEADS - {"WIDTHS"},
+    "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
+    "looped_causal_self_attention": {*HEADS, "BIAS"},
+    "fused_causal_self_attention": {*HEADS, "BIAS", "FUSED"},
+    "masked_multi_head": {*HEADS, "BIAS", "FULL", "MASK", "WEIGHTS"} - {"CAUSAL", "CONTEXT"},
+}
+"""what is asked in each exercise follows from these"""
+
+
+def write_folder(folder: Path, text: str = CONTRACT) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "contract.toml").write_text(text, encoding="utf-8")
+    (folder / "statement.md").write_text("# Fused\n", encoding="utf-8")
+    (folder / "hints.md").write_text("1. Think.\n", encoding="utf-8")
+    return folder
+
+
+def read_complaint(folder: Path, text: str) -> str:
+    """What is said of a contract file, in one line that names the file."""
+    with pytest.raises(BadContract) as caught:
+        load_exercise(write_folder(folder, text))
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.startswith(f"{folder / 'contract.toml'}, line ")
+    return said.removeprefix(f"{folder / 'contract.toml'}, ")
+
+
+# -------------------------------------------------------------------------- what it says
+
+
+def test_every_key_becomes_a_field(tmp_path: Path) -> None:
+    exercise = load_exercise(write_folder(tmp_path / "fused-2"))
+    assert (exercise.slug, exercise.title) == ("fused-2", "Fused attention")
+    assert exercise.points == {PropertyGroup.VALUES: 40}
+    assert exercise.limits == {"slow_s": 2.5}
+    contract = exercise.contract
+    assert contract.entry is Entry.CLASS
+    assert contract.arguments == (
+        Argument("d_in", "d_in"),
+        Argument("d_out", "d_out"),
+        Argument("num_heads", "heads", default=2),
+        Argument("qkv_bias", "bias", default=False, optional=True),
+    )
+    assert contract.mappings == (
+        ParameterMapping("qkv.weight", ("W_q", "W_k", "W_v")),
+        ParameterMapping("qkv.bias", ("b_q", "b_k", "b_v")),
+        ParameterMapping("out.weight", ("W_o",), transposed=True),
+    )
+    assert [
+        each.name
+        for each in (C.OUTPUT_PROJECTION, C.BIAS, C.BIAS_OPTION, C.HEADS)
+        if contract.has(each)
+    ] == ["OUTPUT_PROJECTION", "BIAS", "BIAS_OPTION", "HEADS"]
+    assert not contract.has(C.OUTPUT_BIAS) and not contract.has(C.CONTEXT)
+
+
+C = Capability
+
+
+def test_ours_say_what_they_always_said() -> None:
+    found = {each.slug: {c.name for c in each.contract.capabilities} for each in ALL}
+    assert found == CAPABILITIES
+    masked = BY_SLUG["masked_multi_head"].contract
+    assert masked == Contract(
+        name="MultiHeadAttention",
+        arguments=(
+            Argument("d_model", "d_out", default=512),
+            Argument("num_heads", "heads", default=8),
+        ),
+        mappings=tuple(
+            ParameterMapping(f"W_{letter}.{kind}", (f"{kind[0].replace('w', 'W')}_{letter}",))
+            for letter in "qkvo"
+            for kind in ("weight", "bias")
+        ),
+        call=("x", "mask"),
+        returns=Returns.OUTPUT_AND_WEIGHTS,
+        square=True,
+        capabilities=masked.capabilities,
+    )
+    sizes = BY_SLUG["gpt2_size"].contract.sizes
+    assert sizes == {"d_in": 768, "heads": 12, "head_dim": 64, "context_length": 1024}
+    assert BY_SLUG["simplified_attention"].contract.scale == 1.0
+
+
+def test_a_transfer_has_the_contracts_of_both_modules() -> None:
+    contract = BY_SLUG["weight_transfer"].contract
+    assert contract.transfer is not None
+    source, target = contract.transfer
+    version_2 = BY_SLUG["self_attention_v2"].contract
+    assert target == BY_SLUG["self_attention_v1"].contract
+    assert source == replace(version_2, arguments=version_2.arguments[:2])
+    assert contract.mappings == source.mappings
+
+
+def test_names_are_those_of_the_records_they_stand_for() -> None:
+    assert set(contract_checks.PARAMETERS) == {each.name for each in fields(Parameters)}
+    types = get_type_hints(Limits) | {"memory": int}  # no limit is none to write
+    assert types == LIMITS
+    assert set(contract_checks.SIZES) <= {each.name for each in fields(Case)}
+    assert all(hasattr(Case(), each) for each in contract_checks.QUANTITIES if each != "config")
+
+
+def test_listing_exercises_imports_no_torch() -> None:
+    program = "import sys, exercises; exercises.ALL; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_reading_runs_nothing(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "fused")
+    (folder / "solution.py").write_text("raise SystemExit('it was run')\n", encoding="utf-8")
+    (folder / "__init__.py").write_text("raise SystemExit('it was run')\n", encoding="utf-8")
+    assert load_exercise(folder).solution.startswith("raise")
+
+
+# -------------------------------------------------------------------------- one object
+
+
+def test_a_process_has_one_object_until_the_contract_changes(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "fused")
+    first = load_exercise(folder)
+    assert load_exercise(folder / "contract.toml") is first
+    assert pickle.loads(pickle.dumps(first)) is first
+    write_folder(folder, CONTRACT.replace("Fused attention", "Another title"))
+    again = load_exercise(folder)
+    assert (first.title, again.title) == ("Fused attention", "Another title")
+    assert pickle.loads(pickle.dumps(first)) is first, "it is sent as it was read"
+
+
+def test_ours_are_sent_as_the_one_object() -> None:
+    assert all(pickle.loads(pickle.dumps(each)) is each for each in ALL)
+
+
+def test_an_exercise_arrives_where_its_folder_is_not(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "fused")
+    sent = pickle.dumps(load_exercise(folder))
+    for path in folder.iterdir():
+        path.unlink()
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer).contract.name)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=sent, capture_output=True, check=True
+    )
+    assert done.stdout.strip() == b"FusedAttention"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_folder"),
+    [("gqa", False), ("here", True), ("./gqa", True), ("gqa/", True), ("a/gqa", True), (".", True)],
+)
+def test_a_folder_is_told_from_a_slug(
+    name: str, is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path / "here")
+    monkeypatch.chdir(tmp_path)
+    assert names_folder(name) is is_folder
+
+
+# -------------------------------------------------------------------------- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('title = "Fused attention"\n', "", "line 1: there is no `title`: add it"),
+        ('name = "FusedAttention"\n', "", "line 1: there is no `name`: add it"),
+        ("title =", "titel =", "line 2: there is no key `titel`; did you mean 'title'?"),
+        ('"class"', '"clas"', "line 4: `entry` knows no 'clas'; did you mean"),
+        ('"class"', "7", "line 4: `entry` must be a text in quotes, not 7"),
+        ('"causal"', '"casual"', "line 6: `capabilities` knows no 'casual'; did you mean"),
+        ('    "causal",\n', "", "line 5: list `causal` if later"),
+        ('"batch"', '"batch", "full"', "line 7: `causal` hides later tokens, which `full` shows"),
+        ('"batch"', '"mask"', 'line 7: `mask` says that there is such a thing: write call = ["x",'),
+        ('"batch"', '"dropout"', "line 7: `dropout` says that there is such a thing: an argument"),
+        ('"FusedAttention"', '"Fused Attention"', "line 3: 'Fused Attention' can be no name of a"),
+        ('"FusedAttention"', "3", "line 3: `name` must be a text in quotes, not 3"),
+        ('d_in = "d_in"', 'd_in = "d_inn"', "line 12: there is no quantity 'd_inn'"),
+        ('d_in = "d_in"', "d_in = 3", "line 12: `arguments.d_in.quantity` must be a text"),
+        ("default = 2", "defualt = 2", "line 14: there is no key `defualt`; did"),
+        ("default = false, ", "", "line 15: an optional argument needs its `default`"),
+        ("optional = true", 'optional = "yes"', "line 15: `arguments.qkv_bias.optional` must be"),
+        ('["W_q", "W_k"', '["W_q", "W_p"', "line 18: there is no parameter 'W_p'; did"),
+        ('["W_q", "W_k"', '["W_q", "b_k"', "line 18: a parameter holds weights, or biases"),
+        ('["W_q", "W_k", ', '["W_q", ', "line 17: no parameter holds W_k: say where it is"),
+        ('["b_q", "b_k", "b_v"]', "[]", "line 19: a parameter holds weights, or biases"),
+        ('"W_o", tr', '"W_v", tr', "line 20: W_v is stored in 'qkv.weight' already"),
+        ('"qkv.bias"', "qkv.bias", 'line 19: a path with dots is written in quotes: "qkv.bias"'),
+        ('"qkv.bias"', '"qkv bias"', "line 19: 'qkv bias' is no path of attributes such as"),
+        ('"qkv.bias"', '"{heads}.bias"', "line 19: '{heads}.bias' is no path of attributes"),
+        ("[parameters]", "[parametres]", "line 17: there is no key `parametres`; did you mean"),
+        ("values = 40", "valeus = 40", "line 23: there is no key `valeus`; did you mean 'values'?"),
+        ("values = 40", 'values = "40"', "line 23: `points.values` must be a number, not '40'"),
+        ("slow_s", "slow", "line 26: there is no key `slow`; did you mean 'slow_s'?"),
+        ("slow_s = 2.5", "slow_s = 0", "line 26: must be more than 0, not 0"),
+        ("slow_s = 2.5", "threads = 2.5", "line 26: `limits.threads` must be a whole number"),
+        ("[arguments]", "[[arguments]]", "line 11: `arguments` must be a table, not a list"),
+        ("[points]", "[sizes]\nd_inn = 2\n[points]", "line 23: there is no size 'd_inn'"),
+        ("[points]", "[sizes]\nheads = 0\n[points]", "line 23: must be at least 1, not 0"),
+        ('entry = "class"', 'call = ["y"]', "line 4: a call cannot pass 'y'; there are mask, x"),
+        ('entry = "class"', "call = []", "line 4: a call passes something"),
+        ('entry = "class"', 'call = "x"', "line 4: `call` must be a list in square brackets"),
+        ('entry = "class"', "cases = 0", "line 4: must be at least 1, not 0"),
+        ('entry = "class"', "cases = true", "line 4: `cases` must be a whole number, not True"),
+        ('entry = "class"', "size_rules = 1", "line 4: there is no key `size_rules`"),
+        ('entry = "class"', 'entry = "function"', "line 11: these are of a constructor; what a"),
+        ('entry = "class"', "entry = class", "line 4: is no TOML: Invalid value"),
+        ("slow_s = 2.5", "slow_s = [", "line 26: is no TOML: "),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert CONTRACT.count(old) >= 1
+    assert read_complaint(tmp_path / "fused", CONTRACT.replace(old, new, 1)).startswith(said)
+
+
+def test_a_class_needs_parameters(tmp_path: Path) -> None:
+    text = 'title = "A"\nname = "A"\ncapabilities = ["full"]\n'
+    said = read_complaint(tmp_path / "a", text)
+    assert said == "line 1: there is no [parameters]: say where W_q, W_k and W_v are stored"
+
+
+def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
+    text = BY_SLUG["linear_layer"].source.replace('call = ["x", "weight", "bias"]', 'call = ["x"]')
+    said = read_complaint(tmp_path / "a", text)
+    assert said == "line 10: a function is given its parameters: list 'weight' in `call`, too"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('entry = "transfer"', 'entry = "builder"', 'line 9: entry = "transfer" and the tables'),
+        ('["v2", "v1"]', '["v2"]', "line 6: a transfer is called with two modules"),
+        (
+            "[transfer.target",
+            "[transfer.other",
+            "line 25: there is no key `other`; there are source,",
+        ),
+        ('name = "SelfAttention_v1"\n', "", "line 25: there is no `name`: add it"),
+        (
+            '"W_value.bias" = "b_v"',
+            '"W_value.bias" = "b_w"',
+            "line 23: there is no parameter 'b_w'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_transfer_is_told_with_its_line(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    text = BY_SLUG["weight_transfer"].source
+    assert old in text
+    complaint = read_complaint(tmp_path / "a", text.replace(old, new))
+    assert complaint.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("contract.toml", "there is no such file: an exercise is a folder with a contract"),
+        ("statement.md", "there is no such file: write what students read"),
+        ("hints.md", "there is no such file: write a numbered list of hints"),
+    ],
+)
+def test_a_missing_file_is_named(name: str, said: str, tmp_path: Path) -> None:
+    (write_folder(tmp_path / "fused") / name).unlink()
+    with pytest.raises(BadContract) as caught:
+        load_exercise(tmp_path / "fused")
+    assert str(caught.value) == f"{tmp_path / 'fused' / name}, line 1: {said}"
+
+
+def test_a_folder_for_students_has_no_solution(tmp_path: Path) -> None:
+    exercise = load_exercise(write_folder(tmp_path / "fused"))
+    with pytest.raises(BadContract, match=r"solution\.py, line 1: there is no such file"):
+        assert exercise.solution
+
+
+def test_a_folder_must_have_the_name_of_an_exercise(tmp_path: Path) -> None:
+    said = read_complaint(tmp_path / "my exercise", CONTRACT)
+    assert said.startswith("line 1: 'my exercise' cannot name an exercise: ")
+
+
+def test_another_encoding_is_told(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "fused")
+    (folder / "contract.toml").write_bytes(CONTRACT.replace("Fused a", "Fusé a").encode("latin-1"))
+    with pytest.raises(BadContract, match="line 2: is not UTF-8"):
+        load_exercise(folder)
+
+
+def test_lines_are_those_of_the_innermost_key() -> None:
+    text = '[a]\n"b.c" = 1\n\n[a.d]\ne = { f = 2 }\n'
+    assert find_line(text, ("a", "b.c")) == 2
+    assert find_line(text, ("a", "d", "e", "f")) == 5
+    assert find_line(text, ("a", "d")) == 4
+    assert find_line(text, ("a", "z")) == 1
+    assert find_line("", ("a",)) == 1
+
+
+def test_one_of_ours_that_is_wrong_is_told_by_the_command(
+    tmp_path: Path,
+) -> None:
+    """Whoever adds an exercise reads one line, whatever is imported first."""
+    program = (
+        "import sys, pathlib, exercises\n"
+        "exercises.__file__ = sys.argv.pop()\n"
+        "from grader.ui.cli import main\n"
+        "main()\n"
+    )
+    write_folder(tmp_path / "linear_layer", CONTRACT.replace("batch", "bacth"))
+    command = [sys.executable, "-c", program, "list", str(tmp_path / "__init__.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"headcheck: {tmp_path / 'linear_layer' / 'contract.toml'}, line 7"
+    )
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_exercise_knows_whether_it_is_ours(tmp_path: Path) -> None:
+    outside: Exercise = load_exercise(write_folder(tmp_path / "fused"))
+    assert not outside.is_ours
+    assert all(each.is_ours for each in ALL)
