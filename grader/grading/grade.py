@@ -12,12 +12,12 @@ import contextlib
 import gc
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from exercises.exercise import BadContract
 from grader import fault
-from grader.batch.check import check_all
-from grader.grading import evidence, explain, infer
+from grader.batch.check import check_all, check_all_live
+from grader.grading import evidence, explain, infer, open_mode
 from grader.grading.excerpts import collect_excerpts
 from grader.grading.infer import Target, TargetNotFound
 from grader.grading.live_checker import LiveChecker, search_further
@@ -52,6 +52,7 @@ from grader.report.records import (
 from grader.sandbox.grader_side.servers import SandboxError
 from grader.sandbox.grader_side.session import ChildFactory, Session
 from grader.sandbox.grader_side.subject import ChannelSubject
+from properties.binding.signature import Signature
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
 from properties.violation import SubmissionFailed
@@ -93,34 +94,94 @@ def grade_file_or_raise(
     except UnreadableSubmission as problem:
         return [record_unreadable(submission, settings, str(problem))]
     with contextlib.closing(Session(server, data, submission.kind, limits)) as session:
-        targets = infer_targets(session, submission, settings)
-        if isinstance(targets, ErrorRecord):
-            source = collect_excerpts(session, [(targets.cell, targets.line)])
-            return [replace(record_ungraded(submission, settings, began, targets), source=source)]
-        records = [
-            grade_definition(session, submission, target, settings, on_search=on_search)
-            for target in targets[:MAX_DEFINITIONS]
-        ]
-        if len(targets) > MAX_DEFINITIONS:
-            records.append(record_left_out(submission, settings, targets[MAX_DEFINITIONS:]))
+        inferred = infer_targets(session, submission, settings)
+        grading = _Grading(session, submission, settings, on_search)
+        records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
+        if not records:
+            records = [grading.record_nothing(began, inferred.problem)]
     gc.collect()  # a harness and its contexts refer to each other, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
 
 
-def infer_targets(
-    session: Session, submission: Submission, settings: Settings
-) -> list[Target] | ErrorRecord:
+@dataclass(frozen=True)
+class Inferred:
+    """The definitions that answer exercises by their names, and classes that may be attention."""
+
+    targets: tuple[Target, ...] = ()
+    candidates: tuple[Signature, ...] = ()
+    problem: ErrorRecord | None = None
+    """why there are no targets"""
+
+
+def infer_targets(session: Session, submission: Submission, settings: Settings) -> Inferred:
     """Return the definitions to grade and their exercises, or why there are none."""
     try:
         outline = session.read_outline()
     except SubmissionFailed as failed:
-        return ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+        error = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
+        return Inferred(problem=error)
+    targets: list[Target] = []
+    problem = None
     try:
         signatures = infer.parse_outline(outline)
-        return infer.choose_targets(signatures, settings.exercise, submission.name)
-    except TargetNotFound as problem:
-        return explain_not_found(str(problem), outline)
+        targets = infer.choose_targets(signatures, settings.exercise, submission.name)
+    except TargetNotFound as missing:
+        problem = explain_not_found(str(missing), outline)
+    if settings.exercise is not None:
+        return Inferred(tuple(targets), (), problem)
+    candidates = infer.list_candidates(signatures, targets, submission.name)
+    return Inferred(tuple(targets), tuple(candidates), problem)
+
+
+@dataclass(eq=False)
+class _Grading:
+    """The grading of one file."""
+
+    session: Session
+    submission: Submission
+    settings: Settings
+    on_search: SearchCallback
+    failure: SubmissionFailed | None = None
+    """what kept a class from being recognised"""
+    unrecognised: list[str] = field(default_factory=list)
+
+    def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
+        """Return the records of the definitions that answer exercises by their names."""
+        records = [self._grade(target) for target in targets[:MAX_DEFINITIONS]]
+        if len(targets) > MAX_DEFINITIONS:
+            left_out = targets[MAX_DEFINITIONS:]
+            records.append(record_left_out(self.submission, self.settings, left_out))
+        return records
+
+    def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
+        """Return the records of the classes that are recognised by what they compute."""
+        found = (self._recognise(signature) for signature in candidates[:MAX_DEFINITIONS])
+        return [self._grade(target) for target in found if target is not None]
+
+    def _recognise(self, signature: Signature) -> Target | None:
+        try:
+            found = open_mode.recognise(self.session, signature, self.settings)
+        except SubmissionFailed as failed:
+            self.failure = self.failure or failed
+            return None
+        if isinstance(found, Target):
+            return found
+        self.unrecognised.append(signature.name)
+        return None
+
+    def _grade(self, target: Target) -> SubmissionRecord:
+        args = self.session, self.submission, target, self.settings
+        return grade_definition(*args, on_search=self.on_search)
+
+    def record_nothing(self, began: float, problem: ErrorRecord | None) -> SubmissionRecord:
+        """Return the record of a file in which there is nothing to judge."""
+        if self.failure is not None and not self.unrecognised:
+            problem = explain_load_error(self.failure, self.session.names[0])
+        assert problem is not None, "there are targets, or there is a reason why not"
+        source = collect_excerpts(self.session, [(problem.cell, problem.line)])
+        record = record_ungraded(self.submission, self.settings, began, problem)
+        return replace(record, source=source)
 
 
 def grade_definition(
@@ -146,7 +207,8 @@ def grade_definition(
             warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
             live = LiveChecker(session, Harness(ChannelSubject(session), contract))
             seed, device = settings.seed.value, settings.device
-            verdicts = check_all(
+            check = check_all_live if open_mode.is_open(exercise) else check_all
+            verdicts = check(
                 live.harness, exercise, live.check, live.restart, seed, device, on_verdict
             )
             searched = search_further(live, target, settings, verdicts, on_search)
@@ -160,10 +222,9 @@ def grade_definition(
             source = collect_excerpts(session, [(error.cell, error.line)])
             record = record_ungraded(submission, settings, began, error, target)
             return replace(record, source=source)
-    own = [target.note] if target.note else []
     notes = [
         *map(record_warning, warnings),
-        *map(record_note, [*own, *select_certain_notes(live.harness, verdicts)]),
+        *map(record_note, [*target.notes, *select_certain_notes(live.harness, verdicts)]),
     ]
     return record_definition(submission, target, began, verdicts, notes, explanation)
 

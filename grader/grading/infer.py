@@ -13,6 +13,7 @@ from typing import Any
 
 from exercises import ALL, BY_SLUG, Exercise, contract_file
 from exercises.exercise import BadContract
+from properties.binding.signature import Parameter, Signature
 from properties.contract import Contract, Entry
 from properties.violation import Note
 
@@ -36,6 +37,8 @@ class DefinitionSignature:
     open_ended: bool
     bases: tuple[str, ...] = ()
     alias_of: str | None = None
+    signature: Signature | None = None
+    """of a class that has a `forward`: what it and its constructor take"""
 
     def accepts(self, contract: Contract) -> bool:
         """Return whether it can be called with the names that the contract uses."""
@@ -60,7 +63,7 @@ class Target:
 
     exercise: Exercise
     name: str
-    note: Note | None = None
+    notes: tuple[Note, ...] = ()
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
@@ -80,9 +83,40 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
                 open_ended=any(p["kind"] in ("*", "**") for p in parameters),
                 bases=tuple(str(base) for base in entry.get("bases", ())),
                 alias_of=entry.get("alias_of"),
+                signature=_parse_signature(entry),
             )
         )
     return signatures
+
+
+def _parse_signature(entry: Mapping[str, Any]) -> Signature | None:
+    if entry["kind"] != "class" or entry.get("forward") is None:
+        return None
+    constructor, call = (
+        tuple(
+            Parameter(str(p["name"]), bool(p["has_default"]), p.get("default"))
+            for p in entry.get(key) or ()
+            if p["kind"] in ("positional", "keyword")
+        )
+        for key in ("parameters", "forward")
+    )
+    return Signature(str(entry["name"]), constructor, call)
+
+
+def list_candidates(
+    found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
+) -> list[Signature]:
+    """Return the classes that answer no exercise by their names, and may be attention."""
+    graded = {target.name for target in targets}
+    return [
+        d.signature
+        for d in found
+        if d.signature is not None
+        and d.could_be_module
+        and d.alias_of is None
+        and d.name not in graded
+        and name in (None, d.name)
+    ]
 
 
 def choose_targets(
@@ -107,7 +141,8 @@ def choose_targets(
 
 
 def _make_target(exercise: Exercise, defined: DefinitionSignature) -> Target:
-    return Target(exercise, defined.name, _note_argument_order(defined, exercise.contract))
+    note = _note_argument_order(defined, exercise.contract)
+    return Target(exercise, defined.name, () if note is None else (note,))
 
 
 def _note_argument_order(defined: DefinitionSignature, contract: Contract) -> Note | None:

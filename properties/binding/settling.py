@@ -367,7 +367,8 @@ def _settle_sizes(bench: _Bench) -> Settled:
         return bench.settled
     if not is_right_at(bench.subject, bench.contract, bench.contract.fit(OTHER)):
         return bench.settled
-    return replace(bench.settled, contract=bench.contract.with_sizes(parse_sizes("heads>=2")))
+    rules = parse_sizes(f"{bench.contract.size_rules or ''} heads>=2")
+    return replace(bench.settled, contract=bench.contract.with_sizes(rules))
 
 
 def is_right_at(subject: Subject, contract: Contract, case: Case) -> bool:

@@ -9,6 +9,7 @@ from properties.contract import Contract
 from properties.families import (
     batch,
     contract,
+    cross,
     device,
     dropout,
     dropped_pairs,
@@ -28,8 +29,8 @@ from properties.families import (
 from properties.property import Property
 
 FAMILIES = (
-    contract, purity, history, batch, values, sizes, masking, weights, scale, heads, gradients,
-    dropout, dropped_pairs, training, precision, device, initialisation,
+    contract, purity, history, batch, values, sizes, masking, cross, weights, scale, heads,
+    gradients, dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

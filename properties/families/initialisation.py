@@ -35,7 +35,9 @@ def _describe_initial_weight(context: CaseContext, name: str) -> str:
     return f"the initial {context.contract.describe_parameter(name)}"
 
 
-@family_property(C.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own")
+@family_property(
+    C.STATED, C.INITIALISED, on=WIDE, limit=1, hint="give each projection a layer of its own"
+)
 def the_projections_start_different(context: LiveContext) -> None:
     """Queries, keys and values start from different weights, none of them constant."""
     initial = context.compute_once(read_first_initial_weights)
@@ -58,7 +60,12 @@ def _assert_no_common_row(one: Tensor, other: Tensor, where: str) -> None:
 
 
 @family_property(
-    C.INITIALISED, C.HEADS, on=WIDE, limit=1, hint="[Head(...)] * n is n times the same head"
+    C.STATED,
+    C.INITIALISED,
+    C.HEADS,
+    on=WIDE,
+    limit=1,
+    hint="[Head(...)] * n is n times the same head",
 )
 def the_heads_start_different(context: LiveContext) -> None:
     """Every head starts from weights of its own."""

@@ -201,7 +201,7 @@ def _list_kinds_of_masks(t: int) -> Iterator[tuple[Tensor, ...]]:
 
 
 @family_property(
-    C.MASK,
+    C.ANY_MASK,
     on=MASKED,
     after=(every_form_of_mask_is_understood,),
     limit=2,

@@ -291,7 +291,8 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
     exact = compute_gradients(
         context.contract, context.case, given.x, context.parameters, visible, loss
     )
-    for name in ("W_q", "W_k", "b_q"):
+    present = dict(context.parameters.items())
+    for name in (name for name in ("W_q", "W_k", "b_q") if name in present):
         got, where = result.gradients.get(name), context.contract.describe_parameter(name)
         if got is None:
             raise Violation(ViolationKind.VALUE, "a gradient", "none reaches it", where)

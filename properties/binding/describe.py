@@ -1,0 +1,71 @@
+"""Say in words which attention a contract describes, and what was assumed to find it."""
+
+from collections.abc import Iterator
+
+from properties.binding.signature import Signature
+from properties.call_form import Polarity
+from properties.contract import CONSTANT, Argument, Capability, Contract
+
+C = Capability
+QUANTITY_WORDS = {
+    "d_in": "the width of a token",
+    "d_out": "the width of all heads together",
+    "heads": "the number of heads",
+    "head_dim": "the width of one head",
+    "context_length": "the longest length",
+    "dropout": "the rate of dropout",
+}
+POLARITY_WORDS = {
+    Polarity.KEEP: "true where a query may attend",
+    Polarity.BLOCK: "true where a query may not attend",
+    Polarity.ADDED: "added to the scores",
+}
+
+
+def describe_attention(contract: Contract) -> str:
+    """Return what a contract describes: "causal multi-head self-attention with an output layer"."""
+    inputs = contract.call_form.inputs
+    kind = "causal " if contract.has(C.CAUSAL) else ""
+    if contract.has(C.HEADS):
+        fixed = (contract.sizes or {}).get("heads")
+        kind += "multi-head " if fixed is None else f"{fixed}-head "
+    if "context" in inputs:
+        kind += "cross-attention"
+    elif "key" in inputs:
+        kind += "attention of queries, keys and values"
+    else:
+        kind += "self-attention"
+    parts = [
+        "an output layer" * contract.has(C.OUTPUT_PROJECTION),
+        "a mask" * (contract.has(C.MASK) or contract.has(C.PADDING)),
+        "its weights returned" * contract.has(C.WEIGHTS),
+    ]
+    said = [part for part in parts if part]
+    return f"{kind} with {' and '.join(said)}" if said else kind
+
+
+def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
+    """Yield what was assumed of a class, a sentence each."""
+    known = ", ".join(_describe_argument(argument) for argument in _list_arguments(contract))
+    if known:
+        yield f"`{signature.name}` takes {known}"
+    if contract.call_form.tokens_first:
+        yield "its input has the shape (tokens, batch, width)"
+    if not contract.has(C.BATCH):
+        yield "its input has the shape (tokens, width), without a batch"
+    if contract.has(C.MASK) or contract.has(C.PADDING):
+        polarity = POLARITY_WORDS[contract.call_form.mask.polarity]
+        yield f"its mask is {polarity}"
+    if contract.has(C.FULL):
+        yield "every token sees every other: were it meant to be causal, this would be a mistake"
+
+
+def _list_arguments(contract: Contract) -> Iterator[Argument]:
+    for argument in contract.arguments:
+        yield from argument.fields or (argument,)
+
+
+def _describe_argument(argument: Argument) -> str:
+    if argument.quantity == CONSTANT:
+        return f"`{argument.name}`, always {argument.default!r} here"
+    return f"`{argument.name}`, {QUANTITY_WORDS.get(argument.quantity, argument.quantity)}"
