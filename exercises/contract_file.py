@@ -18,6 +18,7 @@ listed among the capabilities: see `exercises.contract_checks`.
 """
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -30,6 +31,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from exercises.contract_checks import complete_capabilities, find_problems, suggest
 from exercises.exercise import BadContract, Exercise
 from properties.contract import Argument, Contract
+from properties.group import PropertyGroup
 from properties.parameter_mapping import ParameterMapping
 
 CONTRACT_FILE = "contract.toml"
@@ -147,6 +149,8 @@ def _convert(value: object, kind: Any, place: Place) -> Any:
     allowed = {*kinds, int} if float in kinds else set(kinds)  # a whole number is a number, too
     if type(value) not in allowed:
         raise place.fail_type(value, " or ".join(WRITTEN[each] for each in kinds))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise place.fail(f"must be a finite number, not {value}")
     return value
 
 
@@ -260,6 +264,14 @@ def _read_transfer(value: object, place: Place) -> tuple[Contract, Contract]:
     return source, target
 
 
+def _read_points(value: object, place: Place) -> Mapping[PropertyGroup, float]:
+    points = _convert_table(value, PropertyGroup, float, place)
+    for group, worth in points.items():
+        if worth < 0:
+            raise place.enter(group.value).fail(f"must be at least 0, not {worth}")
+    return points
+
+
 def _read_limits(value: object, place: Place) -> Mapping[str, float]:
     table = _ensure_table(value, place)
     _refuse_unknown(table, LIMITS, place)
@@ -271,6 +283,7 @@ def _read_limits(value: object, place: Place) -> Mapping[str, float]:
 
 
 READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
+    (Exercise, "points"): _read_points,
     (Exercise, "limits"): _read_limits,
     (Contract, "arguments"): _read_arguments,
     (Contract, "parameters"): _read_parameters,

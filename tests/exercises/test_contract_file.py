@@ -256,6 +256,8 @@ def test_a_folder_is_told_from_a_slug(
         ("values = 40", "valeus = 40", "line 23: there is no key `valeus`; did you mean 'values'?"),
         ("values = 40", 'values = "40"', "line 23: `points.values` must be a number, not '40'"),
         ("slow_s", "slow", "line 26: there is no key `slow`; did you mean 'slow_s'?"),
+        ("values = 40", "values = -1", "line 23: must be at least 0, not -1"),
+        ("values = 40", "values = inf", "line 23: must be a finite number, not inf"),
         ("slow_s = 2.5", "slow_s = 0", "line 26: must be more than 0, not 0"),
         ("slow_s = 2.5", "threads = 2.5", "line 26: `limits.threads` must be a whole number"),
         ("[arguments]", "[[arguments]]", "line 11: `arguments` must be a table, not a list"),

@@ -252,7 +252,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
         {"exercise": "causal_attention"},
         "`linear` is a function, and causal_attention asks for a class, `CausalAttention(d_in",
     ),
-    "no slug": ((Attention,), {"exercise": 3}, "exercise is the name of an exercise, not a int"),
+    "no slug": ((Attention,), {"exercise": 3}, "an exercise, or its folder, not a int"),
     "no seed": ((linear,), {"seed": "a"}, "seed is a whole number from 0 on, not 'a'"),
     "a negative seed": ((linear,), {"seed": -1}, "seed is a whole number from 0 on, not -1"),
     "nameless": ((lambda x, weight, bias: x,), {}, "needs a name: assign it to one"),

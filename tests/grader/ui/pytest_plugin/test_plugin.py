@@ -168,7 +168,7 @@ def test_dependants_of_a_failed_property_are_not_tried(run: Run, pytester: pytes
     ("arguments", "slug", "message"),
     [
         (["mine:atend"], "simplified_attention", "mine defines no `atend`; did you mean `attend`?"),
-        (["mine:attend"], "simplifed_attention", "did you mean `simplified_attention`?"),
+        (["mine:attend"], "simplifed_attention", "did you mean simplified_attention?"),
         (["mine:attend", "--device", "tpu"], "", "`tpu` is none of cpu, cuda, cuda:N, mps"),
         (["mine:attend", "--headcheck-sizes", "d_in"], "simplified_attention", "or tokens>=2"),
     ],

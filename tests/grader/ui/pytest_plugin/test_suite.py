@@ -241,6 +241,6 @@ def test_sizes_that_cannot_be_are_a_usage_error(sizes: str, message: str) -> Non
         load_suite("json:dumps", "simplified_attention", sizes)
 
 
-def test_unknown_exercise_lists_the_known_ones() -> None:
-    with pytest.raises(pytest.UsageError, match="no exercise `zzz`; there are linear_layer, "):
+def test_unknown_exercise_says_where_the_known_ones_are_listed() -> None:
+    with pytest.raises(pytest.UsageError, match="no exercise 'zzz'; see `headcheck list`"):
         load_suite("json:dumps", "zzz", "")
