@@ -82,7 +82,7 @@ class ParameterMapping:
         """Lay canonical tensors out as the implementation keeps them."""
         import torch
 
-        if head is not None:
+        if head is not None and self.holds != ("b_o",):
             own = slice(head * sizes.head_dim, (head + 1) * sizes.head_dim)
             tensors = [t[:, own] if self.is_output else t[own] for t in tensors]
         match self.packing:
@@ -118,22 +118,19 @@ class ParameterMapping:
                 return list(stored.chunk(count))
 
     def _interleave(self, tensor: Tensor, heads: int) -> Tensor:
-        if not self.is_output:
-            return _split_heads(tensor, heads).transpose(0, 1).flatten(0, 1)
-        if tensor.dim() == 1:
-            return tensor
-        return tensor.unflatten(1, (heads, -1)).transpose(1, 2).flatten(1)
+        if self.is_output:
+            return tensor if tensor.dim() == 1 else _swap_columns(tensor, (heads, -1))
+        return _split_heads(tensor, heads).transpose(0, 1).flatten(0, 1)
 
     def _deinterleave(self, tensor: Tensor, heads: int) -> Tensor:
-        if not self.is_output:
-            return tensor.unflatten(0, (-1, heads)).transpose(0, 1).flatten(0, 1)
-        if tensor.dim() == 1:
-            return tensor
-        return tensor.unflatten(1, (-1, heads)).transpose(1, 2).flatten(1)
+        if self.is_output:
+            return tensor if tensor.dim() == 1 else _swap_columns(tensor, (-1, heads))
+        split: Tensor = tensor.unflatten(0, (-1, heads))
+        return split.transpose(0, 1).flatten(0, 1)
 
     def _stack(self, tensor: Tensor, heads: int) -> Tensor:
         if self.is_output:
-            return tensor if tensor.dim() == 1 else tensor.unflatten(1, (heads, -1)).transpose(0, 1)
+            return tensor if tensor.dim() == 1 else _split_heads(tensor.T, heads).mT
         return _split_heads(tensor, heads)
 
     def _unstack(self, stored: Tensor) -> Tensor:
@@ -144,4 +141,11 @@ class ParameterMapping:
 
 def _split_heads(tensor: Tensor, heads: int) -> Tensor:
     """Cut rows into a block for each head."""
-    return tensor.unflatten(0, (heads, -1))
+    split: Tensor = tensor.unflatten(0, (heads, -1))
+    return split
+
+
+def _swap_columns(tensor: Tensor, sizes: tuple[int, int]) -> Tensor:
+    """Swap the two axes that the columns consist of."""
+    split: Tensor = tensor.unflatten(1, sizes)
+    return split.transpose(1, 2).flatten(1)

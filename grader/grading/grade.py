@@ -11,7 +11,7 @@
 import contextlib
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exercises.exercise import BadContract
@@ -52,10 +52,12 @@ from grader.report.records import (
 from grader.sandbox.grader_side.servers import SandboxError
 from grader.sandbox.grader_side.session import ChildFactory, Session
 from grader.sandbox.grader_side.subject import ChannelSubject
+from properties.binding.binding import Binding
 from properties.binding.signature import Signature
+from properties.families.contract import FORM
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
-from properties.violation import SubmissionFailed
+from properties.violation import Status, SubmissionFailed
 
 
 def grade_file(
@@ -95,7 +97,7 @@ def grade_file_or_raise(
         return [record_unreadable(submission, settings, str(problem))]
     with contextlib.closing(Session(server, data, submission.kind, limits)) as session:
         inferred = infer_targets(session, submission, settings)
-        grading = _Grading(session, submission, settings, on_search)
+        grading = _Grading(session, submission, settings, on_search, inferred.signatures)
         records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
         if not records:
             records = [grading.record_nothing(began, inferred.problem)]
@@ -112,6 +114,8 @@ class Inferred:
     candidates: tuple[Signature, ...] = ()
     problem: ErrorRecord | None = None
     """why there are no targets"""
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    """of all classes that could be attention"""
 
 
 def infer_targets(session: Session, submission: Submission, settings: Settings) -> Inferred:
@@ -128,10 +132,11 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
         targets = infer.choose_targets(signatures, settings.exercise, submission.name)
     except TargetNotFound as missing:
         problem = explain_not_found(str(missing), outline)
+    known = {d.name: d.signature for d in signatures if d.signature is not None}
     if settings.exercise is not None:
-        return Inferred(tuple(targets), (), problem)
+        return Inferred(tuple(targets), (), problem, known)
     candidates = infer.list_candidates(signatures, targets, submission.name)
-    return Inferred(tuple(targets), tuple(candidates), problem)
+    return Inferred(tuple(targets), tuple(candidates), problem, known)
 
 
 @dataclass(eq=False)
@@ -142,13 +147,14 @@ class _Grading:
     submission: Submission
     settings: Settings
     on_search: SearchCallback
-    failure: SubmissionFailed | None = None
+    signatures: Mapping[str, Signature]
+    failure: tuple[str, SubmissionFailed] | None = None
     """what kept a class from being recognised"""
     unrecognised: list[str] = field(default_factory=list)
 
     def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
         """Return the records of the definitions that answer exercises by their names."""
-        records = [self._grade(target) for target in targets[:MAX_DEFINITIONS]]
+        records = [self._grade_in_its_terms(target) for target in targets[:MAX_DEFINITIONS]]
         if len(targets) > MAX_DEFINITIONS:
             left_out = targets[MAX_DEFINITIONS:]
             records.append(record_left_out(self.submission, self.settings, left_out))
@@ -156,16 +162,36 @@ class _Grading:
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
         """Return the records of the classes that are recognised by what they compute."""
-        found = (self._recognise(signature) for signature in candidates[:MAX_DEFINITIONS])
-        return [self._grade(target) for target in found if target is not None]
+        records = []
+        for signature in candidates[:MAX_DEFINITIONS]:
+            binding = self._recognise(signature)
+            if binding is not None:
+                records.append(self._grade(open_mode.make_open_target(signature, binding)))
+        return records
 
-    def _recognise(self, signature: Signature) -> Target | None:
+    def _grade_in_its_terms(self, target: Target) -> SubmissionRecord:
+        """Return the record of an answer; if it is called otherwise than asked, judged so.
+
+        If no exercise was asked for, it is then judged as what it is.
+        """
+        record = self._grade(target)
+        signature = self.signatures.get(target.name)
+        if signature is None or not has_other_form(record):
+            return record
+        binding = self._recognise(signature)
+        if binding is None or binding.inexact:
+            return record
+        if self.settings.exercise is None:
+            return self._grade(open_mode.make_open_target(signature, binding))
+        return self._grade(open_mode.make_adapted_target(signature, target, binding))
+
+    def _recognise(self, signature: Signature) -> Binding | None:
         try:
             found = open_mode.recognise(self.session, signature, self.settings)
         except SubmissionFailed as failed:
-            self.failure = self.failure or failed
+            self.failure = self.failure or (signature.name, failed)
             return None
-        if isinstance(found, Target):
+        if isinstance(found, Binding):
             return found
         self.unrecognised.append(signature.name)
         return None
@@ -177,11 +203,19 @@ class _Grading:
     def record_nothing(self, began: float, problem: ErrorRecord | None) -> SubmissionRecord:
         """Return the record of a file in which there is nothing to judge."""
         if self.failure is not None and not self.unrecognised:
-            problem = explain_load_error(self.failure, self.session.names[0])
+            name, failed = self.failure
+            problem = explain_load_error(failed, name)
         assert problem is not None, "there are targets, or there is a reason why not"
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])
         record = record_ungraded(self.submission, self.settings, began, problem)
         return replace(record, source=source)
+
+
+def has_other_form(record: SubmissionRecord) -> bool:
+    """Whether a definition is constructed, or called, or returns otherwise than is asked."""
+    form = {prop.name for prop in FORM}
+    unmet = (Status.PASSED.value, Status.NOT_TRIED.value)
+    return any(p.name in form and p.status not in unmet for p in record.properties)
 
 
 def grade_definition(
@@ -199,15 +233,20 @@ def grade_definition(
     """
     began, exercise = time.monotonic(), target.exercise
     contract = replace(exercise.contract, name=target.name)
+    own = target.contract
     session = reading.start_successor(
         settings.get_limits(exercise), by_hand=settings.is_by_hand(exercise)
     )
     with contextlib.closing(session):
         try:
             warnings = session.load(target.name, *(other.name for other in contract.transfer or ()))
-            live = LiveChecker(session, Harness(ChannelSubject(session), contract))
+            harness = Harness(ChannelSubject(session), contract)
+            if own is not None:
+                harness.contract = own
+            live = LiveChecker(session, harness)
             seed, device = settings.seed.value, settings.device
-            check = check_all_live if open_mode.is_open(exercise) else check_all
+            alone = own is not None or open_mode.is_open(exercise)
+            check = check_all_live if alone else check_all
             verdicts = check(
                 live.harness, exercise, live.check, live.restart, seed, device, on_verdict
             )

@@ -64,6 +64,8 @@ class Target:
     exercise: Exercise
     name: str
     notes: tuple[Note, ...] = ()
+    contract: Contract | None = None
+    """the exercise's contract in the terms of this class, where it takes or returns other things"""
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:

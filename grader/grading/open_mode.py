@@ -1,6 +1,8 @@
 """Recognise a class that answers no exercise by what it computes, and judge it as what it is."""
 
 import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from exercises import Exercise
@@ -11,26 +13,64 @@ from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.binding.binding import Binding, NotBound, bind
 from properties.binding.describe import describe_attention, list_assumptions
 from properties.binding.signature import Signature
+from properties.contract import Capability, Contract
 from properties.violation import Note
 
+C = Capability
 SLUG = "attention"
 """what stands for an exercise where a class is judged as what it is"""
+INTENDED = frozenset({C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED})
+"""what an exercise decides, whatever a class does"""
+OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
+"""what a class may have although the exercise does not ask for it"""
 CASES = 12
 """Fewer than for an exercise: every answer is asked for live."""
 
 
-def recognise(reading: Session, signature: Signature, settings: Settings) -> Target | NotBound:
-    """Return a class as a target of its own, or why it is not recognised.
+def recognise(reading: Session, signature: Signature, settings: Settings) -> Binding | NotBound:
+    """Return the binding of a class, found in a process of its own.
 
     Raises SubmissionFailed if it cannot be loaded, or if its process ends.
     """
-    session = reading.start_successor(settings.get_limits(None), by_hand=settings.by_hand)
+    limits = settings.get_limits(settings.exercise)
+    session = reading.start_successor(limits, by_hand=settings.by_hand)
     with contextlib.closing(session):
         session.load(signature.name)
-        found = bind(ChannelSubject(session), signature)
-    if isinstance(found, NotBound):
-        return found
-    return Target(_make_exercise(found), signature.name, _make_notes(signature, found))
+        return bind(ChannelSubject(session), signature)
+
+
+def make_open_target(signature: Signature, binding: Binding) -> Target:
+    """Return a class as a target of its own: judged as what it is."""
+    title = describe_attention(binding.contract)
+    exercise = Exercise(SLUG, title, binding.contract, Path(), cases=CASES)
+    found = [f"recognised by what it computes: {title}"]
+    found += [*list_assumptions(signature, binding.contract), *binding.remarks]
+    return Target(exercise, signature.name, _make_notes(found))
+
+
+def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target:
+    """Return an answer to an exercise that takes or returns other things than the statement says.
+
+    It is judged by the exercise, in its own terms; claims about what it lacks fail.
+    """
+    asked = target.exercise.contract
+    contract = adapt_contract(asked, binding.contract)
+    said = f"`{asked.name}({', '.join(a.name for a in asked.arguments)})`"
+    found = [f"it is not called as the statement says, {said}, and judged as it is called"]
+    found += [*list_assumptions(signature, contract), *binding.remarks]
+    notes = (*target.notes, *_make_notes(found))
+    return replace(target, notes=notes, contract=contract)
+
+
+def adapt_contract(asked: Contract, found: Contract) -> Contract:
+    """Return what an exercise asks, in the terms of a class: its arguments, weights and results."""
+    kept = asked.capabilities & (found.capabilities | INTENDED)
+    return replace(
+        found,
+        capabilities=kept | found.capabilities & OWN,
+        scale=asked.scale,
+        square=asked.square or found.square,
+    )
 
 
 def is_open(exercise: Exercise) -> bool:
@@ -38,13 +78,5 @@ def is_open(exercise: Exercise) -> bool:
     return exercise.slug == SLUG
 
 
-def _make_exercise(binding: Binding) -> Exercise:
-    title = describe_attention(binding.contract)
-    return Exercise(SLUG, title, binding.contract, Path(), cases=CASES)
-
-
-def _make_notes(signature: Signature, binding: Binding) -> tuple[Note, ...]:
-    kind = describe_attention(binding.contract)
-    notes = [f"recognised by what it computes: {kind}"]
-    notes += [*list_assumptions(signature, binding.contract), *binding.remarks]
-    return tuple(Note("recognised", text) for text in notes)
+def _make_notes(texts: Iterable[str]) -> tuple[Note, ...]:
+    return tuple(Note("recognised", text) for text in texts)

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from properties.binding.signature import Parameter
@@ -16,7 +16,7 @@ GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
 MAX_ASSIGNMENTS = 240
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """of numbers that are small, such as the spread of initial weights"""
-OTHERS = (("batch_size", 2), ("layer_idx", 0), ("layer_id", 0), ("device", "cpu"))
+OTHERS: Mapping[str, int | str] = {"batch_size": 2, "layer_idx": 0, "layer_id": 0, "device": "cpu"}
 """what other arguments get: names and values"""
 
 
@@ -55,7 +55,7 @@ def suggest_field(name: str) -> Argument:
     """Return what a config should hold under a name that a constructor asked it for."""
     quantity = guess_quantity(name)
     if quantity in (None, "config", "bias") or is_flag(name):
-        value = dict(OTHERS).get(name, 0.02 if SMALL.search(name) else name.endswith("first"))
+        value = OTHERS.get(name, 0.02 if SMALL.search(name) else name.endswith("first"))
         return Argument(name, CONSTANT, default=value)
     return Argument(name, quantity or CONSTANT)
 
@@ -78,7 +78,7 @@ def _suggest(parameter: Parameter) -> Argument | None:
     if quantity == "bias" or (quantity is None and is_flag(name)):
         return Argument(name, CONSTANT, default=True)
     if quantity is None:
-        other = dict(OTHERS).get(name)
+        other = OTHERS.get(name)
         return Argument(name, CONSTANT, default=other) if other is not None else Argument(name, "?")
     return Argument(name, quantity)
 

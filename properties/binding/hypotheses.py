@@ -64,7 +64,7 @@ def iter_sizes(
                 fixed["head_dim"] = width // heads
             for d_in in _iter_inputs(constructor, lengths, width, probe):
                 own = {} if "d_in" in free or constructor.square else {"d_in": d_in}
-                sized = replace(case, d_in=d_in, **_limit_context(fixed_context))
+                sized = _limit_context(replace(case, d_in=d_in), fixed_context)
                 yield Sizes(sized, {**fixed, **own, **_fix_context(fixed_context)})
 
 
@@ -102,8 +102,10 @@ def _find_context(tensors: Mapping[str, TensorInfo]) -> int | None:
     return sides[0] if sides else None
 
 
-def _limit_context(side: int | None) -> dict[str, int]:
-    return {} if side is None else {"context_length": side, "tokens": min(PROBE.tokens, side)}
+def _limit_context(case: Case, side: int | None) -> Case:
+    if side is None:
+        return case
+    return replace(case, context_length=side, tokens=min(case.tokens, side))
 
 
 def _fix_context(side: int | None) -> dict[str, int]:

@@ -163,7 +163,7 @@ def _iter_fitting(
     """Yield the mappings under which a tensor has the shape that it has."""
     holds = tuple(f"W_{letter}" for letter in letters)
     per_head = "{head}" in tensor.path
-    packings = FUSED_PACKINGS if len(letters) > 1 else SINGLE_PACKINGS
+    packings: Sequence[Packing] = FUSED_PACKINGS if len(letters) > 1 else SINGLE_PACKINGS
     if per_head:
         packings = (Packing.ROWS,)
     elif sizes.heads == 1:

@@ -1,5 +1,6 @@
 """Compare what a module computed on random weights with what hypotheses say it computes."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import Capability, Contract
-from properties.mistakes.catalogue import DETERMINISTIC
+from properties.mistakes.catalogue import DETERMINISTIC, Mistake
 from properties.mistakes.mistake_table import Candidate, build_table, make_key
 from properties.mistakes.pipeline import CORRECT, AttentionInputs
 from properties.subject import TensorInfo
@@ -103,11 +104,14 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
         scale = 2.0**exponent
         return multi_head_attention(x, parameters, case.heads, visible, scale).output
 
+    def measure(got: Tensor, exponent: float) -> float:
+        return float((compute(exponent) - got).abs().max())
+
     for place, output in enumerate(seen.outputs):
         got = _order(contract, output.to(torch.float64))
         if got.shape != (*x.shape[:2], case.d_out) or not bool(got.isfinite().all()):
             continue
-        best = _minimise(lambda e, got=got: float((compute(e) - got).abs().max()))
+        best = _minimise(functools.partial(measure, got))
         if seen.find_place(_order(contract, compute(best))) == place:
             return 2.0**best, place
     return None
@@ -149,7 +153,7 @@ def find_mistakes(
             yield candidate, place
 
 
-def _select_mistakes(case: Case) -> Sequence[object]:
+def _select_mistakes(case: Case) -> Sequence[Mistake]:
     return tuple(m for m in DETERMINISTIC if case.heads > 1 or not m.needs_several_heads)
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -27,6 +27,7 @@ from properties.binding.matching import (
 )
 from properties.binding.signature import Signature
 from properties.call_form import CallForm
+from properties.case import Case
 from properties.cases.case_tensors import draw_normal
 from properties.contract import Contract
 from properties.mistakes.mistake_table import Mistakes
@@ -34,6 +35,7 @@ from properties.parameter_mapping import ParameterMapping
 from properties.subject import CallOptions, Module, Subject, TensorInfo
 from properties.violation import Status, SubmissionFailed
 
+LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 SECONDS = 3.0
 """after which a search is given up"""
 MAX_MISTAKEN = 4
@@ -112,7 +114,7 @@ class BindingSearch:
         """Yield what a constructed class returns, called in one form after another."""
         built = self._complete_for_calls(built)
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
-        answered: set[tuple[str, ...]] = set()
+        answered: set[tuple[tuple[str, ...], bool]] = set()
         for sizes, form in itertools.product(
             by_width.values(), iter_call_forms(self.signature.call)
         ):
@@ -215,7 +217,7 @@ class BindingSearch:
         )
 
     def _iter_contracts(
-        self, probe: Probe, layouts: "LayoutSource", causal: Sequence[bool]
+        self, probe: Probe, layouts: LayoutSource, causal: Sequence[bool]
     ) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that the shapes of a module allow, the likely ones first."""
         for sizes in self.iter_sizes_of(probe.built):
@@ -242,11 +244,8 @@ def _iter_forms(probe: Probe, causal: Sequence[bool]) -> Iterator[tuple[CallForm
     yield from ((tokens_first, hides) for hides in (False, True))
 
 
-LayoutSource = type(iter_layouts)
-
-
 def _iter_mappings(
-    layouts: "LayoutSource", tensors: Mapping[str, TensorInfo], sizes: Sizes
+    layouts: LayoutSource, tensors: Mapping[str, TensorInfo], sizes: Sizes
 ) -> Iterator[tuple[ParameterMapping, ...]]:
     if any(info.kind != "buffer" for info in tensors.values()):
         yield from layouts(tensors, sizes.case)

@@ -23,14 +23,15 @@ from properties.families import (
     scale,
     sizes,
     training,
+    transfer,
     values,
     weights,
 )
 from properties.property import Property
 
 FAMILIES = (
-    contract, purity, history, batch, values, sizes, masking, cross, weights, scale, heads,
-    gradients, dropout, dropped_pairs, training, precision, device, initialisation,
+    contract, transfer, purity, history, batch, values, sizes, masking, cross, weights, scale,
+    heads, gradients, dropout, dropped_pairs, training, precision, device, initialisation,
 )  # fmt: skip
 
 

@@ -1,14 +1,12 @@
 """The module has the form that the exercise demands, on which all other properties rest."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-
-import torch
+from collections.abc import Mapping
+from dataclasses import replace
 
 from properties import comparison
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Argument, Capability, make_config
+from properties.contract import Argument, Capability, Contract, make_config
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
@@ -170,7 +168,7 @@ def _assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: s
 )
 def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     """It is built by position as by name, in the order of the statement."""
-    contract, case = context.contract, context.case
+    contract, case = _get_stated(context), context.case
     arguments = contract.build_arguments(case)
     built = context.harness.subject.construct(
         contract.name,
@@ -183,6 +181,14 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     )
     adapter = ModuleAdapter(contract, case, built, built, context.harness.subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))
+
+
+def _get_stated(context: LiveContext) -> Contract:
+    """Return the contract of the statement where the module's own has other arguments."""
+    stated = context.harness.requested_contract
+    names = {argument.name for argument in stated.arguments}
+    known = all(argument.name in names for argument in context.contract.arguments)
+    return context.contract if known else stated
 
 
 @family_property(
@@ -298,91 +304,6 @@ def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     if "scaled_dot_product_attention" not in called:
         expected = "a call of F.scaled_dot_product_attention in forward"
         raise Violation(ViolationKind.TYPE, expected, "none was made")
-
-
-@family_property(
-    C.TRANSFER,
-    after=FORM,
-    limit=2,
-    hint="copy the numbers into v1's own parameters, e.g. with torch.no_grad() and copy_()",
-)
-def afterwards_the_two_modules_are_independent(context: LiveContext) -> None:
-    """The target keeps trainable parameters of its own; the source is as it was."""
-    adapter = construct(context.harness.subject, context.contract, context.case)
-    before = adapter.holder.describe_tensors()
-    context.run_module(adapter=adapter)
-    _assert_target_parameters(adapter, context)
-    after = adapter.holder.describe_tensors()
-    for path, info in before.items():
-        if after.get(path) != info:
-            got = _describe_difference(info, after.get(path))
-            raise Violation(ViolationKind.CONSTRUCTION, f"v2's `{path}` as it was", got)
-    numbers = adapter.holder.read(list(before))
-    for path, tensor in context.contract.to_stored(context.parameters, context.case):
-        if path not in numbers or not torch.equal(numbers[path].double(), tensor.double()):
-            raise Violation(ViolationKind.VALUE, f"v2's `{path}` as it was", "its numbers changed")
-    adapter.holder.write({path: torch.zeros_like(t) for path, t in numbers.items()})
-    answer = adapter.forward(context.x, None, CallOptions()).outputs
-    context.assert_matches_oracle(tuple(t.double() for t in answer), context.expected)
-
-
-@family_property(
-    C.TRANSFER,
-    after=(afterwards_the_two_modules_are_independent,),
-    limit=1,
-    on=at_least(tokens=3),
-    hint="copy numbers only: neither flags nor gradients nor modes",
-)
-def only_numbers_are_transferred(context: LiveContext) -> None:
-    """A frozen source, one with gradients, or one in evaluation, gives its numbers and no more."""
-    assert context.contract.transfer is not None
-    source_contract, target_contract = context.contract.transfer
-    subject, case = context.harness.subject, context.case
-    for trainable, training in ((False, True), (True, False)):
-        source, target = (construct(subject, c, case) for c in (source_contract, target_contract))
-        source.set(context.parameters)
-        source.module.prepare(trainable=trainable, training=training)
-        target.module.prepare(trainable=True, training=not training)
-        modules = {"v2": source.module, "v1": target.module}
-        before = {n: (m.describe_tensors(), m.list_modes()) for n, m in modules.items()}
-        subject.call(context.contract.name, [source.module, target.module])
-        for name, module in modules.items():
-            _assert_state_kept(name, before[name], (module.describe_tensors(), module.list_modes()))
-
-
-def _assert_state_kept(
-    module: str,
-    before: tuple[Mapping[str, TensorInfo], Sequence[bool]],
-    after: tuple[Mapping[str, TensorInfo], Sequence[bool]],
-) -> None:
-    for path, info in before[0].items():
-        now = after[0].get(path)
-        if now is not None and module == "v1" and not now.has_gradient:
-            now = replace(now, has_gradient=info.has_gradient)  # a new parameter has none yet
-        if now != info:
-            got = _describe_difference(info, now)
-            raise Violation(ViolationKind.CONSTRUCTION, f"{module}'s `{path}` as it was", got)
-    if before[1] != after[1]:
-        got = "it was switched between training and evaluation"
-        raise Violation(ViolationKind.VALUE, f"{module} in its mode", got)
-
-
-def _assert_target_parameters(adapter: ModuleAdapter, context: LiveContext) -> None:
-    registered = adapter.module.describe_tensors()
-    for path, shape in adapter.contract.callee.get_parameter_shapes(context.case).items():
-        if path not in registered or not registered[path].trainable:
-            got = "it is not" if path not in registered else "requires_grad=False"
-            raise Violation(ViolationKind.CONSTRUCTION, f"v1's `{path}` a trainable parameter", got)
-        if registered[path].shape != shape:
-            got = f"shape {registered[path].shape}"
-            raise Violation(ViolationKind.SHAPE, f"shape {shape}", got, f"v1's `{path}`")
-
-
-def _describe_difference(before: TensorInfo, after: TensorInfo | None) -> str:
-    if after is None:
-        return "it is gone"
-    changed = [f.name for f in fields(before) if getattr(before, f.name) != getattr(after, f.name)]
-    return ", ".join(f"{name}={getattr(after, name)}" for name in changed)
 
 
 @family_property(

@@ -117,8 +117,8 @@ class ChannelModule:
         return self.subject.ask(op, {"handle": self.handle, **meta}, tensors)
 
     def describe_tensors(self, *, unregistered: bool = False) -> Mapping[str, TensorInfo]:
-        how = {"unregistered": True} if unregistered else {}
-        return parse_reply(self._ask("tensors", **how), _TensorsReply).tensors
+        reply = self._ask("tensors", unregistered=True) if unregistered else self._ask("tensors")
+        return parse_reply(reply, _TensorsReply).tensors
 
     def read(self, paths: Sequence[str] | None) -> Mapping[str, Tensor]:
         wanted = None if paths is None else list(paths)
