@@ -62,6 +62,10 @@ class ParameterMapping:
         """Whether it belongs to the output layer, whose heads are columns."""
         return self.holds[0].endswith("_o")
 
+    @property
+    def _is_transposed_matrix(self) -> bool:
+        return self.transposed and self.holds[0].startswith("W_")
+
     def compute_shape(self, sizes: HeadSizes, head: int | None) -> tuple[int, ...]:
         """Return the shape of the tensor; with a head, of this head's tensor."""
         whole = head is None or self.is_output
@@ -93,16 +97,17 @@ class ParameterMapping:
                 packed = torch.cat([self._interleave(t, sizes.heads) for t in tensors])
             case Packing.STACKED:
                 packed = self._stack(tensors[0], sizes.heads)
-            case Packing.CONVOLUTION:
+            case Packing.ROWS | Packing.CONVOLUTION:
                 packed = torch.cat(list(tensors))
-                packed = packed.unsqueeze(-1) if packed.dim() == 2 else packed
-            case Packing.ROWS:
-                packed = torch.cat(list(tensors))
-        return packed.mT if self.transposed and packed.dim() > 1 else packed
+        packed = packed.mT if self._is_transposed_matrix else packed
+        is_kernel = self.packing is Packing.CONVOLUTION and packed.dim() == 2
+        return packed.unsqueeze(-1) if is_kernel else packed
 
     def unpack(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Return the canonical tensors, in the order of `holds`: the inverse of `pack`."""
-        stored = stored.mT if self.transposed and stored.dim() > 1 else stored
+        is_kernel = self.packing is Packing.CONVOLUTION and stored.dim() == 3
+        stored = stored.squeeze(-1) if is_kernel else stored
+        stored = stored.mT if self._is_transposed_matrix else stored
         count = len(self.holds)
         match self.packing:
             case Packing.HEADS:
@@ -112,9 +117,7 @@ class ParameterMapping:
                 return [self._deinterleave(t, sizes.heads) for t in stored.chunk(count)]
             case Packing.STACKED:
                 return [self._unstack(stored)]
-            case Packing.CONVOLUTION:
-                return list((stored.squeeze(-1) if stored.dim() == 3 else stored).chunk(count))
-            case Packing.ROWS:
+            case Packing.ROWS | Packing.CONVOLUTION:
                 return list(stored.chunk(count))
 
     def _interleave(self, tensor: Tensor, heads: int) -> Tensor:
