@@ -54,7 +54,7 @@ from grader.sandbox.grader_side.session import ChildFactory, Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.binding.binding import Binding
 from properties.binding.signature import Signature
-from properties.families.contract import FORM
+from properties.families.contract import FORM, the_config_holds_all_it_needs
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
 from properties.violation import Status, SubmissionFailed
@@ -176,11 +176,15 @@ class _Grading:
         """
         record = self._grade(target)
         signature = self.signatures.get(target.name)
-        if signature is None or not has_other_form(record):
+        passed = record.status == Status.PASSED.value
+        resembles = self.settings.exercise is None and target.name != target.exercise.contract.name
+        if signature is None or passed or not (resembles or has_other_form(record)):
             return record
         binding = self._recognise(signature)
         if binding is None or binding.inexact:
             return record
+        if not has_other_form(record) and binding.mistakes:
+            return record  # it only resembles the exercise, and is nothing else
         if self.settings.exercise is None:
             return self._grade(open_mode.make_open_target(signature, binding))
         return self._grade(open_mode.make_adapted_target(signature, target, binding))
@@ -213,7 +217,7 @@ class _Grading:
 
 def has_other_form(record: SubmissionRecord) -> bool:
     """Whether a definition is constructed, or called, or returns otherwise than is asked."""
-    form = {prop.name for prop in FORM}
+    form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
     unmet = (Status.PASSED.value, Status.NOT_TRIED.value)
     return any(p.name in form and p.status not in unmet for p in record.properties)
 

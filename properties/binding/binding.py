@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from properties.binding import settling
 from properties.binding.by_name import match_by_name
 from properties.binding.hypotheses import OTHER
-from properties.binding.search import BindingSearch
+from properties.binding.search import BindingSearch, Match
 from properties.binding.signature import Signature
 from properties.contract import Contract
 from properties.mistakes.mistake_table import Mistakes
@@ -40,12 +40,20 @@ class NotBound:
 def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
     """Find the binding of a class by its behaviour. Raises SubmissionFailed if its process ends."""
     search = BindingSearch(subject, signature)
-    match = search.find() or match_by_name(search)
+    match = search.find()
+    if match is not None:
+        settled = settling.settle(subject, signature, match)
+        if _is_certain(subject, match, settled.contract):
+            return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)
+    match = match_by_name(search)
     if match is None:
         return NotBound(tuple(dict.fromkeys(search.failures))[-3:])
     settled = settling.settle(subject, signature, match)
-    other = settled.contract.fit(OTHER)
+    return Binding(settled.contract, (), match.inexact, settled.remarks)
+
+
+def _is_certain(subject: Subject, match: Match, contract: Contract) -> bool:
+    """Whether a match is no chance: at sizes that were guessed it has to hold at others, too."""
     explained = bool(match.mistakes) or match.inexact
-    if match.guessed and not (explained or settling.is_right_at(subject, settled.contract, other)):
-        return NotBound()  # right by chance, at sizes that were guessed for it
-    return Binding(settled.contract, match.mistakes, match.inexact, settled.remarks)
+    other = contract.fit(OTHER)
+    return explained or not match.guessed or settling.is_right_at(subject, contract, other)

@@ -92,7 +92,6 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
 
 
 @family_property(
-    C.STATED,
     C.PROJECTED,
     C.MODULE,
     after=BUILT,

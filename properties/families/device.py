@@ -23,6 +23,7 @@ SECOND_DEVICE = "meta"
 
 
 @family_property(
+    C.STATED,
     C.MODULE,
     after=(the_weights_are_registered_and_trainable,),
     on=with_values(dtype="float32"),

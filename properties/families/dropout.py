@@ -95,7 +95,7 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     """Call the module in training on enough sequences for the counts."""
     case = context.case
     parameters = make_revealing_parameters(context)
-    visible = _find_visible(context)
+    visible = find_visible(context)
     per_sequence = int(visible.sum()) * case.heads
     one = make_unlike_tokens(case) * _draw_units(context)
     x = one.expand(-(-SAMPLES // per_sequence), -1, -1).contiguous()
@@ -109,7 +109,7 @@ def observe_dropout(context: LiveContext) -> DropoutObservation:
     return DropoutObservation(ratio[..., visible], lost, zero.all(-1), bool(partial.any()))
 
 
-def _find_visible(context: CaseContext) -> Bool[Tensor, "tokens tokens"]:
+def find_visible(context: CaseContext) -> Bool[Tensor, "tokens tokens"]:
     """Return which tokens each token attends to, all of them alike, without a mask."""
     tokens = context.case.tokens
     visible = context.may_attend(tokens, None)

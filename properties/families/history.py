@@ -138,7 +138,6 @@ def training_drops_again_after_an_evaluation(context: LiveContext) -> None:
 
 
 @family_property(
-    C.STATED,
     C.MODULE,
     C.INITIALISED,
     after=(the_weights_are_registered_and_trainable, earlier_calls_do_not_matter),

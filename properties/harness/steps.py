@@ -304,7 +304,9 @@ def make_other_modules(context: LiveContext) -> list[HistoryStep]:
 
 def make_transfers(context: LiveContext) -> list[HistoryStep]:
     """List loading, moving and copying."""
-    return [Load(), Move(), Move("bfloat16"), Copy("deepcopy"), Copy("state_dict")]
+    # Without a statement a scale may be kept in a buffer, which bfloat16 and back rounds.
+    rough = [Move("bfloat16")] if context.contract.has(Capability.STATED) else []
+    return [Load(), Move(), *rough, Copy("deepcopy"), Copy("state_dict")]
 
 
 def _describe_differences(contract: Contract, case: Case, other: Case) -> str:
