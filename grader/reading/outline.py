@@ -12,6 +12,7 @@ from typing import Literal
 
 from grader.reading.cells import SubmissionSource
 from grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
+from grader.reading.near_names import NearName, list_near_names
 from grader.reading.plain_tensors import find_plain_tensors
 from grader.reading.symbol_table import (
     DefinitionSite,
@@ -51,6 +52,8 @@ class Definition:
     """the cells of all definitions but the first"""
     alias_of: str | None = None
     """the definition that it is another name for: `Wanted = Attention`"""
+    near_names: tuple[NearName, ...] = ()
+    """the methods that were meant to be `__init__` or `forward`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
+        near_names=tuple(list_near_names(symbols, last)),
     )
 
 

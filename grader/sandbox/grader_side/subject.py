@@ -12,7 +12,8 @@ import msgspec
 from torch import Tensor
 
 from grader.sandbox.wire import Message, label_by_name, label_by_position
-from grader.sandbox.worker.runtime import MESSAGE_LIMIT, WorkerRuntime
+from grader.sandbox.worker.errors import MESSAGE_LIMIT
+from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import (
     CallOptions,
     CallResult,

@@ -16,18 +16,16 @@ from typing import Any
 
 from torch import Tensor
 
-from grader.reading.cells import SubmissionSource, Unreadable, read_source
+from grader.reading.cells import SubmissionSource, read_source
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
 from grader.reading.outline import find_warnings, list_definitions
 from grader.reading.slicing import Position, compute_union_slice, locate_error, register_source
 from grader.reading.token_units import extract_units
 from grader.sandbox.wire import Message, label_by_position
-from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
     INITIAL_SEED,
-    BuiltInAttentionCalled,
     forbid_builtin_attention,
     isolate_random_state,
     seed,
@@ -35,9 +33,8 @@ from grader.sandbox.worker.call_environment import (
     watch_settings,
 )
 from grader.sandbox.worker.calling import Refused
+from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
 from grader.sandbox.worker.objects import ObjectHost
-
-MESSAGE_LIMIT = 400
 
 
 class WorkerRuntime(ObjectHost):
@@ -67,7 +64,7 @@ class WorkerRuntime(ObjectHost):
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
             cause = self._find_cause(error)
-            return Message(request.id, "raised", describe_error(cause, self.locate(cause)))
+            return Message(request.id, "raised", self._describe_error(cause))
 
     def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
         operations: dict[str, Callable[[Meta, Tensors], Reply]] = {
@@ -112,6 +109,15 @@ class WorkerRuntime(ObjectHost):
         if type(error) is NameError and error.name in self.failed_names:
             return self.failed_names[error.name]
         return error
+
+    def _describe_error(self, error: BaseException) -> dict[str, Any]:
+        """Describe an error; if a definition cannot be called like this, in the author's terms."""
+        description = describe_error(error, self.locate(error))
+        if (problem := explain_error(error, self.source)) is None:
+            return description
+        cell, line = problem.position or (description["cell"], description["line"])
+        message = problem.message[:MESSAGE_LIMIT]
+        return {**description, "message": message, "cell": cell, "line": line}
 
     def locate(self, error: BaseException) -> Position | None:
         """Return the position in the submission at which an error was raised, if it is known."""
@@ -202,17 +208,3 @@ class WorkerRuntime(ObjectHost):
             return reply
         self.numbered[request["makes"]] = reply.meta["handle"]
         return replace(reply, meta={**reply.meta, "handle": request["makes"]})
-
-
-def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:
-    """Describe an exception of the submission in one line, with its position."""
-    cell, line = position or (None, None)
-    # A lone surrogate could not be sent.
-    text = str(error).encode(errors="replace").decode()
-    text = " ".join(text.split())[:MESSAGE_LIMIT]
-    name = type(error).__name__
-    is_ours = isinstance(
-        error, Refused | Unreadable | BuiltInAttentionCalled | attribute_paths.NoSuchTensor
-    )
-    message = text if is_ours else f"{name}: {text}" if text else name
-    return {"type": name, "message": message, "cell": cell, "line": line}
