@@ -43,6 +43,7 @@ from grader.grading.search import (
     ignore_search,
 )
 from grader.grading.settings import Settings
+from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report.records import (
     ErrorRecord,
@@ -90,7 +91,8 @@ def grade_file_or_raise(
         data = read_submission(submission, limits.source)
     except UnreadableSubmission as problem:
         return [record_unreadable(submission, settings, str(problem))]
-    with contextlib.closing(Session(server, data, submission.kind, limits)) as session:
+    siblings = gather_siblings(submission, data, limits.source)
+    with contextlib.closing(Session(server, data, submission.kind, limits, siblings)) as session:
         targets = infer_targets(session, submission, settings)
         if isinstance(targets, ErrorRecord):
             source = collect_excerpts(session, [(targets.cell, targets.line)])

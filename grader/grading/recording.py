@@ -169,9 +169,7 @@ def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     """Say why a definition could not be loaded, and what to do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
-        module = rest.split("'")[1] if "'" in rest else rest
-        text = f"`{name}` imports `{module}`, which is not installed where it is graded"
-        return ErrorRecord("import", text, failed.cell, failed.line)
+        return ErrorRecord("import", f"`{name}` {rest}", failed.cell, failed.line)
     reason = "could not be loaded"
     if isinstance(failed, BudgetExhausted):
         reason = "was not judged, since all that a file may use was used"

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from grader.reading.code_patterns import CodePattern
 from grader.reading.excerpts import SourceLines
+from grader.reading.submission import NO_SIBLINGS, Siblings
 from grader.reading.token_units import Unit
 from grader.sandbox.grader_side.budget import Budget
 from grader.sandbox.grader_side.servers import NotConfined, TooSlow
@@ -93,6 +95,8 @@ class Session:
     data: bytes
     kind: str
     limits: Limits
+    siblings: Siblings = NO_SIBLINGS
+    """the files that the submission imports from beside it"""
     by_hand: bool = False
     """whether torch's own attention is out of the submission's reach"""
     names: tuple[str, ...] = ()
@@ -139,6 +143,7 @@ class Session:
             self.data,
             self.kind,
             limits,
+            self.siblings,
             by_hand,
             budget=self.budget,
             search_budget=self.search_budget,
@@ -242,7 +247,25 @@ class Session:
     def _start_child(self) -> Message:
         self.close()
         self.budget.require_available("read", self.limits)
-        left = self.budget.start_process(self.limits, len(self.data))
+        size = len(self.data) + self.siblings.size
+        left = self.budget.start_process(self.limits, size)
         self.child = self.server.start_child(self.limits, left)
-        source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
-        return ChannelSubject(self).ask("read", {"kind": self.kind}, (("source", source),))
+        return ChannelSubject(self).ask("read", *self._make_read_request())
+
+    def _make_read_request(self) -> tuple[dict[str, Any], NamedTensors]:
+        """Return what a process is sent first: the submission, and the files beside it."""
+        beside, source = self.siblings, (("source", _make_tensor(self.data)),)
+        if not beside.searched:
+            return {"kind": self.kind}, source
+        files = [("/".join(file.path), _make_tensor(file.data)) for file in beside.files]
+        described = {
+            "main": beside.main,
+            "files": [path for path, _ in files],
+            "problems": beside.problems,
+            "searched": beside.searched,
+        }
+        return {"kind": self.kind, "siblings": described}, (*source, *files)
+
+
+def _make_tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data or b"\n"), dtype=torch.uint8)

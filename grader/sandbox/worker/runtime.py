@@ -20,7 +20,13 @@ from grader.reading.cells import SubmissionSource, read_source
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
 from grader.reading.outline import find_warnings, list_definitions
-from grader.reading.slicing import Position, compute_union_slice, locate_error, register_source
+from grader.reading.slicing import (
+    Position,
+    compute_union_slice,
+    get_filename,
+    locate_error,
+    register_source,
+)
 from grader.reading.token_units import extract_units
 from grader.sandbox.wire import Message, label_by_position
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
@@ -34,6 +40,7 @@ from grader.sandbox.worker.call_environment import (
 )
 from grader.sandbox.worker.calling import Refused
 from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
+from grader.sandbox.worker.importing import TOP, SiblingFinder
 from grader.sandbox.worker.objects import ObjectHost
 
 
@@ -47,6 +54,7 @@ class WorkerRuntime(ObjectHost):
         """whether torch's built-in attention is forbidden"""
         self.failed_names: dict[str | None, BaseException] = {}
         """names that loading failed to bind, with the errors"""
+        self.finder = SiblingFinder()
         self.numbered: dict[int, int] = {}
         """handles of objects that transcripts made, by their numbers there"""
 
@@ -113,10 +121,14 @@ class WorkerRuntime(ObjectHost):
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
         """Describe an error; if a definition cannot be called like this, in the author's terms."""
         description = describe_error(error, self.locate(error))
-        if (problem := explain_error(error, self.source)) is None:
-            return description
-        cell, line = problem.position or (description["cell"], description["line"])
-        message = problem.message[:MESSAGE_LIMIT]
+        problem = explain_error(error, self.source, self.finder)
+        message = description["message"] if problem is None else problem.message[:MESSAGE_LIMIT]
+        own = {get_filename(cell.number) for cell in self.source.cells}
+        if place := self.finder.locate(error.__traceback__, own):
+            message = f"{message} ({place})"
+        if problem is None or problem.position is None:
+            return {**description, "message": message}
+        cell, line = problem.position
         return {**description, "message": message, "cell": cell, "line": line}
 
     def locate(self, error: BaseException) -> Position | None:
@@ -124,8 +136,16 @@ class WorkerRuntime(ObjectHost):
         return locate_error(error)
 
     def read(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Read the source without running any of it, and describe its definitions."""
+        """Read the source without running any of it, and describe its definitions.
+
+        With it come the files beside it, which are not read yet: their paths, and their bytes.
+        """
         self.source = read_source(tensors["source"].numpy().tobytes(), meta["kind"])
+        if beside := meta.get("siblings"):
+            paths = {tuple(path.split("/")): path for path in beside["files"]}
+            files = {place: tensors[path].numpy().tobytes() for place, path in paths.items()}
+            problems, searched = dict(beside["problems"]), beside["searched"]
+            self.finder = SiblingFinder(beside["main"], files, problems, searched=searched)
         broken = [
             {"cell": cell.number, "line": cell.error.line, "message": cell.error.message}
             for cell in self.source.cells
@@ -143,10 +163,11 @@ class WorkerRuntime(ObjectHost):
         names = list(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
         warnings = [asdict(warning) for warning in find_warnings(self.source, names[0])]
-        module = types.ModuleType("submission")
-        module.__dict__.update(self.namespace)
+        module = types.ModuleType(TOP)
+        module.__dict__.update(self.namespace, __package__=self.finder.package, __path__=[])
         self.namespace = module.__dict__
-        sys.modules["submission"] = module
+        sys.modules[TOP] = module
+        self.finder.install(module)
         for cell in self.source.cells:
             register_source(cell)
         failure = self._run(names)
