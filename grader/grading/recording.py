@@ -232,15 +232,21 @@ def list_locations(
 def attach_hint(
     verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
 ) -> list[Verdict]:
-    """Return the verdicts; the first failure has a warning about a notebook variable as its hint.
+    """Return the verdicts; the first failure has a warning about what the code needs as its hint.
 
-    A class that reads a notebook variable fails in many ways, and that is the likeliest reason.
+    A class that lacks a module, or reads a notebook variable, fails in many ways, and that is the
+    likeliest reason.
     """
-    reasons = [str(w["message"]) for w in warnings if w.get("kind") == "notebook_variable"]
+    reasons = [
+        str(warning["message"])
+        for kind in ("import", "notebook_variable")
+        for warning in warnings
+        if warning.get("kind") == kind
+    ]
     failures = [
         i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
     ]
     hinted = list(verdicts)
-    if reasons and failures:
+    if reasons and failures and reasons[0].removeprefix("it ") not in hinted[failures[0]].message:
         hinted[failures[0]] = replace(hinted[failures[0]], hint=reasons[0])
     return hinted

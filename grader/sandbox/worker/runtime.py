@@ -1,16 +1,16 @@
 """The worker runtime: the submission's side of the boundary.
 
 It holds the submission's namespace and the objects made from it, and answers requests: read, units,
-load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write, forward, answer,
-refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches, prepare, modes,
-disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is reached over a
-socket; trusted code may run in the grader process (`grader.sandbox.grader_side.subject`). It
-imports none of the packages with answers.
+import, resume, load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write,
+forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches,
+prepare, modes, disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is
+reached over a socket; trusted code may run in the grader process
+(`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from grader.sandbox.worker.call_environment import (
 from grader.sandbox.worker.calling import Refused
 from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
 from grader.sandbox.worker.importing import TOP, SiblingFinder
+from grader.sandbox.worker.loading import Loading, Number, make_module
 from grader.sandbox.worker.objects import ObjectHost
 
 
@@ -55,6 +56,10 @@ class WorkerRuntime(ObjectHost):
         self.failed_names: dict[str | None, BaseException] = {}
         """names that loading failed to bind, with the errors"""
         self.finder = SiblingFinder()
+        self.names: tuple[str, ...] = ()
+        """the names that were loaded"""
+        self.initial_namespace = dict(self.namespace)
+        self.loading = Loading(make_module({}, TOP), [])
         self.numbered: dict[int, int] = {}
         """handles of objects that transcripts made, by their numbers there"""
 
@@ -79,6 +84,8 @@ class WorkerRuntime(ObjectHost):
             "read": self.read,
             "units": self.extract_units,
             "load": self.load,
+            "import": self.import_next,
+            "resume": self.resume,
             "landmarks": self.find_code_patterns,
             "excerpts": self.extract_excerpts,
             "construct": self.construct,
@@ -159,22 +166,58 @@ class WorkerRuntime(ObjectHost):
         return {"units": [asdict(unit) for unit in extract_units(self.source)]}, ()
 
     def load(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Run the statements in the slices of these names, one by one, in source order."""
-        names = list(meta["names"])
+        """Run the statements in the slices of these names, one by one, in source order.
+
+        Where something is to be imported that is not loaded yet, the reply has its name: it is
+        imported by the next request, and `resume` goes on after that.
+        """
+        self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
-        warnings = [asdict(warning) for warning in find_warnings(self.source, names[0])]
-        module = types.ModuleType(TOP)
-        module.__dict__.update(self.namespace, __package__=self.finder.package, __path__=[])
-        self.namespace = module.__dict__
-        sys.modules[TOP] = module
-        self.finder.install(module)
         for cell in self.source.cells:
             register_source(cell)
-        failure = self._run(names)
-        for name in names:
+        self.loading = self._start_loading({})
+        self.finder.install(self.loading.module)
+        return self.resume({}, {})
+
+    def import_next(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Run the statement before which loading has stopped, an import."""
+        self.loading.run_next()
+        return {}, ()
+
+    def resume(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Go on loading after an import."""
+        if (importing := self.loading.run_to_import()) is not None:
+            return {"importing": importing}, ()
+        self._finish_loading(self.loading)
+        warnings = map(asdict, find_warnings(self.source, self.names[0]))
+        return {"remarks": [*self._describe_missing_modules(), *warnings]}, ()
+
+    def _describe_missing_modules(self) -> list[dict[str, Any]]:
+        """Describe the imports that failed, although the names that were asked for are bound."""
+        failed = dict.fromkeys(self.loading.failed.values())
+        described = [self._describe_error(e) for e in failed if isinstance(e, ImportError)]
+        return [
+            {**d, "kind": "import", "message": f"it {d['message'].partition(': ')[2]}"}
+            for d in described
+        ]
+
+    def _start_loading(self, values: Mapping[str, Number]) -> Loading:
+        """Return what is to be run, in a module of its own, with these values of variables."""
+        module = make_module(self.initial_namespace, self.finder.package)
+        self._activate(module)
+        return Loading(module, compute_union_slice(self.source, list(self.names)), values)
+
+    def _activate(self, module: types.ModuleType) -> None:
+        """Have names looked up in this module."""
+        self.namespace = module.__dict__
+        sys.modules[TOP] = module
+
+    def _finish_loading(self, loading: Loading) -> None:
+        """Note what could not be bound. Raises what it failed with, if that is one of the names."""
+        self.failed_names.update(loading.failed)
+        for name in self.names:
             if name not in self.namespace:
-                raise failure or Refused(f"`{name}` is not defined")
-        return {"remarks": warnings}, ()
+                raise loading.first_error or Refused(f"`{name}` is not defined")
 
     def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Reply:
         """Find the steps of attention in the code of a definition."""
@@ -185,17 +228,6 @@ class WorkerRuntime(ObjectHost):
         """Extract the lines around positions in the source."""
         excerpts = extract_excerpts(self.source, [(cell, line) for cell, line in meta["places"]])
         return {"excerpts": [asdict(lines) for lines in excerpts]}, ()
-
-    def _run(self, names: list[str]) -> BaseException | None:
-        """Run the slices of these names, and return the first error, if there is one."""
-        first: BaseException | None = None
-        for step in compute_union_slice(self.source, names):
-            try:
-                exec(step.compile(), self.namespace)
-            except (Exception, SystemExit) as error:
-                first = first or error
-                self.failed_names.update(dict.fromkeys(step.effects.binds, error))
-        return first
 
     def run_batch(self, meta: Meta, tensors: Tensors) -> Reply:
         """Carry out several requests about each of several objects, and join the replies."""

@@ -126,3 +126,58 @@ def test_it_is_there_again_in_every_process(sandbox: "SandboxDriver", tmp_path: 
     [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": dies}).values()
     statuses = {p.status for p in record.properties}
     assert {"passed", "crashed"} <= statuses
+
+
+# ---------------------------------------------------------------------- how long it takes
+
+SLOW = "import time\ntime.sleep({seconds})\n" + ATTEND
+
+
+def test_a_slow_import_is_no_slow_call(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    """It sleeps longer than a call and than all calls may."""
+    limits = Limits(call_s=1.0, idle_s=0.5, slow_calls=1, slow_s=0.5)
+    files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=1.5)}
+    [record] = grade(sandbox, tmp_path, files, limits=limits).values()
+    assert record.status == "passed", tell(record)
+
+
+def test_an_import_that_takes_too_long_is_named(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=60)}
+    [record] = grade(sandbox, tmp_path, files, limits=Limits(import_s=1.5)).values()
+    assert (record.status, record.score) == ("timed_out", 0)
+    assert tell(record) == (
+        "`simplified_attention` could not be loaded: importing `attention` took longer than 0.5 s; "
+        "leave it out if the class does not need it, and keep what it runs under "
+        '`if __name__ == "__main__"`'
+    )
+
+
+def test_all_imports_of_a_file_share_one_budget(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    slow = {f"slow{n}.py": "import time\ntime.sleep(0.4)" for n in range(5)}
+    main = "".join(f"from slow{n} import *\n" for n in range(5)) + MAIN
+    files = {"main.py": main, "attention.py": ATTEND, **slow}
+    [record] = grade(sandbox, tmp_path, files, limits=Limits(import_s=1.5)).values()
+    assert record.status == "timed_out"
+    assert "importing" in tell(record) and "took" in tell(record)
+
+
+def test_a_module_that_is_missing_is_told_before_what_follows(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    main = (
+        "import torch, timm\ndef simplified_attention(x):\n"
+        "    return timm.x(x) if x.shape[0] > 99 else x\n"
+    )
+    [record] = grade(sandbox, tmp_path, {"main.py": main}).values()
+    told = "it imports `timm`, which is not installed here and not beside the file; leave the"
+    assert f"hint      {told}" in tell(record)
+    assert [note.message[: len(told)] for note in record.notes if note.kind == "import"] == [told]
+
+
+def test_a_missing_module_that_is_not_needed_costs_nothing(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    main = f"import timm, wandb\nfrom transformers import x\n{MAIN}\nwandb.init()\n"
+    [record] = grade(sandbox, tmp_path, {"main.py": main, "attention.py": ATTEND}).values()
+    assert record.status == "passed", tell(record)
+    assert record.notes == ()

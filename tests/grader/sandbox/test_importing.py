@@ -9,6 +9,7 @@ import torch
 from grader.sandbox.wire import Message
 from grader.sandbox.worker.importing import SiblingFinder
 from grader.sandbox.worker.runtime import WorkerRuntime
+from tests.grader.sandbox.runtimes import send_load
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def load(
     meta = {"kind": "py", "siblings": {**described, "problems": dict(problems or {})}}
     bodies = tuple((name, torch.tensor(list(data.encode())).byte()) for name, data in sent.items())
     assert host.answer(Message(1, "read", meta, bodies)).op == "ok"
-    return host, host.answer(Message(2, "load", {"names": ("Wanted",)}))
+    return host, send_load(host, "Wanted")
 
 
 def get_wanted(text: str, files: Mapping[str, str], main: tuple[str, ...] = ("main",)) -> object:
@@ -192,7 +193,7 @@ def test_where_nothing_was_searched_that_is_said() -> None:
     host = WorkerRuntime()
     source = (("source", torch.tensor(list(b"from utils import Wanted")).byte()),)
     host.answer(Message(1, "read", {"kind": "py"}, source))
-    reply = host.answer(Message(2, "load", {"names": ("Wanted",)}))
+    reply = send_load(host, "Wanted")
     assert "imports `utils`; other files are not taken along here" in reply.meta["message"]
 
 

@@ -20,6 +20,7 @@ from tests.grader.sandbox.runtimes import (
     make_module,
     make_notebook_source,
     make_subject,
+    send_load,
     send_read,
 )
 
@@ -128,7 +129,7 @@ def test_a_call_that_does_not_fit_is_told_in_the_author_s_terms() -> None:
 def test_a_module_file_has_lines_and_no_cells() -> None:
     host = WorkerRuntime()
     assert send_read(host, b"\n\nWanted = 1 / 0\n", "py").op == "ok"
-    reply = host.answer(Message(2, "load", {"names": ("Wanted",)}))
+    reply = send_load(host, "Wanted")
     assert (reply.meta["cell"], reply.meta["line"]) == (None, 3)
 
 
