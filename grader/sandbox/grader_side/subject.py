@@ -82,8 +82,9 @@ class ChannelSubject:
         device: str | None = None,
         *,
         given: str = "by name",
+        variables: Mapping[str, int | float | bool] | None = None,
     ) -> Module:
-        how = {"dtype": dtype, "device": device, "given": given}
+        how = {"dtype": dtype, "device": device, "given": given, **_list_variables(variables)}
         meta = {"name": name, "arguments": dict(arguments), "seed": seed, **how}
         return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
 
@@ -96,12 +97,19 @@ class ChannelSubject:
     def list_disturbed(self) -> Sequence[str]:
         return parse_reply(self.ask("disturbed", {}), _NamesReply).names
 
-    def get_function(self, name: str) -> Module:
-        return ChannelModule(self, parse_handle(self.ask("function", {"name": name})))
+    def get_function(
+        self, name: str, variables: Mapping[str, int | float | bool] | None = None
+    ) -> Module:
+        meta = {"name": name, **_list_variables(variables)}
+        return ChannelModule(self, parse_handle(self.ask("function", meta)))
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
         handles = [module.handle for module in modules if isinstance(module, ChannelModule)]
         self.ask("call", {"name": name, "handles": handles})
+
+
+def _list_variables(variables: Mapping[str, int | float | bool] | None) -> dict[str, Any]:
+    return {"variables": dict(variables)} if variables else {}
 
 
 @dataclass(eq=False)

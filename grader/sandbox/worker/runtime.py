@@ -27,7 +27,9 @@ from grader.reading.slicing import (
     locate_error,
     register_source,
 )
+from grader.reading.symbol_table import build_symbol_table
 from grader.reading.token_units import extract_units
+from grader.reading.variables import list_variables
 from grader.sandbox.wire import Message, label_by_position
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
@@ -43,6 +45,9 @@ from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_
 from grader.sandbox.worker.importing import TOP, SiblingFinder
 from grader.sandbox.worker.loading import Loading, Number, make_module
 from grader.sandbox.worker.objects import ObjectHost
+
+MAX_VARIANTS = 16
+"""a submission is kept loaded with so many different values of its variables"""
 
 
 class WorkerRuntime(ObjectHost):
@@ -60,6 +65,12 @@ class WorkerRuntime(ObjectHost):
         """the names that were loaded"""
         self.initial_namespace = dict(self.namespace)
         self.loading = Loading(make_module({}, TOP), [])
+        self.module: types.ModuleType | None = None
+        """the module in which names are looked up, if a source was run"""
+        self.variants: dict[tuple[tuple[str, Number], ...], Loading] = {}
+        """what was loaded, by the values of variables that are not the submission's own"""
+        self.homes: dict[int, types.ModuleType] = {}
+        """the modules in which objects were made, by their handles"""
         self.numbered: dict[int, int] = {}
         """handles of objects that transcripts made, by their numbers there"""
 
@@ -116,8 +127,16 @@ class WorkerRuntime(ObjectHost):
             "modes": self.list_modes,
             "drop": self.drop,
         }
+        self._activate_home(meta)
         with watch_settings(self.disturbed):
             return operations[op](meta, tensors)
+
+    def _activate_home(self, meta: Meta) -> None:
+        """Have names looked up where the object was made that a request is about."""
+        handles = [meta["handle"]] if "handle" in meta else meta.get("handles", ())
+        for handle in handles[:1]:
+            if (home := self.homes.get(handle)) is not None:
+                self._activate(home)
 
     def _find_cause(self, error: BaseException) -> BaseException:
         """Return the earlier error that left a name unbound, if a NameError results from it."""
@@ -159,7 +178,9 @@ class WorkerRuntime(ObjectHost):
             if cell.error is not None
         ]
         defined = [asdict(definition) for definition in list_definitions(self.source)]
-        return {"outline": {"definitions": defined, "broken": broken}}, ()
+        variables = [asdict(each) for each in list_variables(build_symbol_table(self.source))]
+        outline = {"definitions": defined, "broken": broken, "variables": variables}
+        return {"outline": outline}, ()
 
     def extract_units(self, meta: Meta, tensors: Tensors) -> Reply:
         """Tokenise the source, for comparison with other submissions."""
@@ -177,6 +198,7 @@ class WorkerRuntime(ObjectHost):
             register_source(cell)
         self.loading = self._start_loading({})
         self.finder.install(self.loading.module)
+        self.variants = {(): self.loading}
         return self.resume({}, {})
 
     def import_next(self, meta: Meta, tensors: Tensors) -> Reply:
@@ -201,6 +223,48 @@ class WorkerRuntime(ObjectHost):
             for d in described
         ]
 
+    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Construct an instance, where variables of the submission may have other values."""
+        self._set_variables(meta.get("variables") or {})
+        return super().construct(meta, tensors)
+
+    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Return a handle of a function, where variables may have other values."""
+        self._set_variables(meta.get("variables") or {})
+        return super().get_function(meta, tensors)
+
+    def _set_variables(self, values: Mapping[str, Number]) -> None:
+        """Have names looked up where variables have these values: run the slices again for that."""
+        if not values and () not in self.variants:
+            return  # nothing was loaded: the objects are those of this process
+        loading = self.variants.get(tuple(sorted(values.items())))
+        if loading is not None:
+            self._activate(loading.module)
+            return
+        steps = compute_union_slice(self.source, list(self.names))
+        bound = {name for step in steps for name in step.effects.binds}
+        if unknown := [name for name in values if name not in bound]:
+            raise Refused(f"there is no variable `{unknown[0]}` to be set that is needed")
+        loading = self._start_loading(values)
+        while loading.steps:
+            loading.run_next()
+        self._finish_loading(loading)
+        self.variants[tuple(sorted(values.items()))] = loading
+        if len(self.variants) > MAX_VARIANTS:
+            del self.variants[next(key for key in self.variants if key)]
+
+    def _keep(self, target: Any, make: Callable[..., Any]) -> int:
+        handle = super()._keep(target, make)
+        if self.module is not None:
+            self.homes[handle] = self.module
+        return handle
+
+    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Forget objects, and in which variants of the submission they were made."""
+        for handle in meta["handles"]:
+            self.homes.pop(handle, None)
+        return super().drop(meta, tensors)
+
     def _start_loading(self, values: Mapping[str, Number]) -> Loading:
         """Return what is to be run, in a module of its own, with these values of variables."""
         module = make_module(self.initial_namespace, self.finder.package)
@@ -209,7 +273,7 @@ class WorkerRuntime(ObjectHost):
 
     def _activate(self, module: types.ModuleType) -> None:
         """Have names looked up in this module."""
-        self.namespace = module.__dict__
+        self.module, self.namespace = module, module.__dict__
         sys.modules[TOP] = module
 
     def _finish_loading(self, loading: Loading) -> None:
