@@ -20,9 +20,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from grader.reading.submission import (
     NO_SIBLINGS,
+    FilesByPath,
     Sibling,
     Siblings,
     Submission,
@@ -54,15 +56,37 @@ def gather_siblings(submission: Submission, data: bytes, limit: int) -> Siblings
     """Return the files that a submission of these bytes imports; together at most `limit` bytes."""
     if submission.siblings is not None:
         return submission.siblings
-    if submission.folder is None:
+    tree, main = _open_tree(submission)
+    if tree is None:
         return NO_SIBLINGS
-    path, owned = submission.path.absolute(), submission.folder.absolute()
-    top, folders = _find_top(path.parent, owned)
-    gathering = _Gathering(top, folders, top.is_relative_to(owned), limit - len(data))
-    gathering.follow(folders, data)
+    gathering = _Gathering(tree, main[:-1], limit - len(data))
+    gathering.follow(main[:-1], data)
     taken = (Sibling(path, found) for path, found in sorted(gathering.taken.items()))
     problems = tuple(sorted(gathering.problems.items()))
-    return Siblings((*folders, path.stem), tuple(taken), problems, searched=True)
+    return Siblings(main, tuple(taken), problems, searched=True)
+
+
+def _open_tree(submission: Submission) -> tuple["_Tree | None", Place]:
+    """Return the author's files, if they are known, and where the submission is among them."""
+    path = submission.path.absolute()
+    if submission.beside is not None:
+        return _list_tree(submission.beside, submission.path)
+    if submission.folder is None:
+        return None, ()
+    owned = submission.folder.absolute()
+    top, folders = _find_top(path.parent, owned)
+    return _DiskTree(top, folders, top.is_relative_to(owned)), (*folders, path.stem)
+
+
+def _list_tree(files: FilesByPath, path: Path) -> tuple["_Tree | None", Place]:
+    own = next((place for place, file in files.items() if file == path), None)
+    if not own:
+        return None, ()
+    length = len(own) - 1  # of the folders that are left out, since no import can name them
+    while length > 0 and len(own) - length <= MAX_DEPTH and is_module_name(own[length - 1]):
+        length -= 1
+    inside = {p[length:]: file for p, file in files.items() if p[:length] == own[:length]}
+    return _ListedTree(inside), (*own[length:-1], own[-1].rpartition(".")[0])
 
 
 def _find_top(folder: Path, owned: Path) -> tuple[Path, Place]:
@@ -86,14 +110,60 @@ def is_module_name(name: str) -> bool:
     return _WORD.fullmatch(name.encode(errors="replace")) is not None
 
 
+class _Tree(Protocol):
+    """The files of an author."""
+
+    def is_folder(self, place: Place) -> bool:
+        """Return whether all of these are folders of the author's, and none is a link."""
+
+    def find_file(self, place: Place) -> Path | None:
+        """Return the file of this place in a folder of the author's, which may be a link."""
+
+
+@dataclass(frozen=True)
+class _DiskTree:
+    """Those in a folder."""
+
+    top: Path
+    folders: Place
+    """the way to the submission"""
+    is_open: bool
+    """whether all of the outermost folder is the author's; otherwise `folders` of it are"""
+
+    def is_folder(self, place: Place) -> bool:
+        if not place:
+            return self.is_open
+        if place == self.folders[: len(place)]:
+            return True
+        path = self.top.joinpath(*place)
+        inside = len(place) <= MAX_DEPTH and self.is_folder(place[:-1])
+        return inside and path.is_dir() and not path.is_symlink()
+
+    def find_file(self, place: Place) -> Path | None:
+        path = self.top.joinpath(*place)
+        return path if path.is_symlink() or is_regular_file(path) else None
+
+
+@dataclass(frozen=True)
+class _ListedTree:
+    """Those that were unpacked, or lie under other names."""
+
+    files: FilesByPath
+
+    def is_folder(self, place: Place) -> bool:
+        return any(path[: len(place)] == place for path in self.files if len(path) > len(place))
+
+    def find_file(self, place: Place) -> Path | None:
+        return self.files.get(place)
+
+
 @dataclass(eq=False)
 class _Gathering:
     """The files found so far."""
 
-    top: Path
+    tree: _Tree
     folders: Place
-    is_open: bool
-    """whether all of the outermost folder is the author's; otherwise `folders` of it are"""
+    """where the submission is"""
     left: int
     """how many more bytes may be taken"""
     taken: dict[Place, bytes] = field(default_factory=dict)
@@ -125,36 +195,24 @@ class _Gathering:
 
     def _exists(self, place: Place) -> bool:
         module = (*place[:-1], f"{place[-1]}.py")
-        return self._is_folder(place) or (self._is_folder(place[:-1]) and self._is_file(module))
-
-    def _is_folder(self, place: Place) -> bool:
-        """Return whether all of these are folders of the author's, and none is a link."""
-        if not place:
-            return self.is_open
-        if place == self.folders[: len(place)]:
-            return True
-        path = self.top.joinpath(*place)
-        inside = len(place) <= MAX_DEPTH and self._is_folder(place[:-1])
-        return inside and path.is_dir() and not path.is_symlink()
-
-    def _is_file(self, place: Place) -> bool:
-        path = self.top.joinpath(*place)
-        return path.is_symlink() or is_regular_file(path)
+        inside = self.tree.is_folder(place[:-1])
+        return self.tree.is_folder(place) or (inside and self.tree.find_file(module) is not None)
 
     def _take_module(self, place: Place) -> Iterator[tuple[Place, bytes]]:
         """Take a module, and the packages that it is in; yield where each lies, and its bytes."""
         for length in range(1, len(place) + 1):
-            if self._is_folder(place[:length]):
+            if self.tree.is_folder(place[:length]):
                 yield from self._take_file((*place[:length], "__init__.py"))
-        if self._is_folder(place[:-1]):
+        if self.tree.is_folder(place[:-1]):
             yield from self._take_file((*place[:-1], f"{place[-1]}.py"))
 
     def _take_file(self, place: Place) -> Iterator[tuple[Place, bytes]]:
         name = "/".join(place)
-        if place in self.taken or name in self.problems or not self._is_file(place):
+        file = self.tree.find_file(place)
+        if place in self.taken or name in self.problems or file is None:
             return
         try:
-            self.taken[place] = self._read(self.top.joinpath(*place))
+            self.taken[place] = self._read(file)
         except UnreadableSubmission as problem:
             self.problems[name] = str(problem)
             return

@@ -6,7 +6,7 @@ or waited for.
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Siblings:
 
 
 NO_SIBLINGS = Siblings()
+FilesByPath = Mapping[tuple[str, ...], Path]
+"""where files lie, by the names of their folders and their own, as their author had them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Submission:
     """who submitted it, where that is known from elsewhere than the file name"""
     folder: Path | None = field(default=None, compare=False)
     """the folder whose files are all of the same author: what is beside the file may be imported"""
+    beside: FilesByPath | None = field(default=None, compare=False)
+    """the author's files by the paths that they had there, itself included, instead of a folder"""
     siblings: Siblings | None = field(default=None, compare=False)
     """what it imports from beside it, if that was gathered already"""
 
