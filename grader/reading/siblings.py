@@ -75,7 +75,7 @@ def _open_tree(submission: Submission) -> tuple["_Tree | None", Place]:
         return None, ()
     owned = submission.folder.absolute()
     top, folders = _find_top(path.parent, owned)
-    return _DiskTree(top, folders, top.is_relative_to(owned)), (*folders, path.stem)
+    return _DiskTree(top, folders, top.is_relative_to(owned)), (*folders, _name_module(path.name))
 
 
 def _list_tree(files: FilesByPath, path: Path) -> tuple["_Tree | None", Place]:
@@ -86,7 +86,7 @@ def _list_tree(files: FilesByPath, path: Path) -> tuple["_Tree | None", Place]:
     while length > 0 and len(own) - length <= MAX_DEPTH and is_module_name(own[length - 1]):
         length -= 1
     inside = {p[length:]: file for p, file in files.items() if p[:length] == own[:length]}
-    return _ListedTree(inside), (*own[length:-1], own[-1].rpartition(".")[0])
+    return _ListedTree(inside), (*own[length:-1], _name_module(own[-1]))
 
 
 def _find_top(folder: Path, owned: Path) -> tuple[Path, Place]:
@@ -155,6 +155,12 @@ class _ListedTree:
 
     def find_file(self, place: Place) -> Path | None:
         return self.files.get(place)
+
+
+def _name_module(file: str) -> str:
+    """Return the name as a module of the submission's own file, which may be called anything."""
+    stem = file.rpartition(".")[0]
+    return stem if is_module_name(stem) else "submission"
 
 
 @dataclass(eq=False)

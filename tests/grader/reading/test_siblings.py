@@ -158,6 +158,18 @@ def test_pipes_and_folders_named_like_modules_are_not_read(tmp_path: Path) -> No
     assert gather(tmp_path / "main.py").files == ()
 
 
+@pytest.mark.parametrize(
+    "name", [b"\xff.py", b"--option.py", b"$(x).py", b"\x1b[32mgreen.py", b"a b.py", b".py.py"]
+)
+def test_a_submission_of_any_name_takes_what_is_beside_it(name: bytes, tmp_path: Path) -> None:
+    write_files(tmp_path, {"utils.py": ""})
+    path = tmp_path / os.fsdecode(name)
+    path.write_text("import utils")
+    found = gather(path)
+    assert found.main == ("submission",)
+    assert [file.path for file in found.files] == [("utils.py",)]
+
+
 # ----------------------------------------------------------------------- how much it is
 
 
