@@ -15,7 +15,7 @@ from exercises import ALL, BY_SLUG, Exercise, contract_file
 from exercises.exercise import BadContract
 from properties.binding.signature import Parameter, Signature
 from properties.contract import Contract, Entry
-from properties.violation import Note
+from properties.violation import Note, format_location
 
 MIN_SIMILARITY = 0.55
 
@@ -39,6 +39,8 @@ class DefinitionSignature:
     alias_of: str | None = None
     signature: Signature | None = None
     """of a class that has a `forward`: what it and its constructor take"""
+    constructor: str | None = None
+    """what says which method was meant to be its constructor, if it has none"""
 
     def accepts(self, contract: Contract) -> bool:
         """Return whether it can be called with the names that the contract uses."""
@@ -86,6 +88,7 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
                 bases=tuple(str(base) for base in entry.get("bases", ())),
                 alias_of=entry.get("alias_of"),
                 signature=_parse_signature(entry),
+                constructor=_describe_near_constructor(entry),
             )
         )
     return signatures
@@ -119,6 +122,15 @@ def list_candidates(
         and d.name not in graded
         and name in (None, d.name)
     ]
+
+
+def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
+    """Say that a class has no constructor, and which method was meant to be it, if there is one."""
+    near = next((n for n in entry.get("near_names", ()) if n["wanted"] == "__init__"), None)
+    if near is None:
+        return None
+    where = format_location(near["cell"], near["line"])
+    return f"there is no `__init__` in `{entry['name']}`; did you mean `{near['written']}`?{where}"
 
 
 def choose_targets(
@@ -232,6 +244,9 @@ def _describe_undefined(name: str, found: Sequence[DefinitionSignature]) -> str:
 def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
     if not found:
         return "it defines no class and no function"
+    for problem in (d.constructor for d in found if d.could_be_module):
+        if problem is not None:
+            return problem
     for defined in found:
         asked = [describe_signature(e.contract) for e in ALL if e.contract.name == defined.name]
         if asked:
