@@ -73,6 +73,7 @@ class Target:
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
     """Return the outline's classes and functions, converted to their types."""
     signatures = []
+    variables = outline.get("variables", ())
     for entry in outline.get("definitions", ()):
         parameters = entry.get("parameters") or ()
         plain = [p for p in parameters if p["kind"] in ("positional", "keyword")]
@@ -87,14 +88,16 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
                 open_ended=any(p["kind"] in ("*", "**") for p in parameters),
                 bases=tuple(str(base) for base in entry.get("bases", ())),
                 alias_of=entry.get("alias_of"),
-                signature=_parse_signature(entry),
+                signature=_parse_signature(entry, variables),
                 constructor=_describe_near_constructor(entry),
             )
         )
     return signatures
 
 
-def _parse_signature(entry: Mapping[str, Any]) -> Signature | None:
+def _parse_signature(
+    entry: Mapping[str, Any], variables: Sequence[Mapping[str, Any]]
+) -> Signature | None:
     if entry["kind"] != "class" or entry.get("forward") is None:
         return None
     constructor, call = (
@@ -105,7 +108,13 @@ def _parse_signature(entry: Mapping[str, Any]) -> Signature | None:
         )
         for key in ("parameters", "forward")
     )
-    return Signature(str(entry["name"]), constructor, call)
+    name = str(entry["name"])
+    read = tuple(
+        Parameter(str(v["name"]), has_default=True, default=v["value"])
+        for v in variables
+        if name in v["read_by"] and v["value"] is not None
+    )
+    return Signature(name, constructor, call, read)
 
 
 def list_candidates(
