@@ -27,6 +27,7 @@ from grader.grading.recording import (
     attach_hint,
     explain_load_error,
     explain_not_found,
+    explain_unrecognised,
     list_locations,
     record_definition,
     record_left_out,
@@ -153,6 +154,8 @@ class _Grading:
     failure: tuple[str, SubmissionFailed] | None = None
     """what kept a class from being recognised"""
     unrecognised: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """what these said when they were constructed and called"""
 
     def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
         """Return the records of the definitions that answer exercises by their names."""
@@ -180,16 +183,16 @@ class _Grading:
         signature = self.signatures.get(target.name)
         passed = record.status == Status.PASSED.value
         resembles = self.settings.exercise is None and target.name != target.exercise.contract.name
-        if signature is None or passed or not (resembles or has_other_form(record)):
+        differs = has_other_form(record, asked=self.settings.exercise is not None)
+        if signature is None or passed or not (resembles or differs):
             return record
         binding = self._recognise(signature)
-        if binding is None or binding.inexact:
+        if binding is None or binding.inexact or (binding.mistakes and not differs):
             return record
-        if not has_other_form(record) and binding.mistakes:
-            return record  # it only resembles the exercise, and is nothing else
-        if self.settings.exercise is None:
-            return self._grade(open_mode.make_open_target(signature, binding))
-        return self._grade(open_mode.make_adapted_target(signature, target, binding))
+        other: Target | None = open_mode.make_open_target(signature, binding)
+        if self.settings.exercise is not None:
+            other = open_mode.make_adapted_target(signature, target, binding)
+        return record if other is None else self._grade(other)
 
     def _recognise(self, signature: Signature) -> Binding | None:
         try:
@@ -200,6 +203,7 @@ class _Grading:
         if isinstance(found, Binding):
             return found
         self.unrecognised.append(signature.name)
+        self.failures.extend(found.failures)
         return None
 
     def _grade(self, target: Target) -> SubmissionRecord:
@@ -211,17 +215,28 @@ class _Grading:
         if self.failure is not None and not self.unrecognised:
             name, failed = self.failure
             problem = explain_load_error(failed, name)
+        if self.unrecognised:
+            problem = explain_unrecognised(self.unrecognised, self.failures)
         assert problem is not None, "there are targets, or there is a reason why not"
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])
         record = record_ungraded(self.submission, self.settings, began, problem)
         return replace(record, source=source)
 
 
-def has_other_form(record: SubmissionRecord) -> bool:
-    """Whether a definition is constructed, or called, or returns otherwise than is asked."""
+def has_other_form(record: SubmissionRecord, *, asked: bool) -> bool:
+    """Whether a definition is constructed, or called, or returns otherwise than an exercise says.
+
+    If this exercise was asked for, an error within `forward` is a mistake, and no other form.
+    """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
-    unmet = (Status.PASSED.value, Status.NOT_TRIED.value)
-    return any(p.name in form and p.status not in unmet for p in record.properties)
+    unmet = [
+        p
+        for p in record.properties
+        if p.name in form and p.status not in (Status.PASSED.value, Status.NOT_TRIED.value)
+    ]
+    if not asked:
+        return bool(unmet)
+    return any(p.status == Status.FAILED.value or "TypeError" in p.message for p in unmet)
 
 
 def grade_definition(

@@ -21,6 +21,8 @@ SLUG = "attention"
 """what stands for an exercise where a class is judged as what it is"""
 INTENDED = frozenset({C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED})
 """what an exercise decides, whatever a class does"""
+ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.OUTPUT_PROJECTION, C.BATCH})
+"""without which an answer is an answer to something else"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """what a class may have although the exercise does not ask for it"""
 CASES = 12
@@ -48,12 +50,16 @@ def make_open_target(signature: Signature, binding: Binding) -> Target:
     return Target(exercise, signature.name, _make_notes(found))
 
 
-def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target:
+def make_adapted_target(signature: Signature, target: Target, binding: Binding) -> Target | None:
     """Return an answer to an exercise that takes or returns other things than the statement says.
 
-    It is judged by the exercise, in its own terms; claims about what it lacks fail.
+    It is judged by the exercise, in its own terms; claims about what it lacks fail. None if it is
+    an attention of another kind, or has sizes of its own: that would be another exercise.
     """
     asked = target.exercise.contract
+    fixed = (binding.contract.sizes or {}).keys() - (asked.sizes or {}).keys()
+    if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
+        return None
     contract = adapt_contract(asked, binding.contract)
     said = f"`{asked.name}({', '.join(a.name for a in asked.arguments)})`"
     found = [f"it is not called as the statement says, {said}, and judged as it is called"]

@@ -165,6 +165,18 @@ def explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
     return ErrorRecord("not_found", problem)
 
 
+def explain_unrecognised(names: Sequence[str], failures: Sequence[str]) -> ErrorRecord:
+    """Say that classes answer no exercise, and compute no attention that is known."""
+    listed = ", ".join(f"`{name}`" for name in names[:MAX_LISTED])
+    text = (
+        f"{listed}: answers no exercise by its name, and what it computes is no attention that is "
+        "known here; name an exercise with --exercise, see `headcheck list`"
+    )
+    if failures:
+        text += f". When it was tried, it said: {failures[-1]}"
+    return ErrorRecord("not_found", text)
+
+
 def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     """Say why a definition could not be loaded, and what to do."""
     kind, _, rest = failed.message.partition(": ")

@@ -103,9 +103,21 @@ def there_are_no_other_parameters(context: LiveContext) -> None:
     """It has no trainable parameters besides those asked for."""
     shapes = context.contract.get_parameter_shapes(context.case)
     extra = [f"`{n}`" for n in _list_parameters(context, module=True) if n not in shapes]
+    missing = _list_missing(context)
+    if missing:
+        expected, got = f"{', '.join(missing)}, as asked for", "it has none"
+        raise Violation(ViolationKind.CONSTRUCTION, expected, got)
     if extra and context.contract.transfer is None:
         expected, got = f"the {len(shapes)} asked for", f"also {', '.join(extra)}"
         raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+
+
+def _list_missing(context: LiveContext) -> list[str]:
+    """Return the canonical parameters that the exercise asks for, and this class does without."""
+    asked, own = context.harness.requested_contract, context.contract
+    held = {n: m for m in asked.mappings for n in m.holds}
+    needed = (n for n, m in held.items() if asked.has_biases(context.case) or not m.is_bias)
+    return [name for name in needed if not own.stores(name)]
 
 
 @family_property(
