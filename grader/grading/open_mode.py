@@ -11,8 +11,9 @@ from grader.grading.settings import Settings
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.binding.binding import Binding, NotBound, bind
-from properties.binding.describe import describe_attention, list_assumptions
+from properties.binding.describe import describe_attention, describe_intent, list_assumptions
 from properties.binding.signature import Signature
+from properties.call_form import MaskConvention
 from properties.contract import Capability, Contract
 from properties.violation import Note
 
@@ -47,6 +48,7 @@ def make_open_target(signature: Signature, binding: Binding) -> Target:
     exercise = Exercise(SLUG, title, binding.contract, Path(), cases=CASES)
     found = [f"recognised by what it computes: {title}"]
     found += [*list_assumptions(signature, binding.contract), *binding.remarks]
+    found.append(describe_intent(binding.contract))
     return Target(exercise, signature.name, _make_notes(found))
 
 
@@ -71,6 +73,8 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
 def adapt_contract(asked: Contract, found: Contract) -> Contract:
     """Return what an exercise asks, in the terms of a class: its arguments, weights and results."""
     kept = asked.capabilities & (found.capabilities | INTENDED)
+    if found.call_form.mask == MaskConvention():
+        kept |= asked.capabilities & {C.ANY_MASK}
     return replace(
         found,
         capabilities=kept | found.capabilities & OWN,

@@ -56,8 +56,13 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     if contract.has(C.MASK) or contract.has(C.PADDING):
         polarity = POLARITY_WORDS[contract.call_form.mask.polarity]
         yield f"its mask is {polarity}"
-    if contract.has(C.FULL):
-        yield "every token sees every other: were it meant to be causal, this would be a mistake"
+
+
+def describe_intent(contract: Contract) -> str:
+    """Say what is taken as meant, because behaviour cannot tell."""
+    if contract.has(C.CAUSAL):
+        return "later tokens are hidden, and it is judged by that"
+    return "every token sees every other: were it meant to be causal, this would be a mistake"
 
 
 def _list_arguments(contract: Contract) -> Iterator[Argument]:

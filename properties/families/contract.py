@@ -179,8 +179,8 @@ def _assert_refused(context: LiveContext, arguments: Mapping[str, Value], why: s
 )
 def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     """It is built by position as by name, in the order of the statement."""
-    contract, case = _get_stated(context), context.case
-    arguments = contract.build_arguments(case)
+    contract, case = context.contract, context.case
+    arguments = _get_stated(context).build_arguments(case)
     subject = context.harness.subject
     built = build_module(subject, contract, case, arguments, given="by position")
     adapter = ModuleAdapter(contract, case, built, built, context.harness.subject)

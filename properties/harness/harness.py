@@ -239,7 +239,24 @@ class Harness:
         """
         if self.contract.has(*needs):
             return self.get_context(self.contract.fit(drawn))
-        return LiveContext(self, self.requested_contract, drawn)
+        return LiveContext(self, self._ask_all_the_same(needs), drawn)
+
+    def _ask_all_the_same(self, needs: frozenset[Capability]) -> Contract:
+        """Return the contract under which a submission is asked for what it lacks.
+
+        That is the requested one, except that one in terms of its own is asked in these.
+        """
+        own, asked = self.contract, self.requested_contract
+        if set(own.arguments) <= set(asked.arguments) and own.call_form == asked.call_form:
+            return asked
+        lacks_mask = Capability.MASK in needs and "mask" not in own.call_form.inputs
+        inputs = (*own.call_form.inputs, *(("mask",) if lacks_mask else ()))
+        return replace(
+            own,
+            returns=asked.returns,
+            call_form=replace(own.call_form, inputs=inputs, places=None),
+            capabilities=own.capabilities | needs,
+        )
 
     def create_context(self, case: Case) -> LiveContext:
         """Return a context that shares nothing with earlier ones."""
