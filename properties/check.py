@@ -28,7 +28,15 @@ def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> V
     if verdict.violation is None or verdict.case is None:
         return verdict
     failure = prop, harness, verdict.case, verdict.violation
+    if not harness.contract.has(*prop.needs):
+        return _describe_failure(prop, harness, verdict, verdict.case, verdict.violation)
     smallest, violation = _reuse_counterexample(*failure) or find_smallest_failure(*failure)
+    return _describe_failure(prop, harness, verdict, smallest, violation)
+
+
+def _describe_failure(
+    prop: Property, harness: Harness, verdict: Verdict, smallest: Case, violation: Violation
+) -> Verdict:
     on = harness.contract.describe(smallest)
     detailed = violation.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=detailed, case_description=on)
