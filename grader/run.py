@@ -24,6 +24,7 @@ from grader.grading import devices, infer, worker_pool
 from grader.grading.precompile import precompile_plans
 from grader.grading.search_limit import SearchLimit
 from grader.grading.settings import Settings
+from grader.grading.stated_roles import parse_roles
 from grader.grading.worker_pool import (
     GradedSubmission,
     RemoteGrader,
@@ -81,10 +82,12 @@ def make_settings(
     by_hand: bool = False,
     jobs: int | None = None,
     search: SearchLimit | None = None,
+    bindings: Sequence[str] = (),
 ) -> Settings:
     """Return the settings of a run; the limits override those of an exercise.
 
-    Raises TargetNotFound, BadContract, DeviceUnavailable, and what `points.load_points` raises.
+    Raises TargetNotFound, BadContract, BadBinding, DeviceUnavailable, and what
+    `points.load_points` raises.
     """
     if not devices.is_known(device):
         raise DeviceUnavailable(f"{device}: no device; there are {devices.DEVICE_NAMES}")
@@ -101,6 +104,7 @@ def make_settings(
         by_hand=by_hand,
         jobs=jobs,
         search=search,
+        roles=parse_roles(bindings),
     )
 
 

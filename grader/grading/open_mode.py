@@ -39,7 +39,7 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Bin
     session = reading.start_successor(limits, by_hand=settings.by_hand)
     with contextlib.closing(session):
         session.load(signature.name)
-        return bind(ChannelSubject(session), signature)
+        return bind(ChannelSubject(session), settings.roles.add_to(signature))
 
 
 def make_open_target(signature: Signature, binding: Binding) -> Target:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from exercises import Exercise
 from grader.grading.search_limit import SearchLimit
+from grader.grading.stated_roles import StatedRoles
 from grader.report.points import Points
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
@@ -26,6 +27,8 @@ class Settings:
     """whether torch's own attention is withheld in every exercise that does not ask for it"""
     jobs: int | None = None
     """how many files are graded at the same time; by default as many as are worth it"""
+    roles: StatedRoles = field(default_factory=StatedRoles)
+    """what is said of classes that are recognised by what they compute"""
     search: SearchLimit | None = None
     """how long to search for failures on generated cases, after the fixed ones"""
 

@@ -13,6 +13,7 @@ from grader.ui import course_commands
 from grader.ui.bank_commands import bank
 from grader.ui.options import (
     SEED_RANGE,
+    bind_option,
     by_hand_option,
     device_option,
     exercise_option,
@@ -132,6 +133,7 @@ def grade(
 @by_hand_option
 @device_option
 @click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
+@bind_option
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @search_option
 @feedback_option
@@ -365,6 +367,7 @@ def _is_user_error(error: Exception) -> bool:
     from exercises.answers import AnswerNotFound, BadBank
     from grader.grading.infer import TargetNotFound
     from grader.grading.search_limit import BadSearch
+    from grader.grading.stated_roles import BadBinding
     from grader.reading.submission import SubmissionNotFound
     from grader.report.feedback import BadFeedback
     from grader.report.points import BadPoints
@@ -373,6 +376,7 @@ def _is_user_error(error: Exception) -> bool:
     from grader.ui.pytest_plugin.replay import ReplayError
 
     kinds = (
+        BadBinding,
         TargetNotFound,
         AnswerNotFound,
         BadBank,

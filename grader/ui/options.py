@@ -30,6 +30,13 @@ format_option = click.option(
 points_option = click.option(
     "--points", type=click.Path(path_type=Path), help="TOML file of points per group."
 )
+bind_option = click.option(
+    "--bind",
+    "bindings",
+    multiple=True,
+    metavar="QUANTITY=ARGUMENT",
+    help="What an argument is where it was taken for another, such as heads=n_head; or causal=yes.",
+)
 by_hand_option = click.option(
     "--by-hand", is_flag=True, help="Put torch's own attention out of reach."
 )

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from properties.binding.signature import Parameter, Signature
@@ -53,7 +53,8 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
 
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     """Yield every way to construct a class, whatever the names of its arguments say."""
-    yield from dict.fromkeys(_iter_assignments(_list_passed(signature.constructor)))
+    said = {p.name for p in signature.constructor if p.quantity is not None}
+    yield from dict.fromkeys(_iter_assignments(_list_passed(signature.constructor), said))
 
 
 def _list_passed(parameters: Sequence[Parameter]) -> list[Argument]:
@@ -62,7 +63,9 @@ def _list_passed(parameters: Sequence[Parameter]) -> list[Argument]:
 
 
 def _list_variables(signature: Signature) -> list[Argument]:
-    guesses = ((v.name, guess_quantity(v.name), v.default) for v in signature.variables)
+    guesses = (
+        (v.name, v.quantity or guess_quantity(v.name), v.default) for v in signature.variables
+    )
     return [
         Argument(name, quantity)
         for name, quantity, value in guesses
@@ -92,7 +95,9 @@ def resolve_fields(fields: Sequence[Argument]) -> Constructor:
 
 def _suggest(parameter: Parameter) -> Argument | None:
     """Return an argument as its name suggests; None for one that is left to its default."""
-    name, quantity = parameter.name, guess_quantity(parameter.name)
+    name, quantity = parameter.name, parameter.quantity or guess_quantity(parameter.name)
+    if parameter.quantity is not None:
+        return Argument(name, parameter.quantity)
     number = isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
     if (
         parameter.has_default
@@ -154,9 +159,13 @@ def _replace_quantities(
     return Constructor(tuple(arguments), square)
 
 
-def _iter_assignments(passed: Sequence[Argument]) -> Iterator[Constructor]:
+def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iterator[Constructor]:
     """Yield every assignment of quantities to the arguments whose names may mislead."""
-    open_ones = [i for i, a in enumerate(passed) if a.quantity not in (CONSTANT, "config")]
+    open_ones = [
+        i
+        for i, a in enumerate(passed)
+        if a.quantity not in (CONSTANT, "config") and a.name not in said
+    ]
     assignments = sorted(
         itertools.product(GUESSES, repeat=len(open_ones)), key=lambda c: len(c) - len(set(c))
     )  # two arguments that say the same are rare

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Mapping
 
+from jaxtyping import Float
+from torch import Tensor
+
 from properties.binding.calls import find_mask_name
 from properties.binding.signature import Signature
 from properties.subject import Module, TensorInfo
@@ -14,6 +17,8 @@ def expects_causality(
     signature: Signature, module: Module, tensors: Mapping[str, TensorInfo]
 ) -> bool:
     """Whether later tokens are meant to be hidden: its name says so, or it keeps a triangle."""
+    if signature.causal is not None:
+        return signature.causal
     if CAUSAL_NAME.search(signature.name):
         return True
     if find_mask_name(signature.call) is not None:
@@ -27,6 +32,8 @@ def expects_causality(
     return any(_is_triangle(tensor.squeeze()) for tensor in found if tensor.squeeze().dim() == 2)
 
 
-def _is_triangle(table) -> bool:  # type: ignore[no-untyped-def]
-    marked = table.float().nan_to_num(neginf=-1.0) != table.float().nan_to_num(neginf=-1.0)[0, -1]
+def _is_triangle(table: Float[Tensor, "n n"]) -> bool:
+    """Whether all above the diagonal is one number, and other numbers are below."""
+    numbers = table.float().nan_to_num(neginf=-1.0)
+    marked = numbers != numbers[0, -1]
     return bool(marked.tril().equal(marked) and marked.any())

@@ -68,6 +68,8 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
 def _intend(subject: Subject, signature: Signature, match: Match) -> Contract:
     """Return the contract with later tokens hidden, if the class is meant to hide them."""
     contract = match.contract
+    if contract.has(C.CAUSAL) and signature.causal is False:
+        return replace(contract, capabilities=contract.capabilities - {C.CAUSAL} | {C.FULL})
     if contract.has(C.CAUSAL):
         return contract
     adapter = construct(subject, contract, match.sizes.case, seed=1)

@@ -13,6 +13,8 @@ class Parameter:
     has_default: bool = False
     default: Literal = None
     """where it is written as such"""
+    quantity: str | None = None
+    """what it is, if somebody said so"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,5 @@ class Signature:
     call: tuple[Parameter, ...]
     variables: tuple[Parameter, ...] = ()
     """variables of the submission that it reads, and their values as defaults"""
+    causal: bool | None = None
+    """whether it is meant to be causal, if somebody said so"""

@@ -1,0 +1,60 @@
+"""What somebody says of a class that is recognised by what it computes: `--bind heads=n_head`."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from properties.binding.describe import QUANTITY_WORDS
+from properties.binding.signature import Parameter, Signature
+
+TRUTH = {"yes": True, "no": False}
+
+
+class BadBinding(Exception):
+    """What is said cannot be read; the message says why, and what to write."""
+
+
+@dataclass(frozen=True)
+class StatedRoles:
+    """What arguments and variables are, and whether the class is meant to be causal."""
+
+    quantities: Mapping[str, str] = field(default_factory=dict)
+    """by the name of the argument"""
+    causal: bool | None = None
+
+    def add_to(self, signature: Signature) -> Signature:
+        """Return the signature with what is said of it."""
+        return replace(
+            signature,
+            constructor=tuple(map(self._complete, signature.constructor)),
+            variables=tuple(map(self._complete, signature.variables)),
+            causal=self.causal,
+        )
+
+    def _complete(self, parameter: Parameter) -> Parameter:
+        return replace(parameter, quantity=self.quantities.get(parameter.name))
+
+
+def parse_roles(texts: Sequence[str]) -> StatedRoles:
+    """Read what is said, each as QUANTITY=ARGUMENT, or causal=yes. Raises BadBinding."""
+    quantities: dict[str, str] = {}
+    causal = None
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not (key and equals and value):
+            raise BadBinding(f"--bind {text}: write QUANTITY=ARGUMENT, such as heads=n_head")
+        if key == "causal":
+            if value not in TRUTH:
+                raise BadBinding(f"--bind {text}: write causal=yes or causal=no")
+            causal = TRUTH[value]
+        elif key not in QUANTITY_WORDS:
+            raise BadBinding(f"--bind {text}: there is no quantity {key!r}; {_suggest(key)}")
+        else:
+            quantities[value] = key
+    return StatedRoles(quantities, causal)
+
+
+def _suggest(key: str) -> str:
+    known = (*QUANTITY_WORDS, "causal")
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
