@@ -1,6 +1,7 @@
 """Search for the binding of a class: the contract under which its behaviour is attention."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,8 @@ from properties.violation import Status, SubmissionFailed
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 SECONDS = 3.0
 """of processor time of this process, after which a search is given up"""
+MAX_NUMEL = 1 << 23
+"""so many parameters at most are overwritten: four layers of a width of 1,448"""
 MAX_MISTAKEN = 4
 """with so many contracts at most mistakes are tried, those that names suggest first"""
 
@@ -112,6 +115,10 @@ class BindingSearch:
 
     def _iter_probes(self, built: Built) -> Iterator[Probe]:
         """Yield what a constructed class returns, called in one form after another."""
+        count = sum(math.prod(i.shape) for i in built.tensors.values() if i.kind != "buffer")
+        if count > MAX_NUMEL:
+            self.failures.append(f"it has {count:,} parameters: too many to be recognised")
+            return
         built = self._complete_for_calls(built)
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         answered: set[tuple[tuple[str, ...], bool]] = set()
