@@ -7,7 +7,7 @@ A contract says what differs: the entry point and its arguments, where the canon
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
@@ -120,6 +120,12 @@ class Argument:
         return value
 
 
+def list_numbers(variables: Iterable[Argument], case: Case) -> dict[str, int | float | bool]:
+    """Return the numbers that variables take in a case, by name."""
+    values = ((variable.name, variable.get_value(case)) for variable in variables)
+    return {name: value for name, value in values if isinstance(value, int | float)}
+
+
 DISPENSABLE: Mapping[str, frozenset[Capability]] = {
     "bias": frozenset({Capability.BIAS, Capability.BIAS_OPTION}),
     "dropout": frozenset({Capability.DROPOUT}),
@@ -148,6 +154,8 @@ class Contract:
     entry: Entry = Entry.CLASS
     arguments: tuple[Argument, ...] = ()
     mappings: tuple[ParameterMapping, ...] = ()
+    variables: tuple[Argument, ...] = ()
+    """variables of the submission that are sizes, and are set like arguments"""
     call: tuple[str, ...] = ("x",)
     returns: Returns = Returns.OUTPUT
     call_form: CallForm = USUAL
@@ -260,6 +268,10 @@ class Contract:
         """Return the arguments of the constructor, in order."""
         values = ((argument, argument.get_value(case)) for argument in self.arguments)
         return {a.name: v for a, v in values if not (a.optional and v == a.default)}
+
+    def build_variables(self, case: Case) -> dict[str, int | float | bool]:
+        """Return what variables of the submission are set to."""
+        return list_numbers(self.variables, case)
 
     def get_parameter_shapes(self, case: Case) -> dict[str, tuple[int, ...]]:
         """Return the attribute paths of all parameters this case has, with their shapes."""

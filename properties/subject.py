@@ -229,6 +229,7 @@ class Subject(Protocol):
         *,
         given: str = "by name",
         form: Mapping[str, object] | None = None,
+        variables: Mapping[str, int | float | bool] | None = None,
     ) -> Module:
         """Build an instance with these arguments and move it to a dtype and a device.
 
@@ -236,6 +237,8 @@ class Subject(Protocol):
 
         The arguments are passed by name where the names fit, or all "by position". A mapping
         becomes an object with these attributes; "by class" they are attributes of its class.
+        `variables` of the submission's module have these values instead of their own, and what is
+        computed from them follows.
         """
 
     def draw_after_construction(
@@ -246,8 +249,10 @@ class Subject(Protocol):
     def list_disturbed(self) -> Sequence[str]:
         """Return which settings of torch its code has changed so far, constructors included."""
 
-    def get_function(self, name: str) -> Module:
-        """Return a function as a module whose `forward` calls it."""
+    def get_function(
+        self, name: str, variables: Mapping[str, int | float | bool] | None = None
+    ) -> Module:
+        """Return a function as a module whose `forward` calls it, with these variables set."""
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
         """Call a function of the submission on modules built before, for its side effects."""

@@ -31,6 +31,7 @@ from grader.grading.recording import record_unreadable
 from grader.grading.settings import Settings
 from grader.grading.worker_pool import GradedSubmission, Sandbox
 from grader.reading import submission
+from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import SandboxError
@@ -141,8 +142,10 @@ class Cluster:
             data = submission.read_submission(handed_in, limit)
         except UnreadableSubmission as error:
             return PendingSubmission(handed_in, b"", None, str(error))
-        future = self._submit(grade_submission, task, handed_in, data)
-        return PendingSubmission(handed_in, data, future)
+        # Workers have no files but those that they are sent.
+        complete = replace(handed_in, siblings=gather_siblings(handed_in, data, limit))
+        future = self._submit(grade_submission, task, complete, data)
+        return PendingSubmission(complete, data, future)
 
     def _submit(self, action: Callable[..., T], *arguments: Any, **options: Any) -> Any:
         # Not pure: Dask must not reuse the result of an equal call.

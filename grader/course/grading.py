@@ -15,13 +15,12 @@ from grader.course.intake import scratch
 from grader.course.intake.gather import Intake, SubmittedFile
 from grader.course.intake.roster import Student
 from grader.course.results import ExerciseResult, ScoreChange, compare_results, compute_results
-from grader.course.store import manifest
+from grader.course.store import bundle, manifest
 from grader.course.store.manifest import Manifest
 from grader.course.store.records import (
     FileContent,
     GradedFile,
     Run,
-    hash_content,
     make_missing_content,
 )
 from grader.course.store.store import Store
@@ -30,6 +29,7 @@ from grader.grading.recording import record_unreadable
 from grader.grading.settings import Settings
 from grader.grading.worker_pool import RemoteGrader, Sandbox
 from grader.reading import submission
+from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission
 from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import (
@@ -129,7 +129,9 @@ def _read_content(submitted_file: SubmittedFile, limit: int) -> tuple[FileConten
     handed_in, problem = submitted_file.submission, submitted_file.problem
     if handed_in is not None:
         try:
-            return hash_content(submission.read_submission(handed_in, limit), handed_in.kind), ""
+            data = submission.read_submission(handed_in, limit)
+            siblings = gather_siblings(handed_in, data, limit)
+            return bundle.pack(data, handed_in.kind, siblings), ""
         except UnreadableSubmission as error:
             problem = str(error)
     return make_missing_content(problem), problem
@@ -244,22 +246,30 @@ def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
 def _restore_files(store: Store, stored: Sequence[GradedFile]) -> Iterator[list[SubmittedFile]]:
     """Write stored bytes into a private folder, which is removed with the context."""
     with scratch.make_folder() as folder:
-        paths: dict[tuple[str, str], Path | None] = {}
+        restored: dict[tuple[str, str], Submission | None] = {}
         for each in stored:
-            if each.content_key in paths:
-                continue
-            data = store.load_content(each.content)
-            path = None if data is None else folder / f"{each.content}.{each.kind}"
-            paths[each.content_key] = path
-            if path is not None and data is not None:
-                files.write(path, data)
-        yield [_restore_file(each, paths[each.content_key]) for each in stored]
+            if each.content_key not in restored:
+                restored[each.content_key] = _restore_content(store, each, folder)
+        yield [_restore_file(each, restored[each.content_key]) for each in stored]
 
 
-def _restore_file(stored: GradedFile, path: Path | None) -> SubmittedFile:
-    """Return a stored file as the intake made it; without a path it is unreadable."""
+def _restore_content(store: Store, stored: GradedFile, folder: Path) -> Submission | None:
+    """Write the bytes of a content; None if there are none."""
+    content = store.load_content(stored.content)
+    if content is None:
+        return None
+    unpacked = bundle.unpack(content, stored.kind)
+    path = folder / f"{stored.content}.{unpacked.kind}"
+    files.write(path, unpacked.data)
+    # Where nothing came with it, nothing is beside it in the private folder, either.
+    siblings = replace(unpacked.siblings, searched=True)
+    return Submission(path, stored.file, siblings=siblings)
+
+
+def _restore_file(stored: GradedFile, restored: Submission | None) -> SubmittedFile:
+    """Return a stored file as the intake made it; without its bytes it is unreadable."""
     error = next((r.error.message for r in stored.records if r.error is not None), "")
-    owned = None if path is None else Submission(path, stored.file, submitted_by=stored.student)
+    owned = restored and replace(restored, display_path=stored.file, submitted_by=stored.student)
     return SubmittedFile(
         student=Student(stored.student, stored.name, email=stored.email),
         handle=stored.handle,
@@ -268,7 +278,7 @@ def _restore_file(stored: GradedFile, path: Path | None) -> SubmittedFile:
         late=stored.late,
         submitted=stored.submitted_at,
         submission=owned,
-        problem="" if path is not None else error,
+        problem="" if owned is not None else error,
     )
 
 

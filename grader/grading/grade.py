@@ -44,6 +44,7 @@ from grader.grading.search import (
     ignore_search,
 )
 from grader.grading.settings import Settings
+from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report.records import (
     ErrorRecord,
@@ -95,7 +96,8 @@ def grade_file_or_raise(
         data = read_submission(submission, limits.source)
     except UnreadableSubmission as problem:
         return [record_unreadable(submission, settings, str(problem))]
-    with contextlib.closing(Session(server, data, submission.kind, limits)) as session:
+    siblings = gather_siblings(submission, data, limits.source)
+    with contextlib.closing(Session(server, data, submission.kind, limits, siblings)) as session:
         inferred = infer_targets(session, submission, settings)
         grading = _Grading(session, submission, settings, on_search, inferred.signatures)
         records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)

@@ -15,7 +15,7 @@ from exercises import ALL, BY_SLUG, Exercise, contract_file
 from exercises.exercise import BadContract
 from properties.binding.signature import Parameter, Signature
 from properties.contract import Contract, Entry
-from properties.violation import Note
+from properties.violation import Note, format_location
 
 MIN_SIMILARITY = 0.55
 
@@ -39,6 +39,8 @@ class DefinitionSignature:
     alias_of: str | None = None
     signature: Signature | None = None
     """of a class that has a `forward`: what it and its constructor take"""
+    constructor: str | None = None
+    """what says which method was meant to be its constructor, if it has none"""
 
     def accepts(self, contract: Contract) -> bool:
         """Return whether it can be called with the names that the contract uses."""
@@ -71,6 +73,7 @@ class Target:
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
     """Return the outline's classes and functions, converted to their types."""
     signatures = []
+    variables = outline.get("variables", ())
     for entry in outline.get("definitions", ()):
         parameters = entry.get("parameters") or ()
         plain = [p for p in parameters if p["kind"] in ("positional", "keyword")]
@@ -85,13 +88,16 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
                 open_ended=any(p["kind"] in ("*", "**") for p in parameters),
                 bases=tuple(str(base) for base in entry.get("bases", ())),
                 alias_of=entry.get("alias_of"),
-                signature=_parse_signature(entry),
+                signature=_parse_signature(entry, variables),
+                constructor=_describe_near_constructor(entry),
             )
         )
     return signatures
 
 
-def _parse_signature(entry: Mapping[str, Any]) -> Signature | None:
+def _parse_signature(
+    entry: Mapping[str, Any], variables: Sequence[Mapping[str, Any]]
+) -> Signature | None:
     if entry["kind"] != "class" or entry.get("forward") is None:
         return None
     constructor, call = (
@@ -102,7 +108,13 @@ def _parse_signature(entry: Mapping[str, Any]) -> Signature | None:
         )
         for key in ("parameters", "forward")
     )
-    return Signature(str(entry["name"]), constructor, call)
+    name = str(entry["name"])
+    read = tuple(
+        Parameter(str(v["name"]), has_default=True, default=v["value"])
+        for v in variables
+        if name in v["read_by"] and v["value"] is not None
+    )
+    return Signature(name, constructor, call, read)
 
 
 def list_candidates(
@@ -119,6 +131,15 @@ def list_candidates(
         and d.name not in graded
         and name in (None, d.name)
     ]
+
+
+def _describe_near_constructor(entry: Mapping[str, Any]) -> str | None:
+    """Say that a class has no constructor, and which method was meant to be it, if there is one."""
+    near = next((n for n in entry.get("near_names", ()) if n["wanted"] == "__init__"), None)
+    if near is None:
+        return None
+    where = format_location(near["cell"], near["line"])
+    return f"there is no `__init__` in `{entry['name']}`; did you mean `{near['written']}`?{where}"
 
 
 def choose_targets(
@@ -232,6 +253,9 @@ def _describe_undefined(name: str, found: Sequence[DefinitionSignature]) -> str:
 def _describe_no_match(found: Sequence[DefinitionSignature]) -> str:
     if not found:
         return "it defines no class and no function"
+    for problem in (d.constructor for d in found if d.could_be_module):
+        if problem is not None:
+            return problem
     for defined in found:
         asked = [describe_signature(e.contract) for e in ALL if e.contract.name == defined.name]
         if asked:

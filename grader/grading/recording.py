@@ -169,9 +169,7 @@ def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     """Say why a definition could not be loaded, and what to do."""
     kind, _, rest = failed.message.partition(": ")
     if kind == "ModuleNotFoundError":
-        module = rest.split("'")[1] if "'" in rest else rest
-        text = f"`{name}` imports `{module}`, which is not installed where it is graded"
-        return ErrorRecord("import", text, failed.cell, failed.line)
+        return ErrorRecord("import", f"`{name}` {rest}", failed.cell, failed.line)
     reason = "could not be loaded"
     if isinstance(failed, BudgetExhausted):
         reason = "was not judged, since all that a file may use was used"
@@ -234,15 +232,21 @@ def list_locations(
 def attach_hint(
     verdicts: Sequence[Verdict], warnings: Sequence[Mapping[str, Any]]
 ) -> list[Verdict]:
-    """Return the verdicts; the first failure has a warning about a notebook variable as its hint.
+    """Return the verdicts; the first failure has a warning about what the code needs as its hint.
 
-    A class that reads a notebook variable fails in many ways, and that is the likeliest reason.
+    A class that lacks a module, or reads a notebook variable, fails in many ways, and that is the
+    likeliest reason.
     """
-    reasons = [str(w["message"]) for w in warnings if w.get("kind") == "notebook_variable"]
+    reasons = [
+        str(warning["message"])
+        for kind in ("import", "notebook_variable")
+        for warning in warnings
+        if warning.get("kind") == kind
+    ]
     failures = [
         i for i, v in enumerate(verdicts) if v.case is not None and v.message and not v.unsupported
     ]
     hinted = list(verdicts)
-    if reasons and failures:
+    if reasons and failures and reasons[0].removeprefix("it ") not in hinted[failures[0]].message:
         hinted[failures[0]] = replace(hinted[failures[0]], hint=reasons[0])
     return hinted

@@ -13,11 +13,14 @@ still hold their code, and a validator would only reject them.
 import ast
 import io
 import json
+import sys
 import tokenize
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from grader.reading.newer_syntax import find_needed_version
 
 MAX_DEPTH = 200
 """the deepest syntax tree accepted; real code stays below 40, the recursion limit is 1000"""
@@ -209,13 +212,23 @@ def _find_problem(text: str) -> SyntaxProblem | None:
             compile(tree, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as error:
         last = text.count("\n") + 1
-        return SyntaxProblem(_to_one_line(error.msg), min(max(error.lineno or 1, 1), last))
+        line = min(max(error.lineno or 1, 1), last)
+        return SyntaxProblem(_explain_newer_syntax(text) or _to_one_line(error.msg), line)
     except (RecursionError, MemoryError):
         return SyntaxProblem("nested too deeply to be read", 1)
     except ValueError as error:  # NUL characters, before Python 3.12
         line = text[: max(text.find("\0"), 0)].count("\n") + 1
         return SyntaxProblem(_to_one_line(error), line)
     return None
+
+
+def _explain_newer_syntax(text: str) -> str | None:
+    """Say which Python a text needs that this one does not accept; None if it is a mistake."""
+    needed = find_needed_version(text)
+    if needed is None:
+        return None
+    running = ".".join(map(str, sys.version_info[:2]))
+    return f"this needs Python {'.'.join(map(str, needed))}; this is Python {running}"
 
 
 def _is_deeper_than(limit: int, tree: ast.AST) -> bool:

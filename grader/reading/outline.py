@@ -6,12 +6,15 @@ All of it is plain data for JSON.
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from grader.reading.cells import SubmissionSource
 from grader.reading.effects import analyse_effects, collect_bound_names, iter_scope_nodes
+from grader.reading.near_names import NearName, list_near_names
 from grader.reading.plain_tensors import find_plain_tensors
 from grader.reading.symbol_table import (
     DefinitionSite,
@@ -53,13 +56,17 @@ class Definition:
     """the cells of all definitions but the first"""
     alias_of: str | None = None
     """the definition that it is another name for: `Wanted = Attention`"""
+    near_names: tuple[NearName, ...] = ()
+    """the methods that were meant to be `__init__` or `forward`"""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeWarning:
     """An observation about a definition, and its position."""
 
-    kind: Literal["defined_twice", "notebook_variable", "prints", "unregistered", "unused_argument"]
+    kind: Literal[
+        "defined_twice", "import", "notebook_variable", "prints", "unregistered", "unused_argument"
+    ]
     message: str
     cell: int | None
     line: int
@@ -80,6 +87,8 @@ def find_warnings(source: SubmissionSource, name: str) -> tuple[CodeWarning, ...
     symbols = build_symbol_table(source)
     used = symbols.collect_reachable_definitions(name)
     found = {warning for site in used for warning in _iter_warnings(symbols, site)}
+    found.update(_find_redefinitions(symbols, used))
+    found.update(_find_broken_redefinitions(source, used))
     found.update(_find_prints(symbols, used))
     return tuple(sorted(found, key=lambda w: (w.cell or 0, w.line, w.kind, w.message)))
 
@@ -100,6 +109,7 @@ def _describe_definition(symbols: SymbolTable, sites: list[DefinitionSite]) -> D
         bases=tuple(map(ast.unparse, getattr(last.node, "bases", ()))),
         times_defined=len(sites),
         redefined_in=tuple(site.cell for site in sites[1:]),
+        near_names=tuple(list_near_names(symbols, last)),
     )
 
 
@@ -159,7 +169,6 @@ def _is_bound(site: DefinitionSite, function: FunctionNode) -> bool:
 
 
 def _iter_warnings(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeWarning]:
-    yield from _find_redefinitions(symbols, site)
     if isinstance(site.node, ast.ClassDef):
         own = {function.name: function for function in list_methods(site.node)}
         called = [own[name] for name in ("__init__", "forward") if name in own]
@@ -173,18 +182,49 @@ def _iter_warnings(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeW
         yield from _find_unused_arguments(site, function)
 
 
-def _find_redefinitions(symbols: SymbolTable, site: DefinitionSite) -> Iterator[CodeWarning]:
-    name, sites = site.node.name, symbols.definitions[site.node.name]
-    if len(sites) < 2:
-        return
-    if site.cell is None:
-        where = "on lines " + _join_items(str(p.node.lineno) for p in sites)
-    elif len({p.cell for p in sites}) == len(sites):
-        where = "in cells " + _join_items(str(p.cell) for p in sites)
-    else:
-        where = "in " + _join_items(f"cell {p.cell} line {p.node.lineno}" for p in sites)
-    message = f"`{name}` is defined {where}; the last one counts"
-    yield CodeWarning("defined_twice", message, site.cell, site.node.lineno)
+def _find_redefinitions(
+    symbols: SymbolTable, used: Sequence[DefinitionSite]
+) -> Iterator[CodeWarning]:
+    """Yield a warning for each name with several definitions, at the position of the one in force.
+
+    That is the last one but for a base, which is what it was when its class was defined.
+    """
+    bases = [(base, site) for site in used for base in symbols.iter_bases(site)]
+    for site in used:
+        name, sites = site.node.name, symbols.definitions[site.node.name]
+        if len(sites) < 2:
+            continue
+        earlier = [(b, user) for b, user in bases if b.node.name == name and b is not sites[-1]]
+        in_force, which = site, "the last one counts"
+        if earlier:
+            in_force, user = earlier[0]
+            which = f"the one before `{user.node.name}` counts there"
+        message = f"`{name}` is defined {_describe_sites(sites)}; {which}"
+        yield CodeWarning("defined_twice", message, in_force.cell, in_force.node.lineno)
+
+
+def _describe_sites(sites: Sequence[DefinitionSite]) -> str:
+    if sites[0].cell is None:
+        return "on lines " + _join_items(str(p.node.lineno) for p in sites)
+    if len({p.cell for p in sites}) == len(sites):
+        return "in cells " + _join_items(str(p.cell) for p in sites)
+    return "in " + _join_items(f"cell {p.cell} line {p.node.lineno}" for p in sites)
+
+
+def _find_broken_redefinitions(
+    source: SubmissionSource, used: Sequence[DefinitionSite]
+) -> Iterator[CodeWarning]:
+    """Yield a warning for each definition that a cell which is no Python seems to replace."""
+    broken = [(c.number, c.text, c.error) for c in source.cells if c.error is not None]
+    for (number, text, error), site in itertools.product(broken, used):
+        name = site.node.name
+        again = re.search(rf"^[ \t]*(?:class|def)[ \t]+{name}\b", text, re.M)
+        if again is None or number is None or (site.cell or 0) > number:
+            continue
+        unused = f"of which nothing can be used ({error.message}, line {error.line})"
+        where = f"in cell {number}, {unused}; that in cell {site.cell} counts"
+        message = f"`{name}` is defined again {where}"
+        yield CodeWarning("defined_twice", message, site.cell, site.node.lineno)
 
 
 def _find_notebook_variables(

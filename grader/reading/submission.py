@@ -6,8 +6,8 @@ or waited for.
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # Not every system has each of these; all but the first are there on Linux.
@@ -27,6 +27,37 @@ class UnreadableSubmission(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Sibling:
+    """A file beside a submission: the names of the folders that lead to it, and its own."""
+
+    path: tuple[str, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The files that a submission imports."""
+
+    main: tuple[str, ...] = ()
+    """where the submission itself is: names of folders, and its own as a module"""
+    files: tuple[Sibling, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+    """files that were not taken along, and why"""
+    searched: bool = False
+    """whether files beside the submission are its author's, and were looked for"""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(len(file.data) for file in self.files)
+
+
+NO_SIBLINGS = Siblings()
+FilesByPath = Mapping[tuple[str, ...], Path]
+"""where files lie, by the names of their folders and their own, as their author had them"""
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """One submitted file, and the definition in it to grade, if the caller names one."""
 
@@ -35,6 +66,12 @@ class Submission:
     name: str | None = None
     submitted_by: str | None = None
     """who submitted it, where that is known from elsewhere than the file name"""
+    folder: Path | None = field(default=None, compare=False)
+    """the folder whose files are all of the same author: what is beside the file may be imported"""
+    beside: FilesByPath | None = field(default=None, compare=False)
+    """the author's files by the paths that they had there, itself included, instead of a folder"""
+    siblings: Siblings | None = field(default=None, compare=False)
+    """what it imports from beside it, if that was gathered already"""
 
     @property
     def student(self) -> str:
@@ -59,7 +96,7 @@ def find_submissions(
     found: list[Submission] = []
     for argument in arguments:
         try:
-            found.extend(_expand_argument(argument))
+            found.extend(_expand_argument(argument, alone=len(arguments) == 1))
         except SubmissionNotFound as problem:
             if missing is None:
                 raise
@@ -69,7 +106,12 @@ def find_submissions(
     return found
 
 
-def _expand_argument(argument: str) -> Iterator[Submission]:
+def _expand_argument(argument: str, *, alone: bool) -> Iterator[Submission]:
+    """Yield the submissions of one argument; a file that is named alone has its folder for itself.
+
+    Several files, and those that lie in a folder side by side, may be those of a whole class. What
+    lies in a folder below that is one author's.
+    """
     path, name = Path(argument), None
     if not path.exists() and ":" in argument:
         before, _, after = argument.rpartition(":")
@@ -87,16 +129,36 @@ def _expand_argument(argument: str) -> Iterator[Submission]:
     elif path.suffix.lower() not in KIND_BY_SUFFIX:
         raise SubmissionNotFound(f"{path}: a submission is a .ipynb or a .py file")
     else:
-        yield Submission(path, escape_path(path), name)
+        folder = find_import_folder(path) if alone else None
+        yield Submission(path, escape_path(path), name, folder=folder)
 
 
-def _walk_folder(folder: Path) -> Iterator[Submission]:
+def _walk_folder(folder: Path, owned: Path | None = None) -> Iterator[Submission]:
+    """Yield the submissions in a folder; `owned` is the one around it that is one author's."""
     for entry in sorted(folder.iterdir(), key=lambda p: p.name):
         if entry.is_dir() and not entry.is_symlink():
             if entry.name not in SKIPPED_FOLDERS:
-                yield from _walk_folder(entry)
+                yield from _walk_folder(entry, owned or entry)
         elif entry.suffix.lower() in KIND_BY_SUFFIX:
-            yield Submission(entry, escape_path(entry))
+            yield Submission(entry, escape_path(entry), folder=owned)
+
+
+def find_import_folder(path: Path) -> Path:
+    """Return the folder that a file lies in or, of a package, the outermost one."""
+    folder = path.absolute().parent
+    while is_regular_file(folder / "__init__.py") and is_regular_file(
+        folder.parent / "__init__.py"
+    ):
+        folder = folder.parent
+    return folder
+
+
+def is_regular_file(path: Path) -> bool:
+    """Return whether there is a file, and it is no link."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):  # nothing there, or no name that the system can have
+        return False
 
 
 def escape_path(path: Path) -> str:
@@ -109,10 +171,15 @@ def read_submission(submission: Submission, limit: int) -> bytes:
 
     Raises UnreadableSubmission for anything but a readable regular file of at most that size.
     """
+    return read_carefully(submission.path, limit)
+
+
+def read_carefully(path: Path, limit: int) -> bytes:
+    """Return the bytes of a file, as `read_submission` does. Raises UnreadableSubmission."""
     try:
-        fd = os.open(submission.path, _FLAGS)
+        fd = os.open(path, _FLAGS)
     except OSError as error:
-        if submission.path.is_symlink():
+        if path.is_symlink():
             raise UnreadableSubmission("is a symbolic link; hand in the file itself") from None
         raise UnreadableSubmission(f"cannot be opened: {error.strerror}") from None
     with os.fdopen(fd, "rb") as file:

@@ -32,6 +32,7 @@ WITHHELD_REASON = "what this rests on did not hold"
 STATIC_NOTE_KINDS = (
     "defined_twice",
     "exchanged_names",
+    "import",
     "notebook_variable",
     "prints",
     "renamed_parameters",

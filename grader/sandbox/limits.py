@@ -29,6 +29,8 @@ class Limits:
     """time in which the file's code neither computes nor waits for a processor: it sleeps"""
     read_s: float = 60.0
     """wall time of reading the file, which every process does once"""
+    import_s: float = 60.0
+    """wall time of importing modules, of which one may take a third"""
     wall_s: float = 120.0
     """wall time of all other requests, without the grader process's own time"""
     cpu_s: int = 60

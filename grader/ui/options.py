@@ -77,6 +77,7 @@ LIMIT_OPTIONS = (
     LimitOption("--slow-calls", "slow_calls", 3, "Slow calls, after which no more are made."),
     LimitOption("--idle-seconds", "idle_s", 15, "Time asleep in all.", real=True),
     LimitOption("--read-seconds", "read_s", 60, "Wall time of reading the file.", real=True),
+    LimitOption("--import-seconds", "import_s", 60, "Wall time of importing modules.", real=True),
     LimitOption("--seconds", "wall_s", 120, "Wall time of all else.", real=True),
     LimitOption("--cpu-seconds", "cpu_s", 60, "Processor time in all."),
     LimitOption("--memory", "memory", 2048, "Memory, in MiB.", mebibytes=True),

@@ -16,7 +16,7 @@ from properties.binding.hypotheses import make_probe_case
 from properties.binding.signature import Signature
 from properties.call_form import USUAL, CallForm
 from properties.case import Case
-from properties.contract import CONSTANT, Argument
+from properties.contract import CONSTANT, Argument, list_numbers
 from properties.subject import Module, Subject, TensorInfo
 from properties.violation import Status, SubmissionFailed
 
@@ -44,7 +44,7 @@ def build_all(
     """
     source = iter_suggested if suggested else iter_assigned
     seen: set[object] = set()
-    for constructor in source(signature.constructor):
+    for constructor in source(signature):
         completed = _complete_config(subject, signature, constructor, failures)
         case = make_probe_case(completed)
         built = _try_build(subject, signature, completed, case, failures)
@@ -95,7 +95,10 @@ def _construct(
     given: str = "by name",
 ) -> Module:
     arguments = {a.name: a.get_value(case) for a in constructor.arguments}
-    return subject.construct(name, arguments, 0, "float64", given=given, form=form.to_meta())
+    variables = list_numbers(constructor.variables, case)
+    return subject.construct(
+        name, arguments, 0, "float64", given=given, form=form.to_meta(), variables=variables
+    )
 
 
 def _try_build(
@@ -179,7 +182,8 @@ def _fill_config(constructor: Constructor, config: Argument, fields: list[Argume
     held = resolved.arguments or (Argument("_", CONSTANT, default=0),)
     filled = replace(config, fields=held)
     arguments = tuple(filled if a is config else a for a in constructor.arguments)
-    return Constructor(arguments, resolved.square if fields else constructor.square)
+    square = resolved.square if fields else constructor.square
+    return replace(constructor, arguments=arguments, square=square)
 
 
 def _without_absent(constructor: Constructor) -> Constructor:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from properties.binding.signature import Parameter
+from properties.binding.signature import Parameter, Signature
 from properties.binding.vocabulary import guess_quantity, is_flag
 from properties.contract import CONSTANT, Argument
 
@@ -26,6 +26,8 @@ class Constructor:
 
     arguments: tuple[Argument, ...]
     square: bool
+    variables: tuple[Argument, ...] = ()
+    """variables of the submission that are set before it is constructed"""
     inner: int | None = None
     """the only width that all heads together may have"""
 
@@ -33,22 +35,45 @@ class Constructor:
     def quantities(self) -> frozenset[str]:
         """What the arguments say, the fields of a config included."""
         fields = (field for a in self.arguments for field in a.fields)
-        return frozenset(a.quantity for a in (*self.arguments, *fields))
+        return frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
 
 
-def iter_suggested(parameters: Sequence[Parameter]) -> Iterator[Constructor]:
-    """Yield the ways to construct a class that the names of its arguments suggest."""
-    yield from dict.fromkeys(_resolve_widths(_list_passed(parameters)))
+def iter_suggested(signature: Signature) -> Iterator[Constructor]:
+    """Yield the ways to construct a class that the names of its arguments suggest.
+
+    Variables of the submission whose names say that they are sizes are set, too; then they are not.
+    """
+    passed = _list_passed(signature.constructor)
+    variables = _list_variables(signature)
+    if variables:
+        together = _resolve_widths([*passed, *variables])
+        yield from (_split(each, len(passed)) for each in dict.fromkeys(together))
+    yield from dict.fromkeys(_resolve_widths(passed))
 
 
-def iter_assigned(parameters: Sequence[Parameter]) -> Iterator[Constructor]:
+def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     """Yield every way to construct a class, whatever the names of its arguments say."""
-    yield from dict.fromkeys(_iter_assignments(_list_passed(parameters)))
+    yield from dict.fromkeys(_iter_assignments(_list_passed(signature.constructor)))
 
 
 def _list_passed(parameters: Sequence[Parameter]) -> list[Argument]:
     suggested = [_suggest(parameter) for parameter in parameters]
     return [argument for argument in suggested if argument is not None]
+
+
+def _list_variables(signature: Signature) -> list[Argument]:
+    guesses = ((v.name, guess_quantity(v.name), v.default) for v in signature.variables)
+    return [
+        Argument(name, quantity)
+        for name, quantity, value in guesses
+        if quantity in (*SIZES, "width", "dropout") and isinstance(value, int | float)
+    ]
+
+
+def _split(together: Constructor, count: int) -> Constructor:
+    """Return a constructor whose arguments after the first so many are variables."""
+    arguments, variables = together.arguments[:count], together.arguments[count:]
+    return replace(together, arguments=arguments, variables=variables)
 
 
 def suggest_field(name: str) -> Argument:
@@ -132,7 +157,9 @@ def _replace_quantities(
 def _iter_assignments(passed: Sequence[Argument]) -> Iterator[Constructor]:
     """Yield every assignment of quantities to the arguments whose names may mislead."""
     open_ones = [i for i, a in enumerate(passed) if a.quantity not in (CONSTANT, "config")]
-    assignments = itertools.product(GUESSES, repeat=len(open_ones))
+    assignments = sorted(
+        itertools.product(GUESSES, repeat=len(open_ones)), key=lambda c: len(c) - len(set(c))
+    )  # two arguments that say the same are rare
     for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
         quantities = dict(zip(open_ones, chosen, strict=True))
         square = "d_in" not in chosen

@@ -61,7 +61,7 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
 
 
 def _list_arguments(contract: Contract) -> Iterator[Argument]:
-    for argument in contract.arguments:
+    for argument in (*contract.arguments, *contract.variables):
         yield from argument.fields or (argument,)
 
 

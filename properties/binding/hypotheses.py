@@ -143,6 +143,7 @@ def make_contract(
     contract = Contract(
         name=name,
         arguments=constructor.arguments,
+        variables=constructor.variables,
         mappings=tuple(mappings),
         call=tuple(form.inputs),
         call_form=form,

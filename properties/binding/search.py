@@ -37,7 +37,7 @@ from properties.violation import Status, SubmissionFailed
 
 LayoutSource = Callable[[Mapping[str, TensorInfo], Case], Iterator[tuple[ParameterMapping, ...]]]
 SECONDS = 3.0
-"""after which a search is given up"""
+"""of processor time of this process, after which a search is given up"""
 MAX_MISTAKEN = 4
 """with so many contracts at most mistakes are tried, those that names suggest first"""
 
@@ -77,7 +77,7 @@ class BindingSearch:
 
     subject: Subject
     signature: Signature
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.process_time)
     failures: list[str] = field(default_factory=list)
     """what it said when it was constructed or called in vain"""
 
@@ -106,7 +106,7 @@ class BindingSearch:
         return None
 
     def _is_early(self, _: object = None) -> bool:
-        return time.monotonic() - self.began < SECONDS
+        return time.process_time() - self.began < SECONDS
 
     # -------------------------------------------------------------------------------- calls
 

@@ -22,3 +22,5 @@ class Signature:
     name: str
     constructor: tuple[Parameter, ...]
     call: tuple[Parameter, ...]
+    variables: tuple[Parameter, ...] = ()
+    """variables of the submission that it reads, and their values as defaults"""

@@ -9,7 +9,7 @@ from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Argument, Capability, Contract, make_config
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.harness.module_adapter import ModuleAdapter, build_module, construct
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
@@ -169,15 +169,8 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
     """It is built by position as by name, in the order of the statement."""
     contract, case = _get_stated(context), context.case
     arguments = contract.build_arguments(case)
-    built = context.harness.subject.construct(
-        contract.name,
-        arguments,
-        None,
-        case.dtype,
-        case.device,
-        given="by position",
-        form=contract.call_form.to_meta(),
-    )
+    subject = context.harness.subject
+    built = build_module(subject, contract, case, arguments, given="by position")
     adapter = ModuleAdapter(contract, case, built, built, context.harness.subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))
 
@@ -213,8 +206,7 @@ def _assert_default_taken(context: LiveContext, argument: Argument) -> None:
         return  # the sizes that an implementation has do not allow it
     given = contract.build_arguments(case)
     given.pop(argument.name, None)
-    form = contract.call_form.to_meta()
-    built = subject.construct(contract.name, given, None, case.dtype, case.device, form=form)
+    built = build_module(subject, contract, case, given)
     described = built.describe_tensors()
     for path, shape in contract.get_parameter_shapes(case).items():
         got = described[path].shape if path in described else "none"

@@ -70,6 +70,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
         arguments,
         context.case.seed,
         form=context.contract.call_form.to_meta(),
+        variables=context.contract.build_variables(context.case),
     )
     adapter = ModuleAdapter(context.contract, context.case, built, built, context.harness.subject)
     returned = adapter.forward(context.x, context.mask, CallOptions())

@@ -16,7 +16,7 @@ from properties.families.parameter_transforms import replace_parameters
 from properties.families.purity import evaluation_is_repeatable
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
-from properties.harness.module_adapter import ModuleAdapter
+from properties.harness.module_adapter import ModuleAdapter, build_module
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
@@ -160,9 +160,6 @@ def evaluation_ignores_a_rate_in_the_config(context: LiveContext) -> None:
     contract, case, subject = context.contract, context.case, context.harness.subject
     rates = {name: 0.5 for name, value in EXTRA_CONFIG.items() if value == 0.0}
     arguments = {a.name: {**make_config(case), **EXTRA_CONFIG, **rates} for a in contract.arguments}
-    form = contract.call_form.to_meta()
-    built = subject.construct(
-        contract.name, arguments, case.seed, case.dtype, case.device, form=form
-    )
+    built = build_module(subject, contract, case, arguments, case.seed)
     adapter = ModuleAdapter(contract, case, built, built, subject)
     context.assert_answer_unchanged(context.run_module(options=CallOptions(), adapter=adapter))

@@ -15,7 +15,15 @@ from properties.case import Case
 from properties.cases.case_tensors import DTYPES
 from properties.contract import Capability, Contract, Entry
 from properties.oracle import get_scale
-from properties.subject import CallOptions, CallResult, Module, Pass, PassResult, Subject
+from properties.subject import (
+    CallOptions,
+    CallResult,
+    Module,
+    Pass,
+    PassResult,
+    Subject,
+    Value,
+)
 from reference import Parameters, multi_head_attention
 
 
@@ -276,5 +284,29 @@ def construct(
 
 def _build_module(subject: Subject, contract: Contract, case: Case, seed: int | None) -> Module:
     arguments = contract.build_arguments(case)
-    form = contract.call_form.to_meta()
-    return subject.construct(contract.name, arguments, seed, case.dtype, case.device, form=form)
+    return build_module(subject, contract, case, arguments, seed)
+
+
+def build_module(
+    subject: Subject,
+    contract: Contract,
+    case: Case,
+    arguments: Mapping[str, Value],
+    seed: int | None = None,
+    *,
+    given: str = "by name",
+) -> Module:
+    """Build a module with these arguments, to be called in the usual form.
+
+    Raises SubmissionFailed when the submission's constructor raises.
+    """
+    return subject.construct(
+        contract.name,
+        arguments,
+        seed,
+        case.dtype,
+        case.device,
+        given=given,
+        form=contract.call_form.to_meta(),
+        variables=contract.build_variables(case),
+    )

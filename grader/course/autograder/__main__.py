@@ -82,7 +82,10 @@ def _grade_files(plan: AutograderPlan, folder: Path) -> Iterator[tuple[list[Exer
     settings = replace(plan.manifest.settings, jobs=1)
     paths = [each.path for each in submission.find_submissions([str(folder)])]
     names = [submission.escape_path(path.relative_to(folder)) for path in paths]
-    submissions = [Submission(*each, submitted_by="you") for each in zip(paths, names, strict=True)]
+    submissions = [
+        Submission(path, name, submitted_by="you", folder=folder)
+        for path, name in zip(paths, names, strict=True)
+    ]
     graded: list[GradedFile] = []
     with run.create_sandbox(trusted=plan.trusted, device=settings.device) as sandbox:
         click.echo(f"headcheck: {sandbox.isolation_level.summary}")

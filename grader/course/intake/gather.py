@@ -6,7 +6,7 @@ Only then are students' archives unpacked, when their owners are known. A file t
 becomes a record with a problem, so that one bad archive does not stop the grading of others.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -25,7 +25,13 @@ from grader.course.intake.layouts import (
 )
 from grader.course.intake.roster import Roster, Student
 from grader.course.intake.unpack import ARCHIVE, Item, Unpacker, UnpackLimits
-from grader.reading.submission import KIND_BY_SUFFIX, Submission, SubmissionNotFound, escape_path
+from grader.reading.submission import (
+    KIND_BY_SUFFIX,
+    FilesByPath,
+    Submission,
+    SubmissionNotFound,
+    escape_path,
+)
 from grader.report.render.sanitise import sanitise_line
 
 
@@ -123,11 +129,12 @@ def _read_download(path: Path, order: int, unpacker: Unpacker, options: IntakeOp
     listed = list(LAYOUTS[layout].parse(items, options.assignment))
     people = identify_students((each.owner for each in listed), options.roster)
     attributed = list(_open_archives(listed, unpacker))
+    beside = _group_by_author(attributed)
     known = {each.item.path for each in listed}
     unknown = [item.path for item in items if is_submission(item) and item.path not in known]
     return Intake(
         tuple(
-            _make_submitted_file(each, people.students[each.owner], order, options)
+            _make_submitted_file(each, people.students[each.owner], order, options, beside)
             for each in attributed
             if is_submission(each.item)
         ),
@@ -164,6 +171,32 @@ def _open_archives(
             yield replace(each, item=item, student_path=each.student_path / PurePosixPath(*inside))
 
 
+def _get_submission_key(attributed: AttributedFile) -> tuple[object, ...]:
+    """Return what the files of one submission of one student have in common."""
+    return attributed.owner, attributed.order, attributed.submitted, attributed.late
+
+
+def _group_by_author(
+    attributed: Iterable[AttributedFile],
+) -> dict[tuple[object, ...], FilesByPath | None]:
+    """Return the files of each submission by the student's own paths.
+
+    None where two files have the same: these may be two attempts.
+    """
+    groups: dict[tuple[object, ...], dict[tuple[str, ...], set[Path]]] = {}
+    for each in attributed:
+        if each.item.file is not None:
+            files = groups.setdefault(_get_submission_key(each), {})
+            path = each.student_path.parts or (each.item.path.name,)  # named after its owner
+            files.setdefault(path, set()).add(each.item.file)
+    return {
+        key: {path: min(found) for path, found in files.items()}
+        if all(len(found) == 1 for found in files.values())
+        else None
+        for key, files in groups.items()
+    }
+
+
 def _find_misattributions(
     attributed: Sequence[AttributedFile], options: IntakeOptions
 ) -> Iterator[str]:
@@ -188,12 +221,17 @@ def _find_ignored_timestamps(layout: str, attributed: Iterable[AttributedFile]) 
 
 
 def _make_submitted_file(
-    attributed: AttributedFile, student: Student, order: int, options: IntakeOptions
+    attributed: AttributedFile,
+    student: Student,
+    order: int,
+    options: IntakeOptions,
+    beside: Mapping[tuple[object, ...], FilesByPath | None],
 ) -> SubmittedFile:
     """Return the record; its attempt is a sort key until all files are known."""
     name = escape_path(Path(attributed.item.path))
     file = attributed.item.file
     after_due = bool(options.due and attributed.submitted and attributed.submitted > options.due)
+    own = beside.get(_get_submission_key(attributed))
     return SubmittedFile(
         student=student,
         handle=attributed.owner.handle,
@@ -201,7 +239,9 @@ def _make_submitted_file(
         attempt=order * 10_000 + attributed.order,
         late=attributed.late or after_due,
         submitted=attributed.submitted,
-        submission=None if file is None else Submission(file, name, submitted_by=student.id),
+        submission=(
+            None if file is None else Submission(file, name, submitted_by=student.id, beside=own)
+        ),
         problem=attributed.item.problem,
     )
 

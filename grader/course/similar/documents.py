@@ -19,6 +19,7 @@ from grader.course.similar.pairs import (
     SimilarSubmissions,
     find_similar,
 )
+from grader.course.store import bundle
 from grader.course.store.records import GradedFile
 from grader.course.store.store import Store
 from grader.reading import submission
@@ -89,7 +90,8 @@ def _read_documents(
         key = each.content_key
         if key not in read:
             data = store.load_content(each.content)
-            read[key] = None if data is None else read_units(sandbox, data, each.kind)
+            own = None if data is None else bundle.unpack(data, each.kind)
+            read[key] = None if own is None else read_units(sandbox, own.data, own.kind)
         units = read[key]
         if units is None:
             unread.append(f"{each.student}: {each.file}")
@@ -143,8 +145,8 @@ def _read_ranges(
     sandbox: ChildFactory, store: Store, document: Document, ranges: Sequence[LineRange]
 ) -> list[str]:
     content, kind = document.source
-    data = store.load_content(content) or b""
-    with closing(Session(sandbox, data, kind, Limits())) as session:
+    own = bundle.unpack(store.load_content(content) or b"", kind)
+    with closing(Session(sandbox, own.data, own.kind, Limits())) as session:
         try:
             session.read_outline()
             return [_read_range(session, each) for each in ranges]

@@ -4,7 +4,8 @@ Theory
 ------
 A class must not wait for one file. Every limit in seconds or bytes therefore belongs to the file:
 another definition or process continues with the rest of it. Reading the file has a limit of its
-own, because a large but honest file takes long to read, and every process reads it again.
+own, because a large but honest file takes long to read, and every process reads it again. So has
+importing modules, because a large library takes long, and that is nobody's mistake.
 
 Wall time is unfair to a submission on a busy machine. So a call counts as *slow* by its run time
 without queueing (`grader.sandbox.timing`), and after a few slow calls no more are made. One slow
@@ -28,9 +29,13 @@ READ_CPU_S_PER_BYTE = 10 / (1 << 20)
 """additional processor time of a process for reading the file: several times the usual"""
 READ_REQUESTS = ("read", "units")
 """requests that run none of the file's code, and whose time grows with its size"""
+IMPORT_REQUEST = "import"
+"""the request that runs one import"""
+ONE_IMPORT_FRACTION = 1 / 3
+"""the fraction of the time for imports that one of them may take"""
 BATCH_REQUESTS = ("series", "transcript")
 """requests that hold many calls"""
-UNTIMED_REQUESTS = ("load", *BATCH_REQUESTS)
+UNTIMED_REQUESTS = ("load", "resume", *BATCH_REQUESTS)
 """requests that may be slow, since they import libraries or make many calls"""
 
 
@@ -43,9 +48,11 @@ class Budget:
     """The part of a file's limits used so far. Limits may differ between a file's exercises."""
 
     wall_s: float = 0.0
-    """seconds of waiting for replies, except for reading"""
+    """seconds of waiting for replies, except for reading and importing"""
     read_s: float = 0.0
     """seconds of waiting until the file was read"""
+    import_s: float = 0.0
+    """seconds of waiting until modules were imported"""
     idle_s: float = 0.0
     cpu_s: float = 0.0
     """seconds of processor time that ended children used"""
@@ -57,7 +64,7 @@ class Budget:
     forgiven: bool = False
     """whether the present child has had its forgiven slow call"""
     reading_cpu_s: float = 0.0
-    """seconds of processor time in which the present child read the file"""
+    """seconds of processor time in which the present child read the file, and imported modules"""
 
     def require_available(self, op: str, limits: Limits) -> None:
         """Raise BudgetExhausted if no more requests of this kind may be made."""
@@ -73,6 +80,8 @@ class Budget:
                 f"reading it took more than {limits.read_s:g} s: hand in a smaller file, with the "
                 "definitions and what they need"
             )
+        if op == IMPORT_REQUEST and self.import_s >= limits.import_s:
+            return f"importing modules took more than {limits.import_s:g} s in all"
         if self.slow_calls >= limits.slow_calls:
             return (
                 f"{self.slow_calls} calls took more than {limits.slow_s:g} s each, on inputs of a "
@@ -95,6 +104,8 @@ class Budget:
         """Return the seconds that a request may take."""
         if op in READ_REQUESTS:
             return limits.read_s - self.read_s
+        if op == IMPORT_REQUEST:
+            return min(limits.import_s - self.import_s, limits.import_s * ONE_IMPORT_FRACTION)
         left = limits.wall_s - self.wall_s
         if op in BATCH_REQUESTS:
             return min(
@@ -111,6 +122,10 @@ class Budget:
         """Charge the time of a request; `late` says that it was broken off."""
         if op in READ_REQUESTS:
             self.read_s += wall
+            self.reading_cpu_s += request_time.own
+            return
+        if op == IMPORT_REQUEST:
+            self.import_s += wall
             self.reading_cpu_s += request_time.own
             return
         self.wall_s += wall

@@ -1,16 +1,19 @@
 """One submission in child processes, replaced when they are gone, within one budget."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from grader.reading.code_patterns import CodePattern
 from grader.reading.excerpts import SourceLines
+from grader.reading.submission import NO_SIBLINGS, Siblings
 from grader.reading.token_units import Unit
-from grader.sandbox.grader_side.budget import Budget
+from grader.sandbox.grader_side.budget import IMPORT_REQUEST, Budget
 from grader.sandbox.grader_side.servers import NotConfined, TooSlow
 from grader.sandbox.grader_side.subject import (
     ChannelSubject,
@@ -22,10 +25,19 @@ from grader.sandbox.grader_side.subject import (
 from grader.sandbox.limits import Limits
 from grader.sandbox.timing import RequestTime
 from grader.sandbox.wire import Message
-from properties.violation import SubmissionFailed
+from properties.violation import Status, SubmissionFailed
 
 MAX_TRIES = 3
 """how often something is tried if its process is killed from outside, the first time included"""
+
+
+MAX_IMPORTS = 200
+"""so many statements that import something are run for one submission"""
+MODULE_NAME = re.compile(r"[\w.]{1,100}")
+TOO_SLOW_HINT = (
+    "leave it out if the class does not need it, and keep what it runs under "
+    '`if __name__ == "__main__"`'
+)
 
 
 class SubmissionChannel(Protocol):
@@ -64,7 +76,9 @@ class ChildFactory(Protocol):
 
 @dataclass(frozen=True)
 class _LoadReply:
-    remarks: list[dict[str, Any]]
+    remarks: list[dict[str, Any]] = field(default_factory=list)
+    importing: str | None = None
+    """the module to be imported before loading goes on"""
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,8 @@ class Session:
     data: bytes
     kind: str
     limits: Limits
+    siblings: Siblings = NO_SIBLINGS
+    """the files that the submission imports from beside it"""
     by_hand: bool = False
     """whether torch's own attention is out of the submission's reach"""
     names: tuple[str, ...] = ()
@@ -139,6 +155,7 @@ class Session:
             self.data,
             self.kind,
             limits,
+            self.siblings,
             by_hand,
             budget=self.budget,
             search_budget=self.search_budget,
@@ -237,12 +254,48 @@ class Session:
     def _send_load(self) -> Message:
         if self.child is None or self.child.closed:
             self._start_child()
-        return ChannelSubject(self).ask("load", {"names": self.names, "by_hand": self.by_hand})
+        subject = ChannelSubject(self)
+        reply = subject.ask("load", {"names": self.names, "by_hand": self.by_hand})
+        for _ in range(MAX_IMPORTS):
+            importing = parse_reply(reply, _LoadReply).importing
+            if importing is None:
+                return reply
+            self._import(importing)
+            reply = subject.ask("resume", {})
+        raise SubmissionFailed(Status.CRASHED, f"imports more than {MAX_IMPORTS} modules")
+
+    def _import(self, name: str) -> None:
+        """Have the next module imported, within its own time. Raises SubmissionFailed."""
+        limit = self.budget.compute_timeout(IMPORT_REQUEST, self.limits)
+        try:
+            ChannelSubject(self).ask(IMPORT_REQUEST, {})
+        except TooSlow:
+            module = f"`{name}`" if MODULE_NAME.fullmatch(name) else "a module"
+            text = f"importing {module} took longer than {limit:.3g} s; {TOO_SLOW_HINT}"
+            raise SubmissionFailed(Status.TIMED_OUT, text) from None
 
     def _start_child(self) -> Message:
         self.close()
         self.budget.require_available("read", self.limits)
-        left = self.budget.start_process(self.limits, len(self.data))
+        size = len(self.data) + self.siblings.size
+        left = self.budget.start_process(self.limits, size)
         self.child = self.server.start_child(self.limits, left)
-        source = torch.frombuffer(bytearray(self.data or b"\n"), dtype=torch.uint8)
-        return ChannelSubject(self).ask("read", {"kind": self.kind}, (("source", source),))
+        return ChannelSubject(self).ask("read", *self._make_read_request())
+
+    def _make_read_request(self) -> tuple[dict[str, Any], NamedTensors]:
+        """Return what a process is sent first: the submission, and the files beside it."""
+        beside, source = self.siblings, (("source", _make_tensor(self.data)),)
+        if not beside.searched:
+            return {"kind": self.kind}, source
+        files = [("/".join(file.path), _make_tensor(file.data)) for file in beside.files]
+        described = {
+            "main": beside.main,
+            "files": [path for path, _ in files],
+            "problems": beside.problems,
+            "searched": beside.searched,
+        }
+        return {"kind": self.kind, "siblings": described}, (*source, *files)
+
+
+def _make_tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data or b"\n"), dtype=torch.uint8)

@@ -12,7 +12,8 @@ import msgspec
 from torch import Tensor
 
 from grader.sandbox.wire import Message, label_by_name, label_by_position
-from grader.sandbox.worker.runtime import MESSAGE_LIMIT, WorkerRuntime
+from grader.sandbox.worker.errors import MESSAGE_LIMIT
+from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.subject import (
     CallOptions,
     CallResult,
@@ -82,9 +83,11 @@ class ChannelSubject:
         *,
         given: str = "by name",
         form: Mapping[str, object] | None = None,
+        variables: Mapping[str, int | float | bool] | None = None,
     ) -> Module:
         how: dict[str, Any] = {"dtype": dtype, "device": device, "given": given}
         how |= {} if form is None else {"form": form}
+        how |= _list_variables(variables)
         meta = {"name": name, "arguments": dict(arguments), "seed": seed, **how}
         return ChannelModule(self, parse_handle(self.ask("construct", meta)), device or "cpu")
 
@@ -97,12 +100,19 @@ class ChannelSubject:
     def list_disturbed(self) -> Sequence[str]:
         return parse_reply(self.ask("disturbed", {}), _NamesReply).names
 
-    def get_function(self, name: str) -> Module:
-        return ChannelModule(self, parse_handle(self.ask("function", {"name": name})))
+    def get_function(
+        self, name: str, variables: Mapping[str, int | float | bool] | None = None
+    ) -> Module:
+        meta = {"name": name, **_list_variables(variables)}
+        return ChannelModule(self, parse_handle(self.ask("function", meta)))
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
         handles = [module.handle for module in modules if isinstance(module, ChannelModule)]
         self.ask("call", {"name": name, "handles": handles})
+
+
+def _list_variables(variables: Mapping[str, int | float | bool] | None) -> dict[str, Any]:
+    return {"variables": dict(variables)} if variables else {}
 
 
 @dataclass(eq=False)

@@ -1,33 +1,39 @@
 """The worker runtime: the submission's side of the boundary.
 
 It holds the submission's namespace and the objects made from it, and answers requests: read, units,
-load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write, forward, answer,
-refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches, prepare, modes,
-disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is reached over a
-socket; trusted code may run in the grader process (`grader.sandbox.grader_side.subject`). It
-imports none of the packages with answers.
+import, resume, load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write,
+forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches,
+prepare, modes, disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is
+reached over a socket; trusted code may run in the grader process
+(`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from torch import Tensor
 
-from grader.reading.cells import SubmissionSource, Unreadable, read_source
+from grader.reading.cells import SubmissionSource, read_source
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
 from grader.reading.outline import find_warnings, list_definitions
-from grader.reading.slicing import Position, compute_union_slice, locate_error, register_source
+from grader.reading.slicing import (
+    Position,
+    compute_union_slice,
+    get_filename,
+    locate_error,
+    register_source,
+)
+from grader.reading.symbol_table import build_symbol_table
 from grader.reading.token_units import extract_units
+from grader.reading.variables import list_variables
 from grader.sandbox.wire import Message, label_by_position
-from grader.sandbox.worker import attribute_paths
 from grader.sandbox.worker.batch import Meta, Reply, Tensors, run_batch
 from grader.sandbox.worker.call_environment import (
     INITIAL_SEED,
-    BuiltInAttentionCalled,
     forbid_builtin_attention,
     isolate_random_state,
     seed,
@@ -35,9 +41,13 @@ from grader.sandbox.worker.call_environment import (
     watch_settings,
 )
 from grader.sandbox.worker.calling import Refused
+from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
+from grader.sandbox.worker.importing import TOP, SiblingFinder
+from grader.sandbox.worker.loading import Loading, Number, make_module
 from grader.sandbox.worker.objects import ObjectHost
 
-MESSAGE_LIMIT = 400
+MAX_VARIANTS = 16
+"""a submission is kept loaded with so many different values of its variables"""
 
 
 class WorkerRuntime(ObjectHost):
@@ -50,6 +60,17 @@ class WorkerRuntime(ObjectHost):
         """whether torch's built-in attention is forbidden"""
         self.failed_names: dict[str | None, BaseException] = {}
         """names that loading failed to bind, with the errors"""
+        self.finder = SiblingFinder()
+        self.names: tuple[str, ...] = ()
+        """the names that were loaded"""
+        self.initial_namespace = dict(self.namespace)
+        self.loading = Loading(make_module({}, TOP), [])
+        self.module: types.ModuleType | None = None
+        """the module in which names are looked up, if a source was run"""
+        self.variants: dict[tuple[tuple[str, Number], ...], Loading] = {}
+        """what was loaded, by the values of variables that are not the submission's own"""
+        self.homes: dict[int, types.ModuleType] = {}
+        """the modules in which objects were made, by their handles"""
         self.numbered: dict[int, int] = {}
         """handles of objects that transcripts made, by their numbers there"""
 
@@ -67,13 +88,15 @@ class WorkerRuntime(ObjectHost):
             return Message(request.id, "ok", meta, tensors)
         except (Exception, SystemExit, GeneratorExit) as error:
             cause = self._find_cause(error)
-            return Message(request.id, "raised", describe_error(cause, self.locate(cause)))
+            return Message(request.id, "raised", self._describe_error(cause))
 
     def _dispatch(self, op: str, meta: Meta, tensors: Tensors) -> Reply:
         operations: dict[str, Callable[[Meta, Tensors], Reply]] = {
             "read": self.read,
             "units": self.extract_units,
             "load": self.load,
+            "import": self.import_next,
+            "resume": self.resume,
             "landmarks": self.find_code_patterns,
             "excerpts": self.extract_excerpts,
             "construct": self.construct,
@@ -104,8 +127,16 @@ class WorkerRuntime(ObjectHost):
             "modes": self.list_modes,
             "drop": self.drop,
         }
+        self._activate_home(meta)
         with watch_settings(self.disturbed):
             return operations[op](meta, tensors)
+
+    def _activate_home(self, meta: Meta) -> None:
+        """Have names looked up where the object was made that a request is about."""
+        handles = [meta["handle"]] if "handle" in meta else meta.get("handles", ())
+        for handle in handles[:1]:
+            if (home := self.homes.get(handle)) is not None:
+                self._activate(home)
 
     def _find_cause(self, error: BaseException) -> BaseException:
         """Return the earlier error that left a name unbound, if a NameError results from it."""
@@ -113,41 +144,144 @@ class WorkerRuntime(ObjectHost):
             return self.failed_names[error.name]
         return error
 
+    def _describe_error(self, error: BaseException) -> dict[str, Any]:
+        """Describe an error; if a definition cannot be called like this, in the author's terms."""
+        description = describe_error(error, self.locate(error))
+        problem = explain_error(error, self.source, self.finder)
+        message = description["message"] if problem is None else problem.message[:MESSAGE_LIMIT]
+        own = {get_filename(cell.number) for cell in self.source.cells}
+        if place := self.finder.locate(error.__traceback__, own):
+            message = f"{message} ({place})"
+        if problem is None or problem.position is None:
+            return {**description, "message": message}
+        cell, line = problem.position
+        return {**description, "message": message, "cell": cell, "line": line}
+
     def locate(self, error: BaseException) -> Position | None:
         """Return the position in the submission at which an error was raised, if it is known."""
         return locate_error(error)
 
     def read(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Read the source without running any of it, and describe its definitions."""
+        """Read the source without running any of it, and describe its definitions.
+
+        With it come the files beside it, which are not read yet: their paths, and their bytes.
+        """
         self.source = read_source(tensors["source"].numpy().tobytes(), meta["kind"])
+        if beside := meta.get("siblings"):
+            paths = {tuple(path.split("/")): path for path in beside["files"]}
+            files = {place: tensors[path].numpy().tobytes() for place, path in paths.items()}
+            problems, searched = dict(beside["problems"]), beside["searched"]
+            self.finder = SiblingFinder(beside["main"], files, problems, searched=searched)
         broken = [
             {"cell": cell.number, "line": cell.error.line, "message": cell.error.message}
             for cell in self.source.cells
             if cell.error is not None
         ]
         defined = [asdict(definition) for definition in list_definitions(self.source)]
-        return {"outline": {"definitions": defined, "broken": broken}}, ()
+        variables = [asdict(each) for each in list_variables(build_symbol_table(self.source))]
+        outline = {"definitions": defined, "broken": broken, "variables": variables}
+        return {"outline": outline}, ()
 
     def extract_units(self, meta: Meta, tensors: Tensors) -> Reply:
         """Tokenise the source, for comparison with other submissions."""
         return {"units": [asdict(unit) for unit in extract_units(self.source)]}, ()
 
     def load(self, meta: Meta, tensors: Tensors) -> Reply:
-        """Run the statements in the slices of these names, one by one, in source order."""
-        names = list(meta["names"])
+        """Run the statements in the slices of these names, one by one, in source order.
+
+        Where something is to be imported that is not loaded yet, the reply has its name: it is
+        imported by the next request, and `resume` goes on after that.
+        """
+        self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
-        warnings = [asdict(warning) for warning in find_warnings(self.source, names[0])]
-        module = types.ModuleType("submission")
-        module.__dict__.update(self.namespace)
-        self.namespace = module.__dict__
-        sys.modules["submission"] = module
         for cell in self.source.cells:
             register_source(cell)
-        failure = self._run(names)
-        for name in names:
+        self.loading = self._start_loading({})
+        self.finder.install(self.loading.module)
+        self.variants = {(): self.loading}
+        return self.resume({}, {})
+
+    def import_next(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Run the statement before which loading has stopped, an import."""
+        self.loading.run_next()
+        return {}, ()
+
+    def resume(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Go on loading after an import."""
+        if (importing := self.loading.run_to_import()) is not None:
+            return {"importing": importing}, ()
+        self._finish_loading(self.loading)
+        warnings = map(asdict, find_warnings(self.source, self.names[0]))
+        return {"remarks": [*self._describe_missing_modules(), *warnings]}, ()
+
+    def _describe_missing_modules(self) -> list[dict[str, Any]]:
+        """Describe the imports that failed, although the names that were asked for are bound."""
+        failed = dict.fromkeys(self.loading.failed.values())
+        described = [self._describe_error(e) for e in failed if isinstance(e, ImportError)]
+        return [
+            {**d, "kind": "import", "message": f"it {d['message'].partition(': ')[2]}"}
+            for d in described
+        ]
+
+    def construct(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Construct an instance, where variables of the submission may have other values."""
+        self._set_variables(meta.get("variables") or {})
+        return super().construct(meta, tensors)
+
+    def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Return a handle of a function, where variables may have other values."""
+        self._set_variables(meta.get("variables") or {})
+        return super().get_function(meta, tensors)
+
+    def _set_variables(self, values: Mapping[str, Number]) -> None:
+        """Have names looked up where variables have these values: run the slices again for that."""
+        if not values and () not in self.variants:
+            return  # nothing was loaded: the objects are those of this process
+        loading = self.variants.get(tuple(sorted(values.items())))
+        if loading is not None:
+            self._activate(loading.module)
+            return
+        steps = compute_union_slice(self.source, list(self.names))
+        bound = {name for step in steps for name in step.effects.binds}
+        if unknown := [name for name in values if name not in bound]:
+            raise Refused(f"there is no variable `{unknown[0]}` to be set that is needed")
+        loading = self._start_loading(values)
+        while loading.steps:
+            loading.run_next()
+        self._finish_loading(loading)
+        self.variants[tuple(sorted(values.items()))] = loading
+        if len(self.variants) > MAX_VARIANTS:
+            del self.variants[next(key for key in self.variants if key)]
+
+    def _keep(self, target: Any, make: Callable[..., Any]) -> int:
+        handle = super()._keep(target, make)
+        if self.module is not None:
+            self.homes[handle] = self.module
+        return handle
+
+    def drop(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Forget objects, and in which variants of the submission they were made."""
+        for handle in meta["handles"]:
+            self.homes.pop(handle, None)
+        return super().drop(meta, tensors)
+
+    def _start_loading(self, values: Mapping[str, Number]) -> Loading:
+        """Return what is to be run, in a module of its own, with these values of variables."""
+        module = make_module(self.initial_namespace, self.finder.package)
+        self._activate(module)
+        return Loading(module, compute_union_slice(self.source, list(self.names)), values)
+
+    def _activate(self, module: types.ModuleType) -> None:
+        """Have names looked up in this module."""
+        self.module, self.namespace = module, module.__dict__
+        sys.modules[TOP] = module
+
+    def _finish_loading(self, loading: Loading) -> None:
+        """Note what could not be bound. Raises what it failed with, if that is one of the names."""
+        self.failed_names.update(loading.failed)
+        for name in self.names:
             if name not in self.namespace:
-                raise failure or Refused(f"`{name}` is not defined")
-        return {"remarks": warnings}, ()
+                raise loading.first_error or Refused(f"`{name}` is not defined")
 
     def find_code_patterns(self, meta: Meta, tensors: Tensors) -> Reply:
         """Find the steps of attention in the code of a definition."""
@@ -158,17 +292,6 @@ class WorkerRuntime(ObjectHost):
         """Extract the lines around positions in the source."""
         excerpts = extract_excerpts(self.source, [(cell, line) for cell, line in meta["places"]])
         return {"excerpts": [asdict(lines) for lines in excerpts]}, ()
-
-    def _run(self, names: list[str]) -> BaseException | None:
-        """Run the slices of these names, and return the first error, if there is one."""
-        first: BaseException | None = None
-        for step in compute_union_slice(self.source, names):
-            try:
-                exec(step.compile(), self.namespace)
-            except (Exception, SystemExit) as error:
-                first = first or error
-                self.failed_names.update(dict.fromkeys(step.effects.binds, error))
-        return first
 
     def run_batch(self, meta: Meta, tensors: Tensors) -> Reply:
         """Carry out several requests about each of several objects, and join the replies."""
@@ -202,17 +325,3 @@ class WorkerRuntime(ObjectHost):
             return reply
         self.numbered[request["makes"]] = reply.meta["handle"]
         return replace(reply, meta={**reply.meta, "handle": request["makes"]})
-
-
-def describe_error(error: BaseException, position: Position | None = None) -> dict[str, Any]:
-    """Describe an exception of the submission in one line, with its position."""
-    cell, line = position or (None, None)
-    # A lone surrogate could not be sent.
-    text = str(error).encode(errors="replace").decode()
-    text = " ".join(text.split())[:MESSAGE_LIMIT]
-    name = type(error).__name__
-    is_ours = isinstance(
-        error, Refused | Unreadable | BuiltInAttentionCalled | attribute_paths.NoSuchTensor
-    )
-    message = text if is_ours else f"{name}: {text}" if text else name
-    return {"type": name, "message": message, "cell": cell, "line": line}

@@ -2,7 +2,8 @@
 
 from grader.sandbox import wire
 from grader.sandbox.wire import Message
-from grader.sandbox.worker.runtime import WorkerRuntime, describe_error
+from grader.sandbox.worker.errors import describe_error
+from grader.sandbox.worker.runtime import WorkerRuntime
 
 
 def serve_requests(fd: int) -> None:

@@ -167,6 +167,13 @@ def test_everything_else_answers_nothing() -> None:
     assert refusal(*others).startswith("none of its definitions (`Block`, `FeedForward`, ")
 
 
+def test_a_constructor_of_another_name_is_offered() -> None:
+    text = a_class("CausalAttention", "d_in, d_out, context_length, dropout")
+    assert refusal(text.replace("__init__", "__int__", 1)).startswith(
+        "there is no `__init__` in `CausalAttention`; did you mean `__int__`? (cell 1, line "
+    )
+
+
 # ------------------------------------------------------------------- what is asked for
 
 

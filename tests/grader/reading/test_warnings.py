@@ -19,6 +19,10 @@ def said(*cells: str, name: str = "Wanted") -> list[str]:
     return [remark.message for remark in find_warnings(notebook(IMPORTS, *cells), name)]
 
 
+def found(*cells: str) -> tuple[CodeWarning, ...]:
+    return find_warnings(notebook(IMPORTS, *cells), "Wanted")
+
+
 def kinds(*cells: str) -> list[str]:
     return [remark.kind for remark in find_warnings(notebook(IMPORTS, *cells), "Wanted")]
 
@@ -245,6 +249,30 @@ def test_conditional_print_gets_no_warning(cells: list[str]) -> None:
 
 
 # ------------------------------------------------------------------------ defined twice
+
+
+def test_the_position_is_that_of_the_one_in_force() -> None:
+    wanted = "class Wanted: pass"
+    [warning] = found(wanted, wanted)
+    assert (warning.cell, warning.line) == (3, 1)
+
+
+def test_a_base_is_what_it_was_when_its_class_was_defined() -> None:
+    [warning] = found("class A: pass", "class Wanted(A): pass", "class A: x = 1")
+    assert (
+        warning.message == "`A` is defined in cells 2 and 4; the one before `Wanted` counts there"
+    )
+    assert (warning.cell, warning.line) == (2, 1)
+
+
+def test_a_second_definition_in_a_broken_cell_is_named() -> None:
+    wanted = "class Wanted:\n    pass"
+    assert said(wanted, f"x = 1\n{wanted}\n    def f(:") == [
+        "`Wanted` is defined again in cell 3, of which nothing can be used "
+        "(invalid syntax, line 4); that in cell 2 counts"
+    ]
+    assert said("def f(:\nclass Wanted: pass", wanted) == []
+    assert said(wanted, "def f(:\nclass WantedToo: pass") == []
 
 
 def test_a_second_definition_is_named_with_its_cells() -> None:

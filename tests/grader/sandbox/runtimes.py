@@ -38,7 +38,16 @@ def send_read(host: WorkerRuntime, data: bytes, kind: str = "ipynb") -> Message:
     return host.answer(Message(1, "read", {"kind": kind}, (("source", sent),)))
 
 
+def send_load(host: WorkerRuntime, *names: str) -> Message:
+    """Load names, as a session does: with a request of its own for each import."""
+    reply = host.answer(Message(2, "load", {"names": names}))
+    while reply.meta.get("importing"):
+        assert host.answer(Message(3, "import", {})).op == "ok"
+        reply = host.answer(Message(4, "resume", {}))
+    return reply
+
+
 def load_cells(*cells: str, names: tuple[str, ...] = ("Wanted",)) -> tuple[WorkerRuntime, Message]:
     host = WorkerRuntime()
     assert send_read(host, make_notebook_source(*cells)).op == "ok"
-    return host, host.answer(Message(2, "load", {"names": names}))
+    return host, send_load(host, *names)

@@ -20,6 +20,7 @@ from tests.grader.sandbox.runtimes import (
     make_module,
     make_notebook_source,
     make_subject,
+    send_load,
     send_read,
 )
 
@@ -111,10 +112,24 @@ def test_loading_error_is_reported_with_its_location(
     assert (reply.meta["cell"], reply.meta["line"]) == place
 
 
+def test_a_call_that_does_not_fit_is_told_in_the_author_s_terms() -> None:
+    host, reply = load_cells(
+        "from torch import nn",
+        "class Wanted(nn.Module):\n    def forword(self, x):\n        return x",
+    )
+    assert reply.op == "ok", reply.meta
+    made = host.answer(Message(3, "construct", {"name": "Wanted", "arguments": {}}))
+    sent = {"handle": made.meta["handle"], "device": "cpu", "memory": "contiguous"}
+    reply = host.answer(Message(4, "answer", sent, (("0", torch.ones(1)),)))
+    told = "there is no `forward` in `Wanted`; did you mean `forword`?"
+    assert reply.op == "raised" and reply.meta["message"] == told
+    assert (reply.meta["cell"], reply.meta["line"]) == (2, 2)
+
+
 def test_a_module_file_has_lines_and_no_cells() -> None:
     host = WorkerRuntime()
     assert send_read(host, b"\n\nWanted = 1 / 0\n", "py").op == "ok"
-    reply = host.answer(Message(2, "load", {"names": ("Wanted",)}))
+    reply = send_load(host, "Wanted")
     assert (reply.meta["cell"], reply.meta["line"]) == (None, 3)
 
 

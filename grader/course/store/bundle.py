@@ -1,0 +1,56 @@
+"""A submission and the files that it imports from beside it, as one content of a store.
+
+A verdict depends on all of them, so they are kept, and recognised again, together. A file that
+imports none is kept as it is. The kind of a bundle ends in a plus sign, so that no file that was
+handed in can be taken for one.
+"""
+
+import json
+from dataclasses import dataclass
+
+from grader.course.store.records import FileContent, hash_content
+from grader.reading.submission import NO_SIBLINGS, Sibling, Siblings
+
+MARK = "+"
+"""what the kind of a bundle ends in"""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What a content holds."""
+
+    data: bytes
+    kind: str
+    siblings: Siblings = NO_SIBLINGS
+
+
+def pack(data: bytes, kind: str, siblings: Siblings) -> FileContent:
+    """Return the content of a submission: its bytes, or a bundle if anything came with it."""
+    if not siblings.files and not siblings.problems:
+        return hash_content(data, kind)
+    header = {
+        "main": siblings.main,
+        "size": len(data),
+        "files": [(file.path, len(file.data)) for file in siblings.files],
+        "problems": siblings.problems,
+    }
+    parts = [json.dumps(header).encode(), b"\n", data, *(file.data for file in siblings.files)]
+    return hash_content(b"".join(parts), kind + MARK)
+
+
+def unpack(content: bytes, kind: str) -> Unpacked:
+    """Return what was packed."""
+    if not kind.endswith(MARK):
+        return Unpacked(content, kind)
+    text, _, body = content.partition(b"\n")
+    if not text:  # a content that is missing is read as an empty file
+        return Unpacked(b"", kind.removesuffix(MARK))
+    header = json.loads(text)
+    data, at = body[: header["size"]], header["size"]
+    files = []
+    for path, size in header["files"]:
+        files.append(Sibling(tuple(path), body[at : at + size]))
+        at += size
+    problems = tuple((name, why) for name, why in header["problems"])
+    siblings = Siblings(tuple(header["main"]), tuple(files), problems, searched=True)
+    return Unpacked(data, kind.removesuffix(MARK), siblings)

@@ -1,0 +1,138 @@
+"""Say what is wrong with a call in the terms in which the author wrote the definition.
+
+Python counts `self` among the arguments, and does not name those that it counts. What is said here
+follows from the text alone: the error's own words, and the signature that they are about.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from grader.reading.near_names import find_near_name
+from grader.reading.slicing import Position
+from grader.reading.symbol_table import DefinitionSite, FunctionNode, SymbolTable
+
+MAX_NAMED = 6
+"""so many arguments are named at most"""
+_NO_FORWARD = re.compile(r'Module \[(?P<callee>\w+)\] is missing the required "forward" function')
+_NO_CONSTRUCTOR = re.compile(
+    r"(?P<callee>\w+)(?:\.__init__)?\(\) "
+    r"(?:takes no arguments|takes 1 positional argument but|got an unexpected keyword argument)"
+)
+_TOO_MANY = re.compile(
+    r"(?P<callee>[\w.<>]+)\(\) takes (?:from (?P<least>\d+) to )?(?P<most>\d+) positional "
+    r"arguments? but (?P<given>\d+) (?:positional arguments? \(and .*\) )?(?:was|were) given"
+)
+_MISSING = re.compile(
+    r"(?P<callee>[\w.<>]+)\(\) missing \d+ required (?:positional|keyword-only) arguments?: (.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallProblem:
+    """What is wrong with a call, and the position of the definition to look at, if it is there."""
+
+    message: str
+    position: Position | None = None
+
+
+def explain_call_error(kind: str, text: str, symbols: SymbolTable) -> CallProblem | None:
+    """Explain an error with which a call fails; None if it is no such error.
+
+    `kind` and `text` are the name of its type and its message.
+    """
+    if kind == "NotImplementedError" and (match := _NO_FORWARD.match(text)):
+        return _explain_absent(symbols, match["callee"], "forward")
+    if kind != "TypeError":
+        return None
+    if match := _NO_CONSTRUCTOR.match(text):
+        problem = _explain_absent(symbols, match["callee"], "__init__")
+        if problem is not None:
+            return problem
+    if match := _TOO_MANY.fullmatch(text):
+        return _explain_too_many(symbols, match)
+    if match := _MISSING.fullmatch(text):
+        return _explain_missing(symbols, match["callee"], re.findall(r"'(\w+)'", text))
+    return None
+
+
+def _explain_absent(symbols: SymbolTable, name: str, wanted: str) -> CallProblem | None:
+    """Say that a class lacks a method, and which one may have been meant; None if it has it."""
+    site = symbols.find_definition(name)
+    if site is None or not isinstance(site.node, ast.ClassDef):
+        return None
+    if symbols.find_method(site, wanted) is not None:
+        return None
+    near = find_near_name(symbols, site, wanted)
+    absent = f"there is no `{wanted}` in `{name}`"
+    if near is None:
+        return CallProblem(absent, (site.cell, site.node.lineno))
+    return CallProblem(f"{absent}; did you mean `{near.written}`?", (near.cell, near.line))
+
+
+def _explain_too_many(symbols: SymbolTable, match: re.Match[str]) -> CallProblem | None:
+    found = _find_function(symbols, match["callee"])
+    if found is None:
+        return None
+    site, function = found
+    positional = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+    if len(positional) != int(match["most"]):
+        return None  # it is about another function of that name
+    label = _label(site, function)
+    is_method = site.node is not function and not _is_static(function)
+    if is_method and positional[:1] not in (["self"], ["cls"]):
+        whole = ", ".join(["self", *positional])
+        text = f"TypeError: {label} has no `self`; write `def {function.name}({whole})`"
+        return CallProblem(text, (site.cell, function.lineno))
+    own, given = positional[is_method:], int(match["given"]) - is_method
+    least = len(own) - len(function.args.defaults)
+    return CallProblem(
+        f"TypeError: {label} takes {_describe_arguments(own, least)}, but {given} "
+        f"{'was' if given == 1 else 'were'} given"
+    )
+
+
+def _explain_missing(symbols: SymbolTable, callee: str, names: list[str]) -> CallProblem | None:
+    found = _find_function(symbols, callee)
+    if found is None or not names:
+        return None
+    verb = "was" if len(names) == 1 else "were"
+    text = f"TypeError: {_label(*found)} needs {_list_names(names)}, which {verb} not given"
+    return CallProblem(text)
+
+
+def _find_function(symbols: SymbolTable, callee: str) -> tuple[DefinitionSite, FunctionNode] | None:
+    """Return the function of the submission that an error calls `f` or `Class.f`."""
+    owner, _, name = callee.rpartition(".")
+    site = symbols.find_definition(owner or name)
+    if site is None:
+        return None
+    if owner:
+        return symbols.find_method(site, name)
+    return None if isinstance(site.node, ast.ClassDef) else (site, site.node)
+
+
+def _is_static(function: FunctionNode) -> bool:
+    names = [d.id for d in function.decorator_list if isinstance(d, ast.Name)]
+    return "staticmethod" in names
+
+
+def _label(site: DefinitionSite, function: FunctionNode) -> str:
+    if site.node is function:
+        return f"`{function.name}`"
+    return f"`{function.name}` of `{site.node.name}`"
+
+
+def _describe_arguments(names: list[str], least: int) -> str:
+    if not names:
+        return "no argument"
+    count = str(len(names)) if least >= len(names) else f"{max(least, 0)} to {len(names)}"
+    return f"{count} argument{'s' * (count != '1')} ({_list_names(names)})"
+
+
+def _list_names(names: list[str]) -> str:
+    shown = [f"`{name}`" for name in names[:MAX_NAMED]]
+    if len(names) > MAX_NAMED:
+        return f"{', '.join(shown)} and {len(names) - MAX_NAMED} more"
+    *most, last = shown
+    return f"{', '.join(most)} and {last}" if most else last

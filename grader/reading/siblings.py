@@ -1,0 +1,253 @@
+"""Gather the files beside a submission that it imports, without parsing or running any.
+
+Theory
+------
+A file may say `from utils import mask`, `from .attention import Head` or `from pkg.sub import y`.
+What these names stand for is looked for as Python does: relative to the file that imports, or from
+the folders around the submission, its own first. Nothing outside of its author's folder is looked
+at, and no link is followed.
+
+Which names are imported is read off the bytes by a pattern, since strangers' files are parsed in
+the child only. The pattern also finds names in comments and strings. That errs on the side of too
+much: a superfluous file is sent and not used.
+
+Everything here depends on the files alone, so that the same files always give the same siblings.
+"""
+
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from grader.reading.submission import (
+    NO_SIBLINGS,
+    FilesByPath,
+    Sibling,
+    Siblings,
+    Submission,
+    UnreadableSubmission,
+    is_regular_file,
+    read_carefully,
+)
+
+MAX_FILES = 64
+"""so many files beside one submission are taken along"""
+MAX_DEPTH = 8
+"""so many folders deep they lie"""
+MAX_IMPORTS = 2000
+"""so many different imports of one submission are followed"""
+_GAP = rb"[ \t]{1,20}"
+# In a notebook a line may begin after the two characters `\n`.
+_NAMES = rb"(\([\w\s,*\\\"]{0,400}|[\w, \t]{0,400})"
+_IMPORTS = re.compile(
+    rb"(?:\b|\\n)(?:from%b(\.{0,9})([\w.]{0,200})[ \t]{0,20}\bimport\b[ \t]{0,20}%b"
+    rb"|import%b([\w., \t]{1,400}))" % (_GAP, _NAMES, _GAP)
+)
+_WORD = re.compile(rb"[A-Za-z_]\w{0,99}")
+
+Place = tuple[str, ...]
+"""names of folders, and of a module at the end, below the outermost folder"""
+
+
+def gather_siblings(submission: Submission, data: bytes, limit: int) -> Siblings:
+    """Return the files that a submission of these bytes imports; together at most `limit` bytes."""
+    if submission.siblings is not None:
+        return submission.siblings
+    tree, main = _open_tree(submission)
+    if tree is None:
+        return NO_SIBLINGS
+    gathering = _Gathering(tree, main[:-1], limit - len(data))
+    gathering.follow(main[:-1], data)
+    taken = (Sibling(path, found) for path, found in sorted(gathering.taken.items()))
+    problems = tuple(sorted(gathering.problems.items()))
+    return Siblings(main, tuple(taken), problems, searched=True)
+
+
+def _open_tree(submission: Submission) -> tuple["_Tree | None", Place]:
+    """Return the author's files, if they are known, and where the submission is among them."""
+    path = submission.path.absolute()
+    if submission.beside is not None:
+        return _list_tree(submission.beside, submission.path)
+    if submission.folder is None:
+        return None, ()
+    owned = submission.folder.absolute()
+    top, folders = _find_top(path.parent, owned)
+    return _DiskTree(top, folders, top.is_relative_to(owned)), (*folders, _name_module(path.name))
+
+
+def _list_tree(files: FilesByPath, path: Path) -> tuple["_Tree | None", Place]:
+    own = next((place for place, file in files.items() if file == path), None)
+    if not own:
+        return None, ()
+    length = len(own) - 1  # of the folders that are left out, since no import can name them
+    while length > 0 and len(own) - length <= MAX_DEPTH and is_module_name(own[length - 1]):
+        length -= 1
+    inside = {p[length:]: file for p, file in files.items() if p[:length] == own[:length]}
+    return _ListedTree(inside), (*own[length:-1], _name_module(own[-1]))
+
+
+def _find_top(folder: Path, owned: Path) -> tuple[Path, Place]:
+    """Return the outermost folder in which names are looked up, and the way from there.
+
+    That is the author's; the one around it if it is a package itself. A folder whose name no import
+    can have is not left.
+    """
+    names: list[str] = []
+    while len(names) < MAX_DEPTH and is_module_name(folder.name):
+        is_package = is_regular_file(folder / "__init__.py")
+        if not folder.is_relative_to(owned) or (folder == owned and not is_package):
+            break
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, tuple(names)
+
+
+def is_module_name(name: str) -> bool:
+    """Return whether a module may have this name; of letters, those of ASCII only."""
+    return _WORD.fullmatch(name.encode(errors="replace")) is not None
+
+
+class _Tree(Protocol):
+    """The files of an author."""
+
+    def is_folder(self, place: Place) -> bool:
+        """Return whether all of these are folders of the author's, and none is a link."""
+
+    def find_file(self, place: Place) -> Path | None:
+        """Return the file of this place in a folder of the author's, which may be a link."""
+
+
+@dataclass(frozen=True)
+class _DiskTree:
+    """Those in a folder."""
+
+    top: Path
+    folders: Place
+    """the way to the submission"""
+    is_open: bool
+    """whether all of the outermost folder is the author's; otherwise `folders` of it are"""
+
+    def is_folder(self, place: Place) -> bool:
+        if not place:
+            return self.is_open
+        if place == self.folders[: len(place)]:
+            return True
+        path = self.top.joinpath(*place)
+        inside = len(place) <= MAX_DEPTH and self.is_folder(place[:-1])
+        return inside and path.is_dir() and not path.is_symlink()
+
+    def find_file(self, place: Place) -> Path | None:
+        path = self.top.joinpath(*place)
+        return path if path.is_symlink() or is_regular_file(path) else None
+
+
+@dataclass(frozen=True)
+class _ListedTree:
+    """Those that were unpacked, or lie under other names."""
+
+    files: FilesByPath
+
+    def is_folder(self, place: Place) -> bool:
+        return any(path[: len(place)] == place for path in self.files if len(path) > len(place))
+
+    def find_file(self, place: Place) -> Path | None:
+        return self.files.get(place)
+
+
+def _name_module(file: str) -> str:
+    """Return the name as a module of the submission's own file, which may be called anything."""
+    stem = file.rpartition(".")[0]
+    return stem if is_module_name(stem) else "submission"
+
+
+@dataclass(eq=False)
+class _Gathering:
+    """The files found so far."""
+
+    tree: _Tree
+    folders: Place
+    """where the submission is"""
+    left: int
+    """how many more bytes may be taken"""
+    taken: dict[Place, bytes] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def follow(self, folders: Place, data: bytes) -> None:
+        """Take what a file in this folder imports, and what that imports."""
+        seen: set[tuple[Place, int, Place]] = set()
+        todo = deque([(folders, data)])
+        while todo:
+            inside, text = todo.popleft()
+            for level, names in _iter_imports(text):
+                if len(seen) >= MAX_IMPORTS:
+                    return
+                key = (inside if level else (), level, names)
+                base = None if key in seen else self._find_base(inside, level, names)
+                seen.add(key)
+                if base is not None:
+                    todo.extend(self._take_module((*base, *names)))
+
+    def _find_base(self, inside: Place, level: int, names: Place) -> Place | None:
+        """Return the folder from which an import is looked up; None if it leads nowhere."""
+        if level:
+            return inside[: len(inside) - level + 1] if level <= len(inside) + 1 else None
+        if names[0] in sys.stdlib_module_names:
+            return None
+        bases = (self.folders[:length] for length in range(len(self.folders), -1, -1))
+        return next((base for base in bases if self._exists((*base, names[0]))), None)
+
+    def _exists(self, place: Place) -> bool:
+        module = (*place[:-1], f"{place[-1]}.py")
+        inside = self.tree.is_folder(place[:-1])
+        return self.tree.is_folder(place) or (inside and self.tree.find_file(module) is not None)
+
+    def _take_module(self, place: Place) -> Iterator[tuple[Place, bytes]]:
+        """Take a module, and the packages that it is in; yield where each lies, and its bytes."""
+        for length in range(1, len(place) + 1):
+            if self.tree.is_folder(place[:length]):
+                yield from self._take_file((*place[:length], "__init__.py"))
+        if self.tree.is_folder(place[:-1]):
+            yield from self._take_file((*place[:-1], f"{place[-1]}.py"))
+
+    def _take_file(self, place: Place) -> Iterator[tuple[Place, bytes]]:
+        name = "/".join(place)
+        file = self.tree.find_file(place)
+        if place in self.taken or name in self.problems or file is None:
+            return
+        try:
+            self.taken[place] = self._read(file)
+        except UnreadableSubmission as problem:
+            self.problems[name] = str(problem)
+            return
+        self.left -= len(self.taken[place])
+        yield place[:-1], self.taken[place]
+
+    def _read(self, path: Path) -> bytes:
+        """Return the bytes of a file. Raises UnreadableSubmission."""
+        if len(self.taken) >= MAX_FILES:
+            raise UnreadableSubmission(f"is one of more than {MAX_FILES} files; hand in fewer")
+        if is_regular_file(path) and path.stat().st_size > self.left:
+            raise UnreadableSubmission("is too large, together with the others; hand in less")
+        return read_carefully(path, self.left)
+
+
+def _iter_imports(data: bytes) -> Iterator[tuple[int, Place]]:
+    """Yield how many dots an import begins with, and the names after them."""
+    for match in _IMPORTS.finditer(data):
+        dots, module, names, modules = match.groups()
+        if modules is not None:
+            yield from ((0, names) for part in modules.split(b",") if (names := _split(part)))
+            continue
+        path = _split(module)
+        yield from [(len(dots), path)] * bool(path)
+        for word in _WORD.findall(names):  # each may be a module
+            yield len(dots), (*path, word.decode())
+
+
+def _split(dotted: bytes) -> Place:
+    """Return the names of `a.b.c as d` before the `as`; none if these are no names."""
+    names = dotted.strip().partition(b" ")[0].decode().split(".")
+    return tuple(names) if len(names) <= MAX_DEPTH and all(map(is_module_name, names)) else ()

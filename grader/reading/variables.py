@@ -1,0 +1,110 @@
+"""The variables of a notebook or module that its definitions read, from its text alone.
+
+A class that was written for a notebook often takes its sizes from there: `n_embd`, `block_size`.
+They can be set before it is built (`grader/sandbox/worker/loading.py`); this says which there are.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grader.reading.effects import Effects
+from grader.reading.symbol_table import SymbolTable
+
+MAX_VARIABLES = 200
+"""so many are described; the others are left out"""
+MAX_NUMBER = 1 << 53
+"""larger numbers are no sizes, and JSON does not carry them"""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalVariable:
+    """A variable of the top level, according to its last assignment."""
+
+    name: str
+    value: int | float | bool | None
+    """None if it is no plain number: it may be computed from others"""
+    cell: int | None
+    line: int
+    read_by: tuple[str, ...]
+    """the definitions that need it: they read it, or something that is computed from it"""
+
+
+def list_variables(symbols: SymbolTable) -> list[GlobalVariable]:
+    """Return the variables that definitions need, in the order of first appearance."""
+    needed = _collect_needed(symbols)
+    variables = [
+        name for name in symbols.assigned if name in needed and symbols.find_variable(name)
+    ]
+    readers = _collect_readers(symbols)
+    return [_describe(symbols, name, readers) for name in variables[:MAX_VARIABLES]]
+
+
+def _describe(symbols: SymbolTable, name: str, readers: dict[str, set[str]]) -> GlobalVariable:
+    users = _collect_users(name, readers)
+    read_by = tuple(other for other in symbols.definitions if other in users)
+    last = symbols.assigned[name]
+    return GlobalVariable(name, _find_number(symbols, name), last.cell, last.line, read_by)
+
+
+def _collect_needed(symbols: SymbolTable) -> set[str]:
+    """Return all names that any definition depends on, itself included."""
+    program = symbols.program
+    found, todo = set(symbols.definitions), list(symbols.definitions)
+    while todo:
+        for index in program.binders.get(todo.pop(), ()):
+            new = set(_iter_reads(program.statements[index].effects)) - found
+            found |= new
+            todo += new
+    return found
+
+
+def _collect_readers(symbols: SymbolTable) -> dict[str, set[str]]:
+    """Return, for each name, the names that are bound by statements that read it."""
+    readers: dict[str, set[str]] = {}
+    for statement in symbols.program.statements:
+        for read in _iter_reads(statement.effects):
+            readers.setdefault(read, set()).update(statement.effects.binds)
+    return readers
+
+
+def _iter_reads(effects: Effects) -> Iterator[str]:
+    yield from effects.eager
+    yield from effects.lazy
+
+
+def _collect_users(name: str, readers: dict[str, set[str]]) -> set[str]:
+    """Return all names that depend on a name, itself included."""
+    found, todo = {name}, [name]
+    while todo:
+        new = readers.get(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return found
+
+
+def _find_number(symbols: SymbolTable, name: str) -> int | float | bool | None:
+    """Return the number that a variable is last set to; None if it is none, or computed."""
+    last = symbols.program.statements[symbols.program.binders[name][-1]].node
+    if isinstance(last, ast.AnnAssign):
+        return _read_number(last.value)
+    if not isinstance(last, ast.Assign):
+        return None
+    for target in last.targets:
+        if isinstance(target, ast.Name) and target.id == name:
+            return _read_number(last.value)
+        if isinstance(target, ast.Tuple) and isinstance(last.value, ast.Tuple):
+            pairs = zip(target.elts, last.value.elts, strict=False)
+            values = [v for t, v in pairs if isinstance(t, ast.Name) and t.id == name]
+            return _read_number(values[-1] if values else None)
+    return None
+
+
+def _read_number(node: ast.expr | None) -> int | float | bool | None:
+    try:
+        value = None if node is None else ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if not isinstance(value, int | float) or not abs(value) < MAX_NUMBER:  # nan and inf, too
+        return None
+    return value

@@ -1,0 +1,83 @@
+"""Run the slices of a submission, statement by statement, and stop before what is imported.
+
+An import may take long without being anybody's mistake, so it is timed apart from the student's own
+code: loading stops before it, and the grader process asks for it.
+"""
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from grader.reading.slicing import Statement
+from grader.sandbox.worker.importing import TOP
+
+Number = int | float | bool
+
+
+@dataclass(eq=False)
+class Loading:
+    """The statements that are still to be run in a module, in order."""
+
+    module: ModuleType
+    steps: list[Statement]
+    values: Mapping[str, Number] = field(default_factory=dict)
+    """numbers that variables of the submission have instead of their own"""
+    failed: dict[str | None, BaseException] = field(default_factory=dict)
+    """names that were not bound, with the errors"""
+    first_error: BaseException | None = None
+
+    def run_to_import(self) -> str | None:
+        """Run until something is to be imported; return its name, or None at the end."""
+        while self.steps:
+            name = find_unloaded(self.steps[0], self.module.__dict__["__package__"])
+            if name is not None:
+                return name
+            self.run_next()
+        return None
+
+    def run_next(self) -> None:
+        """Run the next statement."""
+        step = self.steps.pop(0)
+        namespace = self.module.__dict__
+        try:
+            exec(step.compile(), namespace)
+        except (Exception, SystemExit) as error:
+            self.first_error = self.first_error or error
+            self.failed.update(dict.fromkeys(step.effects.binds, error))
+        # What is computed from a variable later on is computed from its new value.
+        namespace.update({n: v for n, v in self.values.items() if n in step.effects.binds})
+
+
+def make_module(namespace: Mapping[str, Any], package: str) -> ModuleType:
+    """Return a new module for a submission, with these names."""
+    module = ModuleType(TOP)
+    module.__dict__.update(namespace, __package__=package, __path__=[])
+    return module
+
+
+def find_unloaded(step: Statement, package: str) -> str | None:
+    """Return the first module that a statement imports and that is not loaded; None if all are."""
+    names = (name for node in _iter_imports(step.node) for name in _list_modules(node, package))
+    unloaded = next((name for name in names if name not in sys.modules), None)
+    return None if unloaded is None else unloaded.removeprefix(TOP)
+
+
+def _iter_imports(node: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports that run whenever a statement does."""
+    tried = node.body if isinstance(node, ast.Try) else [node]
+    yield from (each for each in tried if isinstance(each, ast.Import | ast.ImportFrom))
+
+
+def _list_modules(node: ast.Import | ast.ImportFrom, package: str) -> Iterable[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not node.level:
+        return [node.module or ""]
+    try:
+        return [importlib.util.resolve_name("." * node.level + (node.module or ""), package)]
+    except ImportError:  # it leads out of the package, and fails when it runs
+        return []

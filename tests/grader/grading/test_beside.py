@@ -1,0 +1,183 @@
+"""Submissions that import files from beside them, from a folder to a record."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord
+from grader.sandbox.limits import Limits
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import SandboxDriver
+
+MAIN = """
+from attention import attend
+def simplified_attention(x):
+    return attend(x)
+"""
+ATTEND = "import torch\ndef attend(x):\n    return torch.softmax(x @ x.transpose(-2, -1), -1) @ x\n"
+
+
+def grade(
+    sandbox: "SandboxDriver",
+    folder: Path,
+    files: Mapping[str, str],
+    path: str = "main.py",
+    limits: Limits | None = None,
+) -> dict[str, SubmissionRecord]:
+    """The records of what a path stands for, by file name."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    settings = Settings(exercise=BY_SLUG["simplified_attention"], limits=limits or Limits())
+    return {
+        str(found.path.relative_to(folder)): grade_file_or_raise(sandbox.server, found, settings)[0]
+        for found in find_submissions([str(folder / path)])
+    }
+
+
+def tell(record: SubmissionRecord) -> str:
+    """What is said first."""
+    if record.error is not None:
+        return record.error.message
+    return next((p.message for p in record.properties if p.message), "")
+
+
+@pytest.mark.parametrize("statement", ["from attention import", "from .attention import"])
+def test_what_is_beside_the_file_counts(
+    statement: str, sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    main = MAIN.replace("from attention import", statement)
+    [record] = grade(sandbox, tmp_path, {"main.py": main, "attention.py": ATTEND}).values()
+    assert (record.status, record.score) == ("passed", record.max_score), tell(record)
+
+
+def test_a_mistake_in_it_is_found_and_an_error_located(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    wrong = ATTEND.replace("-1) @ x", "-2) @ x")
+    [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": wrong}).values()
+    assert record.status == "failed"
+    broken = ATTEND.replace("torch.softmax", "torch.soft_max")
+    [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": broken}).values()
+    assert record.status == "crashed"
+    assert "has no attribute 'soft_max' (attention.py, line 3) (line 4)" in tell(record)
+
+
+def test_a_missing_file_is_told(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    [record] = grade(sandbox, tmp_path, {"main.py": MAIN}).values()
+    told = "imports `attention`, which is not beside the file; hand it in together with it (line 2)"
+    assert told in tell(record)
+
+
+def test_a_student_imports_nothing_of_another_s(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    files = {
+        "ada/attention.py": ATTEND,
+        "bob/main.py": MAIN,
+        "eve/main.py": MAIN.replace("from attention", "from ..ada.attention"),
+        "flat.py": MAIN,
+        "attention.py": ATTEND,
+    }
+    records = grade(sandbox, tmp_path, files, "")
+    assert "`attention`, which is not beside the file" in tell(records["bob/main.py"])
+    assert "imports from above the folder that was handed in" in tell(records["eve/main.py"])
+    assert "`attention`; other files are not taken along here" in tell(records["flat.py"])
+
+
+@pytest.mark.parametrize(
+    "name", ["torch.py", "sitecustomize.py", "usercustomize.py", "grader/__init__.py", "msgspec.py"]
+)
+def test_no_file_beside_takes_the_place_of_ours(
+    name: str, sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    module = name.partition("/")[0].removesuffix(".py")
+    unasked = "" if "customize" in module else f"import {module}\n"
+    main = f"try:\n    import {module}\nexcept ImportError: pass\n{MAIN}"
+    files = {"main.py": main, "attention.py": unasked + ATTEND, name: "import os\nos._exit(3)"}
+    [record] = grade(sandbox, tmp_path, files).values()
+    assert record.status == "passed", tell(record)
+
+
+def test_a_huge_file_beside_is_not_taken(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    files = {"main.py": MAIN, "attention.py": "#" * 4000 + ATTEND}
+    [record] = grade(sandbox, tmp_path, files, limits=Limits(source=2000)).values()
+    assert "imports `attention`, but attention.py is too large, together with" in tell(record)
+
+
+def test_a_link_is_not_followed(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret.py").write_text(ATTEND)
+    (tmp_path / "in/attention.py").symlink_to(tmp_path / "secret.py")
+    [record] = grade(sandbox, tmp_path, {"in/main.py": MAIN}, "in/main.py").values()
+    assert "imports `attention`, but attention.py is a symbolic link" in tell(record)
+
+
+def test_it_is_there_again_in_every_process(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    """A call that ends its process is followed by others in a fresh one."""
+    dies = ATTEND.replace(
+        "    return", "    import os\n    x.shape[0] > 6 and os._exit(1)\n    return"
+    )
+    [record] = grade(sandbox, tmp_path, {"main.py": MAIN, "attention.py": dies}).values()
+    statuses = {p.status for p in record.properties}
+    assert {"passed", "crashed"} <= statuses
+
+
+# ---------------------------------------------------------------------- how long it takes
+
+SLOW = "import time\ntime.sleep({seconds})\n" + ATTEND
+
+
+def test_a_slow_import_is_no_slow_call(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    """It sleeps longer than a call and than all calls may."""
+    limits = Limits(call_s=1.0, idle_s=0.5, slow_calls=1, slow_s=0.5)
+    files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=1.5)}
+    [record] = grade(sandbox, tmp_path, files, limits=limits).values()
+    assert record.status == "passed", tell(record)
+
+
+def test_an_import_that_takes_too_long_is_named(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    files = {"main.py": MAIN, "attention.py": SLOW.format(seconds=60)}
+    [record] = grade(sandbox, tmp_path, files, limits=Limits(import_s=1.5)).values()
+    assert (record.status, record.score) == ("timed_out", 0)
+    assert tell(record) == (
+        "`simplified_attention` could not be loaded: importing `attention` took longer than 0.5 s; "
+        "leave it out if the class does not need it, and keep what it runs under "
+        '`if __name__ == "__main__"`'
+    )
+
+
+def test_all_imports_of_a_file_share_one_budget(sandbox: "SandboxDriver", tmp_path: Path) -> None:
+    slow = {f"slow{n}.py": "import time\ntime.sleep(0.4)" for n in range(5)}
+    main = "".join(f"from slow{n} import *\n" for n in range(5)) + MAIN
+    files = {"main.py": main, "attention.py": ATTEND, **slow}
+    [record] = grade(sandbox, tmp_path, files, limits=Limits(import_s=1.5)).values()
+    assert record.status == "timed_out"
+    assert "importing" in tell(record) and "took" in tell(record)
+
+
+def test_a_module_that_is_missing_is_told_before_what_follows(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    main = (
+        "import torch, timm\ndef simplified_attention(x):\n"
+        "    return timm.x(x) if x.shape[0] > 99 else x\n"
+    )
+    [record] = grade(sandbox, tmp_path, {"main.py": main}).values()
+    told = "it imports `timm`, which is not installed here and not beside the file; leave the"
+    assert f"hint      {told}" in tell(record)
+    assert [note.message[: len(told)] for note in record.notes if note.kind == "import"] == [told]
+
+
+def test_a_missing_module_that_is_not_needed_costs_nothing(
+    sandbox: "SandboxDriver", tmp_path: Path
+) -> None:
+    main = f"import timm, wandb\nfrom transformers import x\n{MAIN}\nwandb.init()\n"
+    [record] = grade(sandbox, tmp_path, {"main.py": main, "attention.py": ATTEND}).values()
+    assert record.status == "passed", tell(record)
+    assert record.notes == ()
