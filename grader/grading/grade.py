@@ -27,6 +27,7 @@ from grader.grading.recording import (
     attach_hint,
     explain_load_error,
     explain_not_found,
+    explain_unrecognised,
     list_locations,
     record_definition,
     record_left_out,
@@ -212,6 +213,8 @@ class _Grading:
             name, failed = self.failure
             problem = explain_load_error(failed, name)
         assert problem is not None, "there are targets, or there is a reason why not"
+        if self.unrecognised:
+            problem = explain_unrecognised(problem, self.unrecognised)
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])
         record = record_ungraded(self.submission, self.settings, began, problem)
         return replace(record, source=source)

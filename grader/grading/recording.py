@@ -165,6 +165,13 @@ def explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
     return ErrorRecord("not_found", problem)
 
 
+def explain_unrecognised(problem: ErrorRecord, names: Sequence[str]) -> ErrorRecord:
+    """Say of classes, too, that what they compute is no attention that is known here."""
+    listed = ", ".join(f"`{name}`" for name in names[:MAX_LISTED])
+    text = f"{problem.message}; not recognised as attention by what it computes: {listed}"
+    return replace(problem, message=text)
+
+
 def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     """Say why a definition could not be loaded, and what to do."""
     kind, _, rest = failed.message.partition(": ")

@@ -4,17 +4,15 @@ The classes are data: they lie in `classes`, and `labels.toml` says what each is
 """
 
 import functools
-import sys
 import tomllib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from grader.grading.infer import parse_outline
-from grader.reading.cells import read_source
-from grader.reading.outline import list_definitions
+from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel
+from grader.sandbox.worker.runtime import WorkerRuntime
 from properties.binding.signature import Signature
+from tests.grader.sandbox.runtimes import send_load, send_read
 
 FOLDER = Path(__file__).parent
 
@@ -37,13 +35,9 @@ class Form:
     def path(self) -> Path:
         return FOLDER / "classes" / self.file
 
-    def read_signature(self) -> Signature:
-        """What it takes, as its source tells."""
-        return get_signature(self.path.read_text(encoding="utf-8"), self.cls)
-
-    def load(self) -> ModuleType:
-        """The module of the class, loaded in this process."""
-        return load_source(self.path.read_text(encoding="utf-8"))
+    @property
+    def source(self) -> str:
+        return self.path.read_text(encoding="utf-8")
 
 
 def list_forms(label: str) -> list[Form]:
@@ -57,20 +51,12 @@ def _iter_forms() -> tuple[Form, ...]:
     return tuple(Form(**entry) for entry in labels["form"])
 
 
-def get_signature(source: str, name: str) -> Signature:
-    """What a class of this source takes."""
-    return next(s for s in _iter_signatures(source) if s.name == name)
-
-
-def _iter_signatures(source: str) -> Iterator[Signature]:
-    read = read_source(source.encode(), "py")
-    outline = {"definitions": [asdict(d) for d in list_definitions(read)]}
-    yield from (d.signature for d in parse_outline(outline) if d.signature is not None)
-
-
-def load_source(source: str) -> ModuleType:
-    """A module of its own, under a name that its classes can be found by."""
-    module = ModuleType("submission")
-    sys.modules["submission"] = module
-    exec(compile(source, "submission.py", "exec"), vars(module))
-    return module
+def open_class(source: str, name: str) -> tuple[ChannelSubject, Signature]:
+    """A class of a source, loaded in this process as a submission is, and what it takes."""
+    host = WorkerRuntime()
+    read = send_read(host, source.encode(), "py")
+    assert send_load(host, name).op == "ok"
+    defined = parse_outline(read.meta["outline"])
+    signature = next(d.signature for d in defined if d.name == name)
+    assert signature is not None, f"`{name}` has no forward"
+    return ChannelSubject(InProcessChannel(host)), signature

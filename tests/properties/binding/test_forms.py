@@ -2,10 +2,9 @@
 
 import pytest
 
-from grader.sandbox.grader_side.subject import make_subject
 from properties.binding import search
 from properties.binding.binding import Binding, NotBound, bind
-from tests.forms.bank import Form, list_forms
+from tests.forms.bank import Form, list_forms, open_class
 
 # What these classes do may make torch warn; that is not what is asked here.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -34,7 +33,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bound(form: Form) -> Binding | NotBound:
-    return bind(make_subject(vars(form.load())), form.read_signature())
+    return bind(*open_class(form.source, form.cls))
 
 
 def name(form: Form) -> str:
@@ -43,9 +42,8 @@ def name(form: Form) -> str:
 
 def test_the_bank_is_as_large_as_its_labels_say() -> None:
     assert (len(RIGHT), len(WRONG), len(OTHER)) == (52, 53, 20)
-    assert {form.path for form in (*RIGHT, *WRONG, *OTHER)} == {
-        path for path in RIGHT[0].path.parent.glob("*.py")
-    }
+    labelled = {form.path for form in (*RIGHT, *WRONG, *OTHER)}
+    assert labelled == set(RIGHT[0].path.parent.glob("*.py"))
 
 
 @pytest.mark.sampled("form", RIGHT, RIGHT[::7], ids=name)
