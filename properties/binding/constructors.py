@@ -157,9 +157,10 @@ def _replace_quantities(
 def _iter_assignments(passed: Sequence[Argument]) -> Iterator[Constructor]:
     """Yield every assignment of quantities to the arguments whose names may mislead."""
     open_ones = [i for i, a in enumerate(passed) if a.quantity not in (CONSTANT, "config")]
-    assignments = sorted(
-        itertools.product(GUESSES, repeat=len(open_ones)), key=lambda c: len(c) - len(set(c))
-    )  # two arguments that say the same are rare
+    every = itertools.product(GUESSES, repeat=len(open_ones))
+    possible = (c for c in every if c.count("heads") < 2)  # as many as a width need no scale
+    assignments = sorted(possible, key=lambda c: len(c) - len(set(c)))
+    # Two arguments that say the same are rare.
     for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
         quantities = dict(zip(open_ones, chosen, strict=True))
         square = "d_in" not in chosen

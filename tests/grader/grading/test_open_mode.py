@@ -15,6 +15,7 @@ from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
 from grader.sandbox.limits import Limits
 from properties.contract import Capability as C
+from properties.families import ALL
 
 if TYPE_CHECKING:
     from tests.grader.conftest import SandboxDriver
@@ -37,15 +38,16 @@ class Blender(nn.Module):
         scores = q @ k.mT / q.shape[-1] ** 0.5
         return self.last((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, w))
 """
+# Attention without a softmax.
 UNKNOWN = """
-class Cosine(nn.Module):
+class Linear(nn.Module):
     def __init__(self, dim):
         super().__init__()
         self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
 
     def forward(self, x):
-        q, k = (nn.functional.normalize(layer(x), dim=-1) for layer in (self.q, self.k))
-        return (q @ k.mT).softmax(-1) @ self.v(x)
+        q, k = (nn.functional.elu(layer(x)) + 1 for layer in (self.q, self.k))
+        return q @ (k.mT @ self.v(x)) / (q @ k.sum(1, keepdim=True).mT)
 """
 # The exercise of that name takes d_in, d_out, context_length and dropout, and is causal.
 OTHERWISE = """
@@ -88,13 +90,13 @@ def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
     """Grades a file; the records by the names that were judged."""
 
     def grade_source(
-        source: str, slug: str | None = None, name: str | None = None, **limits: float
+        source: str, slug: str | None = None, **limits: float
     ) -> dict[str | None, SubmissionRecord]:
         path = tmp_path / "ada.py"
         path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
         exercise = BY_SLUG[slug] if slug else None
         settings = Settings(exercise=exercise, limits=Limits().with_overrides(limits))
-        [handed_in] = find_submissions([f"{path}:{name}" if name else str(path)])
+        [handed_in] = find_submissions([str(path)])
         records = grade_file_or_raise(sandbox.server, handed_in, settings)
         return {record.name: record for record in records}
 
@@ -135,17 +137,12 @@ def test_what_is_no_known_attention_gets_no_points_and_is_told_why(grade: Grade)
     assert (record.score, record.status) == (0, "not_tried")
     assert record.error is not None
     assert record.error.kind == "not_found"
-    assert "not recognised as attention by what it computes: `Cosine`" in record.error.message
+    assert "not recognised as attention by what it computes: `Linear`" in record.error.message
 
 
 def test_of_several_classes_those_that_attend_are_judged(grade: Grade) -> None:
     records = grade(UNKNOWN + STRANGE)
     assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
-
-
-def test_only_the_class_that_was_named_is_judged(grade: Grade) -> None:
-    records = grade(STRANGE + STRANGE.replace("Blender", "Mixer"), name="Mixer")
-    assert list(records) == ["Mixer"]
 
 
 def test_what_resembles_an_exercise_but_is_called_otherwise_is_judged_as_what_it_is(
@@ -176,13 +173,14 @@ def test_by_an_exercise_only_claims_about_what_it_lacks_fail(grade: Grade) -> No
     assert {p.group for p in record.properties if p.status == "passed"} >= {"values"}
     assert record.diagnosis == ()
     assert told(record)[0].startswith("it is not called as the statement says, `CausalAttention(")
-    lacks = {
-        "it_can_be_constructed",
-        "its_arguments_may_be_given_by_position",
-        "arguments_left_out_have_their_defaults",
-        "the_weights_are_where_the_exercise_says",
-    }
-    assert set(broken(record)) <= lacks, broken(record)
+    others = [name for name in broken(record) if not needs_what_it_lacks(name)]
+    assert others == ["its_arguments_may_be_given_by_position"]
+
+
+def needs_what_it_lacks(name: str) -> bool:
+    """Whether a claim is about what a class that takes a width and nothing else cannot have."""
+    lacks = {C.WIDTHS, C.CONTEXT, C.BIAS, C.BIAS_OPTION, C.DROPOUT}
+    return any(prop.name == name and prop.needs & lacks for prop in ALL)
 
 
 def test_by_an_exercise_a_forgotten_mask_is_a_mistake(grade: Grade) -> None:
@@ -211,12 +209,10 @@ def test_a_class_that_needs_a_missing_module_is_told_so(grade: Grade) -> None:
     assert "no_such_module" in record.error.message
 
 
-def test_a_process_that_dies_while_it_is_recognised_is_told(grade: Grade) -> None:
+def test_a_process_that_dies_while_a_class_is_recognised_harms_no_other(grade: Grade) -> None:
     ends = STRANGE.replace("b, t, w =", "__import__('os')._exit(1)\n        b, t, w =")
-    [record] = grade(ends).values()
-    assert (record.score, record.properties) == (0, ())
-    assert record.error is not None
-    assert record.error.message.startswith("`Blender` could not be loaded:")
+    records = grade(ends.replace("Blender", "Quits") + STRANGE)
+    assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
 
 
 def test_a_call_that_never_returns_while_it_is_recognised_is_told(grade: Grade) -> None:
