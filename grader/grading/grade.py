@@ -215,9 +215,9 @@ class _Grading:
         if self.failure is not None and not self.unrecognised:
             name, failed = self.failure
             problem = explain_load_error(failed, name)
-        if self.unrecognised:
-            problem = explain_unrecognised(self.unrecognised, self.failures)
         assert problem is not None, "there are targets, or there is a reason why not"
+        if self.unrecognised:
+            problem = explain_unrecognised(problem, self.unrecognised, self.failures)
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])
         record = record_ungraded(self.submission, self.settings, began, problem)
         return replace(record, source=source)

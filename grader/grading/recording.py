@@ -165,16 +165,18 @@ def explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
     return ErrorRecord("not_found", problem)
 
 
-def explain_unrecognised(names: Sequence[str], failures: Sequence[str]) -> ErrorRecord:
-    """Say that classes answer no exercise, and compute no attention that is known."""
+def explain_unrecognised(
+    problem: ErrorRecord, names: Sequence[str], failures: Sequence[str]
+) -> ErrorRecord:
+    """Say of classes, too, that what they compute is no attention that is known here.
+
+    `failures` is what they said when they were constructed and called in vain.
+    """
     listed = ", ".join(f"`{name}`" for name in names[:MAX_LISTED])
-    text = (
-        f"{listed}: answers no exercise by its name, and what it computes is no attention that is "
-        "known here; name an exercise with --exercise, see `headcheck list`"
-    )
+    text = f"{problem.message}; not recognised as attention by what it computes: {listed}"
     if failures:
-        text += f". When it was tried, it said: {failures[-1]}"
-    return ErrorRecord("not_found", text)
+        text += f" (when it was tried it said: {failures[-1]})"
+    return replace(problem, message=text)
 
 
 def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:

@@ -166,9 +166,10 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
         for i, a in enumerate(passed)
         if a.quantity not in (CONSTANT, "config") and a.name not in said
     ]
-    assignments = sorted(
-        itertools.product(GUESSES, repeat=len(open_ones)), key=lambda c: len(c) - len(set(c))
-    )  # two arguments that say the same are rare
+    every = itertools.product(GUESSES, repeat=len(open_ones))
+    possible = (c for c in every if c.count("heads") < 2)  # as many as a width need no scale
+    assignments = sorted(possible, key=lambda c: len(c) - len(set(c)))
+    # Two arguments that say the same are rare.
     for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
         quantities = dict(zip(open_ones, chosen, strict=True))
         square = "d_in" not in chosen

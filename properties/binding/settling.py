@@ -236,7 +236,7 @@ def _draw_masks(bench: _Bench, convention: MaskConvention) -> Iterator[Tensor]:
 
 def _follows(bench: _Bench, form: CallForm) -> bool:
     """Whether masks in this form are followed, in every shape."""
-    if form.mask.axes is None and bench.case.batch < bench.case.tokens:
+    if form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
         crowded = replace(bench.case, batch=bench.case.tokens + 1)
         if not _follows(replace(bench, sized=crowded), form):
             return False  # a slice for the tokens would cut the batch
@@ -313,7 +313,8 @@ def _settle_dropout(bench: _Bench) -> Settled:
     form = bench.contract.call_form
     calm = bench.call(form, bench.x, case=case)
     wrong_at_rest = not bench.match.mistakes and not is_close(calm, bench.compute().output)
-    if wrong_at_rest or _drops_weights(bench, case) or _has_known_mistake(bench, case):
+    claims = (_drops_weights, _has_known_mistake, _drops_before_softmax)
+    if wrong_at_rest or any(claim(bench, case) for claim in claims):
         return settled
     kept = settled.contract.capabilities - {C.DROPOUT}
     arguments = tuple(
@@ -363,6 +364,19 @@ def _has_known_mistake(bench: _Bench, case: Case) -> bool:
         return False
     elsewhere = mistake is not None and mistake.name == ELSEWHERE
     return mistake is not None and not (elsewhere and _drops_outputs(bench, case))
+
+
+def _drops_before_softmax(bench: _Bench, case: Case) -> bool:
+    """Whether training drops of queries, keys or scores alone: without queries nothing is lost."""
+    absent = {n: torch.zeros_like(t) for n, t in bench.parameters.items() if n in ("W_q", "b_q")}
+    without = replace(bench.parameters, **absent)
+    form = bench.contract.call_form
+    training = bench.call(form, bench.x, case=case, training=True)
+    even = bench.call(form, bench.x, case=case, parameters=without)
+    drawn = bench.call(form, bench.x, case=case, training=True, parameters=without)
+    if not (training and even and drawn):
+        return False
+    return is_close(drawn, even[0]) and not is_close(training, bench.compute().output)
 
 
 def _drops_outputs(bench: _Bench, case: Case) -> bool:

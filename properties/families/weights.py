@@ -171,7 +171,8 @@ def the_output_bias_shifts_the_output(context: CaseContext) -> None:
 )
 def a_constant_added_to_all_keys_changes_nothing(context: CaseContext) -> None:
     """Adding the same vector to every key leaves the output unchanged."""
-    assert context.parameters.b_k is not None
+    if context.parameters.b_k is None:
+        return  # of the three layers that of the keys may be the one without a bias
     shifted = replace_parameters(context, b_k=context.parameters.b_k + 1)
     tolerance = context.tolerance + context.compute_expected(parameters=shifted).tolerances[0]
     context.assert_unchanged(context.run(parameters=shifted)[0], context.output, tolerance)

@@ -269,9 +269,9 @@ def test_arguments_in_another_order_are_noted() -> None:
     read = read_source(cell.encode(), "py")
     found = infer.parse_outline({"definitions": [asdict(d) for d in list_definitions(read)]})
     [target] = infer.choose_targets(found, None, None)
-    assert target.note is not None
-    assert target.note.kind == "argument_order"
-    assert target.note.message == (
+    [note] = target.notes
+    assert note.kind == "argument_order"
+    assert note.message == (
         "`CausalAttention` takes (d_out, d_in, context_length, dropout, qkv_bias); "
         "the statement says (d_in, d_out, context_length, dropout, qkv_bias)"
     )

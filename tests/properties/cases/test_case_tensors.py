@@ -188,8 +188,9 @@ def test_there_are_the_parameters_that_the_contract_has() -> None:
         for bias in (False, True):
             case = contract.fit(replace(CASE, bias=bias))
             present = {name for name, _ in make_parameters(case, contract).items()}
-            biased = contract.has_biases(case)
-            assert ("b_q" in present, "b_v" in present) == (biased, biased)
+            for name in ("b_q", "b_k", "b_v"):
+                held = not contract.mappings or contract.stores(name)
+                assert (name in present) is (contract.has_biases(case) and held)
             assert ("W_o" in present) is contract.has(Capability.OUTPUT_PROJECTION)
             assert ("b_o" in present) is contract.has(Capability.OUTPUT_BIAS)
 

@@ -56,7 +56,8 @@ def test_every_case_has_tensors(slug: str, data: st.DataObject) -> None:
     assert make_tokens(case, contract).shape == (case.batch, case.tokens, case.d_in)
     shapes = {n: tuple(t.shape) for n, t in make_parameters(case, contract).items()}
     assert shapes["W_q"] == (case.d_out, case.d_in)
-    assert ("b_q" in shapes) is contract.has_biases(case)
+    held = not contract.mappings or contract.stores("b_q")
+    assert ("b_q" in shapes) is (contract.has_biases(case) and held)
     assert (make_mask(case) is None) is (case.mask_form is MaskForm.NONE)
 
 

@@ -1,0 +1,223 @@
+"""A class that answers no exercise by its name is judged as what it computes, end to end."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.open_mode import SLUG, adapt_contract
+from grader.grading.settings import Settings
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord
+from grader.sandbox.limits import Limits
+from properties.contract import Capability as C
+from properties.families import ALL
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import SandboxDriver
+
+Grade = Callable[..., dict[str | None, SubmissionRecord]]
+
+HEAD = "import torch\nfrom torch import nn\n\n\n"
+# Its heads follow one another in a fused layer, each with its query, key and value.
+STRANGE = """
+class Blender(nn.Module):
+    def __init__(self, width, pieces):
+        super().__init__()
+        self.pieces = pieces
+        self.first = nn.Linear(width, 3 * width)
+        self.last = nn.Linear(width, width)
+
+    def forward(self, tokens):
+        b, t, w = tokens.shape
+        q, k, v = self.first(tokens).view(b, t, self.pieces, -1).transpose(1, 2).chunk(3, -1)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return self.last((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, w))
+"""
+# Attention without a softmax.
+UNKNOWN = """
+class Linear(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+
+    def forward(self, x):
+        q, k = (nn.functional.elu(layer(x)) + 1 for layer in (self.q, self.k))
+        return q @ (k.mT @ self.v(x)) / (q @ k.sum(1, keepdim=True).mT)
+"""
+# The exercise of that name takes d_in, d_out, context_length and dropout, and is causal.
+OTHERWISE = """
+class SelfAttention(nn.Module):
+    def __init__(self, embed_dim, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(embed_dim, embed_dim) for _ in range(3))
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, query, key, value, mask=None):
+        def split(x):
+            return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+        q, k, v = split(self.q_proj(query)), split(self.k_proj(key)), split(self.v_proj(value))
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        weights = scores.softmax(-1)
+        return self.out_proj((weights @ v).transpose(1, 2).flatten(2)), weights
+"""
+CAUSAL_OTHERWISE = """
+class CausalAttention(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q = nn.Linear(dim, dim, bias=False)
+        self.k = nn.Linear(dim, dim, bias=False)
+        self.v = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x):
+        t = x.shape[1]
+        scores = self.q(x) @ self.k(x).mT / x.shape[-1] ** 0.5
+        future = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1)
+        return scores.masked_fill(future, -torch.inf).softmax(-1) @ self.v(x)
+"""
+
+
+@pytest.fixture
+def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+    """Grades a file; the records by the names that were judged."""
+
+    def grade_source(
+        source: str, slug: str | None = None, **limits: float
+    ) -> dict[str | None, SubmissionRecord]:
+        path = tmp_path / "ada.py"
+        path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
+        exercise = BY_SLUG[slug] if slug else None
+        settings = Settings(exercise=exercise, limits=Limits().with_overrides(limits))
+        [handed_in] = find_submissions([str(path)])
+        records = grade_file_or_raise(sandbox.server, handed_in, settings)
+        return {record.name: record for record in records}
+
+    return grade_source
+
+
+def told(record: SubmissionRecord) -> list[str]:
+    return [note.message for note in record.notes if note.kind == "recognised"]
+
+
+def broken(record: SubmissionRecord) -> list[str]:
+    return [p.name for p in record.properties if p.status not in ("passed", "not_tried")]
+
+
+# ------------------------------------------------------------------------ as what it is
+
+
+def test_a_right_class_of_any_form_passes_and_what_was_assumed_is_said(grade: Grade) -> None:
+    record = grade(STRANGE)["Blender"]
+    assert (record.status, record.exercise) == ("passed", SLUG), broken(record)
+    assert record.score == record.max_score > 0
+    assert told(record) == [
+        "recognised by what it computes: multi-head self-attention with an output layer",
+        "`Blender` takes `width`, the width of all heads together, `pieces`, the number of heads",
+        "every token sees every other: were it meant to be causal, this would be a mistake",
+    ]
+
+
+def test_the_mistake_of_a_wrong_class_is_named(grade: Grade) -> None:
+    record = grade(STRANGE.replace(" / q.shape[-1] ** 0.5", ""))["Blender"]
+    assert (record.status, record.exercise) == ("failed", SLUG)
+    assert [found.name for found in record.diagnosis] == ["no_scale"]
+    assert "it_equals_the_equation" in broken(record)
+
+
+def test_what_is_no_known_attention_gets_no_points_and_is_told_why(grade: Grade) -> None:
+    record = grade(UNKNOWN)[None]
+    assert (record.score, record.status) == (0, "not_tried")
+    assert record.error is not None
+    assert record.error.kind == "not_found"
+    assert "not recognised as attention by what it computes: `Linear`" in record.error.message
+
+
+def test_of_several_classes_those_that_attend_are_judged(grade: Grade) -> None:
+    records = grade(UNKNOWN + STRANGE)
+    assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
+
+
+def test_what_resembles_an_exercise_but_is_called_otherwise_is_judged_as_what_it_is(
+    grade: Grade,
+) -> None:
+    record = grade(OTHERWISE)["SelfAttention"]
+    assert (record.status, record.exercise) == ("passed", SLUG), broken(record)
+    assert told(record)[0] == (
+        "recognised by what it computes: multi-head attention of queries, keys and values "
+        "with an output layer and a mask and its weights returned"
+    )
+
+
+def test_a_mistake_in_what_only_resembles_an_exercise_is_named(grade: Grade) -> None:
+    record = grade(OTHERWISE.replace("mask == 0", "mask != 0").replace("SelfAtt", "MyAtt"))
+    [judged] = record.values()
+    assert judged.status == "passed", "without a statement either polarity is right"
+    assert "its mask is true where a query may not attend" in told(judged)
+
+
+# -------------------------------------------------------------------- by an exercise
+
+
+def test_by_an_exercise_only_claims_about_what_it_lacks_fail(grade: Grade) -> None:
+    record = grade(CAUSAL_OTHERWISE, slug="causal_attention")["CausalAttention"]
+    assert record.exercise == "causal_attention"
+    assert 0 < record.score < record.max_score
+    assert {p.group for p in record.properties if p.status == "passed"} >= {"values"}
+    assert record.diagnosis == ()
+    assert told(record)[0].startswith("it is not called as the statement says, `CausalAttention(")
+    others = [name for name in broken(record) if not needs_what_it_lacks(name)]
+    assert others == ["its_arguments_may_be_given_by_position"]
+
+
+def needs_what_it_lacks(name: str) -> bool:
+    """Whether a claim is about what a class that takes a width and nothing else cannot have."""
+    lacks = {C.WIDTHS, C.CONTEXT, C.BIAS, C.BIAS_OPTION, C.DROPOUT}
+    return any(prop.name == name and prop.needs & lacks for prop in ALL)
+
+
+def test_by_an_exercise_a_forgotten_mask_is_a_mistake(grade: Grade) -> None:
+    forgotten = CAUSAL_OTHERWISE.replace("scores.masked_fill(future, -torch.inf)", "scores")
+    record = grade(forgotten, slug="causal_attention")["CausalAttention"]
+    assert [found.name for found in record.diagnosis] == ["no_mask"]
+
+
+def test_an_exercise_decides_what_is_meant_and_the_class_how_it_is_said() -> None:
+    asked, found = (BY_SLUG[s].contract for s in ("causal_attention", "multi_head_attention"))
+    adapted = adapt_contract(asked, found)
+    assert adapted.arguments == found.arguments
+    assert adapted.mappings == found.mappings
+    assert adapted.has(C.CAUSAL, C.STATED, C.OUTPUT_PROJECTION)
+    assert not adapted.has(C.HEADS), "nothing is asked that the statement does not ask for"
+
+
+# --------------------------------------------------------------------- what goes wrong
+
+
+def test_a_class_that_needs_a_missing_module_is_told_so(grade: Grade) -> None:
+    [record] = grade(f"import no_such_module\n{STRANGE}    helper = no_such_module\n").values()
+    assert record.score == 0
+    assert record.error is not None
+    assert record.error.kind == "import"
+    assert "no_such_module" in record.error.message
+
+
+def test_a_process_that_dies_while_a_class_is_recognised_harms_no_other(grade: Grade) -> None:
+    ends = STRANGE.replace("b, t, w =", "__import__('os')._exit(1)\n        b, t, w =")
+    records = grade(ends.replace("Blender", "Quits") + STRANGE)
+    assert {name: record.status for name, record in records.items()} == {"Blender": "passed"}
+
+
+def test_a_call_that_never_returns_while_it_is_recognised_is_told(grade: Grade) -> None:
+    hangs = STRANGE.replace("b, t, w =", "while True:\n            pass\n        b, t, w =")
+    [record] = grade(hangs, call_s=0.5).values()
+    assert (record.score, record.properties) == (0, ())
+    assert record.error is not None
+    assert record.error.kind == "timed_out"

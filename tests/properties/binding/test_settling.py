@@ -1,0 +1,210 @@
+"""What a match leaves open is settled by calls: results, masks, roles of inputs, and dropout."""
+
+import pytest
+
+from properties.call_form import MaskConvention, Polarity
+from properties.contract import Capability as C
+from properties.contract import Returns
+from tests.properties.binding.strangers import CAUSAL, OUT, SEPARATE, make, must_bind
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+KEEP, BLOCK, ADDED = Polarity.KEEP, Polarity.BLOCK, Polarity.ADDED
+
+
+# ------------------------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize(
+    ("result", "places", "returns"),
+    [
+        ("o", None, Returns.OUTPUT),
+        ("o, w", (0, 1), Returns.OUTPUT_AND_WEIGHTS),
+        ("w, o", (1, 0), Returns.OUTPUT_AND_WEIGHTS),
+        ("o, None", (0,), Returns.OUTPUT),
+        ("o, q, w", (0, 2), Returns.OUTPUT_AND_WEIGHTS),
+        ("{'last': o, 'maps': w}", (0, 1), Returns.OUTPUT_AND_WEIGHTS),
+        ("{'maps': w, 'last': o}", (1, 0), Returns.OUTPUT_AND_WEIGHTS),
+    ],
+)
+def test_results_are_found_wherever_they_are(
+    result: str, places: tuple[int, ...] | None, returns: Returns
+) -> None:
+    contract = must_bind(make(result=result)).contract
+    assert contract.returns is returns
+    assert contract.has(C.WEIGHTS) is (returns is Returns.OUTPUT_AND_WEIGHTS)
+    assert contract.call_form.places == places or len(result) == 1
+
+
+def test_weights_of_one_head_may_have_no_axis_for_heads() -> None:
+    init = "self.heads = 1\n" + SEPARATE
+    form = must_bind(make(takes="dim", init=init, result="o, w[:, 0]")).contract.call_form
+    assert (form.places, form.one_head) == ((0, 1), True)
+
+
+def test_a_result_that_is_no_output_and_no_weights_is_not_judged_and_this_is_said() -> None:
+    found = must_bind(make(result="o, w.mean(1)"))
+    assert found.contract.returns is Returns.OUTPUT
+    assert found.remarks == ("of what it returns only the output is judged",)
+
+
+# --------------------------------------------------------------------------------- masks
+
+
+@pytest.mark.parametrize(
+    ("line", "polarity", "axes"),
+    [
+        ("s.masked_fill(mask == 0, -torch.inf)", KEEP, None),
+        ("s.masked_fill(~mask, -torch.inf)", KEEP, None),
+        ("s.masked_fill(mask, -torch.inf)", BLOCK, None),
+        ("s + mask", ADDED, None),
+        ("s + (1.0 - mask.to(s)) * -1e9", KEEP, None),
+        ("s + mask * -1e9", BLOCK, None),
+        ("s.masked_fill(mask.expand(len(s), -1, -1, -1) == 0, -1e9)", KEEP, 4),
+        ("s.masked_fill(mask.unsqueeze(1) == 0, -1e9)", KEEP, 3),
+        ("s.masked_fill(mask.unsqueeze(1), -1e9)", BLOCK, 3),
+        ("s + mask[:, None]", ADDED, 3),
+        ("s.masked_fill(mask[None, None] == 0, -1e9)", KEEP, 2),
+        ("s.masked_fill(mask[None, None], -1e9)", BLOCK, 2),
+    ],
+)
+def test_a_mask_that_blocks_is_told_from_one_that_keeps_in_every_shape(
+    line: str, polarity: Polarity, axes: int | None
+) -> None:
+    mask = f"if mask is not None:\n    s = {line}"
+    contract = must_bind(make(call="x, mask=None", mask=mask)).contract
+    assert (contract.call_form.mask.polarity, contract.call_form.mask.axes) == (polarity, axes)
+    assert contract.has(C.MASK) and not contract.has(C.PADDING)
+    assert contract.call_form.inputs == ("x", "mask")
+    assert not contract.call_form.mask.required
+
+
+@pytest.mark.parametrize(
+    ("line", "polarity", "axes"),
+    [
+        ("s.masked_fill(mask[:, None, None, :] == 0, -1e9)", KEEP, 2),
+        ("s.masked_fill(mask[:, None, None, :], -1e9)", BLOCK, 2),
+        ("s + mask[:, None, None]", ADDED, 2),
+    ],
+)
+def test_a_mask_of_keys_is_one_of_padding(line: str, polarity: Polarity, axes: int) -> None:
+    mask = f"if mask is not None:\n    s = {line}"
+    contract = must_bind(make(call="x, mask=None", mask=mask)).contract
+    form = contract.call_form.mask
+    assert (form.polarity, form.axes, form.keys_only) == (polarity, axes, True)
+    assert contract.has(C.PADDING) and not contract.has(C.MASK)
+
+
+@pytest.mark.parametrize(
+    ("line", "polarity"),
+    [("s.masked_fill(mask == 0, -1e9)", KEEP), ("s + mask", ADDED)],
+)
+def test_a_mask_may_be_required(line: str, polarity: Polarity) -> None:
+    form = must_bind(make(call="x, mask", mask=f"s = {line}")).contract.call_form
+    assert (form.mask.polarity, form.mask.required) == (polarity, True)
+
+
+def test_a_mask_of_queries_for_one_sequence_does_not_pass_for_one_of_a_batch() -> None:
+    mask = "if mask is not None:\n    s = s + mask[: s.shape[-2], : s.shape[-1]]"
+    form = must_bind(make(call="x, mask=None", mask=mask)).contract.call_form
+    assert form.mask == MaskConvention(ADDED, axes=2)
+
+
+def test_a_mask_that_has_no_effect_is_claimed_so_that_the_claim_fails() -> None:
+    contract = must_bind(make(call="x, mask=None")).contract
+    assert contract.has(C.MASK)
+
+
+def test_what_is_no_mask_is_not_judged_and_this_is_said() -> None:
+    mask = "if mask is not None:\n    s = s * mask.to(s).sum()"
+    found = must_bind(make(call="x, mask=None", mask=mask))
+    assert not found.contract.has(C.MASK)
+    assert found.remarks == ("what its argument `mask` does is not known, and not judged",)
+
+
+# --------------------------------------------------------------------------------- roles
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs", "roles"),
+    [
+        ("query, key, value", "query, key, value", ("query", "key", "value")),
+        ("values, keys, query", "query, keys, values", ("value", "key", "query")),
+        ("a, b, c", "c, a, b", ("key", "value", "query")),
+        ("x, memory", "x, memory, memory", ("query", "context")),
+        ("memory, x", "x, memory, memory", ("context", "query")),
+    ],
+)
+def test_inputs_are_known_by_what_they_do(call: str, inputs: str, roles: tuple[str, ...]) -> None:
+    contract = must_bind(make(call=call, inputs=inputs)).contract
+    assert contract.call_form.inputs == roles
+    assert contract.call == roles
+    assert contract.has(C.CROSS)
+
+
+def test_where_all_sequences_have_to_be_as_long_other_lengths_are_not_claimed() -> None:
+    project = "assert x.shape == memory.shape\n" + make().split("inputs = (x, x, x)")[1].split(
+        "s = q"
+    )[0].replace("\n        ", "\n")
+    source = make(call="x, memory", inputs="x, memory, memory", project=project)
+    contract = must_bind(source).contract
+    assert contract.call_form.inputs == ("query", "context")
+    assert not contract.has(C.CROSS)
+
+
+def test_inputs_that_are_mixed_up_are_claimed_to_be_in_order_so_that_the_claim_fails() -> None:
+    source = make(call="query, key, value", inputs="query, value, key")
+    contract = must_bind(source).contract
+    assert contract.call_form.inputs == ("query", "key", "value")
+    assert contract.has(C.CROSS)
+
+
+# ------------------------------------------------------------------------------- dropout
+
+TAKES = "dim, heads, dropout"
+INIT = SEPARATE + "\nself.drop = nn.Dropout(dropout)"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"weights": "w = self.drop(w)"},
+        {"scores": "s = self.drop(q @ k.mT) / q.shape[-1] ** 0.5"},
+        {"scores": "q = self.drop(q)\ns = q @ k.mT / q.shape[-1] ** 0.5"},
+        {},
+    ],
+    ids=["right: on the weights", "on the scores", "on the queries", "never"],
+)
+def test_dropout_is_judged_where_it_is_right_or_certainly_wrong(parts: dict[str, str]) -> None:
+    found = must_bind(make(takes=TAKES, init=INIT, **parts))
+    assert found.contract.has(C.DROPOUT)
+    assert found.remarks == ()
+
+
+def test_dropout_on_the_output_alone_is_not_judged_and_this_is_said() -> None:
+    found = must_bind(make(takes=TAKES, init=INIT, out=OUT + "\no = self.drop(o)"))
+    assert not found.contract.has(C.DROPOUT)
+    assert found.remarks == (
+        "its dropout does not fall on the attention weights alone, and is not judged",
+    )
+    [rate] = [a for a in found.contract.arguments if a.name == "dropout"]
+    assert (rate.quantity, rate.default) == ("constant", 0.0)
+
+
+# --------------------------------------------------------------------------------- sizes
+
+
+def test_one_head_is_left_out_where_it_is_a_case_apart() -> None:
+    init = SEPARATE + "\nif heads == 1:\n    self.out = nn.Identity()"
+    contract = must_bind(make(init=init)).contract
+    assert str(contract.size_rules) == "heads>=2"
+    assert must_bind(make()).contract.size_rules is None
+
+
+# -------------------------------------------------------------------------------- intent
+
+
+def test_what_is_called_causal_is_meant_to_hide_the_future() -> None:
+    assert must_bind(make(name="CausalOwn"), "CausalOwn").contract.has(C.CAUSAL)
+    assert must_bind(make(name="CausalOwn", mask=CAUSAL), "CausalOwn").contract.has(C.CAUSAL)
+    assert must_bind(make()).contract.has(C.FULL)

@@ -1,0 +1,160 @@
+"""Canonical parameters are laid out as an implementation keeps them, and read back without loss."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
+
+SIZES = st.builds(
+    HeadSizes, d_in=st.integers(1, 7), heads=st.integers(1, 4), head_dim=st.integers(1, 5)
+)
+LETTERS = st.permutations("qkv")
+
+
+@st.composite
+def mappings(draw: st.DrawFn) -> ParameterMapping:
+    """Every packing with what it can hold: one projection, several, the output layer, biases."""
+    packing = draw(st.sampled_from(list(Packing)))
+    letters = "".join(draw(LETTERS))[: draw(st.integers(1, 3))]
+    if packing is Packing.STACKED:
+        letters = letters[:1]
+    if packing is not Packing.HEADS and draw(st.booleans()):
+        letters = "o"
+    kind = draw(st.sampled_from("Wb"))
+    path = "layer.weight"
+    if packing is Packing.ROWS and draw(st.booleans()):
+        path = "heads.{head}.weight"
+    transposed = draw(st.booleans())
+    return ParameterMapping(path, tuple(f"{kind}_{each}" for each in letters), transposed, packing)
+
+
+def draw_canonical(mapping: ParameterMapping, sizes: HeadSizes, seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    width = sizes.d_out if mapping.is_output else sizes.d_in
+    shape = (sizes.d_out, width) if mapping.holds[0].startswith("W_") else (sizes.d_out,)
+    return [torch.randn(shape, generator=generator) for _ in mapping.holds]
+
+
+def list_heads(mapping: ParameterMapping, sizes: HeadSizes) -> list[int | None]:
+    return [*range(sizes.heads)] if "{head}" in mapping.path else [None]
+
+
+def read_back(mapping: ParameterMapping, stored: list[Tensor], sizes: HeadSizes) -> list[Tensor]:
+    """As a contract does: the pieces of all heads, joined; an output bias is whole in each."""
+    pieces = [mapping.unpack(tensor, sizes) for tensor in stored]
+    if mapping.holds == ("b_o",):
+        return pieces[0]
+    axis = int(mapping.is_output)
+    return [torch.cat(own, dim=axis) for own in zip(*pieces, strict=True)]
+
+
+@given(mappings(), SIZES, st.integers(0, 99))
+def test_unpacking_undoes_packing(mapping: ParameterMapping, sizes: HeadSizes, seed: int) -> None:
+    canonical = draw_canonical(mapping, sizes, seed)
+    stored = [mapping.pack(canonical, sizes, head) for head in list_heads(mapping, sizes)]
+    again = read_back(mapping, stored, sizes)
+    assert len(again) == len(canonical)
+    for got, wanted in zip(again, canonical, strict=True):
+        assert torch.equal(got, wanted)
+
+
+@given(mappings(), SIZES, st.integers(0, 99))
+def test_what_is_packed_has_the_shape_that_is_told(
+    mapping: ParameterMapping, sizes: HeadSizes, seed: int
+) -> None:
+    canonical = draw_canonical(mapping, sizes, seed)
+    for head in list_heads(mapping, sizes):
+        packed = mapping.pack(canonical, sizes, head)
+        assert tuple(packed.shape) == mapping.compute_shape(sizes, head)
+
+
+@given(mappings(), SIZES, st.integers(0, 99))
+def test_no_number_is_lost_or_doubled(
+    mapping: ParameterMapping, sizes: HeadSizes, seed: int
+) -> None:
+    canonical = draw_canonical(mapping, sizes, seed)
+    heads = list_heads(mapping, sizes)
+    packed = torch.cat([mapping.pack(canonical, sizes, head).flatten() for head in heads])
+    whole = torch.cat([tensor.flatten() for tensor in canonical])
+    if mapping.holds == ("b_o",):
+        whole = whole.repeat(len(heads))
+    assert torch.equal(packed.sort().values, whole.sort().values)
+
+
+@given(mappings(), SIZES, st.floats(-3, 3), st.integers(0, 99))
+def test_packing_is_linear_and_so_maps_gradients(
+    mapping: ParameterMapping, sizes: HeadSizes, factor: float, seed: int
+) -> None:
+    one, other = (draw_canonical(mapping, sizes, seed + n) for n in (0, 1))
+    mixed = [a + factor * b for a, b in zip(one, other, strict=True)]
+    for head in list_heads(mapping, sizes):
+        apart = mapping.pack(one, sizes, head) + factor * mapping.pack(other, sizes, head)
+        torch.testing.assert_close(mapping.pack(mixed, sizes, head), apart)
+
+
+@given(mappings(), SIZES, st.integers(0, 99))
+def test_a_gradient_of_what_is_stored_is_read_back_as_that_of_the_parameters(
+    mapping: ParameterMapping, sizes: HeadSizes, seed: int
+) -> None:
+    canonical = [t.requires_grad_() for t in draw_canonical(mapping, sizes, seed)]
+    stored = [mapping.pack(canonical, sizes, head) for head in list_heads(mapping, sizes)]
+    weights = [torch.arange(1.0, t.numel() + 1).view(t.shape) for t in stored]
+    total = sum(((w * t).sum() for w, t in zip(weights, stored, strict=True)), torch.zeros(()))
+    gradients = torch.autograd.grad(total, canonical)
+    expected = read_back(mapping, weights, sizes)
+    if mapping.holds == ("b_o",):
+        expected = [torch.stack(weights).sum(0)]
+    for got, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize(
+    ("packing", "rows"),
+    [
+        (Packing.ROWS, "q0 q1 q2 q3 k0 k1 k2 k3"),
+        (Packing.HEADS, "q0 q1 k0 k1 q2 q3 k2 k3"),
+        (Packing.INTERLEAVED, "q0 q2 q1 q3 k0 k2 k1 k3"),
+        (Packing.CONVOLUTION, "q0 q1 q2 q3 k0 k1 k2 k3"),
+    ],
+)
+def test_rows_follow_one_another_as_the_packing_says(packing: Packing, rows: str) -> None:
+    sizes = HeadSizes(d_in=1, heads=2, head_dim=2)
+    q, k = torch.arange(4.0).view(4, 1), torch.arange(10.0, 14.0).view(4, 1)
+    packed = ParameterMapping("w", ("W_q", "W_k"), packing=packing).pack([q, k], sizes, None)
+    named = {"q": 0, "k": 10}
+    assert packed.flatten().tolist() == [named[r[0]] + int(r[1]) for r in rows.split()]
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape"),
+    [
+        ({"holds": ("W_q",)}, (6, 5)),
+        ({"holds": ("W_q",), "transposed": True}, (5, 6)),
+        ({"holds": ("W_q", "W_k", "W_v")}, (18, 5)),
+        ({"holds": ("W_k", "W_v"), "packing": Packing.HEADS}, (12, 5)),
+        ({"holds": ("W_q",), "packing": Packing.STACKED}, (2, 3, 5)),
+        ({"holds": ("W_q",), "packing": Packing.STACKED, "transposed": True}, (2, 5, 3)),
+        ({"holds": ("W_o",), "packing": Packing.STACKED}, (2, 6, 3)),
+        ({"holds": ("W_o",), "packing": Packing.STACKED, "transposed": True}, (2, 3, 6)),
+        ({"holds": ("b_q",), "packing": Packing.STACKED}, (2, 3)),
+        ({"holds": ("b_o",), "packing": Packing.STACKED}, (6,)),
+        ({"holds": ("W_q",), "packing": Packing.CONVOLUTION}, (6, 5, 1)),
+        ({"holds": ("b_q",), "packing": Packing.CONVOLUTION}, (6,)),
+    ],
+)
+def test_shapes_by_hand(changes: dict[str, Any], shape: tuple[int, ...]) -> None:
+    sizes = HeadSizes(d_in=5, heads=2, head_dim=3)
+    assert ParameterMapping("w", **changes).compute_shape(sizes, None) == shape
+
+
+def test_one_of_several_heads_holds_its_rows_and_of_an_output_layer_its_columns() -> None:
+    sizes = HeadSizes(d_in=5, heads=2, head_dim=3)
+    q, o = torch.randn(6, 5), torch.randn(6, 6)
+    own = ParameterMapping("heads.{head}.q", ("W_q",)).pack([q], sizes, 1)
+    out = ParameterMapping("heads.{head}.o", ("W_o",)).pack([o], sizes, 1)
+    assert torch.equal(own, q[3:]) and torch.equal(out, o[:, 3:])
