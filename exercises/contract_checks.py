@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from properties.call_form import USUAL
-from properties.contract import Argument, Capability, Contract, Entry, Returns
+from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
 from properties.parameter_mapping import ParameterMapping
 
 C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
+    CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -165,6 +166,8 @@ def _check_argument(argument: Argument) -> Iterator[Problem]:
     if argument.quantity not in QUANTITIES:
         nearest = suggest(argument.quantity, QUANTITIES)
         yield keys, None, f"there is no quantity {argument.quantity!r}; {nearest}"
+    if argument.quantity == CONSTANT and argument.default is None:
+        yield keys, None, "a constant needs its `default`, which is what is always passed"
     if argument.optional and argument.default is None:
         yield keys, None, "an optional argument needs its `default`"
 
