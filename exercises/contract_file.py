@@ -285,6 +285,7 @@ def _read_limits(value: object, place: Place) -> Mapping[str, float]:
 READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
     (Exercise, "points"): _read_points,
     (Exercise, "limits"): _read_limits,
+    (Argument, "fields"): _read_arguments,
     (Contract, "arguments"): _read_arguments,
     (Contract, "parameters"): _read_parameters,
     (Contract, "transfer"): _read_transfer,

@@ -239,7 +239,11 @@ def _set_quantity(case: Case, argument: Argument) -> Case:
 )
 def the_config_holds_all_it_needs(context: LiveContext) -> None:
     """It can be built from a config that has only what the exercise names, or whose class has."""
-    arguments = {a.name: make_config(context.case) for a in context.contract.arguments}
+    case = context.case
+    arguments = {
+        a.name: a.get_value(case) if a.fields else make_config(case)
+        for a in context.contract.arguments
+    }
     for given in ("by name", "by class"):
         context.harness.subject.construct(context.contract.name, arguments, None, given=given)
 
