@@ -1,4 +1,4 @@
-"""Attention of libraries keeps its contract in examples/adapters, but for what docs/libraries.md says.
+"""Attention of libraries keeps its contract, but for what docs/libraries.md says of it.
 
 A library that is not here is skipped; `tox run -e libraries` installs them all.
 """

@@ -29,7 +29,7 @@ ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) 
 
 
 @dataclass(frozen=True)
-class Target:
+class VerifiedTarget:
     """The code under test, what it is judged by, and what was assumed to judge it."""
 
     title: str
@@ -42,7 +42,7 @@ class Target:
     """a sentence each; none where the contract was named"""
 
 
-def load_target(settings: TargetSettings) -> Target:
+def load_target(settings: TargetSettings) -> VerifiedTarget:
     """Import the code under test and return it with its contract. Raises BadTarget."""
     name, asked = settings.name.text, settings.contract or settings.exercise
     if settings.contract and settings.exercise:
@@ -61,23 +61,23 @@ def load_target(settings: TargetSettings) -> Target:
     return _limit_sizes(replace(target, namespace=own), settings.sizes)
 
 
-def _load_for_exercise(name: str, asked: Setting) -> Target:
+def _load_for_exercise(name: str, asked: Setting) -> VerifiedTarget:
     try:
         exercise = find_exercise(asked.text)
     except (BadContract, TargetNotFound) as problem:
         raise asked.fail(problem) from problem
     replay = ReplayCommand(name, ("--exercise", asked.text))
-    return Target(f"{name} as {asked.text}", {}, exercise.contract, replay, exercise.cases)
+    return VerifiedTarget(f"{name} as {asked.text}", {}, exercise.contract, replay, exercise.cases)
 
 
-def _load_for_contract(name: str, asked: Setting) -> Target:
+def _load_for_contract(name: str, asked: Setting) -> VerifiedTarget:
     path = Path(asked.text)
     try:
         contract = load_contract(path)
     except BadContract as problem:
         raise asked.fail(problem) from problem
     replay = ReplayCommand(name, ("--contract", _shorten(path)))
-    return Target(f"{name} by {_shorten(path)}", {}, contract, replay)
+    return VerifiedTarget(f"{name} by {_shorten(path)}", {}, contract, replay)
 
 
 def _shorten(path: Path) -> str:
@@ -85,7 +85,7 @@ def _shorten(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _recognise(name: Setting, definition: object) -> Target:
+def _recognise(name: Setting, definition: object) -> VerifiedTarget:
     """Return a class as what it is, by what it computes. Raises BadTarget."""
     if not (inspect.isclass(definition) and callable(getattr(definition, "forward", None))):
         raise name.fail(f"{name.text} is no class with a `forward`: {ADVICE}")
@@ -96,7 +96,7 @@ def _recognise(name: Setting, definition: object) -> Target:
         raise name.fail(f"{name.text} is not recognised by what it computes{said}: {ADVICE}")
     title = f"{name.text}, recognised as {describe_attention(found.contract)}"
     assumed = (*list_assumptions(signature, found.contract), *found.remarks)
-    return Target(title, {}, found.contract, ReplayCommand(name.text), assumptions=assumed)
+    return VerifiedTarget(title, {}, found.contract, ReplayCommand(name.text), assumptions=assumed)
 
 
 def read_signature(definition: type) -> Signature:
@@ -120,7 +120,7 @@ def _read_parameter(parameter: inspect.Parameter) -> Parameter:
     return Parameter(parameter.name, default is not inspect.Parameter.empty, literal)
 
 
-def _limit_sizes(target: Target, sizes: Setting | None) -> Target:
+def _limit_sizes(target: VerifiedTarget, sizes: Setting | None) -> VerifiedTarget:
     """Return a target that has these sizes only. Raises BadTarget."""
     if sizes is None:
         return target
