@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from properties.call_form import USUAL
-from properties.contract import Argument, Capability, Contract, Entry, Returns
+from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
 from properties.parameter_mapping import ParameterMapping
 
 C = Capability
 
 QUANTITIES = (
     "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
+    CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -40,7 +41,12 @@ Problem = tuple[tuple[str, ...], object, str]
 
 
 def _takes(*quantities: str) -> Callable[[Contract], bool]:
-    return lambda contract: any(a.quantity in quantities for a in contract.arguments)
+    return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
+
+
+def _list_taken(contract: Contract) -> list[Argument]:
+    """Return the arguments, and the fields of a config among them."""
+    return [each for argument in contract.arguments for each in (argument, *argument.fields)]
 
 
 def _holds(name: str) -> Callable[[Contract], bool]:
@@ -155,16 +161,22 @@ def _check_arguments(contract: Contract) -> Iterator[Problem]:
             "these are of a constructor; what a function takes is its `call`",
         )
     for argument in contract.arguments:
-        yield from _check_argument(argument)
+        yield from _check_argument(argument, ("arguments", argument.name))
+        for field in argument.fields:
+            keys = ("arguments", argument.name, "fields", field.name)
+            yield from _check_argument(field, keys)
 
 
-def _check_argument(argument: Argument) -> Iterator[Problem]:
-    keys = ("arguments", argument.name)
+def _check_argument(argument: Argument, keys: tuple[str, ...]) -> Iterator[Problem]:
     if not _is_name(argument.name):
         yield keys, None, f"{argument.name!r} can be no name of an argument"
     if argument.quantity not in QUANTITIES:
         nearest = suggest(argument.quantity, QUANTITIES)
         yield keys, None, f"there is no quantity {argument.quantity!r}; {nearest}"
+    if argument.quantity == CONSTANT and argument.default is None:
+        yield keys, None, "a constant needs its `default`, which is what is always passed"
+    if argument.fields and argument.quantity != "config":
+        yield keys, None, 'only an argument that takes "config" has fields'
     if argument.optional and argument.default is None:
         yield keys, None, "an optional argument needs its `default`"
 

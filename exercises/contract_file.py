@@ -30,7 +30,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from exercises.contract_checks import complete_capabilities, find_problems, suggest
 from exercises.exercise import BadContract, Exercise
-from properties.contract import Argument, Contract
+from properties.contract import Argument, Capability, Contract
 from properties.group import PropertyGroup
 from properties.parameter_mapping import ParameterMapping
 
@@ -285,6 +285,7 @@ def _read_limits(value: object, place: Place) -> Mapping[str, float]:
 READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
     (Exercise, "points"): _read_points,
     (Exercise, "limits"): _read_limits,
+    (Argument, "fields"): _read_arguments,
     (Contract, "arguments"): _read_arguments,
     (Contract, "parameters"): _read_parameters,
     (Contract, "transfer"): _read_transfer,
@@ -325,6 +326,24 @@ def load_exercise(folder: Path) -> Exercise:
         if not (folder / name).is_file():
             raise BadContract(f"{folder / name}, line 1: there is no such file: write {holds}")
     return read_exercise(folder, text)
+
+
+def load_contract(path: Path) -> Contract:
+    """Return the contract in a file, or in the folder that has it, without an exercise around it.
+
+    There is no statement then, which would say what else it takes and refuses: claims about that
+    are made where `stated` is listed. Raises BadContract.
+    """
+    path = path.expanduser()
+    path = path / CONTRACT_FILE if path.is_dir() else path
+    if not path.is_file():
+        raise BadContract(f"{path}: there is no such file: name a contract file, or its folder")
+    place = Place(path, _read_text(path))
+    table = _parse(place)
+    contract = _read_contract(table, place, _list_fields(Exercise))
+    stated = Capability.STATED.name.lower() in table.get("capabilities", ())
+    kept = contract.capabilities - (set() if stated else {Capability.STATED})
+    return replace(contract, capabilities=kept)
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from grader.ui.options import (
     seed_option,
 )
 from grader.ui.replay_command import replay_case
+from grader.ui.verify_command import verify
 
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
 
@@ -338,7 +339,7 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in (bank, replay_case, *course_commands.COMMANDS):
+for command in (bank, replay_case, verify, *course_commands.COMMANDS):
     cli.add_command(command)
 
 

@@ -9,22 +9,24 @@ import click
 @click.command("replay-case")
 @click.argument("case")
 @click.argument("name", metavar="FILE.py:NAME|PACKAGE.MODULE:NAME")
-@click.option("--exercise", "slug", required=True, metavar="SLUG|FOLDER", help="What it answers.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="What it answers.")
+@click.option("--contract", metavar="FILE|FOLDER", help="The contract that it keeps.")
 @click.option("--property", "prop", required=True, metavar="NAME", help="What is tried.")
-@click.option("--sizes", default="", metavar="RULES", help="The sizes that it has, if not all.")
-def replay_case(case: str, name: str, slug: str, prop: str, sizes: str) -> None:
+@click.option("--sizes", metavar="RULES", help="The sizes that it has, if not all.")
+def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
     """Try one property on one CASE, the line that a failing test of `pytest --headcheck` prints.
 
     The code is trusted: it runs in this process.
 
     Exit code: 0 the property holds there, 1 it does not, 2 there is nothing to try.
     """
-    from grader.grading import infer
     from grader.ui.pytest_plugin.replay import ReplayError, replay
+    from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
     from properties.violation import Status
 
     sys.path.append(str(Path.cwd()))  # where `python -m` would look for a package
-    verdict = replay(case, name, infer.find_exercise(slug), prop, sizes)
+    said = {key: Setting(text, f"--{key}") for key, text in options.items() if text}
+    verdict = replay(case, TargetSettings(Setting(name, "NAME"), **said), prop)
     if verdict.unsupported:
         raise ReplayError(f"not supported: {verdict.failure}")
     holds = verdict.status is Status.PASSED

@@ -6,7 +6,7 @@ from dataclasses import replace
 from properties import comparison
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Argument, Capability, Contract, make_config
+from properties.contract import CONSTANT, Argument, Capability, Contract, make_config
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module, construct
@@ -206,7 +206,7 @@ def _get_stated(context: LiveContext) -> Contract:
 def arguments_left_out_have_their_defaults(context: LiveContext) -> None:
     """Each argument that has a default in the statement may be left out, and then has it."""
     for argument in context.contract.arguments:
-        if argument.default is not None:
+        if argument.default is not None and argument.quantity != CONSTANT:
             _assert_default_taken(context, argument)
 
 
@@ -248,7 +248,11 @@ def _set_quantity(case: Case, argument: Argument) -> Case:
 )
 def the_config_holds_all_it_needs(context: LiveContext) -> None:
     """It can be built from a config that has only what the exercise names, or whose class has."""
-    arguments = {a.name: make_config(context.case) for a in context.contract.arguments}
+    case = context.case
+    arguments = {
+        a.name: a.get_value(case) if a.fields else make_config(case)
+        for a in context.contract.arguments
+    }
     for given in ("by name", "by class"):
         context.harness.subject.construct(context.contract.name, arguments, None, given=given)
 

@@ -20,14 +20,15 @@ class ReplayCommand:
 
     name: str
     """`package.module:Name` or `path/to/file.py:Name`"""
-    slug: str
-    """of the exercise, or its folder"""
+    asked: tuple[str, ...] = ()
+    """the option that says what is asked of it; none where it is judged as what it is"""
     sizes: str = ""
 
     def render(self, prop: Property, case: Case) -> str:
-        command = f'headcheck replay-case "{format_case(case)}" {shlex.quote(self.name)}'
+        words = [*self.asked, "--property", prop.name]
         sizes = f' --sizes "{self.sizes}"' if self.sizes else ""
-        return f"{command} --exercise {shlex.quote(self.slug)} --property {prop.name}{sizes}"
+        command = f'headcheck replay-case "{format_case(case)}" {shlex.quote(self.name)}'
+        return f"{command} {shlex.join(words)}{sizes}"
 
 
 def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:

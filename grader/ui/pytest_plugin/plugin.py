@@ -1,12 +1,14 @@
 """Run properties as tests: `pytest --headcheck package.module:Class --exercise SLUG`.
 
-Collects one test for every property of the exercise, device and dtype. It tries the exercise's own
-cases, the bank, and then cases that Hypothesis searches. The named code is trusted and runs in this
-process. Without `--headcheck` the plugin imports and does nothing.
+Collects one test for every property, device and dtype. What is asked is an exercise's contract, or
+one in a file (`--contract FILE`); without either a class is judged as what it computes. Each test
+tries the bank, a fixed set of cases, and then cases that Hypothesis searches. The named code is
+trusted and runs in this process. Without a name the plugin imports and does nothing.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +17,11 @@ from grader.grading import devices
 
 if TYPE_CHECKING:
     from grader.ui.pytest_plugin.suite import PropertySuite, PropertyVariant, VariantOutcome
+    from grader.ui.pytest_plugin.target_settings import TargetSettings
 
 NOTE_KEY = "headcheck note"
+SETTINGS = {"contract": "--contract", "exercise": "--exercise", "sizes": "--headcheck-sizes"}
+"""the options that say something of a target"""
 SOURCES = ("bank", "search", "both")
 
 
@@ -25,9 +30,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headcheck", "properties of attention")
     group.addoption(
         "--headcheck",
+        action="append",
         metavar="NAME",
-        help="the implementation to try: package.module:Class or path/to/file.py:Class. Other "
-        "tests are collected only where they are named, too",
+        help="the implementation to try: package.module:Class or path/to/file.py:Class; may be "
+        "repeated. Other tests are collected only where they are named, too",
+    )
+    group.addoption(
+        "--headcheck-targets",
+        action="store_true",
+        help="try every implementation that [tool.headcheck.targets] of pyproject.toml names",
+    )
+    group.addoption(
+        "--contract",
+        metavar="FILE|FOLDER",
+        help="the contract that it keeps, or its folder. Without one, and without --exercise, it "
+        "is judged as what it computes",
     )
     group.addoption(
         "--exercise",
@@ -51,7 +68,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--headcheck-sizes",
-        default="",
         metavar="RULES",
         help="the sizes that the implementation has, if it has not all of them: "
         '"head_dim=even tokens<=64 heads=1,2,4 d_out%%8"',
@@ -73,18 +89,42 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in get_devices(config):
         if not devices.is_known(name):
             raise pytest.UsageError(f"--device: `{name}` is none of {devices.DEVICE_NAMES}")
-    name, slug = config.getoption("--headcheck"), config.getoption("--exercise")
-    if name is None:
-        if slug is not None:
-            raise pytest.UsageError("--exercise needs --headcheck to say what is to be tried")
+    targets = list_targets(config)
+    if not targets:
         return
-    if slug is None:
-        raise pytest.UsageError("--headcheck needs --exercise to say what is asked of it")
-    suite = load_suite(name, slug, config.getoption("--headcheck-sizes"))
+    suites = [load_suite(target) for target in targets]
     source = config.getoption("--headcheck-cases")
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []  # no other tests were named: skip `testpaths`
-    config.pluginmanager.register(SuitePlugin(suite, source), "headcheck suite")
+    config.pluginmanager.register(SuitePlugin(suites, source), "headcheck suite")
+
+
+def list_targets(config: pytest.Config) -> "list[TargetSettings]":
+    """Return what the options and the project name. Raises pytest.UsageError."""
+    names, whole = config.getoption("--headcheck") or [], config.getoption("--headcheck-targets")
+    given = {key: config.getoption(option) for key, option in SETTINGS.items()}
+    if not (names or whole):
+        for key in ("contract", "exercise"):  # sizes may stand among the options of every run
+            if given[key] is not None:
+                problem = f"{SETTINGS[key]} needs --headcheck to say what is to be tried"
+                raise pytest.UsageError(problem)
+        return []
+    from grader.ui.pytest_plugin import target_settings as settings
+
+    options = {key: settings.Setting(text, SETTINGS[key]) for key, text in given.items() if text}
+    try:
+        known = settings.read_targets(_find_project(config))
+        if whole and not known:
+            raise settings.BadTarget("--headcheck-targets: there is no [tool.headcheck.targets]")
+        return settings.combine([*names, *known] if whole else names, options, known)
+    except settings.BadTarget as problem:
+        raise pytest.UsageError(str(problem)) from problem
+
+
+def _find_project(config: pytest.Config) -> Path:
+    """Return the folder whose pyproject.toml is read."""
+    own = config.inipath is not None and config.inipath.name == "pyproject.toml"
+    return config.inipath.parent if own and config.inipath else config.rootpath
 
 
 def get_devices(config: pytest.Config) -> list[str]:
@@ -92,32 +132,24 @@ def get_devices(config: pytest.Config) -> list[str]:
     return list(dict.fromkeys(config.getoption("--device", default=None) or ["cpu"]))
 
 
-def load_suite(name: str, slug: str, sizes: str) -> "PropertySuite":
-    """Return the suite for the definition `name`. Raises pytest.UsageError."""
-    from exercises.exercise import BadContract
-    from grader.grading.infer import TargetNotFound, find_exercise
-    from grader.ui.pytest_plugin.locate import DefinitionNotFound
-    from grader.ui.pytest_plugin.messages import ReplayCommand
-    from grader.ui.pytest_plugin.replay import load_namespace
+def load_suite(settings: "TargetSettings") -> "PropertySuite":
+    """Return the suite for a target. Raises pytest.UsageError."""
     from grader.ui.pytest_plugin.suite import PropertySuite
-    from properties.size_rules import BadSizes, parse_sizes
+    from grader.ui.pytest_plugin.target import load_target
+    from grader.ui.pytest_plugin.target_settings import BadTarget
 
     try:
-        exercise = find_exercise(slug)
-        return PropertySuite(
-            load_namespace(name, exercise.contract),
-            exercise.contract,
-            exercise.cases,
-            sizes=parse_sizes(sizes) if sizes else None,
-            title=f"{name} as {slug}",
-            replay=ReplayCommand(name, slug, sizes),
-        )
-    except (BadContract, TargetNotFound) as problem:
-        raise pytest.UsageError(f"--exercise: {problem}") from problem
-    except BadSizes as problem:
-        raise pytest.UsageError(f"--headcheck-sizes: {problem}") from problem
-    except DefinitionNotFound as problem:
-        raise pytest.UsageError(f"--headcheck: {problem}") from problem
+        target = load_target(settings)
+    except BadTarget as problem:
+        raise pytest.UsageError(str(problem)) from problem
+    return PropertySuite(
+        target.namespace,
+        target.contract,
+        target.cases,
+        title=target.title,
+        replay=target.replay,
+        assumptions=target.assumptions,
+    )
 
 
 def apply_outcome(outcome: "VariantOutcome") -> None:
@@ -129,31 +161,39 @@ def apply_outcome(outcome: "VariantOutcome") -> None:
 
 
 class SuitePlugin:
-    """Adds the tests of a suite to a run."""
+    """Adds the tests of suites to a run."""
 
-    def __init__(self, suite: "PropertySuite", source: str) -> None:
-        self.suite = suite
+    def __init__(self, suites: "Sequence[PropertySuite]", source: str) -> None:
+        self.suites = suites
         self.source = source
 
-    def pytest_report_header(self) -> str:
+    def pytest_report_header(self) -> list[str]:
         from hypothesis import settings
 
-        bank = f"up to {len(self.suite.case_set)} cases of the bank"
         search = f"{settings().max_examples} examples of a search"
-        tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
-        return f"headcheck: {self.suite.title}, on {tried}"
+        lines = []
+        for suite in self.suites:
+            bank = f"up to {len(suite.case_set)} cases of the bank"
+            tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
+            lines.append(f"headcheck: {suite.title}, on {tried}")
+        return lines
 
     @pytest.hookimpl(tryfirst=True)  # so that -k, -m and --lf apply to these, too
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> None:
-        collector = PropertyCollector.from_parent(session, name="headcheck", nodeid="headcheck")
-        collector.suite, collector.source = self.suite, self.source
-        report = session.ihook.pytest_make_collect_report(collector=collector)
-        session.ihook.pytest_collectreport(report=report)  # so that pytest counts them
-        items.extend(report.result)
+        several = len(self.suites) > 1
+        for suite in self.suites:
+            title = suite.replay.name if several and suite.replay else ""
+            node = f"headcheck::{title}" if title else "headcheck"
+            collector = PropertyCollector.from_parent(session, name=node, nodeid=node)
+            collector.suite, collector.source, collector.title = suite, self.source, title
+            report = session.ihook.pytest_make_collect_report(collector=collector)
+            session.ihook.pytest_collectreport(report=report)  # so that pytest counts them
+            items.extend(report.result)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._show_assumptions(terminalreporter)
         reports = [report for found in terminalreporter.stats.values() for report in found]
         kept = [pair for report in reports for pair in getattr(report, "user_properties", ())]
         notes = dict.fromkeys(str(text) for name, text in kept if name == NOTE_KEY)
@@ -162,12 +202,22 @@ class SuitePlugin:
             for text in notes:
                 terminalreporter.line(text)
 
+    def _show_assumptions(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say as what a class was judged that nobody said anything of, even in a quiet run."""
+        for suite in self.suites:
+            if suite.assumptions:
+                terminalreporter.section(suite.title)
+                for sentence in suite.assumptions:
+                    terminalreporter.line(f"assumed: {sentence}")
+
 
 class PropertyCollector(pytest.Collector):
     """Collects the tests of a suite."""
 
     suite: "PropertySuite"
     source: str
+    title: str
+    """of the suite, where there are several"""
 
     def collect(self) -> Iterator["PropertyItem"]:
         names = get_devices(self.config)
@@ -176,6 +226,7 @@ class PropertyCollector(pytest.Collector):
             item = PropertyItem.from_parent(
                 self, name=variant.name, suite=self.suite, variant=variant, source=self.source
             )
+            item.title = self.title
             if reason := missing[variant.device]:
                 item.add_marker(pytest.mark.skip(reason=reason))
             yield item
@@ -186,6 +237,7 @@ class PropertyItem(pytest.Item):
 
     obj: Callable[[], None]
     """the search: Hypothesis's own plugin looks for its tests, and for its statistics, here"""
+    title: str
 
     def __init__(
         self, *, suite: "PropertySuite", variant: "PropertyVariant", source: str, **node: Any
@@ -223,4 +275,4 @@ class PropertyItem(pytest.Item):
 
     def reportinfo(self) -> tuple[str, int, str]:
         # No source location: reports name the property alone.
-        return "headcheck", 0, self.name
+        return "headcheck", 0, f"{self.title} {self.name}".strip()

@@ -1,14 +1,12 @@
 """Run one property of trusted code on one case, from the line that a failing test printed."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from exercises import Exercise
 from grader.grading import devices
 from grader.sandbox.grader_side.subject import make_subject
-from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate, suggest
+from grader.ui.pytest_plugin.locate import suggest
 from grader.ui.pytest_plugin.messages import complete_verdict
-from grader.ui.pytest_plugin.suite import no_case_is_refused
+from grader.ui.pytest_plugin.suite import list_properties
+from grader.ui.pytest_plugin.target import load_target
+from grader.ui.pytest_plugin.target_settings import BadTarget, TargetSettings
 from properties.case import Case
 from properties.cases.case_text import BadCase, format_case, parse_case
 from properties.cases.case_transforms import transform_cases
@@ -16,41 +14,30 @@ from properties.check import find_first_failure
 from properties.contract import Contract
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
-from properties.size_rules import BadSizes, parse_sizes
 
 
 class ReplayError(Exception):
     """What cannot be replayed; the message, one line, says why."""
 
 
-def replay(text: str, name: str, exercise: Exercise, property_name: str, sizes: str) -> Verdict:
+def replay(text: str, settings: TargetSettings, property_name: str) -> Verdict:
     """Return the verdict of a property on the case of this line. Raises ReplayError."""
     try:
         case = parse_case(text)
-        contract = exercise.contract.with_sizes(parse_sizes(sizes)) if sizes else exercise.contract
-        prop = _find_property(exercise, property_name)
-        _ensure_allowed(contract, prop, case)
-        namespace = load_namespace(name, contract)
-    except (BadCase, BadSizes, DefinitionNotFound) as error:
+        target = load_target(settings)
+    except (BadCase, BadTarget) as error:
         raise ReplayError(str(error)) from error
-    harness = Harness(make_subject(namespace), contract)
-    return complete_verdict(find_first_failure(prop, harness, [case]), contract)
+    prop = _find_property(target.contract, property_name)
+    _ensure_allowed(target.contract, prop, case)
+    harness = Harness(make_subject(target.namespace), target.contract)
+    return complete_verdict(find_first_failure(prop, harness, [case]), target.contract)
 
 
-def load_namespace(name: str, contract: Contract) -> Mapping[str, Any]:
-    """Return the namespace in which a definition has the name that the contract looks for.
-
-    Raises DefinitionNotFound.
-    """
-    module, definition = locate(name)
-    return {**vars(module), contract.name: definition}
-
-
-def _find_property(exercise: Exercise, name: str) -> Property:
-    known = {prop.name: prop for prop in (*exercise.properties, no_case_is_refused)}
+def _find_property(contract: Contract, name: str) -> Property:
+    known = {prop.name: prop for prop in list_properties(contract)}
     if name not in known:
         hint = suggest(name, known)
-        raise ReplayError(f"{exercise.slug} has no property `{name}`{hint}")
+        raise ReplayError(f"{contract.name} has no property `{name}`{hint}")
     return known[name]
 
 

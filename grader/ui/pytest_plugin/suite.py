@@ -76,10 +76,12 @@ class PropertySuite:
         sizes: SizeRules | None = None,
         title: str = "",
         replay: ReplayCommand | None = None,
+        assumptions: Sequence[str] = (),
     ) -> None:
         self.contract = contract if sizes is None else contract.with_sizes(sizes)
         self.title = title or contract.name
         self.replay = replay
+        self.assumptions = assumptions
         self.case_set = generate_case_set(self.contract, cases)
         self.harness = Harness(make_subject(namespace), self.contract)
         self._runtime = WorkerRuntime(dict(namespace))
@@ -95,14 +97,9 @@ class PropertySuite:
         return [
             PropertyVariant(prop, device, dtype)
             for device in devices
-            for prop in (*self._list_properties(), no_case_is_refused)
+            for prop in list_properties(self.contract)
             for dtype in prop.dtypes
         ]
-
-    def _list_properties(self) -> list[Property]:
-        used = families.list_properties(library_use)
-        library = (prop for prop in used if prop.applies_to(self.contract))
-        return [*families.select_for_contract(self.contract), *library]
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -296,6 +293,13 @@ def _skip_refused(refusals: Sequence[SubmissionFailed], variant: PropertyVariant
         return VariantOutcome(skipped=f"not supported: {unsupported[0]}")
     reported = PropertyVariant(no_case_is_refused, variant.device, variant.dtype)
     return VariantOutcome(skipped=f"every case that this needs is refused: see {reported.name}")
+
+
+def list_properties(contract: Contract) -> tuple[Property, ...]:
+    """Return what is tried of whoever has a contract, always in the same order."""
+    used = families.list_properties(library_use)
+    library = (prop for prop in used if prop.applies_to(contract))
+    return (*families.select_for_contract(contract), *library, no_case_is_refused)
 
 
 def list_prerequisites(variant: PropertyVariant, contract: Contract) -> list[PropertyVariant]:

@@ -19,6 +19,7 @@ from grader.ui.pytest_plugin.suite import (
     VariantOutcome,
     list_prerequisites,
 )
+from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 from properties.families.contract import (
     the_output_has_the_right_shape,
     the_weights_are_where_the_exercise_says,
@@ -238,9 +239,17 @@ def test_a_file_may_import_its_neighbours(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_sizes_that_cannot_be_are_a_usage_error(sizes: str, message: str) -> None:
     with pytest.raises(pytest.UsageError, match=re.escape(message)):
-        load_suite("json:dumps", "simplified_attention", sizes)
+        load_suite(ask("simplified_attention", sizes))
 
 
 def test_unknown_exercise_says_where_the_known_ones_are_listed() -> None:
     with pytest.raises(pytest.UsageError, match="no exercise 'zzz'; see `headcheck list`"):
-        load_suite("json:dumps", "zzz", "")
+        load_suite(ask("zzz", "tokens<=9"))
+
+
+def ask(slug: str, sizes: str) -> TargetSettings:
+    return TargetSettings(
+        Setting("json:dumps", "--headcheck"),
+        exercise=Setting(slug, "--exercise"),
+        sizes=Setting(sizes, "--headcheck-sizes"),
+    )

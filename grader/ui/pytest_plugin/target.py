@@ -1,0 +1,131 @@
+"""The code under test with the contract that it is judged by: a named one, or what it is."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from exercises.contract_file import load_contract
+from exercises.exercise import BadContract
+from grader.grading.infer import TargetNotFound, find_exercise
+from grader.sandbox.grader_side.subject import make_subject
+from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
+from grader.ui.pytest_plugin.messages import ReplayCommand
+from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+from properties.binding.binding import NotBound, bind
+from properties.binding.describe import describe_attention, list_assumptions
+from properties.binding.signature import Literal, Parameter, Signature
+from properties.cases.case_set import DEFAULT_COUNT
+from properties.contract import Contract
+from properties.size_rules import BadSizes, parse_sizes
+
+NAMED_KINDS = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
+ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) or --exercise SLUG"
+
+
+@dataclass(frozen=True)
+class VerifiedTarget:
+    """The code under test, what it is judged by, and what was assumed to judge it."""
+
+    title: str
+    namespace: Mapping[str, Any]
+    """in which it has the name that the contract looks for"""
+    contract: Contract
+    replay: ReplayCommand
+    cases: int = DEFAULT_COUNT
+    assumptions: tuple[str, ...] = ()
+    """a sentence each; none where the contract was named"""
+
+
+def load_target(settings: TargetSettings) -> VerifiedTarget:
+    """Import the code under test and return it with its contract. Raises BadTarget."""
+    name, asked = settings.name.text, settings.contract or settings.exercise
+    if settings.contract and settings.exercise:
+        raise settings.exercise.fail("it has a contract, too: leave one of them out")
+    try:
+        module, definition = locate(name)
+    except DefinitionNotFound as problem:
+        raise settings.name.fail(problem) from problem
+    if asked is None:
+        target = _recognise(settings.name, definition)
+    elif asked is settings.exercise:
+        target = _load_for_exercise(name, asked)
+    else:
+        target = _load_for_contract(name, asked)
+    own = {**vars(module), target.contract.name: definition}
+    return _limit_sizes(replace(target, namespace=own), settings.sizes)
+
+
+def _load_for_exercise(name: str, asked: Setting) -> VerifiedTarget:
+    try:
+        exercise = find_exercise(asked.text)
+    except (BadContract, TargetNotFound) as problem:
+        raise asked.fail(problem) from problem
+    replay = ReplayCommand(name, ("--exercise", asked.text))
+    return VerifiedTarget(f"{name} as {asked.text}", {}, exercise.contract, replay, exercise.cases)
+
+
+def _load_for_contract(name: str, asked: Setting) -> VerifiedTarget:
+    path = Path(asked.text)
+    try:
+        contract = load_contract(path)
+    except BadContract as problem:
+        raise asked.fail(problem) from problem
+    replay = ReplayCommand(name, ("--contract", _shorten(path)))
+    return VerifiedTarget(f"{name} by {_shorten(path)}", {}, contract, replay)
+
+
+def _shorten(path: Path) -> str:
+    """Return a path from here, where it is below."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _recognise(name: Setting, definition: object) -> VerifiedTarget:
+    """Return a class as what it is, by what it computes. Raises BadTarget."""
+    if not (inspect.isclass(definition) and callable(getattr(definition, "forward", None))):
+        raise name.fail(f"{name.text} is no class with a `forward`: {ADVICE}")
+    signature = read_signature(definition)
+    found = bind(make_subject({signature.name: definition}), signature)
+    if isinstance(found, NotBound):
+        said = f" ({' '.join(found.failures[-1].split())})" if found.failures else ""
+        raise name.fail(f"{name.text} is not recognised by what it computes{said}: {ADVICE}")
+    title = f"{name.text}, recognised as {describe_attention(found.contract)}"
+    assumed = (*list_assumptions(signature, found.contract), *found.remarks)
+    return VerifiedTarget(title, {}, found.contract, ReplayCommand(name.text), assumptions=assumed)
+
+
+def read_signature(definition: type) -> Signature:
+    """Return what a class and its `forward` take."""
+    forward = list(inspect.signature(definition.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    constructor = list(inspect.signature(definition).parameters.values())
+    return Signature(
+        definition.__name__,
+        tuple(map(_read_parameter, filter(_is_named, constructor))),
+        tuple(map(_read_parameter, filter(_is_named, forward))),
+    )
+
+
+def _is_named(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in NAMED_KINDS
+
+
+def _read_parameter(parameter: inspect.Parameter) -> Parameter:
+    default = parameter.default
+    literal: Literal = default if isinstance(default, int | float | bool | str) else None
+    return Parameter(parameter.name, default is not inspect.Parameter.empty, literal)
+
+
+def _limit_sizes(target: VerifiedTarget, sizes: Setting | None) -> VerifiedTarget:
+    """Return a target that has these sizes only. Raises BadTarget."""
+    if sizes is None:
+        return target
+    try:
+        contract = target.contract.with_sizes(parse_sizes(sizes.text))
+    except BadSizes as problem:
+        raise sizes.fail(problem) from problem
+    return replace(target, contract=contract, replay=replace(target.replay, sizes=sizes.text))

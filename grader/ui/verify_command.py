@@ -1,0 +1,59 @@
+"""The command `headcheck verify`: the tests of the pytest plugin, without writing a test."""
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import click
+
+PLUGIN = "grader.ui.pytest_plugin.plugin"
+REQUIRE_RESULTS = "grader.ui.pytest_plugin.require_results"
+EXIT_CODES = {0: 0, 1: 1}
+"""of pytest, and ours; every other one says that nothing was tried"""
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[PACKAGE.MODULE:NAME|FILE.py:NAME]...")
+@click.option("--contract", metavar="FILE|FOLDER", help="The contract that it keeps.")
+@click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that it answers.")
+@click.option("--sizes", metavar="RULES", help='The sizes that it has: "head_dim=even tokens<=64".')
+@click.option("--device", "devices", multiple=True, metavar="DEVICE", help="Where to try it.")
+@click.option(
+    "--cases",
+    type=click.Choice(["bank", "search", "both"]),
+    default="both",
+    show_default=True,
+    help="The fixed cases, cases that are searched, or both.",
+)
+def verify(
+    names: tuple[str, ...],
+    contract: str | None,
+    exercise: str | None,
+    sizes: str | None,
+    devices: tuple[str, ...],
+    cases: str,
+) -> None:
+    """Try implementations of attention as `pytest --headcheck` does, for CI.
+
+    Without a name: those of [tool.headcheck.targets] in pyproject.toml. Without a contract or an
+    exercise a class is judged as what it computes, and what was assumed is printed.
+
+    The code is trusted. Exit code: 0 every property holds, 1 not all do, 2 nothing was tried.
+    """
+    options: list[tuple[str, ...]] = [("--headcheck", name) for name in names]
+    options = options or [("--headcheck-targets",)]
+    options += [("--device", device) for device in devices]
+    said = {"--contract": contract, "--exercise": exercise, "--headcheck-sizes": sizes}
+    options += [(option, text) for option, text in said.items() if text is not None]
+    words = [word for option in options for word in option]
+    # In a process of its own, which has imported nothing that pytest would rewrite.
+    command = [sys.executable, "-m", "pytest", *_load_plugins(), "-q", "--headcheck-cases", cases]
+    done = subprocess.run([*command, *words], check=False)
+    sys.exit(EXIT_CODES.get(done.returncode, 2))
+
+
+def _load_plugins() -> list[str]:
+    """Return the options that load what is not loaded by itself."""
+    installed = any(found.value == PLUGIN for found in entry_points(group="pytest11"))
+    needed = [REQUIRE_RESULTS] if installed else [PLUGIN, REQUIRE_RESULTS]
+    return [word for name in needed for word in ("-p", name)]

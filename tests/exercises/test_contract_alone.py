@@ -1,0 +1,96 @@
+"""A contract without an exercise around it, and what attention that ships needs to say in one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exercises import BY_SLUG
+from exercises.contract_file import load_contract
+from exercises.exercise import BadContract
+from properties.call_form import CallForm, MaskConvention, Polarity
+from properties.case import Case
+from properties.contract import Capability
+
+CONTRACT = """\
+name = "Attention"
+call = ["x", "mask"]
+capabilities = ["full", "batch"]
+square = true
+
+[arguments.config]
+quantity = "config"
+
+[arguments.config.fields]
+width = "d_out"
+heads = "heads"
+rate = "dropout"
+first = { quantity = "constant", default = true }
+
+[parameters]
+qkv = ["W_q", "W_k", "W_v"]
+
+[call_form]
+places = [0]
+
+[call_form.mask]
+polarity = "block"
+axes = 2
+keys_only = true
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "ours.contract.toml"
+    path.write_text(text)
+    return path
+
+
+def test_it_needs_neither_a_title_nor_other_files(tmp_path: Path) -> None:
+    contract = load_contract(write(tmp_path, CONTRACT))
+    mask = MaskConvention(Polarity.BLOCK, axes=2, keys_only=True)
+    assert contract.call_form == CallForm(mask=mask, places=(0,))
+    assert contract.has(Capability.PADDING, Capability.HEADS, Capability.DROPOUT)
+    assert not contract.has(Capability.MASK)
+
+
+def test_a_config_holds_the_fields_that_are_written(tmp_path: Path) -> None:
+    contract = load_contract(write(tmp_path, CONTRACT))
+    case = contract.fit(Case(heads=2, head_dim=3, dropout=0.5))
+    assert contract.build_arguments(case) == {
+        "config": {"width": 6, "heads": 2, "rate": 0.5, "first": True}
+    }
+
+
+def test_claims_about_a_statement_are_made_where_they_are_asked_for(tmp_path: Path) -> None:
+    assert not load_contract(write(tmp_path, CONTRACT)).has(Capability.STATED)
+    listed = CONTRACT.replace('"full", ', '"full", "stated", ')
+    assert load_contract(write(tmp_path, listed)).has(Capability.STATED)
+
+
+def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
+    exercise = BY_SLUG["multi_head_attention"]
+    stated = exercise.contract.capabilities - {Capability.STATED}
+    assert load_contract(exercise.folder) == replace(exercise.contract, capabilities=stated)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("default = true ", "optional = true ", "line 13: a constant needs its `default`"),
+        ('"config"', '"heads"', 'line 7: only an argument that takes "config" has fields'),
+        ('rate = "dropout"', 'rate = "drop"', "line 12: there is no quantity 'drop'; did you"),
+        ('"block"', '"blocks"', "knows no 'blocks'; did you mean 'block'?"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(BadContract) as raised:
+        load_contract(write(tmp_path, CONTRACT.replace(old, new, 1)))
+    assert said in str(raised.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadContract, match=r"gone.toml: there is no such file: name a contract file"
+    ):
+        load_contract(tmp_path / "gone.toml")

@@ -1,0 +1,126 @@
+"""Attention of libraries keeps its contract, but for what docs/libraries.md says of it.
+
+A library that is not here is skipped; `tox run -e libraries` installs them all.
+"""
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from grader.ui.pytest_plugin.plugin import load_suite
+from grader.ui.pytest_plugin.suite import PropertySuite
+from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of what libraries say when they are imported
+FOLDER = Path(__file__).parents[2] / "examples" / "adapters"
+PAGE = (FOLDER.parents[1] / "docs" / "libraries.md").read_text(encoding="utf-8")
+HEAD_SIZES = "head_dim=even"
+WEIGHTS = "the_returned_weights_are_trained_through"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A contract, the class that keeps it, the module that must be there, and what fails."""
+
+    contract: str
+    name: str
+    library: str
+    sizes: str = "tokens<=9999"
+    findings: frozenset[str] = frozenset()
+
+    @property
+    def target(self) -> str:
+        """The class in the library itself, or in a module beside the contract."""
+        module = FOLDER / f"{self.contract}.py"
+        return f"{module if module.is_file() else self.library}:{self.name}"
+
+
+ADAPTERS = (
+    Adapter("multihead_attention", "MultiheadAttention", "torch.nn"),
+    Adapter("nanogpt_like", "CausalSelfAttention", "torch.nn"),
+    Adapter("timm_attention", "Attention", "timm.layers"),
+    Adapter(
+        "x_transformers_attention",
+        "XTransformersAttention",
+        "x_transformers",
+        "heads>=2",
+        frozenset({"loading_and_moving_keep_the_parameters"}),
+    ),
+    Adapter("torchtune_attention", "TorchtuneAttention", "torchtune.modules"),
+    Adapter("diffusers_attention", "Attention", "diffusers.models.attention_processor"),
+    Adapter(
+        "transformers_gpt2",
+        "GPT2",
+        "transformers.models.gpt2.modeling_gpt2",
+        findings=frozenset(
+            {
+                "new_numbers_in_the_same_tensor_are_a_new_input",
+                "no_case_is_refused",
+                "the_memory_layout_does_not_matter",
+            }
+        ),
+    ),
+    Adapter(
+        "transformers_bert",
+        "Bert",
+        "transformers.models.bert.modeling_bert",
+        findings=frozenset({WEIGHTS}),
+    ),
+    Adapter("transformers_vit", "ViT", "transformers.models.vit.modeling_vit"),
+    Adapter(
+        "transformers_bart",
+        "Bart",
+        "transformers.models.bart.modeling_bart",
+        findings=frozenset({WEIGHTS}),
+    ),
+    Adapter("transformers_llama", "Llama", "transformers.models.llama.modeling_llama", HEAD_SIZES),
+    Adapter(
+        "transformers_mistral",
+        "Mistral",
+        "transformers.models.mistral.modeling_mistral",
+        HEAD_SIZES,
+    ),
+)
+
+
+def load(adapter: Adapter) -> PropertySuite:
+    """Return the suite of an adapter, or skip where its library cannot be imported."""
+    try:
+        importlib.import_module(adapter.library)
+    except Exception as error:
+        pytest.skip(f"{adapter.library} cannot be imported: {' '.join(str(error).split())[:80]}")
+    contract = FOLDER / f"{adapter.contract}.toml"
+    return load_suite(
+        TargetSettings(
+            Setting(adapter.target, "name"),
+            contract=Setting(str(contract), "contract"),
+            sizes=Setting(adapter.sizes, "sizes"),
+        )
+    )
+
+
+def find_failures(suite: PropertySuite) -> Iterator[str]:
+    for variant in suite.list_variants(["cpu"]):
+        if suite.get_outcome(variant).failure:
+            yield variant.prop.name
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.contract)
+def test_a_library_keeps_its_contract_but_for_what_is_known(adapter: Adapter) -> None:
+    assert set(find_failures(load(adapter))) == adapter.findings
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.contract)
+def test_what_is_known_is_on_the_page(adapter: Adapter) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{adapter.contract}"))
+    assert all(f"`{name}`" in row for name in adapter.findings)
+
+
+def test_every_contract_is_tried() -> None:
+    contracts = {path.stem for path in FOLDER.glob("*.toml")}
+    assert contracts == {adapter.contract for adapter in ADAPTERS}
+    modules = {path.stem for path in FOLDER.glob("*.py")}
+    assert modules <= contracts
