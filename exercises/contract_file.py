@@ -287,6 +287,7 @@ READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
     (Exercise, "limits"): _read_limits,
     (Argument, "fields"): _read_arguments,
     (Contract, "arguments"): _read_arguments,
+    (Contract, "variables"): _read_arguments,
     (Contract, "parameters"): _read_parameters,
     (Contract, "transfer"): _read_transfer,
     (ParameterMapping, "holds"): _read_holds,

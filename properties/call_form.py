@@ -4,7 +4,7 @@ Usually `forward` takes tokens of shape (batch, tokens, width) and perhaps a mas
 False means "must not attend", and returns the output, perhaps with the weights. Others take
 queries, keys and values apart, put the tokens first, block where we keep, or return more. A call
 form says so as data; the call itself is converted beside the submission
-(`grader/sandbox/worker/call_form.py`), so that all that is asked of a module goes through it.
+(`grader/sandbox/worker/call_hooks.py`), so that all that is asked of a module goes through it.
 """
 
 import math

@@ -13,7 +13,7 @@ from typing import Any
 
 from exercises import ALL, BY_SLUG, Exercise, contract_file
 from exercises.exercise import BadContract
-from properties.binding.signature import Parameter, Signature
+from properties.binding.signature import Signature, SignatureParameter
 from properties.contract import Contract, Entry
 from properties.violation import Note, format_location
 
@@ -102,7 +102,7 @@ def _parse_signature(
         return None
     constructor, call = (
         tuple(
-            Parameter(str(p["name"]), bool(p["has_default"]), p.get("default"))
+            SignatureParameter(str(p["name"]), bool(p["has_default"]), p.get("default"))
             for p in entry.get(key) or ()
             if p["kind"] in ("positional", "keyword")
         )
@@ -110,7 +110,7 @@ def _parse_signature(
     )
     name = str(entry["name"])
     read = tuple(
-        Parameter(str(v["name"]), has_default=True, default=v["value"])
+        SignatureParameter(str(v["name"]), has_default=True, default=v["value"])
         for v in variables
         if name in v["read_by"] and v["value"] is not None
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from properties.binding.describe import QUANTITY_WORDS
-from properties.binding.signature import Parameter, Signature
+from properties.binding.signature import Signature, SignatureParameter
 
 TRUTH = {"yes": True, "no": False}
 
@@ -31,7 +31,7 @@ class StatedRoles:
             causal=self.causal,
         )
 
-    def _complete(self, parameter: Parameter) -> Parameter:
+    def _complete(self, parameter: SignatureParameter) -> SignatureParameter:
         return replace(parameter, quantity=self.quantities.get(parameter.name))
 
 

@@ -17,6 +17,7 @@ from grader.course.formats import FORMATS
 from grader.course.intake.layouts import LAYOUTS
 from grader.ui.course_options import (
     explain_missing_package,
+    get_slug,
     load_roster,
     open_store,
     roster_option,
@@ -201,7 +202,7 @@ def override(
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Override
 
-        result = find_result(store, run, student, _get_slug(exercise))
+        result = find_result(store, run, student, get_slug(exercise))
         if score is not None and score > result.max_score:
             raise CourseError(f"{who}: {score:g} is over the {result.max_score:g} points there are")
         store.add_override(Override(run, student, result.exercise, score, reason, _get_author()))
@@ -221,7 +222,7 @@ def comment(who: str, text: str, location: str, exercise: str | None) -> None:
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Comment
 
-        slug = _get_slug(exercise)
+        slug = get_slug(exercise)
         about = "" if slug is None else find_result(store, run, student, slug).exercise
         store.load_student_files(run, student)
         store.add_comment(Comment(run, student, about, text, _get_author()))
@@ -386,15 +387,6 @@ def _write(exported: Mapping[str, bytes], out: Path | None) -> None:
     files.ensure_writable(out)
     for name, data in exported.items():
         files.write(out / name, data)
-
-
-def _get_slug(exercise: str | None) -> str | None:
-    """Return the slug that results have of an exercise, which may be named by its folder."""
-    from exercises.contract_file import names_folder
-
-    if exercise is None or not names_folder(exercise):
-        return exercise
-    return Path(exercise).resolve().name
 
 
 def _get_author() -> str:

@@ -69,3 +69,12 @@ def warn_about(what: str, names: tuple[str, ...]) -> None:
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         listed = ", ".join(sanitise_line(name) for name in names[:MAX_LISTED])
         click.echo(f"headcheck: {what}: {listed}{more}", err=True)
+
+
+def get_slug(exercise: str | None) -> str | None:
+    """Return the slug that results have of an exercise, which may be named by its folder."""
+    from exercises.contract_file import names_folder
+
+    if exercise is None or not names_folder(exercise):
+        return exercise
+    return Path(exercise).resolve().name

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from properties.binding.signature import Parameter
+from properties.binding.signature import SignatureParameter
 from properties.binding.vocabulary import guess_role
 from properties.call_form import CallForm, MaskConvention, Polarity
 
@@ -24,7 +24,7 @@ AXES = (None, 4, 3, 2)
 """how many axes a mask may have; None for any that broadcast"""
 
 
-def iter_call_forms(parameters: Sequence[Parameter]) -> Iterator[CallForm]:
+def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallForm]:
     """Yield the forms of a call that the signature of `forward` allows, the likely ones first."""
     for inputs in dict.fromkeys(_iter_inputs(parameters)):
         yield CallForm(inputs)
@@ -34,13 +34,13 @@ def iter_call_forms(parameters: Sequence[Parameter]) -> Iterator[CallForm]:
                 yield CallForm(inputs, mask=required)
 
 
-def find_mask_name(parameters: Sequence[Parameter]) -> str | None:
+def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
     """Return the name of the parameter that takes a mask, if any."""
     names = [p.name for p in parameters if guess_role(p.name) == "mask"]
     return names[0] if names else None
 
 
-def _has_default(parameters: Sequence[Parameter], number: int) -> bool:
+def _has_default(parameters: Sequence[SignatureParameter], number: int) -> bool:
     return parameters[number].has_default
 
 
@@ -50,7 +50,7 @@ def _require(convention: MaskConvention) -> MaskConvention:
     )
 
 
-def _iter_inputs(parameters: Sequence[Parameter]) -> Iterator[tuple[str, ...]]:
+def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str, ...]]:
     """Yield roles for the inputs, in order, up to a mask if there is one that is reached."""
     required = [p for p in parameters if not p.has_default]
     guesses = [guess_role(p.name) for p in parameters]

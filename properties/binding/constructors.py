@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from properties.binding.signature import Parameter, Signature
+from properties.binding.signature import Signature, SignatureParameter
 from properties.binding.vocabulary import guess_quantity, is_flag
 from properties.contract import CONSTANT, Argument
 
@@ -57,7 +57,7 @@ def iter_assigned(signature: Signature) -> Iterator[Constructor]:
     yield from dict.fromkeys(_iter_assignments(_list_passed(signature.constructor), said))
 
 
-def _list_passed(parameters: Sequence[Parameter]) -> list[Argument]:
+def _list_passed(parameters: Sequence[SignatureParameter]) -> list[Argument]:
     suggested = [_suggest(parameter) for parameter in parameters]
     return [argument for argument in suggested if argument is not None]
 
@@ -93,7 +93,7 @@ def resolve_fields(fields: Sequence[Argument]) -> Constructor:
     return next(_resolve_widths(fields))
 
 
-def _suggest(parameter: Parameter) -> Argument | None:
+def _suggest(parameter: SignatureParameter) -> Argument | None:
     """Return an argument as its name suggests; None for one that is left to its default."""
     name, quantity = parameter.name, parameter.quantity or guess_quantity(parameter.name)
     if parameter.quantity is not None:

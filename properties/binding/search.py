@@ -61,7 +61,7 @@ class Match:
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class CallProbe:
     """A constructed module with random weights, and what it returned in one form of a call."""
 
     built: Built
@@ -90,7 +90,7 @@ class BindingSearch:
         Raises SubmissionFailed if its process ends.
         """
         for suggested in (True, False):
-            probes: list[Probe] = []
+            probes: list[CallProbe] = []
             all_built = build_all(self.subject, self.signature, self.failures, suggested=suggested)
             for built in itertools.takewhile(self._is_early, all_built):
                 for probe in self._iter_probes(built):
@@ -113,7 +113,7 @@ class BindingSearch:
 
     # -------------------------------------------------------------------------------- calls
 
-    def _iter_probes(self, built: Built) -> Iterator[Probe]:
+    def _iter_probes(self, built: Built) -> Iterator[CallProbe]:
         """Yield what a constructed class returns, called in one form after another."""
         count = sum(math.prod(i.shape) for i in built.tensors.values() if i.kind != "buffer")
         if count > MAX_NUMEL:
@@ -152,7 +152,7 @@ class BindingSearch:
 
     def _try_call(
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
-    ) -> Probe | None:
+    ) -> CallProbe | None:
         case = sizes.case
         x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
         weights = draw_weights(built.tensors, case.seed)
@@ -171,11 +171,11 @@ class BindingSearch:
         if not outputs:
             return None
         seen = Observation(x, weights, outputs)
-        return Probe(built, sizes, form, module, seen, batched, blind)
+        return CallProbe(built, sizes, form, module, seen, batched, blind)
 
     # ----------------------------------------------------------------------------- matching
 
-    def _match_exactly(self, probe: Probe) -> Match | None:
+    def _match_exactly(self, probe: CallProbe) -> Match | None:
         for contract, sizes in self._iter_contracts(probe, iter_layouts, (probe.blind,)):
             place = find_exact(contract, sizes.case, probe.seen)
             if place is not None:
@@ -184,13 +184,13 @@ class BindingSearch:
                 return None
         return None
 
-    def _match_with_one_mistake(self, probe: Probe) -> Match | None:
+    def _match_with_one_mistake(self, probe: CallProbe) -> Match | None:
         return self._match_with_mistakes(probe, pairs=False)
 
-    def _match_with_two(self, probe: Probe) -> Match | None:
+    def _match_with_two(self, probe: CallProbe) -> Match | None:
         return self._match_with_mistakes(probe, pairs=True)
 
-    def _match_with_scale(self, probe: Probe) -> Match | None:
+    def _match_with_scale(self, probe: CallProbe) -> Match | None:
         """Return the contract under which scores are only multiplied by another factor."""
         for contract, sizes in itertools.islice(self._iter_likely(probe), 2):
             found = find_scale(contract, sizes.case, probe.seen)
@@ -198,11 +198,11 @@ class BindingSearch:
                 return Match(contract, sizes, found[1], inexact=True)
         return None
 
-    def _iter_likely(self, probe: Probe) -> Iterator[tuple[Contract, Sizes]]:
+    def _iter_likely(self, probe: CallProbe) -> Iterator[tuple[Contract, Sizes]]:
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
         return self._iter_contracts(probe, layouts, (probe.blind,))
 
-    def _match_with_mistakes(self, probe: Probe, *, pairs: bool) -> Match | None:
+    def _match_with_mistakes(self, probe: CallProbe, *, pairs: bool) -> Match | None:
         asked = expects_causality(self.signature, probe.module, probe.built.tensors)
         causal = (True,) if probe.blind else (True, False) if asked else (False, True)
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
@@ -217,14 +217,14 @@ class BindingSearch:
                     return None
         return None
 
-    def _has_named(self, probe: Probe) -> bool:
+    def _has_named(self, probe: CallProbe) -> bool:
         return any(
             next(iter_named_layouts(probe.built.tensors, sizes.case), None)
             for sizes in self.iter_sizes_of(probe.built)
         )
 
     def _iter_contracts(
-        self, probe: Probe, layouts: LayoutSource, causal: Sequence[bool]
+        self, probe: CallProbe, layouts: LayoutSource, causal: Sequence[bool]
     ) -> Iterator[tuple[Contract, Sizes]]:
         """Yield the contracts that the shapes of a module allow, the likely ones first."""
         for sizes in self.iter_sizes_of(probe.built):
@@ -244,7 +244,7 @@ class BindingSearch:
                     yield contract, sizes
 
 
-def _iter_forms(probe: Probe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
+def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
     """Yield the form of the call, and that with the tokens first, with what it may hide."""
     usual, tokens_first = iter_tokens_first(probe.form)
     yield from ((usual, hides) for hides in causal)

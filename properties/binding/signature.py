@@ -6,7 +6,7 @@ Literal = int | float | bool | str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SignatureParameter:
     """One parameter of a constructor or of `forward`, without `self`."""
 
     name: str
@@ -22,9 +22,9 @@ class Signature:
     """The name of a class, and the parameters of its constructor and of `forward`."""
 
     name: str
-    constructor: tuple[Parameter, ...]
-    call: tuple[Parameter, ...]
-    variables: tuple[Parameter, ...] = ()
+    constructor: tuple[SignatureParameter, ...]
+    call: tuple[SignatureParameter, ...]
+    variables: tuple[SignatureParameter, ...] = ()
     """variables of the submission that it reads, and their values as defaults"""
     causal: bool | None = None
     """whether it is meant to be causal, if somebody said so"""

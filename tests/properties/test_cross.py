@@ -65,7 +65,8 @@ class NotFewer(Cross):
 class NotAlone(Cross):
     def attend(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         if keys.shape[1] == 1:
-            return self.v(values).expand(-1, x.shape[1], -1) / 2
+            alone: Tensor = self.v(values).expand(-1, x.shape[1], -1)
+            return alone / 2
         return super().attend(x, keys, values)
 
 

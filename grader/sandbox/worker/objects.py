@@ -25,7 +25,7 @@ from grader.sandbox.worker.call_environment import (
     watch_attention_calls,
     watch_settings,
 )
-from grader.sandbox.worker.call_form import CallForm
+from grader.sandbox.worker.call_hooks import CallHooks
 from grader.sandbox.worker.calling import (
     Refused,
     apply_memory_layouts,
@@ -111,7 +111,7 @@ class ObjectHost:
                 else call_by_name_or_position(maker, arguments)
             )
             if form is not None and isinstance(made, nn.Module):
-                CallForm(**form).attach(made)
+                CallHooks(**form).attach(made)
             return made
 
         seed(meta.get("seed"))

@@ -15,7 +15,7 @@ from grader.ui.pytest_plugin.messages import ReplayCommand
 from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 from properties.binding.binding import NotBound, bind
 from properties.binding.describe import describe_attention, list_assumptions
-from properties.binding.signature import Literal, Parameter, Signature
+from properties.binding.signature import Literal, Signature, SignatureParameter
 from properties.cases.case_set import DEFAULT_COUNT
 from properties.contract import Contract
 from properties.size_rules import BadSizes, parse_sizes
@@ -114,10 +114,10 @@ def _is_named(parameter: inspect.Parameter) -> bool:
     return parameter.kind in NAMED_KINDS
 
 
-def _read_parameter(parameter: inspect.Parameter) -> Parameter:
+def _read_parameter(parameter: inspect.Parameter) -> SignatureParameter:
     default = parameter.default
     literal: Literal = default if isinstance(default, int | float | bool | str) else None
-    return Parameter(parameter.name, default is not inspect.Parameter.empty, literal)
+    return SignatureParameter(parameter.name, default is not inspect.Parameter.empty, literal)
 
 
 def _limit_sizes(target: VerifiedTarget, sizes: Setting | None) -> VerifiedTarget:

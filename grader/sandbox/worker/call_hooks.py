@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class CallForm:
+class CallHooks:
     """The inputs of a call in order, and where the results are among what comes back."""
 
     inputs: Sequence[str]

@@ -1,0 +1,103 @@
+"""A matched class, and how to call it under contracts that differ in a point."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from properties.binding.matching import RELATIVE
+from properties.binding.search import Match
+from properties.binding.signature import Signature
+from properties.call_form import CallForm
+from properties.case import Case
+from properties.cases.case_tensors import make_parameters, make_tokens
+from properties.contract import Capability, Contract
+from properties.harness.module_adapter import construct
+from properties.subject import CallOptions, Subject
+from properties.violation import Status, SubmissionFailed
+from reference import MultiHeadResult, Parameters, multi_head_attention
+
+C = Capability
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A contract, and what was found that it does not claim."""
+
+    contract: Contract
+    remarks: tuple[str, ...] = ()
+
+    def add(self, remark: str) -> "Settled":
+        return replace(self, remarks=(*self.remarks, remark))
+
+    def claim(self, *capabilities: Capability) -> "Settled":
+        claimed = self.contract.capabilities | set(capabilities)
+        return replace(self, contract=replace(self.contract, capabilities=claimed))
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A matched class, and how to call it under contracts that differ in a point."""
+
+    subject: Subject
+    signature: Signature
+    match: Match
+    settled: Settled
+    sized: Case | None = None
+    """the sizes to call it with, where not those of the match"""
+
+    @property
+    def contract(self) -> Contract:
+        return self.settled.contract
+
+    @cached_property
+    def case(self) -> Case:
+        return self.contract.fit(self.sized or replace(self.match.sizes.case, dropout=0.0))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return make_parameters(self.case, self.contract)
+
+    @cached_property
+    def x(self) -> Tensor:
+        return make_tokens(self.case, self.contract)
+
+    def call(
+        self,
+        form: CallForm,
+        *inputs: Tensor,
+        apart: int = 1,
+        case: Case | None = None,
+        training: bool = False,
+        parameters: Parameters | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Return the results for inputs in the usual form; none if the class raises."""
+        contract = replace(self.contract, call_form=form)
+        try:
+            adapter = construct(self.subject, contract, case or self.case, seed=1)
+            adapter.set(parameters or self.parameters)
+            options = CallOptions(training=training, seed=1, apart=apart)
+            given = [t if self.contract.has(C.BATCH) else t[0] for t in inputs[:apart]]
+            outputs = adapter.module.forward([*given, *inputs[apart:]], options).outputs
+        except SubmissionFailed as failure:
+            if failure.status is not Status.CRASHED:
+                raise
+            return ()
+        return tuple(t if self.contract.has(C.BATCH) else t.unsqueeze(0) for t in outputs)
+
+    def compute(self, keep: Tensor | None = None, *others: Tensor) -> MultiHeadResult:
+        """Return what the equation says, with other tokens as keys and values if they are given."""
+        scale = {"keys_from": others[0], "values_from": others[-1]} if others else {}
+        if keep is None and self.contract.has(C.CAUSAL):
+            keep = torch.ones(self.case.tokens, self.case.tokens).tril().bool()
+        return multi_head_attention(self.x, self.parameters, self.case.heads, keep, **scale)  # type: ignore[arg-type]
+
+
+def is_close(got: Sequence[Tensor], wanted: Tensor, place: int = 0) -> bool:
+    """Whether one of several results is that of the equation."""
+    if place >= len(got) or got[place].shape != wanted.shape:
+        return False
+    error = (got[place].to(torch.float64) - wanted).abs().max()
+    return bool(error <= RELATIVE * wanted.abs().max())

@@ -1,0 +1,103 @@
+"""Find out whether dropout falls on the attention weights of a matched class."""
+
+from dataclasses import replace
+
+import torch
+
+from properties.binding.bench import Bench, Settled, is_close
+from properties.binding.matching import RELATIVE
+from properties.case import Case
+from properties.contract import CONSTANT, Capability
+from properties.harness.harness import Harness
+from properties.mistakes import dropout_diagnosis
+from properties.violation import SubmissionFailed, Violation
+
+C = Capability
+RATE = 0.5
+ELSEWHERE = "dropout_not_on_weights"
+"""a mistake that is none where no statement says what is dropped, and the output is"""
+
+
+def settle_dropout(bench: Bench) -> Settled:
+    """Keep the claims about dropout only where it falls on the weights, or a mistake is known."""
+    settled = bench.settled
+    if not bench.contract.has(C.DROPOUT) or bench.match.inexact:
+        return settled
+    case = replace(bench.case, dropout=RATE)
+    form = bench.contract.call_form
+    calm = bench.call(form, bench.x, case=case)
+    wrong_at_rest = not bench.match.mistakes and not is_close(calm, bench.compute().output)
+    claims = (_drops_weights, _has_known_mistake, _drops_before_softmax)
+    if wrong_at_rest or any(claim(bench, case) for claim in claims):
+        return settled
+    kept = settled.contract.capabilities - {C.DROPOUT}
+    arguments = tuple(
+        replace(a, quantity=CONSTANT, default=0.0) if a.quantity == "dropout" else a
+        for a in settled.contract.arguments
+    )
+    contract = replace(settled.contract, capabilities=kept, arguments=arguments)
+    return replace(settled, contract=contract).add(
+        "its dropout does not fall on the attention weights alone, and is not judged"
+    )
+
+
+def _drops_weights(bench: Bench, case: Case) -> bool:
+    """Whether training drops weights: a single value that all tokens have is then kept in parts.
+
+    Were outputs dropped, they would be nothing or all of it.
+    """
+    zero = {name: torch.zeros_like(t) for name, t in bench.parameters.items() if name[0] == "b"}
+    first = torch.zeros_like(bench.parameters.W_v)
+    first[:, 0] = 1
+    mixed = {} if bench.parameters.W_o is None else {"W_o": torch.eye(case.d_out).double()}
+    parameters = replace(bench.parameters, W_v=first, **mixed, **zero)
+    alike = torch.zeros_like(bench.parameters.W_q)
+    parameters = replace(parameters, W_q=alike)  # all weights of a token are equal
+    x = bench.x.clone()
+    x[..., 0] = 1
+    results = bench.call(
+        bench.contract.call_form, x, case=case, training=True, parameters=parameters
+    )
+    if not results or results[0].shape[1] != case.tokens:
+        return False
+    visible = torch.arange(1, case.tokens + 1) if bench.contract.has(C.CAUSAL) else case.tokens
+    counts = results[0] * (torch.as_tensor(visible).view(1, -1, 1) * (1 - RATE))
+    whole = bool((counts - counts.round()).abs().max() < 1e-5)
+    in_parts = bool(((results[0] > 1e-6) & ((results[0] - 2).abs() > 1e-6)).any())
+    heads = results[0].unflatten(-1, (case.heads, case.head_dim))
+    alike_in_head = bool((heads - heads[..., :1]).abs().max() < 1e-6)
+    return whole and in_parts and alike_in_head
+
+
+def _has_known_mistake(bench: Bench, case: Case) -> bool:
+    harness = Harness(bench.subject, bench.contract)
+    harness.contract = bench.contract
+    try:
+        mistake = dropout_diagnosis.diagnose_dropout(harness, "cpu")
+    except (SubmissionFailed, Violation):
+        return False
+    elsewhere = mistake is not None and mistake.name == ELSEWHERE
+    return mistake is not None and not (elsewhere and _drops_outputs(bench, case))
+
+
+def _drops_before_softmax(bench: Bench, case: Case) -> bool:
+    """Whether training drops of queries, keys or scores alone: without queries nothing is lost."""
+    absent = {n: torch.zeros_like(t) for n, t in bench.parameters.items() if n in ("W_q", "b_q")}
+    without = replace(bench.parameters, **absent)
+    form = bench.contract.call_form
+    training = bench.call(form, bench.x, case=case, training=True)
+    even = bench.call(form, bench.x, case=case, parameters=without)
+    drawn = bench.call(form, bench.x, case=case, training=True, parameters=without)
+    if not (training and even and drawn):
+        return False
+    return is_close(drawn, even[0]) and not is_close(training, bench.compute().output)
+
+
+def _drops_outputs(bench: Bench, case: Case) -> bool:
+    """Whether training only drops numbers of the output: where no statement asks, that is right."""
+    results = bench.call(bench.contract.call_form, bench.x, case=case, training=True)
+    if not results:
+        return False
+    factors = results[0] / bench.compute().output
+    dropped = factors.abs() < RELATIVE
+    return bool((dropped | ((factors - 1 / (1 - RATE)).abs() < RELATIVE)).all())
