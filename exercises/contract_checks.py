@@ -4,8 +4,9 @@ import difflib
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
-from properties.call_form import USUAL
+from properties.call_form import USUAL, CallForm
 from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
 from properties.parameter_mapping import ParameterMapping
 
@@ -109,6 +110,14 @@ NEEDED: Mapping[Capability, str] = {
 def complete_capabilities(contract: Contract) -> frozenset[Capability]:
     """Return the capabilities that are listed, and those that follow from the rest."""
     return contract.capabilities | {each for each, follows in IMPLIED.items() if follows(contract)}
+
+
+def complete_call_form(contract: Contract) -> CallForm:
+    """Return a form that says no inputs with those of the call, if it is not the usual one."""
+    usual = contract.call_form == USUAL and {*contract.call} <= {*USUAL.inputs}
+    if usual or contract.entry not in (Entry.CLASS, Entry.BUILDER):
+        return contract.call_form
+    return replace(contract.call_form, inputs=contract.call)
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:
@@ -253,5 +262,7 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
     for name in contract.call:
         if name not in known:
             yield ("call",), name, f"a call cannot pass {name!r}; {suggest(name, known)}"
+    if contract.call_form not in (USUAL, replace(contract.call_form, inputs=contract.call)):
+        yield ("call_form", "inputs"), None, "these are not those of `call`: leave them out"
     if not contract.call:
         yield ("call",), None, "a call passes something"

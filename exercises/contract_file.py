@@ -28,7 +28,12 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from exercises.contract_checks import complete_capabilities, find_problems, suggest
+from exercises.contract_checks import (
+    complete_call_form,
+    complete_capabilities,
+    find_problems,
+    suggest,
+)
 from exercises.exercise import BadContract, Exercise
 from properties.contract import Argument, Capability, Contract
 from properties.group import PropertyGroup
@@ -302,6 +307,8 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
     contract = Contract(**_read_fields(table, Contract, place))
     if contract.transfer is not None:  # the weights to be moved are those of the source
         contract = replace(contract, mappings=contract.mappings or contract.transfer[0].mappings)
+    if "inputs" not in table.get("call_form", ()):
+        contract = replace(contract, call_form=complete_call_form(contract))
     for keys, wrong, problem in find_problems(contract):
         raise place.enter(*keys).fail(problem, wrong)
     return replace(contract, capabilities=complete_capabilities(contract))

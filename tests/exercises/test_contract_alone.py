@@ -54,6 +54,18 @@ def test_it_needs_neither_a_title_nor_other_files(tmp_path: Path) -> None:
     assert not contract.has(Capability.MASK)
 
 
+def test_the_inputs_of_a_call_are_written_once(tmp_path: Path) -> None:
+    roles = CONTRACT.replace('["x", "mask"]', '["query", "key", "value", "mask"]')
+    assert load_contract(write(tmp_path, roles)).call_form.inputs == (
+        "query",
+        "key",
+        "value",
+        "mask",
+    )
+    alone = CONTRACT.replace('["x", "mask"]', '["x", "context"]').split("[call_form]")[0]
+    assert load_contract(write(tmp_path, alone)).call_form == CallForm(("x", "context"))
+
+
 def test_a_config_holds_the_fields_that_are_written(tmp_path: Path) -> None:
     contract = load_contract(write(tmp_path, CONTRACT))
     case = contract.fit(Case(heads=2, head_dim=3, dropout=0.5))
@@ -78,8 +90,9 @@ def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
     ("old", "new", "said"),
     [
         ("default = true ", "optional = true ", "line 13: a constant needs its `default`"),
-        ('"config"', '"heads"', 'line 7: only an argument that takes "config" has fields'),
+        ('"config"', '"heads"', 'line 6: only an argument that takes "config" has fields'),
         ('rate = "dropout"', 'rate = "drop"', "line 12: there is no quantity 'drop'; did you"),
+        ("places = [0]", 'inputs = ["x"]', "line 19: these are not those of `call`: leave them"),
         ('"block"', '"blocks"', "knows no 'blocks'; did you mean 'block'?"),
     ],
 )
