@@ -45,7 +45,7 @@ TEXT_FILES: Mapping[str, str] = {
     "hints.md": "a numbered list of hints",
 }
 """what else must be in the folder, and what it holds; a solution is needed by few commands"""
-SECONDS = ("call_s", "slow_s", "idle_s", "read_s", "wall_s")
+SECONDS = ("call_s", "slow_s", "idle_s", "read_s", "import_s", "wall_s")
 COUNTS = (
     "slow_calls", "cpu_s", "memory", "threads", "open_files", "scratch", "source", "reply",
     "replies",
