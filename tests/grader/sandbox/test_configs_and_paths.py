@@ -147,13 +147,10 @@ class Hostile(nn.Module):
     def named_parameters(self, *given: Any, **options: Any) -> Any:
         raise RuntimeError("not to be called")
 
-    def named_modules(self, *given: Any, **options: Any) -> Any:
-        raise RuntimeError("not to be called")
-
 
 def test_properties_and_overridden_methods_are_not_asked() -> None:
     module = Hostile()
-    module.held = TENSOR  # type: ignore[assignment]
+    module.held = TENSOR
     module.layer = nn.Linear(3, 2)
     assert shapes(module) == {"held": [2, 3]}
     assert set(describe_registered(module)) == {"layer.weight", "layer.bias"}

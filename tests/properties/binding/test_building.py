@@ -37,7 +37,7 @@ def test_a_config_is_completed_by_what_it_is_asked_for(dim: str, heads: str) -> 
     assert all(name in dim + heads for name in fields)
 
 
-def test_a_config_may_be_unpacked() -> None:
+def test_a_config_may_be_read_into_another() -> None:
     before = """
 @dataclass
 class Settings:
