@@ -65,8 +65,7 @@ class NotFewer(Cross):
 class NotAlone(Cross):
     def attend(self, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         if keys.shape[1] == 1:
-            alone: Tensor = self.v(values).expand(-1, x.shape[1], -1)
-            return alone / 2
+            return super().attend(x, keys, values / 2)
         return super().attend(x, keys, values)
 
 

@@ -29,10 +29,12 @@ class StrictConfig(Config):
     So it becomes known what it is asked for. A value of None stands for what it may not have.
     """
 
+    __slots__ = ("_absent",)  # no value among the others: `**config` unpacks these
+
     def __init__(self, **values: Any) -> None:
         absent = {name for name, value in values.items() if value is None}
         super().__init__(**{n: v for n, v in values.items() if n not in absent})
-        object.__setattr__(self, "_absent", absent)
+        self._absent = absent
 
     def get(self, name: str, default: object = None) -> object:
         if name in vars(self) or name in self._absent:

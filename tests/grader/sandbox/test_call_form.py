@@ -1,0 +1,228 @@
+"""A module is called in its own form by whoever calls it, and answers in the usual one."""
+
+import copy
+import pickle
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from grader.sandbox.worker.call_hooks import CallForm as Hooks
+from properties.call_form import USUAL, CallForm, MaskConvention, Polarity
+from properties.subject import CallOptions
+from tests.grader.sandbox.runtimes import make_subject
+
+B, T, D = 2, 3, 4
+X, Y = torch.arange(24.0).view(B, T, D), -torch.ones(B, 5, D)
+KEEP = torch.ones(T, T).tril().bool()
+
+
+class Recorder(nn.Module):
+    """Keeps what it was called with; gives what it was told to."""
+
+    def __init__(self, result: Any = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.result = result
+        self.given: tuple[Any, ...] = ()
+
+    def forward(self, *given: Any) -> Any:
+        self.given = given
+        return given[0] * self.weight if self.result is None else self.result
+
+
+def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
+    form = CallForm(inputs, **others)
+    Hooks(**asdict(form)).attach(module)
+    return module
+
+
+def attached(inputs: tuple[str, ...] = ("x",), result: Any = None, **others: Any) -> Any:
+    return attach(Recorder(result), inputs, **others)
+
+
+# -------------------------------------------------------------------------------- inputs
+
+
+def test_the_usual_form_needs_no_hooks() -> None:
+    assert USUAL.to_meta() is None
+    assert CallForm(("mask", "x")).to_meta() is not None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "given"),
+    [
+        (("x",), [X]),
+        (("query", "key", "value"), [X, X, X]),
+        (("query", "context"), [X, X]),
+    ],
+)
+def test_a_sequence_that_attends_to_itself_is_all_inputs(
+    inputs: tuple[str, ...], given: list[Tensor]
+) -> None:
+    module = attached(inputs)
+    module(X)
+    assert len(module.given) == len(given) and all(each is X for each in module.given)
+
+
+def test_several_sequences_are_given_in_the_order_of_the_module() -> None:
+    module, z = attached(("value", "key", "query")), Y + 1
+    module(X, Y, z, apart=3)
+    assert [each is wanted for each, wanted in zip(module.given, (z, Y, X), strict=True)] == [
+        True,
+        True,
+        True,
+    ]
+    cross = attached(("context", "query"))
+    cross(X, Y, apart=2)
+    assert cross.given[0] is Y and cross.given[1] is X
+
+
+def test_of_two_sequences_the_second_has_keys_and_values() -> None:
+    module = attached(("query", "key", "value"))
+    module(X, Y, apart=2)
+    assert module.given[1] is Y and module.given[2] is Y
+
+
+def test_tokens_may_come_first_and_so_come_back() -> None:
+    module = attached(tokens_first=True)
+    assert torch.equal(module(X), X)
+    assert module.given[0].shape == (T, B, D)
+
+
+# --------------------------------------------------------------------------------- masks
+
+
+def mask_given(keep: Tensor | None, **convention: Any) -> Any:
+    module = attached(("x", "mask"), mask=MaskConvention(**convention))
+    module(X, *(() if keep is None else (keep,)))
+    return module.given[1] if len(module.given) > 1 else None
+
+
+def test_a_mask_that_keeps_arrives_as_it_is() -> None:
+    assert mask_given(KEEP) is KEEP
+    assert mask_given(KEEP.float()).dtype is torch.float32
+
+
+def test_a_mask_that_blocks_is_the_opposite() -> None:
+    assert torch.equal(mask_given(KEEP, polarity=Polarity.BLOCK), ~KEEP)
+    numbers = mask_given(KEEP, polarity=Polarity.BLOCK, dtype="float64")
+    assert numbers.dtype is torch.float64 and torch.equal(numbers != 0, ~KEEP)
+
+
+@pytest.mark.parametrize("fill", [-torch.inf, -1e9])
+def test_a_mask_that_is_added_is_zero_where_something_is_kept(fill: float) -> None:
+    added = mask_given(KEEP, polarity=Polarity.ADDED, fill=fill)
+    assert added.dtype is X.dtype
+    assert torch.equal(added == 0, KEEP) and bool((added[~KEEP] == fill).all())
+
+
+@pytest.mark.parametrize(
+    ("axes", "keys_only", "shape", "arrives"),
+    [
+        (4, False, (T, T), (B, 1, T, T)),
+        (3, False, (T, T), (B, T, T)),
+        (3, False, (B, 1, T, T), (B, T, T)),
+        (2, False, (1, 1, T, T), (T, T)),
+        (2, True, (B, 1, 1, T), (B, T)),
+        (3, True, (B, 1, 1, T), (B, 1, T)),
+        (4, True, (B, 1, 1, T), (B, 1, 1, T)),
+        (None, False, (B, 4, T, T), (B, 4, T, T)),
+    ],
+)
+def test_a_mask_has_as_many_axes_as_the_module_takes(
+    axes: int | None, keys_only: bool, shape: tuple[int, ...], arrives: tuple[int, ...]
+) -> None:
+    keep = torch.ones(shape, dtype=torch.bool)
+    assert tuple(mask_given(keep, axes=axes, keys_only=keys_only).shape) == arrives
+
+
+def test_a_mask_that_is_required_hides_nothing_where_none_is_given() -> None:
+    assert mask_given(None) is None
+    everything = mask_given(None, required=True, axes=3)
+    assert everything.shape == (B, T, T) and bool(everything.all())
+    assert not bool(mask_given(None, required=True, polarity=Polarity.BLOCK).any())
+    assert mask_given(None, required=True, axes=2, keys_only=True).shape == (B, T)
+
+
+# ------------------------------------------------------------------------------- results
+
+W = torch.ones(B, T, T)
+
+
+@pytest.mark.parametrize(
+    ("result", "form", "arranged"),
+    [
+        ((W, X), {"places": (1, 0)}, (X, W)),
+        ((X, None), {"places": (0,)}, X),
+        ({"a": W, "b": X}, {"places": (1, 0)}, (X, W)),
+        ([X, W], {"places": (0,)}, X),
+        ((X, None, W, "text"), {"places": ()}, (X, W)),
+    ],
+)
+def test_results_are_taken_from_their_places(
+    result: Any, form: dict[str, Any], arranged: Any
+) -> None:
+    got = attached(result=result, **form)(X)
+    wanted = arranged if isinstance(arranged, tuple) else (arranged,)
+    got = got if isinstance(got, tuple) else (got,)
+    assert all(a is b for a, b in zip(got, wanted, strict=True))
+
+
+def test_weights_of_one_head_get_an_axis_for_it() -> None:
+    got = attached(result=(X, W), places=(0, 1), one_head=True)(X)
+    assert got[1].shape == (B, 1, T, T)
+
+
+@pytest.mark.parametrize("result", [(X,), (X, None), "text", None, X])
+def test_results_that_are_not_as_announced_come_back_as_they_are(result: Any) -> None:
+    module = attach(nn.Identity(), places=(0, 1))
+    hooked = Recorder(result) if result is not None else nn.Identity()
+    hooked = attach(hooked, places=(0, 1))
+    got = hooked(X)
+    assert got is result or (result is None and got is X)
+    assert module(X) is X
+
+
+# ------------------------------------------------------------------------- who calls it
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_is_called_in_the_same_form(duplicate: Any) -> None:
+    again = duplicate(attached(("x", "mask"), mask=MaskConvention(Polarity.BLOCK)))
+    again(X, KEEP)
+    assert torch.equal(again.given[1], ~KEEP)
+
+
+def test_functional_call_and_a_module_around_it_use_the_form() -> None:
+    module = attached(tokens_first=True)
+    called = torch.func.functional_call(module, {"weight": torch.tensor(2.0)}, (X,))
+    assert torch.equal(called, 2 * X)
+    assert torch.equal(nn.Sequential(module)(X), X)
+    assert module.given[0].shape == (T, B, D)
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle", "state_dict", "subclass"])
+def test_objects_of_every_way_of_copying_are_called_in_the_form(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = CallForm(("query", "key", "value"), places=(0,)).to_meta()
+    if way == "pickle":
+        monkeypatch.setitem(globals(), "Mixer", Mixer)
+    made = make_subject(Mixer=Mixer).construct("Mixer", {"scale": 2}, 0, form=form)
+    for module in (made, made.copy(way), made.nest(), made.copy(way).nest()):
+        [output] = module.forward([X], CallOptions()).outputs
+        assert torch.equal(output, 6 * X)
+
+
+class Mixer(nn.Module):
+    """Adds three inputs, and returns something more."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(float(scale)))
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
+        return self.scale * (query + key + value), None

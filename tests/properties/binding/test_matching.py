@@ -1,0 +1,174 @@
+"""What a class computes is compared with the equation, with known mistakes, with other scales."""
+
+import math
+
+import pytest
+
+from properties.binding.binding import Binding, NotBound
+from properties.binding.by_name import match_by_name
+from properties.binding.matching import _minimise
+from properties.binding.search import BindingSearch
+from properties.contract import Capability as C
+from tests.forms.bank import open_class
+from tests.properties.binding.strangers import (
+    CAUSAL,
+    OUT,
+    SEPARATE,
+    bind_source,
+    make,
+    must_bind,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+GATED = OUT + "\no = o * torch.sigmoid(self.gate(x))"
+
+
+def mistaken(source: str) -> list[str]:
+    """The names of the mistakes that a class is bound with."""
+    found = bind_source(source)
+    assert isinstance(found, Binding), "it is not bound"
+    return [mistake.name for mistake in found.mistakes]
+
+
+# --------------------------------------------------------------------------------- exact
+
+
+@pytest.mark.parametrize(
+    ("parts", "capability"),
+    [({}, C.FULL), ({"mask": CAUSAL}, C.CAUSAL)],
+    ids=["to everything", "causal"],
+)
+def test_what_equals_the_equation_is_bound_exactly(parts: dict[str, str], capability: C) -> None:
+    contract = must_bind(make(**parts)).contract
+    assert contract.has(capability, C.HEADS, C.BATCH, C.OUTPUT_PROJECTION, C.BIAS)
+    assert {a.name: a.quantity for a in contract.arguments} == {"dim": "d_out", "heads": "heads"}
+    assert contract.square
+
+
+def test_tokens_may_come_before_the_batch() -> None:
+    project = """
+q, k, v = (
+    layer(x).unflatten(-1, (self.heads, -1)).permute(1, 2, 0, 3)
+    for layer in (self.q, self.k, self.v)
+)
+"""
+    out = "o = self.out((w @ v).permute(2, 0, 1, 3).flatten(2))"
+    form = must_bind(make(project=project, out=out)).contract.call_form
+    assert form.tokens_first
+    assert not must_bind(make()).contract.call_form.tokens_first
+
+
+def test_there_may_be_no_batch() -> None:
+    project = "assert x.dim() == 2\nx = x[None]\ninputs = (x, x, x)" + make().split(
+        "inputs = (x, x, x)"
+    )[1].split("s = q")[0].replace("\n        ", "\n")
+    contract = must_bind(make(project=project, result="o[0]")).contract
+    assert not contract.has(C.BATCH)
+
+
+def test_heads_and_widths_that_are_written_down_are_found() -> None:
+    source = make(takes="dim=24", init="dim = 24\nheads = self.heads = 3\n" + SEPARATE)
+    contract = must_bind(source.replace("dim=24", "")).contract
+    assert contract.sizes == {"heads": 3, "head_dim": 8, "d_in": 24}
+
+
+# ------------------------------------------------------------------------------ mistakes
+
+
+@pytest.mark.parametrize(
+    ("parts", "mistake"),
+    [
+        ({"scores": "s = q @ k.mT"}, "no_scale"),
+        ({"scores": "s = q @ k.mT / q.shape[-1]"}, "scale_without_root"),
+        ({"scores": "s = q @ k.mT / x.shape[-1] ** 0.5"}, "scale_by_d_out"),
+        ({"weights": "w = s.softmax(-2)"}, "softmax_over_queries"),
+        ({"weights": "w = w.softmax(-1)"}, "double_softmax"),
+        ({"out": "o = self.out((w @ v).reshape(x.shape))"}, "merge_without_transpose"),
+        ({"out": OUT + " + x"}, "residual_added"),
+        ({"mask": CAUSAL.replace("triu(1)", "triu(2)")}, "next_token_visible"),
+    ],
+    ids=lambda p: p if isinstance(p, str) else "",
+)
+def test_a_mistake_is_recognised_as_what_it_is(parts: dict[str, str], mistake: str) -> None:
+    assert mistaken(make(**parts)) == [mistake]
+
+
+def test_two_mistakes_are_recognised_together() -> None:
+    both = make(scores="s = q @ k.mT", out=OUT + " + x")
+    assert set(mistaken(both)) == {"no_scale", "residual_added"}
+
+
+def test_another_scale_is_no_other_attention() -> None:
+    found = bind_source(make(scores="s = q @ k.mT * 0.37"))
+    assert isinstance(found, Binding)
+    assert (found.inexact, found.mistakes) == (True, ())
+
+
+def test_the_scale_is_found_to_many_digits() -> None:
+    found = _minimise(lambda exponent: abs(2.0**exponent - 0.37))
+    assert math.isclose(2.0**found, 0.37, rel_tol=1e-9)
+
+
+# --------------------------------------------------------------------- what is not bound
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"scores": "s = q @ k.mT / q.shape[-1] ** 0.5\ns = s + torch.arange(s.shape[-1]).to(s)"},
+        {"weights": "w = s.square() / s.square().sum(-1, keepdim=True)"},
+        {"init": SEPARATE + "\nself.gate = nn.Linear(dim, dim)", "out": GATED},
+        {"scores": "s = q.tanh() @ k.mT"},
+    ],
+    ids=["biased by position", "without softmax", "gated", "queries bent"],
+)
+def test_another_kind_of_attention_is_not_bound(parts: dict[str, str]) -> None:
+    assert isinstance(bind_source(make(**parts)), NotBound)
+
+
+def test_what_is_no_attention_is_not_bound() -> None:
+    init = "self.up, self.down = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)"
+    source = make(init=init, project="", scores="s = x", out="o = self.down(self.up(x).relu())")
+    assert isinstance(bind_source(source), NotBound)
+
+
+def test_what_cannot_be_constructed_says_why() -> None:
+    found = bind_source(make(init="raise ValueError('never')"))
+    assert isinstance(found, NotBound)
+    assert found.failures == ("ValueError: never",)
+
+
+# ------------------------------------------------------------- by the names of its weights
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"out": OUT.replace("flatten(2)", "flatten(2).view(7, -1)")},
+        {"out": "o = self.out((w @ v).transpose(1, 2).flatten(2)) + x.mean(0) * 3"},
+        {"scores": "s = q @ k.mT * torch.randn(())"},
+        {"weights": "w = w * 1.7 + s.sin()"},
+    ],
+    ids=["it raises", "other sequences matter", "calls differ", "weights do not sum to one"],
+)
+def test_what_breaks_a_law_of_every_attention_is_bound_by_its_names(
+    parts: dict[str, str],
+) -> None:
+    found = bind_source(make(**parts))
+    assert isinstance(found, Binding)
+    assert found.inexact
+    assert {m.path for m in found.contract.mappings} >= {"q.weight", "k.weight", "v.weight"}
+
+
+def test_what_breaks_no_law_is_not_accused() -> None:
+    bent = make(scores="s = (q @ k.mT).sin()")
+    assert match_by_name(BindingSearch(*open_class(bent, "Own"))) is None
+
+
+def test_what_breaks_a_law_but_has_other_names_is_not_accused() -> None:
+    names = {"self.q": "self.one", "self.k": "self.two", "self.v": "self.three"}
+    source = make(weights="w = w * 1.7 + s.sin()")
+    for name, other in names.items():
+        source = source.replace(f"{name},", f"{other},").replace(f"{name})", f"{other})")
+    assert isinstance(bind_source(source), NotBound)

@@ -1,0 +1,101 @@
+"""A search ends: it finds a contract, finds nothing, or has no time left."""
+
+import pytest
+
+from properties.binding import search
+from properties.binding.binding import NotBound
+from properties.binding.intent import expects_causality
+from properties.binding.search import BindingSearch
+from properties.binding.signature import Signature, SignatureParameter
+from properties.violation import Status, SubmissionFailed
+from tests.forms.bank import open_class
+from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_a_search_without_time_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "SECONDS", 0.0)
+    assert BindingSearch(*open_class(make(), "Own")).find() is None
+
+
+def test_a_search_with_time_finds_the_contract_and_what_it_was_guessed_from() -> None:
+    found = BindingSearch(*open_class(make(), "Own")).find()
+    assert found is not None and not found.guessed
+    odd = make(takes="blorp, heads", init=f"dim = blorp\n{SEPARATE}")
+    guessed = BindingSearch(*open_class(odd, "Own")).find()
+    assert guessed is not None and guessed.guessed
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"init": "raise RuntimeError('no')"},
+        {"scores": "raise RuntimeError('no')"},
+        {"result": "None"},
+        {"result": "'text'"},
+    ],
+    ids=["constructor raises", "forward raises", "nothing returned", "a text returned"],
+)
+def test_what_answers_nothing_is_not_found_and_breaks_nothing(parts: dict[str, str]) -> None:
+    assert BindingSearch(*open_class(make(**parts), "Own")).find() is None
+
+
+def test_a_process_that_is_gone_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, signature = open_class(make(), "Own")
+
+    def end(*given: object, **options: object) -> None:
+        raise SubmissionFailed(Status.TIMED_OUT, "too slow")
+
+    monkeypatch.setattr(subject, "construct", end)
+    with pytest.raises(SubmissionFailed, match="too slow"):
+        BindingSearch(subject, signature).find()
+
+
+# -------------------------------------------------------------------------------- intent
+
+BUFFER = SEPARATE + "\nself.register_buffer('kept', {table})"
+
+
+def is_meant_causal(source: str, name: str = "Own", call: tuple[str, ...] = ("x",)) -> bool:
+    subject, _ = open_class(source, name)
+    signature = Signature(name, (), tuple(SignatureParameter(each) for each in call))
+    module = subject.construct(name, {"dim": 8, "heads": 2}, 0)
+    return expects_causality(signature, module, module.describe_tensors())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("CausalAttention", True), ("GPTAttention", True), ("SelfAttention", False)],
+)
+def test_a_name_may_say_that_later_tokens_are_hidden(name: str, meant: bool) -> None:
+    assert is_meant_causal(make(name=name), name) is meant
+
+
+@pytest.mark.parametrize(
+    ("table", "meant"),
+    [
+        ("torch.tril(torch.ones(9, 9))", True),
+        ("torch.triu(torch.ones(9, 9), diagonal=1)", True),
+        ("torch.tril(torch.ones(9, 9)).bool().view(1, 1, 9, 9)", True),
+        ("torch.full((9, 9), -torch.inf).triu(1)", True),
+        ("torch.ones(9, 9)", False),
+        ("torch.arange(81.0).view(9, 9)", False),
+        ("torch.zeros(9)", False),
+    ],
+)
+def test_a_triangle_that_is_kept_says_so_too(table: str, meant: bool) -> None:
+    assert is_meant_causal(make(init=BUFFER.format(table=table))) is meant
+
+
+def test_who_takes_a_mask_does_not_say_what_it_will_be() -> None:
+    source = make(init=BUFFER.format(table="torch.tril(torch.ones(9, 9))"), call="x, mask=None")
+    assert not is_meant_causal(source, call=("x", "mask"))
+
+
+def test_a_forgotten_mask_of_a_class_that_keeps_a_triangle_is_a_mistake() -> None:
+    init = BUFFER.format(table="torch.tril(torch.ones(7, 7))")
+    for mask in ("", CAUSAL):
+        found = bind_source(make(init=init, mask=mask))
+        assert not isinstance(found, NotBound)
+        assert "CAUSAL" in {c.name for c in found.contract.capabilities}
