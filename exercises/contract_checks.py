@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from properties.call_form import USUAL
-from properties.contract import Argument, Capability, Contract, Entry, Returns
+from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
 from properties.parameter_mapping import ParameterMapping
 
 C = Capability
 
 QUANTITIES = (
-    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
+    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -27,6 +27,7 @@ INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.FUNCTION: ("x", "queries", "keys"),
 }
 """what a call may pass; a function also takes its parameters"""
+MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
     ({"b_q", "b_k"}, ("b_q", "b_k", "b_v")),
@@ -40,7 +41,12 @@ Problem = tuple[tuple[str, ...], object, str]
 
 
 def _takes(*quantities: str) -> Callable[[Contract], bool]:
-    return lambda contract: any(a.quantity in quantities for a in contract.arguments)
+    return lambda contract: any(a.quantity in quantities for a in _list_taken(contract))
+
+
+def _list_taken(contract: Contract) -> list[Argument]:
+    """Return the arguments; a config with fields of its own stands for these."""
+    return [each for a in contract.arguments for each in a.fields or (a,)]
 
 
 def _holds(name: str) -> Callable[[Contract], bool]:
@@ -155,11 +161,15 @@ def _check_arguments(contract: Contract) -> Iterator[Problem]:
             "these are of a constructor; what a function takes is its `call`",
         )
     for argument in contract.arguments:
-        yield from _check_argument(argument)
+        yield from _check_argument(argument, ("arguments", argument.name))
+        for field in argument.fields:
+            yield from _check_argument(field, ("arguments", argument.name, "fields", field.name))
+        if argument.fields and argument.quantity != "config":
+            keys = ("arguments", argument.name)
+            yield keys, None, 'only a config has fields: write quantity = "config"'
 
 
-def _check_argument(argument: Argument) -> Iterator[Problem]:
-    keys = ("arguments", argument.name)
+def _check_argument(argument: Argument, keys: tuple[str, ...]) -> Iterator[Problem]:
     if not _is_name(argument.name):
         yield keys, None, f"{argument.name!r} can be no name of an argument"
     if argument.quantity not in QUANTITIES:
@@ -167,6 +177,8 @@ def _check_argument(argument: Argument) -> Iterator[Problem]:
         yield keys, None, f"there is no quantity {argument.quantity!r}; {nearest}"
     if argument.optional and argument.default is None:
         yield keys, None, "an optional argument needs its `default`"
+    if argument.quantity == CONSTANT and argument.default is None:
+        yield keys, None, "what is constant needs its `default`: that is always passed"
 
 
 def _check_parameters(contract: Contract) -> Iterator[Problem]:
@@ -233,6 +245,19 @@ def _check_call(contract: Contract) -> Iterator[Problem]:
             yield ("call",), None, "a transfer is called with two modules: name them, source first"
     else:
         yield from _check_inputs(contract)
+        yield from _check_form(contract)
+
+
+def _check_form(contract: Contract) -> Iterator[Problem]:
+    mask, places = contract.call_form.mask, contract.call_form.places
+    if mask.axes not in (None, 2, 3, 4):
+        yield ("call_form", "mask", "axes"), None, f"a mask has 2, 3 or 4 axes, not {mask.axes}"
+    if mask.dtype is not None and mask.dtype not in MASK_DTYPES:
+        nearest = suggest(mask.dtype, MASK_DTYPES)
+        yield ("call_form", "mask", "dtype"), None, f"no mask is of {mask.dtype!r}; {nearest}"
+    if places is not None and (not places or min(places) < 0):
+        text = "are counted from 0, first the output and then the weights"
+        yield ("call_form", "places"), None, text
 
 
 def _check_inputs(contract: Contract) -> Iterator[Problem]:

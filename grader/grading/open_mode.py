@@ -35,7 +35,7 @@ def recognise(reading: Session, signature: Signature, settings: Settings) -> Tar
 
 def is_open(exercise: Exercise) -> bool:
     """Whether it stands for a class that is judged as what it is."""
-    return exercise.slug == SLUG
+    return exercise.slug == SLUG and not exercise.source  # a folder may have that name
 
 
 def _make_exercise(binding: Binding) -> Exercise:

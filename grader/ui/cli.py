@@ -10,6 +10,7 @@ import click
 from grader import fault, files, terminal
 from grader.course import CourseError
 from grader.ui import course_commands
+from grader.ui.author_command import author
 from grader.ui.bank_commands import bank
 from grader.ui.options import (
     SEED_RANGE,
@@ -336,7 +337,7 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in (bank, replay_case, *course_commands.COMMANDS):
+for command in (author, bank, replay_case, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
@@ -363,6 +364,8 @@ def _is_user_error(error: Exception) -> bool:
     if isinstance(error, BadContract):  # of one of ours: what is imported next would raise it again
         return True
     from exercises.answers import AnswerNotFound, BadBank
+    from grader.authoring.decisions import BadDecision
+    from grader.authoring.recognising import CannotAuthor
     from grader.grading.infer import TargetNotFound
     from grader.grading.search_limit import BadSearch
     from grader.reading.submission import SubmissionNotFound
@@ -373,6 +376,8 @@ def _is_user_error(error: Exception) -> bool:
     from grader.ui.pytest_plugin.replay import ReplayError
 
     kinds = (
+        BadDecision,
+        CannotAuthor,
         TargetNotFound,
         AnswerNotFound,
         BadBank,

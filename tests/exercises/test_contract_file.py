@@ -10,8 +10,9 @@ from typing import get_type_hints
 import pytest
 
 from exercises import ALL, BY_SLUG, Exercise, contract_checks
-from exercises.contract_file import LIMITS, find_line, load_exercise, names_folder
+from exercises.contract_file import LIMITS, load_exercise, names_folder
 from exercises.exercise import BadContract
+from exercises.toml_lines import find_line
 from grader.sandbox.limits import Limits
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
