@@ -12,8 +12,8 @@ C = Capability
 MASKS = {
     Polarity.KEEP: "`{name}` is true, or not zero, where a query may attend to a key",
     Polarity.BLOCK: "`{name}` is true, or not zero, where a query may **not** attend to a key",
-    Polarity.ADDED: "`{name}` is added to the scores: zero where a query may attend to a key, and a "
-    "large negative number elsewhere",
+    Polarity.ADDED: "`{name}` is added to the scores: zero where a query may attend to a key, and "
+    "a large negative number elsewhere",
 }
 AXES = {2: "(queries, keys)", 3: "(batch, queries, keys)", 4: "(batch, heads, queries, keys)"}
 ROLES = {
@@ -42,6 +42,7 @@ def describe_title(contract: Contract) -> str:
 
 def draft_statement(contract: Contract, signature: Signature) -> str:
     """Return a statement, in Markdown."""
+    mask = _find_name("mask", contract, signature)
     parts = [
         f"# {describe_title(contract)}",
         f"Write the class `{contract.name}`: {describe_attention(contract)}.",
@@ -55,7 +56,7 @@ def draft_statement(contract: Contract, signature: Signature) -> str:
         "## The formula",
         "\n".join(_list_formula(contract)),
         "## What is demanded",
-        "\n".join(f"- {line}" for line in _list_demands(contract)),
+        "\n".join(f"- {line}" for line in _list_demands(contract, mask)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -64,8 +65,8 @@ def draft_hints(contract: Contract, signature: Signature) -> str:
     """Return hints, a numbered list in Markdown."""
     hints = [
         "Write the shape of every tensor beside each step, first for one head, on paper.",
-        "The scores of a query are its products with all keys, divided by the root of the width of "
-        "one head. Over which axis must the softmax run, so that the weights of a query sum to one?",
+        "The scores of a query are its products with all keys, divided by the root of the width "
+        "of one head. Over which axis must the softmax run, so that its weights sum to one?",
     ]
     if contract.has(C.HEADS):
         text = (
@@ -226,13 +227,13 @@ def _list_formula(contract: Contract) -> Iterator[str]:
     yield "The softmax runs over the keys."
 
 
-def _list_demands(contract: Contract) -> Iterator[str]:
+def _list_demands(contract: Contract, name: str) -> Iterator[str]:
     if contract.has(C.CAUSAL):
         yield "Token `i` attends to the tokens `0 … i` only."
     elif contract.has(C.FULL):
         yield "Every token attends to every token, unless a mask hides it."
     if contract.has(C.MASK) or contract.has(C.PADDING):
-        yield from _list_mask_demands(contract.call_form.mask)
+        yield from _list_mask_demands(contract.call_form.mask, name)
     if contract.has(C.CROSS):
         yield "Keys and values may come from other tokens than queries, and be more or fewer."
     if contract.has(C.CONTEXT):
@@ -245,8 +246,8 @@ def _list_demands(contract: Contract) -> Iterator[str]:
     yield "Nothing is remembered from one call to the next; whatever it needs moves with `.to(…)`."
 
 
-def _list_mask_demands(mask: MaskConvention) -> Iterator[str]:
-    yield f"{MASKS[mask.polarity].format(name='mask')}."
+def _list_mask_demands(mask: MaskConvention, name: str) -> Iterator[str]:
+    yield f"{MASKS[mask.polarity].format(name=name)}."
     if mask.keys_only:
         yield "It is the same for every query: it says which keys there are."
     elif mask.axes is not None:

@@ -50,7 +50,8 @@ def _list_problems(authored: Authored) -> Iterator[str]:
     for each in authored.missed[:MOST_LISTED]:
         yield f"not caught: {each.answer.name}"
     if len(authored.missed) > MOST_LISTED:
-        yield f"not caught: {len(authored.missed) - MOST_LISTED} more; see headcheck audit --mutants"
+        more = len(authored.missed) - MOST_LISTED
+        yield f"not caught: {more} more; headcheck audit {authored.folder} --mutants lists them"
     if authored.equivalent:
         count = len(authored.equivalent)
         yield f"{count} changes compute the same as the solution: they are in equivalents.toml"
