@@ -82,7 +82,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.HEADS: lambda c: _takes("heads", "config")(c) or _fixes(c, "heads"),
     C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
     C.PROJECTED: lambda c: bool(c.mappings),
-    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER),
+    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER) and bool(c.mappings),
     C.TRANSFER: lambda c: c.entry is Entry.TRANSFER,
     C.BIAS: _takes("bias"),
     C.BIAS_OPTION: _takes("bias"),

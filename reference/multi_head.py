@@ -56,11 +56,11 @@ class MultiHeadResult:
     """All intermediate results of multi-head attention, and its output."""
 
     query: Float[Tensor, "*batch heads tokens head_dim"]
-    key: Float[Tensor, "*batch heads tokens head_dim"]
-    value: Float[Tensor, "*batch heads tokens head_dim"]
-    scores: Float[Tensor, "*batch heads tokens tokens"]
+    key: Float[Tensor, "*batch heads keys head_dim"]
+    value: Float[Tensor, "*batch heads keys head_dim"]
+    scores: Float[Tensor, "*batch heads tokens keys"]
     """scaled, before any mask"""
-    weights: Float[Tensor, "*batch heads tokens tokens"]
+    weights: Float[Tensor, "*batch heads tokens keys"]
     """before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
     """the heads' outputs side by side, before W_o"""

@@ -9,13 +9,15 @@ from exercises import Exercise
 from exercises.answers import Answer, AnswerKind
 from exercises.mutants import Mutant, generate_mutants
 from exercises.starter import render_module
-from grader.authoring.judging import Judged
+from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
 from grader.authoring.rewrites import generate_rewrites
 from grader.authoring.slips import generate_slips
 
 MOST_KEPT = 24
 """so many wrong answers are kept as files; the others are made again by `audit --mutants`"""
 FEWEST_KEPT = 8
+NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
+"""an audit could not judge them"""
 SAME = "its outputs and gradients are those of the solution on every case"
 
 
@@ -41,7 +43,7 @@ def list_changes(exercise: Exercise) -> list[Answer]:
 
 def choose_kept(judged: Sequence[Judged]) -> list[Judged]:
     """Return the changes to keep as wrong answers: one of each mistake, one for each property."""
-    caught = [each for each in judged if each.caught_by is not None]
+    caught = [each for each in judged if each.caught_by not in (None, *NEVER_KEPT)]
     kept: dict[str, Judged] = {}
     for each in caught:
         if each.mistake is not None:

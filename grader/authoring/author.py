@@ -13,9 +13,9 @@ from grader.audit.matrix import Audit, load_answers, run_audit
 from grader.authoring import answers, drafts, recognising
 from grader.authoring.decisions import Question, decide, list_questions
 from grader.authoring.extraction import extract_solution
-from grader.authoring.judging import Judged, judge_all, select_same
+from grader.authoring.judging import Judged, judge_all
 from grader.authoring.places import check_folder, name_folder
-from grader.authoring.recognising import Accepted, Recognised
+from grader.authoring.recognising import Accepted, CannotAuthor, Recognised
 from grader.batch.plan import get_batch_plan
 from grader.files import make_write_error
 from grader.grading.settings import Settings
@@ -82,6 +82,7 @@ def author(
         recognised = recognising.recognise(session, submission, settings)
         folder = folder or name_folder(recognised.signature.name)
         check_folder(folder)
+        _check_weights(recognised, submission)
         questions = list_questions(recognised.contract)
         said = ask(recognised, questions)
         contract = decide(recognised.contract, said)
@@ -98,6 +99,15 @@ def author(
         audit = run_audit([exercise], load_answers(exercise), jobs)
         _move(made, folder)
     return Authored(folder, recognised, decided, accepted.waived, tuple(judged), variants, audit)
+
+
+def _check_weights(recognised: Recognised, submission: Submission) -> None:
+    if not recognised.contract.mappings:
+        name = recognised.signature.name
+        raise CannotAuthor(
+            f"{submission.display_path}: `{name}` has no weights of its own, and an exercise on a "
+            "class is about some; name a class with projections by --class"
+        )
 
 
 def _write_texts(
@@ -126,12 +136,14 @@ def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int]:
     """
     get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
     bank = exercise.folder / "answers"
-    same = select_same(exercise, answers.list_variants(exercise), jobs)
+    variants = answers.list_variants(exercise)
+    judged = judge_all(exercise, [*variants, *answers.list_changes(exercise)], jobs)
+    same = [each.answer for each in judged[: len(variants)] if each.same]
+    changes = judged[len(variants) :]
     answers.write_right(bank, same)
-    judged = judge_all(exercise, answers.list_changes(exercise), jobs)
-    answers.write_wrong(bank, answers.choose_kept(judged))
-    answers.write_equivalents(exercise.folder, exercise, judged)
-    return judged, len(same)
+    answers.write_wrong(bank, answers.choose_kept(changes))
+    answers.write_equivalents(exercise.folder, exercise, changes)
+    return changes, len(same)
 
 
 def _move(made: Path, folder: Path) -> None:

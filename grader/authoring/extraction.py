@@ -78,9 +78,9 @@ def _stands_apart(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _get_last(arguments: ast.arguments) -> int:
-    return max(
-        (each.end_lineno or 0 for each in ast.walk(arguments) if hasattr(each, "lineno")), default=0
-    )
+    """Return the last line of a signature."""
+    parts = (each for each in ast.walk(arguments) if isinstance(each, ast.expr | ast.arg))
+    return max((each.end_lineno or 0 for each in parts), default=0)
 
 
 def _mark_class(text: str, node: ast.ClassDef) -> str:

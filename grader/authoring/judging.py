@@ -4,12 +4,14 @@ The code is the instructor's own, as in an audit (`grader.audit.matrix`), and ea
 is judged until the first property breaks. One that hangs is given up, and counts as caught.
 """
 
+import contextlib
 import functools
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TypeVar
 
@@ -30,6 +32,7 @@ T = TypeVar("T")
 TIME_LIMIT_S = 20.0
 """so long may an answer take to be judged"""
 DOES_NOT_END = "it does not end"
+ENDS_ITS_PROCESS = "it ends its process"
 DOES_NOT_RUN = "it cannot be loaded"
 
 
@@ -68,20 +71,31 @@ class _OutOfTime(BaseException):
 
 
 def judge_all(exercise: Exercise, answers: Sequence[Answer], jobs: int) -> list[Judged]:
-    """Judge every answer, in `jobs` child processes."""
-    return _map(functools.partial(judge, exercise=exercise), answers, jobs)
+    """Judge every answer, in `jobs` child processes: right ones by what they compute alone.
+
+    One that ends its process is caught by that. Which one it was is found by judging those that
+    it may have been each in a process of its own.
+    """
+    done: dict[str, Judged] = {}
+    while rest := [answer for answer in answers if answer.source not in done]:
+        done |= _judge_some(exercise, rest, jobs)
+        suspects = [answer for answer in rest if answer.source not in done][:jobs]
+        for answer in suspects:
+            alone = _judge_some(exercise, [answer], 1)
+            done[answer.source] = alone.get(answer.source, Judged(answer, ENDS_ITS_PROCESS))
+    return [done[answer.source] for answer in answers]
 
 
-def select_same(exercise: Exercise, answers: Sequence[Answer], jobs: int) -> list[Answer]:
-    """Return the answers that compute the same as the solution."""
-    same = _map(functools.partial(computes_the_same, exercise=exercise), answers, jobs)
-    return [answer for answer, is_same in zip(answers, same, strict=True) if is_same]
-
-
-def _map(function: Callable[[Answer], T], answers: Iterable[Answer], jobs: int) -> list[T]:
+def _judge_some(exercise: Exercise, answers: Sequence[Answer], jobs: int) -> dict[str, Judged]:
+    """Judge answers until all are, or a process ends; return what is known, by their sources."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=initialise_process) as pool:
-        return list(pool.map(function, answers, chunksize=4))
+        waiting = [pool.submit(judge, answer, exercise) for answer in answers]
+        done = {}
+        for answer, future in zip(answers, waiting, strict=True):
+            with contextlib.suppress(BrokenProcessPool):
+                done[answer.source] = future.result()
+        return done
 
 
 def judge(answer: Answer, exercise: Exercise) -> Judged:
@@ -92,23 +106,17 @@ def judge(answer: Answer, exercise: Exercise) -> Judged:
         return Judged(answer, DOES_NOT_END)
 
 
-def computes_the_same(answer: Answer, exercise: Exercise) -> bool:
-    """Whether an answer computes the same as the solution, within a limit of time."""
-    try:
-        return _within_limit(lambda: _observe(answer, exercise).equals(_observe_solution(exercise)))
-    except (_OutOfTime, ValueError):
-        return False
-
-
 def _judge(answer: Answer, exercise: Exercise) -> Judged:
     try:
         same = _observe(answer, exercise).equals(_observe_solution(exercise))
     except ValueError:
         return Judged(answer, DOES_NOT_RUN)
+    if not answer.is_wrong:
+        return Judged(answer, same=same)
     harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
     caught = _find_broken(answer, exercise, harness)
     if caught is None:
-        return Judged(answer, same=same)
+        return Judged(answer, same=same or _is_same_by_other_names(answer, exercise, harness))
     return Judged(answer, caught.name, _name_mistake(answer, exercise), same)
 
 
@@ -130,6 +138,12 @@ def _find_broken(answer: Answer, exercise: Exercise, harness: Harness) -> Proper
     except _Caught as caught:
         return caught.property
     return None
+
+
+def _is_same_by_other_names(answer: Answer, exercise: Exercise, harness: Harness) -> bool:
+    """Whether it computes the same by the names under which the harness found its weights."""
+    found = replace(exercise, contract=harness.contract)
+    return observe(load_namespace(answer), found).equals(_observe_solution(exercise))
 
 
 def _name_mistake(answer: Answer, exercise: Exercise) -> str | None:

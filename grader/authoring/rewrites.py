@@ -83,7 +83,8 @@ def _name_the_result(tree: ast.Module, class_name: str) -> ast.Module:
             result = ast.Name("what_comes_out", ast.Load())
             return [ast.Assign([target], node.value), ast.Return(result)]
 
-    return ast.fix_missing_locations(Name().visit(tree))
+    changed: ast.Module = Name().visit(tree)
+    return changed
 
 
 # -------------------------------------------------------------------------------- expressions
@@ -105,7 +106,8 @@ def _rewrite_expressions(
 ) -> Callable[[ast.Module, str], ast.Module]:
     def transform(tree: ast.Module, class_name: str) -> ast.Module:
         before = ast.unparse(tree)
-        changed: ast.Module = ast.fix_missing_locations(_Expressions(replace).visit(tree))
+        changed: ast.Module = _Expressions(replace).visit(tree)
+        ast.fix_missing_locations(changed)
         if ast.unparse(changed) != before:
             _add_imports(changed, *imports)
         return changed
