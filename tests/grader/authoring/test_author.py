@@ -13,15 +13,17 @@ from exercises.contract_file import load_exercise
 from exercises.contract_writer import write_contract
 from exercises.mutants import generate_mutants, load_equivalents
 from exercises.starter import render_module, render_notebook
-from grader.audit.matrix import BATCH_LABEL, check_answer, load_answers
+from grader.audit.matrix import check_answer, load_answers
 from grader.authoring import answers, page
 from grader.authoring.author import Authored, author
 from grader.authoring.recognising import WrongSolution
+from grader.batch.plan import get_batch_plan
 from grader.grading.grade import grade_file_or_raise
 from grader.grading.settings import Settings
 from grader.reading.submission import Submission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import ServerHandle
+from properties.cases.case_set import PUBLIC_SEED
 from tests.grader.ui.test_cli import Command, headcheck, one_line
 
 __all__ = ["headcheck"]
@@ -135,8 +137,11 @@ def test_a_right_answer_is_mostly_judged_by_its_batch(exercise: Exercise) -> Non
     solution = load_answers(exercise)[0]
     result = check_answer(solution, exercise)
     assert result.broken == () and not result.not_tried
-    live = result.seconds.keys() - {BATCH_LABEL}
-    assert len(live) < len(exercise.properties) / 5
+    plan = get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
+    recorded = {prop.name for prop in plan.queries_by_property}
+    assert len(recorded) >= len(exercise.properties) / 2
+    assert not recorded & result.seconds.keys()  # none of these was asked again
+    assert len(recorded) + len(plan.transcripts) >= len(exercise.properties) * 0.9
 
 
 def test_a_right_answer_with_other_names_is_right(
