@@ -159,7 +159,8 @@ class _Grading:
 
     def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
         """Return the records of the definitions that answer exercises by their names."""
-        records = [self._grade_in_its_terms(target) for target in targets[:MAX_DEFINITIONS]]
+        graded = (self._grade_in_its_terms(target) for target in targets[:MAX_DEFINITIONS])
+        records = [record for record in graded if record is not None]
         if len(targets) > MAX_DEFINITIONS:
             left_out = targets[MAX_DEFINITIONS:]
             records.append(record_left_out(self.submission, self.settings, left_out))
@@ -174,10 +175,11 @@ class _Grading:
                 records.append(self._grade(open_mode.make_open_target(signature, binding)))
         return records
 
-    def _grade_in_its_terms(self, target: Target) -> SubmissionRecord:
+    def _grade_in_its_terms(self, target: Target) -> SubmissionRecord | None:
         """Return the record of an answer; if it is called otherwise than asked, judged so.
 
-        If no exercise was asked for, it is then judged as what it is.
+        If no exercise was asked for, it is then judged as what it is. None if it only resembles an
+        exercise by its name, is called otherwise, and computes no attention that is known.
         """
         record = self._grade(target)
         signature = self.signatures.get(target.name)
@@ -187,6 +189,8 @@ class _Grading:
         if signature is None or passed or not (resembles or differs):
             return record
         binding = self._recognise(signature)
+        if binding is None and resembles and differs and self.failure is None:
+            return None
         if binding is None or binding.inexact or (binding.mistakes and not differs):
             return record
         other: Target | None = open_mode.make_open_target(signature, binding)

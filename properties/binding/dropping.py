@@ -16,6 +16,8 @@ C = Capability
 RATE = 0.5
 ELSEWHERE = "dropout_not_on_weights"
 """a mistake that is none where no statement says what is dropped, and the output is"""
+OTHER_RATES = frozenset({"dropout_of_another_rate", "dropout_not_asked_for", "dropout_twice"})
+"""mistakes that are none where an argument may be the rate of something else"""
 
 
 def settle_dropout(bench: Bench) -> Settled:
@@ -76,8 +78,9 @@ def _has_known_mistake(bench: Bench, case: Case) -> bool:
         mistake = dropout_diagnosis.diagnose_dropout(harness, "cpu")
     except (SubmissionFailed, Violation):
         return False
-    elsewhere = mistake is not None and mistake.name == ELSEWHERE
-    return mistake is not None and not (elsewhere and _drops_outputs(bench, case))
+    if mistake is None or mistake.name in OTHER_RATES:
+        return False
+    return mistake.name != ELSEWHERE or not _drops_outputs(bench, case)
 
 
 def _drops_before_softmax(bench: Bench, case: Case) -> bool:

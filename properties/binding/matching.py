@@ -11,6 +11,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability, Contract
 from properties.mistakes.catalogue import DETERMINISTIC, Mistake
+from properties.mistakes.catalogue.output import TRIVIAL
 from properties.mistakes.mistake_table import Candidate, build_table, make_key
 from properties.mistakes.pipeline import CORRECT, AttentionInputs
 from properties.subject import TensorInfo
@@ -23,6 +24,12 @@ rounded to float32 is off, and by far less than two hypotheses differ on random 
 matches is confirmed within the bound of `properties.tolerance`."""
 
 
+TELLING = tuple(
+    m
+    for m in DETERMINISTIC
+    if m not in TRIVIAL and not any("give" in overrides for overrides in m.variants)
+)
+"""The mistakes that show which attention it is: zeros, or the input itself, show nothing."""
 SECTIONS = 60
 """how often the interval of a scale is cut by a third: to some 10⁻¹¹ of its width"""
 
@@ -154,7 +161,7 @@ def find_mistakes(
 
 
 def _select_mistakes(case: Case) -> Sequence[Mistake]:
-    return tuple(m for m in DETERMINISTIC if case.heads > 1 or not m.needs_several_heads)
+    return tuple(m for m in TELLING if case.heads > 1 or not m.needs_several_heads)
 
 
 def _order(contract: Contract, tensor: Tensor) -> Tensor:

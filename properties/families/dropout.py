@@ -346,7 +346,7 @@ def evaluation_ignores_dropout(context: CaseContext) -> None:
     context.assert_answer_unchanged(without.run())
 
 
-@family_property(C.MODULE, on=with_values(dropout=0.0), limit=1, hint=RATE_HINT)
+@family_property(C.MODULE, C.STATED, on=with_values(dropout=0.0), limit=1, hint=RATE_HINT)
 def no_dropout_means_no_difference(context: LiveContext) -> None:
     """Without dropout, training gives what evaluation gives."""
     context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
