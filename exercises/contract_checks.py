@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from properties.call_form import USUAL, CallForm
+from properties.call_form import USUAL
 from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
 from properties.parameter_mapping import ParameterMapping
 
 C = Capability
 
 QUANTITIES = (
-    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
-    CONSTANT,
+    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -29,6 +28,7 @@ INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.FUNCTION: ("x", "queries", "keys"),
 }
 """what a call may pass; a function also takes its parameters"""
+MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
     ({"b_q", "b_k"}, ("b_q", "b_k", "b_v")),
@@ -83,7 +83,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.HEADS: lambda c: _takes("heads", "config")(c) or _fixes(c, "heads"),
     C.WIDTHS: lambda c: _takes_tokens(c) and not c.sizes,
     C.PROJECTED: lambda c: bool(c.mappings),
-    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER),
+    C.INITIALISED: lambda c: c.entry in (Entry.CLASS, Entry.BUILDER) and bool(c.mappings),
     C.TRANSFER: lambda c: c.entry is Entry.TRANSFER,
     C.BIAS: _takes("bias"),
     C.BIAS_OPTION: _takes("bias"),
@@ -110,14 +110,6 @@ NEEDED: Mapping[Capability, str] = {
 def complete_capabilities(contract: Contract) -> frozenset[Capability]:
     """Return the capabilities that are listed, and those that follow from the rest."""
     return contract.capabilities | {each for each, follows in IMPLIED.items() if follows(contract)}
-
-
-def complete_call_form(contract: Contract) -> CallForm:
-    """Return a form that says no inputs with those of the call, if it is not the usual one."""
-    usual = contract.call_form == USUAL and {*contract.call} <= {*USUAL.inputs}
-    if usual or contract.entry not in (Entry.CLASS, Entry.BUILDER):
-        return contract.call_form
-    return replace(contract.call_form, inputs=contract.call)
 
 
 def find_problems(contract: Contract) -> Iterator[Problem]:
@@ -254,6 +246,19 @@ def _check_call(contract: Contract) -> Iterator[Problem]:
             yield ("call",), None, "a transfer is called with two modules: name them, source first"
     else:
         yield from _check_inputs(contract)
+        yield from _check_form(contract)
+
+
+def _check_form(contract: Contract) -> Iterator[Problem]:
+    mask, places = contract.call_form.mask, contract.call_form.places
+    if mask.axes not in (None, 2, 3, 4):
+        yield ("call_form", "mask", "axes"), None, f"a mask has 2, 3 or 4 axes, not {mask.axes}"
+    if mask.dtype is not None and mask.dtype not in MASK_DTYPES:
+        nearest = suggest(mask.dtype, MASK_DTYPES)
+        yield ("call_form", "mask", "dtype"), None, f"no mask is of {mask.dtype!r}; {nearest}"
+    if places is not None and (not places or min(places) < 0):
+        text = "are counted from 0, first the output and then the weights"
+        yield ("call_form", "places"), None, text
 
 
 def _check_inputs(contract: Contract) -> Iterator[Problem]:

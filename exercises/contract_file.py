@@ -21,7 +21,7 @@ import functools
 import math
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -29,15 +29,17 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from exercises.contract_checks import (
-    complete_call_form,
     complete_capabilities,
     find_problems,
     suggest,
 )
 from exercises.exercise import BadContract, Exercise
-from properties.contract import Argument, Capability, Contract
+from exercises.toml_lines import find_line
+from properties.call_form import USUAL, CallForm
+from properties.contract import Argument, Capability, Contract, Entry
 from properties.group import PropertyGroup
 from properties.parameter_mapping import ParameterMapping
+from properties.size_rules import BadSizes, SizeRules, parse_sizes
 
 CONTRACT_FILE = "contract.toml"
 TEXT_FILES: Mapping[str, str] = {
@@ -54,13 +56,9 @@ LIMITS: Mapping[str, type] = dict.fromkeys(SECONDS, float) | dict.fromkeys(COUNT
 """the fields of the grader's `Limits`, which no exercise may import, with their types"""
 FIELD_NAMES: Mapping[str, str] = {"parameters": "mappings"}
 """keys that differ from the names of their fields"""
-NOT_WRITTEN = {"slug", "contract", "folder", "source", "size_rules", "forward_arguments"}
-"""fields without a key"""
+NOT_WRITTEN = {"slug", "contract", "folder", "source", "inputs"}
+"""fields without a key; the inputs of a call form are the contract's `call`"""
 SLUG = re.compile(r"[A-Za-z0-9_-]+")
-KEY_PART = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
-KEYS = rf"{KEY_PART}(?:\s*\.\s*{KEY_PART})*"
-ENTRY = re.compile(rf"\s*(?:\[+\s*({KEYS})\s*\]|({KEYS})\s*=)")
-"""the header of a table, or a key and its equals sign"""
 WRITTEN: Mapping[object, str] = {
     str: "a text in quotes",
     bool: "true or false",
@@ -68,6 +66,8 @@ WRITTEN: Mapping[object, str] = {
     float: "a number",
 }
 """how values of a type are written"""
+USUAL_CALLS = (("x",), ("x", "mask"))
+"""what is passed in the usual form of a call"""
 OTHER_NAMES = {"Value": int | float | bool | str}
 """what `properties.contract` imports for the type checker alone, as far as it can be written"""
 
@@ -97,39 +97,9 @@ class Place:
         return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
 
 
-# ---------------------------------------------------------------------------- lines
-
-
-def find_line(text: str, keys: tuple[str, ...], value: object = None) -> int:
-    """Return the line of a key, or of the table that it belongs in; tomllib does not tell.
-
-    With a value, that of the line below it where this value is written, in quotes.
-    """
-    entries = [(1, ()), *_iter_entries(text)]
-    depths = [_count_common(keys, path) for _, path in entries]
-    at = depths.index(max(depths))
-    lines = text.splitlines()
-    first = entries[at][0]
-    last = entries[at + 1][0] - 1 if at + 1 < len(entries) else len(lines)
-    quoted = re.compile(rf"""["']{re.escape(str(value))}["']""")
-    within = (n for n in range(first, last + 1) if lines and quoted.search(lines[n - 1]))
-    return next(within, first)
-
-
-def _iter_entries(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the lines on which a table or a key begins, with the keys that lead there."""
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if found := ENTRY.match(line):
-            keys = tuple(part.strip("\"'") for part in re.findall(KEY_PART, found[1] or found[2]))
-            table = keys if found[1] else table
-            yield number, keys if found[1] else (*table, *keys)
-
-
-def _count_common(keys: tuple[str, ...], path: tuple[str, ...]) -> int:
-    """Return how many keys two paths share, if one leads to the other; else -1."""
-    shared = min(len(keys), len(path))
-    return shared if keys[:shared] == path[:shared] else -1
+def make_place(exercise: Exercise, *keys: str) -> Place:
+    """Return the place of a value in the contract file of an exercise."""
+    return Place(exercise.folder / CONTRACT_FILE, exercise.source, keys)
 
 
 # ---------------------------------------------------------------------------- values
@@ -194,7 +164,7 @@ def _get_types(kind: type) -> Mapping[str, Any]:
     return get_type_hints(kind, localns=OTHER_NAMES)
 
 
-def _list_fields(kind: type) -> Mapping[str, Field[Any]]:
+def list_fields(kind: type) -> Mapping[str, Field[Any]]:
     """Return the fields of a record that are written, by their keys."""
     keys = {name: key for key, name in FIELD_NAMES.items()}
     return {
@@ -207,7 +177,7 @@ def _list_fields(kind: type) -> Mapping[str, Field[Any]]:
 def _read_fields(table: Table, kind: type, place: Place) -> dict[str, Any]:
     """Return the fields of a record that a table has; it may have others. Raises BadContract."""
     types, found = _get_types(kind), {}
-    for key, field in _list_fields(kind).items():
+    for key, field in list_fields(kind).items():
         if key in table:
             read = READERS.get((kind, key), functools.partial(_convert, kind=types[field.name]))
             found[field.name] = read(table[key], place=place.enter(key))
@@ -224,7 +194,7 @@ def _refuse_unknown(table: Table, known: Collection[str], place: Place) -> None:
 
 def _read_record(value: object, kind: type, place: Place) -> Any:
     table = _ensure_table(value, place)
-    _refuse_unknown(table, _list_fields(kind), place)
+    _refuse_unknown(table, list_fields(kind), place)
     return kind(**_read_fields(table, kind, place))
 
 
@@ -245,7 +215,7 @@ def _read_arguments(value: object, place: Place) -> tuple[Argument, ...]:
 
 def _read_parameters(value: object, place: Place) -> tuple[ParameterMapping, ...]:
     for key, each in _ensure_table(value, place).items():
-        if isinstance(each, dict) and not each.keys() & _list_fields(ParameterMapping).keys():
+        if isinstance(each, dict) and not each.keys() & list_fields(ParameterMapping).keys():
             path = ".".join((key, *each))
             raise place.enter(key).fail(f'a path with dots is written in quotes: "{path}"')
     return _read_named(value, ParameterMapping, "path", "holds", place)
@@ -257,6 +227,14 @@ def _read_holds(value: object, place: Place) -> tuple[str, ...]:
         [value] if isinstance(value, str) else value, tuple[str, ...], place
     )
     return held
+
+
+def _read_sizes(value: object, place: Place) -> SizeRules:
+    """Return rules for sizes from a text such as "heads>=2"."""
+    try:
+        return parse_sizes(_convert(value, str, place))
+    except BadSizes as error:
+        raise place.fail(str(error)) from None
 
 
 def _read_transfer(value: object, place: Place) -> tuple[Contract, Contract]:
@@ -295,6 +273,7 @@ READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
     (Contract, "variables"): _read_arguments,
     (Contract, "parameters"): _read_parameters,
     (Contract, "transfer"): _read_transfer,
+    (Contract, "size_rules"): _read_sizes,
     (ParameterMapping, "holds"): _read_holds,
 }
 """the keys whose values are not written as the types of their fields say"""
@@ -303,15 +282,34 @@ READERS: Mapping[tuple[type, str], Callable[..., Any]] = {
 def _read_contract(value: object, place: Place, others: Collection[str] = ()) -> Contract:
     """Return the contract in a table, which may have other keys. Raises BadContract."""
     table = _ensure_table(value, place)
-    _refuse_unknown(table, {*_list_fields(Contract), *others}, place)
+    _refuse_unknown(table, {*list_fields(Contract), *others}, place)
     contract = Contract(**_read_fields(table, Contract, place))
     if contract.transfer is not None:  # the weights to be moved are those of the source
         contract = replace(contract, mappings=contract.mappings or contract.transfer[0].mappings)
     if "inputs" not in table.get("call_form", ()):
-        contract = replace(contract, call_form=complete_call_form(contract))
+        contract = replace(contract, call_form=_complete_call_form(contract, table))
     for keys, wrong, problem in find_problems(contract):
         raise place.enter(*keys).fail(problem, wrong)
-    return replace(contract, capabilities=complete_capabilities(contract))
+    contract = replace(contract, capabilities=complete_capabilities(contract))
+    if contract.size_rules is None:
+        return contract
+    try:
+        return contract.with_sizes(contract.size_rules)
+    except BadSizes as error:
+        raise place.enter("size_rules").fail(str(error)) from None
+
+
+def expect_call_form(contract: Contract) -> CallForm:
+    """Return the form of a call where none is written: only the order of inputs is its own."""
+    usual = contract.entry in (Entry.FUNCTION, Entry.TRANSFER) or contract.call in USUAL_CALLS
+    return USUAL if usual else CallForm(inputs=contract.call)
+
+
+def _complete_call_form(contract: Contract, table: Table) -> CallForm:
+    """Return the form of a call, whose inputs are those that the contract calls with."""
+    if "call_form" not in table:
+        return expect_call_form(contract)
+    return replace(contract.call_form, inputs=contract.call)
 
 
 # ---------------------------------------------------------------------------- folders
@@ -348,7 +346,7 @@ def load_contract(path: Path) -> Contract:
         raise BadContract(f"{path}: there is no such file: name a contract file, or its folder")
     place = Place(path, _read_text(path))
     table = _parse(place)
-    contract = _read_contract(table, place, _list_fields(Exercise))
+    contract = _read_contract(table, place, list_fields(Exercise))
     stated = Capability.STATED.name.lower() in table.get("capabilities", ())
     kept = contract.capabilities - (set() if stated else {Capability.STATED})
     return replace(contract, capabilities=kept)
@@ -365,7 +363,7 @@ def read_exercise(folder: Path, text: str) -> Exercise:
         allowed = "name the folder with letters, digits, _ and -"
         raise place.fail(f"{folder.name!r} cannot name an exercise: {allowed}")
     table = _parse(place)
-    contract = _read_contract(table, place, others=_list_fields(Exercise))
+    contract = _read_contract(table, place, others=list_fields(Exercise))
     own = _read_fields(table, Exercise, place)
     if own.get("cases", 1) < 1:
         raise place.enter("cases").fail(f"must be at least 1, not {own['cases']}")

@@ -188,7 +188,7 @@ def check_answer(
 ) -> AnswerResult:
     """Check one answer to an exercise on the cases of a seed, in this process."""
     gc.collect()  # reference cycles keep the tensors of earlier answers alive
-    harness = Harness(make_subject(_load_namespace(answer)), exercise.contract)
+    harness = Harness(make_subject(load_namespace(answer)), exercise.contract)
     seconds: dict[str, float] = {}
 
     def check_timed(prop: Property, cases: Sequence[Case]) -> Verdict:
@@ -198,7 +198,7 @@ def check_answer(
         return verdict
 
     def restart() -> None:
-        harness.subject = make_subject(_load_namespace(answer))
+        harness.subject = make_subject(load_namespace(answer))
         harness.forget()
 
     start = time.process_time()
@@ -240,7 +240,7 @@ def _search(
 
 def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callable[[], None]]:
     """Return a harness for a search, and what is called when one of its cases is done."""
-    channel = DroppingChannel(make_subject(_load_namespace(answer)).channel)
+    channel = DroppingChannel(make_subject(load_namespace(answer)).channel)
     harness = Harness(ChannelSubject(channel), exercise.contract)
 
     def finish_case() -> None:
@@ -271,7 +271,7 @@ def count_search(
     return tuple(prop.name for prop in found.found), found.cases, checks
 
 
-def _load_namespace(answer: Answer) -> dict[str, Any]:
+def load_namespace(answer: Answer) -> dict[str, Any]:
     """Execute an answer in a module of its own, so that `copy` and `pickle` find its classes.
 
     Raises BadBank if that fails: then nothing can be checked.

@@ -85,7 +85,7 @@ def adapt_contract(asked: Contract, found: Contract) -> Contract:
 
 def is_open(exercise: Exercise) -> bool:
     """Whether it stands for a class that is judged as what it is."""
-    return exercise.slug == SLUG
+    return exercise.slug == SLUG and not exercise.source  # a folder may have that name
 
 
 def _make_notes(texts: Iterable[str]) -> tuple[Note, ...]:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import click
 
 from grader import fault, files, terminal
-from grader.course import CourseError
 from grader.ui import course_commands
+from grader.ui.author_command import author
 from grader.ui.bank_commands import bank
 from grader.ui.options import (
     SEED_RANGE,
@@ -28,6 +28,7 @@ from grader.ui.options import (
     seed_option,
 )
 from grader.ui.replay_command import replay_case
+from grader.ui.user_errors import is_user_error
 from grader.ui.verify_command import verify
 
 EXIT_ERROR = 2  # exit code for internal errors and the caller's, as opposed to the submission's
@@ -339,7 +340,7 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in (bank, replay_case, verify, *course_commands.COMMANDS):
+for command in (author, bank, replay_case, verify, *course_commands.COMMANDS):
     cli.add_command(command)
 
 
@@ -356,42 +357,7 @@ def main() -> None:
         except OSError as error:
             fail(files.describe_os_error(error))
         except Exception as error:
-            fail(str(error) if _is_user_error(error) else fault.describe(error))
-
-
-def _is_user_error(error: Exception) -> bool:
-    """Return whether an exception is a message for the user, rather than an internal error."""
-    from exercises.exercise import BadContract
-
-    if isinstance(error, BadContract):  # of one of ours: what is imported next would raise it again
-        return True
-    from exercises.answers import AnswerNotFound, BadBank
-    from grader.grading.infer import TargetNotFound
-    from grader.grading.search_limit import BadSearch
-    from grader.grading.stated_roles import BadBinding
-    from grader.reading.submission import SubmissionNotFound
-    from grader.report.feedback import BadFeedback
-    from grader.report.points import BadPoints
-    from grader.run import DeviceUnavailable
-    from grader.sandbox.grader_side.servers import SandboxError
-    from grader.ui.pytest_plugin.replay import ReplayError
-
-    kinds = (
-        BadBinding,
-        TargetNotFound,
-        AnswerNotFound,
-        BadBank,
-        DeviceUnavailable,
-        BadPoints,
-        BadFeedback,
-        BadSearch,
-        SandboxError,
-        ReplayError,
-        SubmissionNotFound,
-        CourseError,
-        files.WriteError,
-    )
-    return isinstance(error, kinds)
+            fail(str(error) if is_user_error(error) else fault.describe(error))
 
 
 def fail(message: str) -> None:

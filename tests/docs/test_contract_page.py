@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from exercises.contract_checks import IMPLIED, PARAMETERS, QUANTITIES, SIZES
-from exercises.contract_file import _list_fields, read_exercise
+from exercises.contract_file import list_fields, read_exercise
 from exercises.exercise import Exercise
 from properties.contract import Capability, Contract, Entry, Returns
 
@@ -31,7 +31,7 @@ def test_the_example_is_an_exercise() -> None:
 
 def test_every_key_is_explained() -> None:
     section = read_section("Keys")
-    assert first_cells(section) == {*_list_fields(Exercise), *_list_fields(Contract)}
+    assert first_cells(section) == {*list_fields(Exercise), *list_fields(Contract)}
     values = [*(each.name.lower() for each in (*Entry, *Returns))]
     assert [each for each in values if f'`"{each}"`' not in section] == []
     assert [each for each in (*QUANTITIES, *SIZES, *PARAMETERS) if f"`{each}`" not in section] == []

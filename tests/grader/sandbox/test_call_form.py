@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker.call_hooks import CallForm as Hooks
+from grader.sandbox.worker.call_hooks import CallHooks as Hooks
 from properties.call_form import USUAL, CallForm, MaskConvention, Polarity
 from properties.subject import CallOptions
 from tests.grader.sandbox.runtimes import make_subject

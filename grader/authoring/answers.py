@@ -1,0 +1,103 @@
+"""The answers of an authored exercise: which are kept, and the files they are kept in."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from exercises import Exercise
+from exercises.answers import Answer, AnswerKind
+from exercises.mutants import Mutant, generate_mutants
+from exercises.starter import render_module
+from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
+from grader.authoring.rewrites import generate_rewrites
+from grader.authoring.slips import generate_slips
+
+MOST_KEPT = 24
+"""so many wrong answers are kept as files; the others are made again by `audit --mutants`"""
+FEWEST_KEPT = 8
+NEVER_KEPT = (DOES_NOT_END, ENDS_ITS_PROCESS)
+"""an audit could not judge them"""
+SAME = "its outputs and gradients are those of the solution on every case"
+
+
+def list_variants(exercise: Exercise) -> list[Answer]:
+    """Return rewrites of the solution that should compute the same."""
+    rewrites = generate_rewrites(exercise.solution, exercise.contract.name)
+    return [
+        Answer(exercise.slug, AnswerKind.RIGHT, each.name, each.description, each.source)
+        for each in rewrites
+    ]
+
+
+def list_changes(exercise: Exercise) -> list[Answer]:
+    """Return small changes of the solution, each different as code: the starter, then mutants."""
+    changes = [Mutant("the starter, as it is handed out", render_module(exercise))]
+    changes += [*generate_slips(exercise.solution), *generate_mutants(exercise)]
+    unique = {change.source: change for change in reversed(changes)}
+    return [
+        Answer(exercise.slug, AnswerKind.MUTANT, each.name, "a small change", each.source)
+        for each in reversed(unique.values())
+    ]
+
+
+def choose_kept(judged: Sequence[Judged]) -> list[Judged]:
+    """Return the changes to keep as wrong answers: one of each mistake, one for each property."""
+    caught = [each for each in judged if each.caught_by not in (None, *NEVER_KEPT)]
+    kept: dict[str, Judged] = {}
+    for each in caught:
+        if each.mistake is not None:
+            kept.setdefault(each.mistake, each)
+    for each in caught:
+        if each.mistake is None and len(kept) < MOST_KEPT:
+            kept.setdefault(f"breaks {each.caught_by}", each)
+    for each in caught:
+        if len(kept) < FEWEST_KEPT and each not in kept.values():
+            kept[each.answer.name] = each
+    return list(kept.values())
+
+
+def write_right(folder: Path, variants: Iterable[Answer]) -> None:
+    """Write right answers, each with its style in its first line."""
+    (folder / "right").mkdir(parents=True, exist_ok=True)
+    for answer in variants:
+        (folder / "right" / f"{answer.name}.py").write_text(answer.source, encoding="utf-8")
+
+
+def write_wrong(folder: Path, kept: Iterable[Judged]) -> None:
+    """Write wrong answers, each with its fault in its first line."""
+    (folder / "wrong").mkdir(parents=True, exist_ok=True)
+    names: set[str] = set()
+    for each in kept:
+        name = _make_name(each, names)
+        names.add(name)
+        change = each.answer.name.replace("\\", "/").replace('"', "'").splitlines()[0]
+        tag = "" if each.mistake is None else f" (named: {each.mistake})"
+        text = f'"""The change: {change}.{tag}"""\n\n{each.answer.source}\n'
+        (folder / "wrong" / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+def _make_name(judged: Judged, taken: set[str]) -> str:
+    """Return a name for a file: that of the mistake, or the change in words."""
+    words = judged.mistake or re.sub(r"\W+", "_", judged.answer.name.lower()).strip("_")[:48]
+    name = words.strip("_") or "change"
+    numbers = (f"{name}_{number}" for number in range(2, 1000))
+    return name if name not in taken else next(n for n in numbers if n not in taken)
+
+
+def write_equivalents(folder: Path, exercise: Exercise, judged: Sequence[Judged]) -> list[str]:
+    """Write `equivalents.toml`, unless there are none; return the names of those in it."""
+    mutants = {mutant.name for mutant in generate_mutants(exercise)}
+    names = [e.answer.name for e in judged if e.is_equivalent and e.answer.name in mutants]
+    if names:
+        text = "\n".join(_iter_entry(names))
+        (folder / "equivalents.toml").write_text(f"{text}\n", encoding="utf-8")
+    return names
+
+
+def _iter_entry(names: Sequence[str]) -> Iterator[str]:
+    yield "[[equivalent]]"
+    yield "mutants = ["
+    yield from (f"    {json.dumps(name, ensure_ascii=False)}," for name in names)
+    yield "]"
+    yield f"reason = {json.dumps(SAME)}"

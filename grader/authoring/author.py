@@ -1,0 +1,155 @@
+"""Write the folder of an exercise from a solution, and certify it by an audit."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from exercises import Exercise
+from exercises.contract_file import load_exercise
+from exercises.contract_writer import write_contract
+from grader.audit.matrix import Audit, load_answers, run_audit
+from grader.authoring import answers, drafts, recognising
+from grader.authoring.decisions import Question, decide, list_questions
+from grader.authoring.extraction import extract_solution
+from grader.authoring.judging import Judged, judge_all
+from grader.authoring.places import check_folder, name_folder
+from grader.authoring.recognising import Accepted, CannotAuthor, Recognised
+from grader.batch.plan import get_batch_plan
+from grader.files import make_write_error
+from grader.grading.settings import Settings
+from grader.reading.cells import read_source
+from grader.reading.submission import Submission
+from grader.sandbox.grader_side.session import ChildFactory
+from properties.cases.case_set import PUBLIC_SEED
+
+Ask = Callable[[Recognised, Sequence[Question]], Mapping[str, bool]]
+"""returns answers to questions, by their names; the others have the suggested answer"""
+CASES = 12
+"""the most cases that a property is checked on; a statement may ask for more"""
+
+
+@dataclass(frozen=True)
+class Authored:
+    """An exercise that was written, and what is known of it."""
+
+    folder: Path
+    recognised: Recognised
+    decided: tuple[str, ...]
+    waived: tuple[str, ...]
+    """claims that are not asked, since the solution does not keep them"""
+    judged: tuple[Judged, ...]
+    """the changes of the solution"""
+    variants: int
+    """how many rewrites of the solution compute the same"""
+    audit: Audit
+
+    @property
+    def caught(self) -> list[Judged]:
+        """The wrong answers that some property catches."""
+        return [each for each in self.judged if each.caught_by is not None]
+
+    @property
+    def missed(self) -> list[Judged]:
+        """The changes that compute something else, which no property says."""
+        return [each for each in self.judged if each.is_missed]
+
+    @property
+    def equivalent(self) -> list[Judged]:
+        """The changes that compute the same."""
+        return [each for each in self.judged if each.is_equivalent]
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether wrong answers are caught, and no right one is accused."""
+        return bool(self.caught) and not self.audit.false_alarms and not self.audit.survivors
+
+
+def author(
+    server: ChildFactory,
+    submission: Submission,
+    settings: Settings,
+    ask: Ask,
+    folder: Path | None,
+    jobs: int,
+) -> Authored:
+    """Make an exercise of a solution, in a folder that does not exist yet, else named after it.
+
+    Raises CannotAuthor, BadDecision and WrongSolution, and writes nothing then.
+    """
+    with recognising.open_session(server, submission, settings) as session:
+        recognised = recognising.recognise(session, submission, settings)
+        folder = folder or name_folder(recognised.signature.name)
+        check_folder(folder)
+        _check_weights(recognised, submission)
+        questions = list_questions(recognised.contract)
+        said = ask(recognised, questions)
+        contract = decide(recognised.contract, said)
+        accepted = recognising.accept(session, submission, recognised, contract, settings)
+        solution = extract_solution(
+            read_source(session.data, session.kind),  # type: ignore[arg-type]
+            recognised.signature.name,
+        )
+    decided = tuple(q.said[said.get(q.name, q.suggested)] for q in questions)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / folder.name
+        exercise = _write_texts(made, accepted, recognised, solution, settings)
+        judged, variants = _write_answers(exercise, jobs)
+        audit = run_audit([exercise], load_answers(exercise), jobs)
+        _move(made, folder)
+    return Authored(folder, recognised, decided, accepted.waived, tuple(judged), variants, audit)
+
+
+def _check_weights(recognised: Recognised, submission: Submission) -> None:
+    if not recognised.contract.mappings:
+        name = recognised.signature.name
+        raise CannotAuthor(
+            f"{submission.display_path}: `{name}` has no weights of its own, and an exercise on a "
+            "class is about some; name a class with projections by --class"
+        )
+
+
+def _write_texts(
+    folder: Path, accepted: Accepted, recognised: Recognised, solution: str, settings: Settings
+) -> Exercise:
+    """Write what an exercise consists of, but for its answers, and load it."""
+    contract = accepted.exercise.contract
+    title = drafts.describe_title(contract)
+    described = replace(accepted.exercise, title=title, cases=CASES, by_hand=settings.by_hand)
+    texts = {
+        "contract.toml": write_contract(described),
+        "statement.md": drafts.draft_statement(contract, recognised.signature),
+        "hints.md": drafts.draft_hints(contract, recognised.signature),
+        "solution.py": solution,
+    }
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return load_exercise(folder)
+
+
+def _write_answers(exercise: Exercise, jobs: int) -> tuple[list[Judged], int]:
+    """Write the answer bank; return the changes that were judged, and how many variants are right.
+
+    The batch plan is made here, once: the processes that judge find it on the disk.
+    """
+    get_batch_plan(exercise, exercise.contract.mappings, PUBLIC_SEED, "cpu")
+    bank = exercise.folder / "answers"
+    variants = answers.list_variants(exercise)
+    judged = judge_all(exercise, [*variants, *answers.list_changes(exercise)], jobs)
+    same = [each.answer for each in judged[: len(variants)] if each.same]
+    changes = judged[len(variants) :]
+    answers.write_right(bank, same)
+    answers.write_wrong(bank, answers.choose_kept(changes))
+    answers.write_equivalents(exercise.folder, exercise, changes)
+    return changes, len(same)
+
+
+def _move(made: Path, folder: Path) -> None:
+    """Put a finished folder in its place. Raises WriteError."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(made, folder)
+    except OSError as error:
+        raise make_write_error(folder, error) from None

@@ -1,0 +1,104 @@
+"""Compare what two implementations compute, without any property: output by output."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exercises import Exercise
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.cases.case_set import generate_case_set
+from properties.cases.case_tensors import draw_normal, make_mask, make_parameters, make_tokens
+from properties.contract import Capability, Contract
+from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.subject import CallOptions, Subject
+from properties.violation import SubmissionFailed, Violation
+
+RELATIVE = 2.0**-36
+"""How far outputs in float64 may be off, relative to the largest: by more than another order of
+operations makes, and by far less than another computation."""
+CASES = 16
+RATE = 0.5
+
+Outcome = tuple[Tensor, ...] | None
+"""what came of a call; None if it failed"""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What an implementation gave in a fixed series of calls."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def equals(self, other: "Behaviour") -> bool:
+        """Whether two implementations compute the same."""
+        pairs = zip(self.outcomes, other.outcomes, strict=True)
+        return all(_are_close(one, another) for one, another in pairs)
+
+
+def observe(namespace: Mapping[str, Any], exercise: Exercise) -> Behaviour:
+    """Call what a module defines on the cases of an exercise, in evaluation and in training."""
+    subject, contract = make_subject(dict(namespace)), exercise.contract
+    cases = generate_case_set(contract, CASES, seed=1)
+    return Behaviour(tuple(o for case in cases for o in _iter_outcomes(subject, contract, case)))
+
+
+def _iter_outcomes(subject: Subject, contract: Contract, case: Case) -> Iterator[Outcome]:
+    rate = RATE if contract.has(Capability.DROPOUT) else 0.0
+    case = replace(case, dtype="float64", dropout=rate)
+    try:
+        adapter = construct(subject, contract, case, seed=1)
+        adapter.set(make_parameters(case, contract))
+    except (SubmissionFailed, Violation):
+        yield None
+        return
+    for training in (False, True):
+        yield _call(adapter, contract, case, CallOptions(training=training, seed=case.seed))
+    apart = len([role for role in contract.call if role != "mask"])
+    if contract.has(Capability.CROSS) and apart > 1:
+        yield _call(adapter, contract, case, CallOptions(seed=case.seed, apart=apart))
+    yield _differentiate(adapter, contract, case)
+
+
+def _call(adapter: ModuleAdapter, contract: Contract, case: Case, options: CallOptions) -> Outcome:
+    x, mask = make_tokens(case, contract), make_mask(case)
+    others = [
+        draw_normal(replace(case, seed=case.seed + n), "x", *x.shape)
+        for n in range(1, options.apart)
+    ]
+    own, *given = adapter.build_inputs(x, mask)
+    others = [t if adapter.has_batch_axis else t[0] for t in others]
+    try:
+        return adapter.module.forward([own, *others, *given], options).outputs
+    except (SubmissionFailed, Violation):
+        return None
+
+
+def _differentiate(adapter: ModuleAdapter, contract: Contract, case: Case) -> Outcome:
+    """Return the gradients, those that there are."""
+    x = make_tokens(case, contract)
+    cotangent = draw_normal(case, "cotangent", case.batch, case.tokens, case.d_out)
+    try:
+        found = adapter.vjp(x, cotangent, make_mask(case))
+    except (SubmissionFailed, Violation):
+        return None
+    return tuple(found[name] for name in sorted(found) if found[name] is not None)  # type: ignore[misc]
+
+
+def _are_close(one: Outcome, other: Outcome) -> bool:
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(map(_is_close, one, other))
+
+
+def _is_close(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    finite = one.isfinite()
+    if not torch.equal(finite, other.isfinite()):
+        return False
+    largest = float(one[finite].abs().max()) if bool(finite.any()) else 0.0
+    return bool(((one - other)[finite].abs() <= RELATIVE * max(largest, 1.0)).all())

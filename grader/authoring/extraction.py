@@ -1,0 +1,142 @@
+"""Cut a class and what it needs out of a file, and mark what students are to write.
+
+Students are given imports, constants and configurations, the signature of every method that is
+called from outside, and what is written above them. The bodies of these, other methods, and the
+classes and functions that the class needs are theirs to write.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from exercises.starter import BEGIN, END
+from grader.reading.cells import SubmissionSource
+from grader.reading.slicing import Statement, compute_slice
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+GIVEN = ("__init__", "forward")
+"""methods whose signatures are given"""
+DATA = ("dataclass", "dataclasses.dataclass", "NamedTuple", "TypedDict", "SimpleNamespace", "Enum")
+"""decorators and bases of what only holds values: configurations"""
+
+
+def extract_solution(source: SubmissionSource, name: str) -> str:
+    """Return the module that a class needs, with the markers of `exercises.starter`."""
+    pieces = [
+        _mark(_read_text(source, statement), name) for statement in compute_slice(source, name)
+    ]
+    return f"{_join(pieces)}\n"
+
+
+def _join(pieces: Sequence[str]) -> str:
+    """Join statements: two blank lines around what has a body, none between the others."""
+    text = ""
+    for before, after in zip(["", *pieces[:-1]], pieces, strict=True):
+        apart = "\n" in before or "\n" in after
+        text += ("\n\n\n" if apart else "\n") * bool(before) + after
+    return text
+
+
+def _read_text(source: SubmissionSource, statement: Statement) -> str:
+    """Return a statement as it is written, with its decorators and the comments right above."""
+    lines = next(c.text for c in source.cells if c.number == statement.cell).splitlines()
+    node = statement.node
+    decorators = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
+    last = node.end_lineno or node.lineno
+    if node.col_offset or ";" in lines[first] or ";" in lines[last - 1]:
+        return ast.unparse(node)  # it shares its line with another
+    while first and lines[first - 1].startswith("#") and not lines[first - 1].startswith("# %%"):
+        first -= 1
+    return "\n".join(lines[first:last])
+
+
+def _mark(text: str, name: str) -> str:
+    """Return a statement with markers around what the student writes."""
+    node = ast.parse(text).body[0]
+    if isinstance(node, ast.ClassDef) and node.name == name:
+        if any(isinstance(each, FUNCTIONS) and not _stands_apart(each) for each in node.body):
+            text = ast.unparse(node)
+            (node,) = ast.parse(text).body
+        assert isinstance(node, ast.ClassDef)
+        return _mark_class(text, node)
+    hidden = isinstance(node, FUNCTIONS) or (isinstance(node, ast.ClassDef) and not _is_data(node))
+    return f"{BEGIN}\n{text}\n{END}" if hidden else text
+
+
+def _is_data(node: ast.ClassDef) -> bool:
+    named = {ast.unparse(d).partition("(")[0] for d in (*node.decorator_list, *node.bases)}
+    methods = any(isinstance(each, FUNCTIONS) and each.name == "forward" for each in node.body)
+    plain = not node.bases and not any(isinstance(each, FUNCTIONS) for each in node.body)
+    return not methods and (plain or bool(named & {*DATA}))
+
+
+def _stands_apart(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the body of a function begins on a line of its own."""
+    return node.body[0].lineno > (node.returns or node).lineno and _get_last(node.args) < (
+        node.body[0].lineno
+    )
+
+
+def _get_last(arguments: ast.arguments) -> int:
+    """Return the last line of a signature."""
+    parts = (each for each in ast.walk(arguments) if isinstance(each, ast.expr | ast.arg))
+    return max((each.end_lineno or 0 for each in parts), default=0)
+
+
+def _mark_class(text: str, node: ast.ClassDef) -> str:
+    lines = text.splitlines()
+    hidden = [region for region in map(_find_region, node.body) if region is not None]
+    for (first, last), indent in reversed(list(_merge(hidden, lines))):
+        lines[last:last] = [f"{' ' * indent}{END}"]
+        lines[first - 1 : first - 1] = [f"{' ' * indent}{BEGIN}"]
+    return "\n".join(lines)
+
+
+Region = tuple[int, int, int]
+"""its first and last line, and how far it is indented"""
+
+
+def _find_region(node: ast.stmt) -> Region | None:
+    """Return the lines of a statement of the class that the student writes."""
+    if not isinstance(node, FUNCTIONS):
+        return None
+    if node.name not in GIVEN:
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        return first, node.end_lineno or node.lineno, node.col_offset
+    body = node.body[_count_given(node.body) :]
+    if not body:
+        return None
+    return body[0].lineno, body[-1].end_lineno or body[-1].lineno, body[0].col_offset
+
+
+def _count_given(body: Sequence[ast.stmt]) -> int:
+    """Return how many statements a body begins with that are given: a docstring, super()."""
+    count = 0
+    for node in body:
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        begins = ast.unparse(node).startswith("super(") and ".__init__(" in ast.unparse(node)
+        if not (text or begins):
+            break
+        count += 1
+    return min(count, len(body) - 1) if len(body) > 1 else 0
+
+
+def _merge(
+    regions: Sequence[Region], lines: Sequence[str]
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield the regions; methods that follow one another, and comments above them, are one."""
+    merged: list[Region] = []
+    for first, last, indent in regions:
+        above = first
+        while above > 1 and _is_comment(lines[above - 2], indent):
+            above -= 1
+        between = lines[merged[-1][1] : above - 1] if merged else ["code"]
+        if merged and merged[-1][2] == indent and not any(line.strip() for line in between):
+            merged[-1] = (merged[-1][0], last, indent)
+        else:
+            merged.append((above, last, indent))
+    yield from (((first, last), indent) for first, last, indent in merged)
+
+
+def _is_comment(line: str, indent: int) -> bool:
+    return line.startswith(f"{' ' * indent}#")

@@ -1,0 +1,29 @@
+"""Where an authored exercise is written: a folder that is new, with a name that is free."""
+
+import re
+from pathlib import Path
+
+from exercises import BY_SLUG
+from exercises.contract_file import SLUG
+from grader.authoring.recognising import CannotAuthor
+
+
+def name_folder(class_name: str) -> Path:
+    """Return the folder for a class, in the current one: `MultiHead` is written to multi_head."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name)
+    slug = re.sub(r"\W", "_", words.lower()).strip("_") or "attention"
+    return Path(f"own_{slug}" if slug in BY_SLUG else slug)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise CannotAuthor if an exercise cannot be written there."""
+    if not SLUG.fullmatch(folder.name):
+        allowed = "name it with letters, digits, _ and -"
+        raise CannotAuthor(f"{folder}: {folder.name!r} cannot name an exercise; {allowed}")
+    if folder.name in BY_SLUG:
+        raise CannotAuthor(
+            f"{folder}: headcheck has an exercise {folder.name!r} already; choose another name "
+            "with -o"
+        )
+    if folder.exists() or folder.is_symlink():
+        raise CannotAuthor(f"{folder} is already there, and stays; choose another with -o")

@@ -1,0 +1,161 @@
+"""Find the class of a file that is meant, and what it computes; refuse one that is wrong."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from exercises import Exercise
+from grader.grading import infer, open_mode
+from grader.grading.grade import grade_definition
+from grader.grading.infer import Target
+from grader.grading.settings import Settings
+from grader.reading.cells import read_source
+from grader.reading.slicing import compute_slice
+from grader.reading.submission import Submission, UnreadableSubmission, read_submission
+from grader.report.records import SubmissionRecord
+from grader.sandbox.grader_side.session import ChildFactory, Session
+from properties import families
+from properties.binding.binding import NotBound
+from properties.binding.signature import Signature
+from properties.contract import Capability, Contract
+from properties.violation import Status, SubmissionFailed
+
+FAILED = {status.value for status in Status} - {Status.PASSED.value, Status.NOT_TRIED.value}
+MAX_ROUNDS = 4
+"""how often a solution is judged: without a claim that it breaks, others are tried"""
+
+
+class CannotAuthor(Exception):
+    """No exercise can be made of a file; the message, one line, says why and what to do."""
+
+
+class WrongSolution(Exception):
+    """The solution is wrong; the record says what it breaks."""
+
+    def __init__(self, record: SubmissionRecord) -> None:
+        super().__init__("the solution is wrong")
+        self.record = record
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A class, its contract as it was found, and what was assumed and not judged."""
+
+    signature: Signature
+    target: Target
+
+    @property
+    def contract(self) -> Contract:
+        return self.target.exercise.contract
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(note.message for note in self.target.notes)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A right solution, and the claims that are not asked since it does not keep them."""
+
+    exercise: Exercise
+    record: SubmissionRecord
+
+    @property
+    def waived(self) -> tuple[str, ...]:
+        return self.exercise.waived
+
+
+def open_session(
+    server: ChildFactory, submission: Submission, settings: Settings
+) -> contextlib.closing[Session]:
+    """Return a session on the file of a solution, to be entered. Raises CannotAuthor."""
+    limits = settings.get_limits(None)
+    try:
+        data = read_submission(submission, limits.source)
+    except UnreadableSubmission as problem:
+        raise CannotAuthor(f"{submission.display_path} {problem}") from None
+    return contextlib.closing(Session(server, data, submission.kind, limits))
+
+
+def recognise(session: Session, submission: Submission, settings: Settings) -> Recognised:
+    """Return the class that is meant, with what it computes. Raises CannotAuthor."""
+    file, failures = submission.display_path, []
+    found: list[Recognised] = []
+    for signature in _list_candidates(session, submission):
+        try:
+            binding = open_mode.recognise(session, signature, settings)
+        except SubmissionFailed as failed:
+            failures.append(f"`{signature.name}` {failed.message}")
+            continue
+        if isinstance(binding, NotBound):
+            tried = "; ".join(binding.failures) or "its output is that of no attention tried"
+            failures.append(f"`{signature.name}`: {tried}")
+        else:
+            target = open_mode.make_open_target(signature, binding)
+            found.append(Recognised(signature, target))
+    if not found:
+        tried = ", ".join(" ".join(failure.split()) for failure in failures)
+        raise CannotAuthor(
+            f"{file}: no class here is an attention that headcheck knows (softmax attention with "
+            f"projections it can find). Tried: {tried}. See docs/own-course.md for what is known"
+        )
+    return _choose_whole(found, session, file)
+
+
+def _list_candidates(session: Session, submission: Submission) -> Sequence[Signature]:
+    file, name = submission.display_path, submission.name
+    try:
+        definitions = infer.parse_outline(session.read_outline())
+    except SubmissionFailed as failed:
+        raise CannotAuthor(f"{file}: cannot be read: {failed.message}") from None
+    candidates = infer.list_candidates(definitions, (), name)
+    if candidates:
+        return candidates
+    others = infer.list_candidates(definitions, (), None)
+    listed = ", ".join(f"`{each.name}`" for each in others)
+    has = f"there are {listed}; name one with --class" if others else "it has none at all"
+    which = "class with a `forward`" if name is None else f"class `{name}` with a `forward`"
+    raise CannotAuthor(f"{file}: there is no {which}; {has}")
+
+
+def _choose_whole(found: Sequence[Recognised], session: Session, file: str) -> Recognised:
+    """Return the class that is no part of another. Raises CannotAuthor if there are several."""
+    source = read_source(session.data, session.kind)  # type: ignore[arg-type]
+    parts: set[str] = set()
+    for each in found:
+        own = each.signature.name
+        for statement in compute_slice(source, own):
+            parts |= statement.effects.kills - {own}
+    whole = [each for each in found if each.signature.name not in parts]
+    if len(whole) == 1:
+        return whole[0]
+    names = ", ".join(f"`{each.signature.name}`" for each in (whole or found))
+    raise CannotAuthor(f"{file}: several classes are attention: {names}; name one with --class")
+
+
+def accept(
+    session: Session,
+    submission: Submission,
+    recognised: Recognised,
+    contract: Contract,
+    settings: Settings,
+) -> Accepted:
+    """Judge a solution by the contract of its own exercise. Raises WrongSolution, CannotAuthor.
+
+    A claim that only makes sense of what a statement demands may be broken by a right solution, of
+    its own style; it is then not asked of students either.
+    """
+    exercise = replace(recognised.target.exercise, contract=contract)
+    optional = {p.name for p in families.ALL if Capability.STATED in p.needs}
+    for _ in range(MAX_ROUNDS):
+        target = replace(recognised.target, exercise=exercise)
+        record = grade_definition(session, submission, target, settings)
+        broken = [each.name for each in record.properties if each.status in FAILED]
+        if record.error is not None:
+            raise WrongSolution(record)
+        if not broken:
+            return Accepted(exercise, record)
+        if record.diagnosis or not set(broken) <= optional:
+            raise WrongSolution(record)
+        exercise = replace(exercise, waived=(*exercise.waived, *broken))
+    raise WrongSolution(record)

@@ -1,0 +1,355 @@
+"""Rewrite a solution so that it computes the same: right answers in other styles.
+
+Each rewrite is a transformation of the syntax tree that keeps what is computed wherever it
+applies, as far as the code tells. Whether it does is checked afterwards by its outputs
+(`grader.authoring.behaviour`).
+"""
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (*FUNCTIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A solution in another style."""
+
+    name: str
+    description: str
+    source: str
+
+
+def generate_rewrites(source: str, class_name: str) -> list[Rewrite]:
+    """Return the rewrites that differ from a solution as code, each other style once."""
+    original = ast.unparse(ast.parse(source))
+    seen = {original}
+    rewrites = []
+    for name, (description, transform) in STYLES.items():
+        tree = transform(ast.parse(source), class_name)
+        text = ast.unparse(ast.fix_missing_locations(tree))
+        if text not in seen:
+            seen.add(text)
+            rewrites.append(Rewrite(name, description, f'"""{description}"""\n\n{text}\n'))
+    return rewrites
+
+
+# ------------------------------------------------------------------------------------- names
+
+
+def _rename_locals(tree: ast.Module, class_name: str) -> ast.Module:
+    for function in _iter_functions(tree):
+        assigned = _list_locals(function)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and node.id in assigned:
+                node.id = f"my_{node.id}"
+    return tree
+
+
+def _iter_functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Yield the functions in which names mean one thing: without others inside them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            inner = (each for each in ast.walk(node) if each is not node)
+            others = (ast.Global, ast.Nonlocal, ast.Lambda, *FUNCTIONS)
+            if not any(isinstance(each, others) for each in inner):
+                yield node
+
+
+def _list_locals(function: ast.FunctionDef) -> set[str]:
+    parameters = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    stored = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    called = {
+        n.func.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
+    return stored - parameters - called - set(dir(builtins))
+
+
+def _name_the_result(tree: ast.Module, class_name: str) -> ast.Module:
+    class Name(ast.NodeTransformer):
+        def visit_Return(self, node: ast.Return) -> ast.AST | list[ast.stmt]:
+            if node.value is None or isinstance(node.value, ast.Name | ast.Constant):
+                return node
+            target = ast.Name("what_comes_out", ast.Store())
+            result = ast.Name("what_comes_out", ast.Load())
+            return [ast.Assign([target], node.value), ast.Return(result)]
+
+    changed: ast.Module = Name().visit(tree)
+    return changed
+
+
+# -------------------------------------------------------------------------------- expressions
+
+
+class _Expressions(ast.NodeTransformer):
+    """Replaces expressions from the inside out."""
+
+    def __init__(self, replace: Callable[[ast.expr], ast.expr]) -> None:
+        self.replace = replace
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        node = super().generic_visit(node)
+        return self.replace(node) if isinstance(node, ast.expr) else node
+
+
+def _rewrite_expressions(
+    replace: Callable[[ast.expr], ast.expr], *imports: str
+) -> Callable[[ast.Module, str], ast.Module]:
+    def transform(tree: ast.Module, class_name: str) -> ast.Module:
+        before = ast.unparse(tree)
+        changed: ast.Module = _Expressions(replace).visit(tree)
+        ast.fix_missing_locations(changed)
+        if ast.unparse(changed) != before:
+            _add_imports(changed, *imports)
+        return changed
+
+    return transform
+
+
+def _add_imports(tree: ast.Module, *lines: str) -> None:
+    future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+    at = tree.body.index(future[-1]) + 1 if future else 0
+    tree.body[at:at] = [statement for line in lines for statement in ast.parse(line).body]
+
+
+def _call(text: str, *arguments: ast.expr, **keywords: ast.expr) -> ast.Call:
+    function = ast.parse(text, mode="eval").body
+    return ast.Call(function, list(arguments), [ast.keyword(k, v) for k, v in keywords.items()])
+
+
+def _is_method(node: ast.expr, name: str, arguments: int) -> bool:
+    """Whether a tensor's method of this name is called, with so many arguments by position."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+        and len(node.args) == arguments
+        and not node.keywords
+        and not _is_module(node.func.value)
+    )
+
+
+def _is_module(node: ast.expr) -> bool:
+    return ast.unparse(node) in ("torch", "F", "nn.functional", "torch.nn.functional", "math", "np")
+
+
+def _write_matmul(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return _call("torch_.matmul", node.left, node.right)
+    return node
+
+
+def _write_einsum(node: ast.expr) -> ast.expr:
+    product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+    if isinstance(node, ast.BinOp) and product:
+        pattern = ast.Constant("...ij,...jk->...ik")
+        return _call("torch_.einsum", pattern, node.left, node.right)
+    called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    products = ("torch.matmul", "torch.bmm")
+    if isinstance(node, ast.Call) and called in products and len(node.args) == 2:
+        return _call("torch_.einsum", ast.Constant("...ij,...jk->...ik"), *node.args)
+    return node
+
+
+def _write_operator(node: ast.expr) -> ast.expr:
+    called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    if isinstance(node, ast.Call) and called == "torch.matmul" and len(node.args) == 2:
+        return ast.BinOp(node.args[0], ast.MatMult(), node.args[1])
+    return node
+
+
+def _find_softmax(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """Return the scores and the axis of a softmax, if it is one that is written plainly."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr != "softmax":
+        return None
+    given = list(node.args) if _is_module(node.func.value) else [node.func.value, *node.args]
+    given += [keyword.value for keyword in node.keywords if keyword.arg == "dim"]
+    others = [keyword for keyword in node.keywords if keyword.arg != "dim"]
+    return (given[0], given[1]) if len(given) == 2 and not others else None
+
+
+def _exponentiate(node: ast.expr) -> ast.expr:
+    found = _find_softmax(node)
+    return node if found is None else _call("softmax_by_hand", *found)
+
+
+def _log_softmax(node: ast.expr) -> ast.expr:
+    found = _find_softmax(node)
+    if found is None:
+        return node
+    return _call("torch_.exp", _call("torch_.log_softmax", found[0], dim=found[1]))
+
+
+def _layer_softmax(node: ast.expr) -> ast.expr:
+    found = _find_softmax(node)
+    if found is None:
+        return node
+    layer = _call("torch_.nn.Softmax", dim=found[1])
+    return ast.Call(layer, [found[0]], [])
+
+
+def _write_permutation(node: ast.expr) -> ast.expr:
+    if _is_method(node, "transpose", 2):
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        return _call("torch_.swapaxes", node.func.value, *node.args)
+    return node
+
+
+def _write_reshape(node: ast.expr) -> ast.expr:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return node
+    if node.func.attr != "view" or _is_module(node.func.value):
+        return node
+    reshape = ast.Attribute(node.func.value, "reshape", ast.Load())
+    return ast.Call(reshape, node.args, node.keywords)
+
+
+def _write_where(node: ast.expr) -> ast.expr:
+    if _is_method(node, "masked_fill", 2):
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        filled = _call("torch_.full_like", node.func.value, node.args[1])
+        return _call("torch_.where", node.args[0], filled, node.func.value)
+    return node
+
+
+def _write_product(node: ast.expr) -> ast.expr:
+    """Write a quotient as a product: what is divided is a tensor wherever this is exact enough."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        inverse = ast.BinOp(ast.Constant(1.0), ast.Div(), node.right)
+        return ast.BinOp(node.left, ast.Mult(), inverse)
+    return node
+
+
+def _write_root(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        return _call("pow", node.left, node.right)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "math.sqrt":
+        return ast.BinOp(node.args[0], ast.Pow(), ast.Constant(0.5))
+    return node
+
+
+# --------------------------------------------------------------------------------- statements
+
+
+def _swap_statements(tree: ast.Module, class_name: str) -> ast.Module:
+    """Exchange neighbouring assignments of which neither reads what the other writes."""
+    for function in _iter_functions(tree):
+        body, at = function.body, 0
+        while at + 1 < len(body):
+            if _are_independent(body[at], body[at + 1]):
+                body[at], body[at + 1] = body[at + 1], body[at]
+                at += 1
+            at += 1
+    return tree
+
+
+def _are_independent(one: ast.stmt, other: ast.stmt) -> bool:
+    if not (isinstance(one, ast.Assign) and isinstance(other, ast.Assign)):
+        return False
+    written, read = zip(*map(_list_names, (one, other)), strict=True)
+    return not (written[0] & (written[1] | read[1]) or written[1] & read[0])
+
+
+def _list_names(statement: ast.Assign) -> tuple[set[str], set[str]]:
+    written, read = set[str](), set[str]()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name | ast.Attribute):
+            stored = isinstance(node.ctx, ast.Store)
+            (written if stored else read).add(ast.unparse(node))
+    return written, read
+
+
+def _add_hints(tree: ast.Module, class_name: str) -> ast.Module:
+    """Annotate what functions take and return, and give each a docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is None:
+            node.returns = node.returns or ast.Constant("object")
+            for each in node.args.args[1:]:
+                each.annotation = each.annotation or ast.Constant("object")
+            node.body.insert(0, ast.Expr(ast.Constant("What it does is said by its name.")))
+    return tree
+
+
+def _delegate(tree: ast.Module, class_name: str) -> ast.Module:
+    """Move what `forward` does into a method that it calls."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == class_name:
+            for method in list(node.body):
+                if isinstance(method, ast.FunctionDef) and method.name == "forward":
+                    _split_forward(node, method)
+    return tree
+
+
+def _split_forward(node: ast.ClassDef, method: ast.FunctionDef) -> None:
+    plain = not (method.args.vararg or method.args.kwarg or method.args.kwonlyargs)
+    uses_super = any(isinstance(n, ast.Name) and n.id == "super" for n in ast.walk(method))
+    if not plain or uses_super:
+        return
+    names = [each.arg for each in (*method.args.posonlyargs, *method.args.args)]
+    module = ast.parse(
+        f"def _attend({', '.join(names)}): ...\n"
+        f"def f(): return {names[0]}._attend({', '.join(names[1:])})"
+    )
+    inner, outer = module.body
+    assert isinstance(inner, ast.FunctionDef) and isinstance(outer, ast.FunctionDef)
+    inner.body, method.body = method.body, outer.body
+    node.body.append(inner)
+
+
+def _inherit(tree: ast.Module, class_name: str) -> ast.Module:
+    """Inherit all of the class from one of another name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == class_name:
+            node.name = f"{class_name}Base"
+        if isinstance(node, ast.Name) and node.id == class_name:
+            node.id = f"{class_name}Base"
+    own = f"class {class_name}({class_name}Base):\n    pass"
+    tree.body.extend(ast.parse(own).body)
+    return tree
+
+
+TORCH = "import torch as torch_"
+BY_HAND = f"""{TORCH}
+def softmax_by_hand(scores, dim):
+    powers = torch_.exp(scores - scores.amax(dim=dim, keepdim=True))
+    return powers / powers.sum(dim=dim, keepdim=True)
+"""
+
+Transform = Callable[[ast.Module, str], ast.Module]
+STYLES: Mapping[str, tuple[str, Transform]] = {
+    "other_names": ("The local variables have other names.", _rename_locals),
+    "named_result": ("What is returned has a name first.", _name_the_result),
+    "matmul": ("Products are calls of torch.matmul.", _rewrite_expressions(_write_matmul, TORCH)),
+    "einsum": ("Products are written with einsum.", _rewrite_expressions(_write_einsum, TORCH)),
+    "operator": ("Products are written with @.", _rewrite_expressions(_write_operator)),
+    "softmax_by_hand": (
+        "The softmax is computed by exponentials, less the largest score.",
+        _rewrite_expressions(_exponentiate, BY_HAND),
+    ),
+    "log_softmax": (
+        "The weights are the exponentials of a log_softmax.",
+        _rewrite_expressions(_log_softmax, TORCH),
+    ),
+    "softmax_layer": ("The softmax is a layer.", _rewrite_expressions(_layer_softmax, TORCH)),
+    "swapaxes": ("Axes are swapped.", _rewrite_expressions(_write_permutation, TORCH)),
+    "reshape": ("Tensors are reshaped, not viewed.", _rewrite_expressions(_write_reshape)),
+    "where": ("The mask is put in with torch.where.", _rewrite_expressions(_write_where, TORCH)),
+    "products": ("Quotients are products.", _rewrite_expressions(_write_product)),
+    "powers": ("Roots are written in another way.", _rewrite_expressions(_write_root)),
+    "other_order": ("Assignments stand in another order.", _swap_statements),
+    "annotated": ("Everything has a type hint and a docstring.", _add_hints),
+    "delegated": ("`forward` calls a method that does the work.", _delegate),
+    "inherited": ("The class inherits all it has.", _inherit),
+}
+"""the styles by name: a sentence about each, and what makes it"""

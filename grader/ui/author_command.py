@@ -1,0 +1,114 @@
+"""`headcheck author`: an exercise from the solution of one's own course.
+
+Nothing heavy is imported before the command needs it.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader.ui.options import by_hand_option, limits_options, pop_limits
+
+if TYPE_CHECKING:
+    from grader.authoring.decisions import Question
+    from grader.authoring.recognising import Recognised
+    from grader.reading.submission import Submission
+
+DECISIONS = ("causal", "dropout", "uniform")
+
+
+@click.command()
+@click.argument("file", metavar="SOLUTION.py|SOLUTION.ipynb")
+@click.option("--class", "name", metavar="NAME", help="The class; else the one that is attention.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The exercise's folder, which gives it its name; else named after the class.",
+)
+@click.option("--causal/--no-causal", default=None, help="Whether later tokens must be hidden.")
+@click.option("--dropout/--no-dropout", default=None, help="Whether dropout is judged.")
+@click.option("--uniform/--no-uniform", default=None, help="Whether weights start from torch.rand.")
+@click.option("--yes", is_flag=True, help="Ask nothing: what the solution suggests is meant.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Processes side by side; else one per core."
+)
+@by_hand_option
+@limits_options
+def author(
+    file: str,
+    name: str | None,
+    out: Path | None,
+    yes: bool,
+    jobs: int | None,
+    trusted: bool,
+    **options: Any,
+) -> None:
+    """Make an exercise of a solution: contract, statement, hints, starter, and known answers.
+
+    What the class computes is found out by calling it. What cannot be found out is asked, on a
+    terminal; elsewhere, and with --yes, what the solution suggests is meant. The solution is
+    judged first: a wrong one is refused, and nothing is written. Changes of it are judged in
+    processes of this user, without a sandbox: it is one's own code.
+
+    Exit code: 0 certified, 1 refused or not certified, 2 no exercise could be made.
+    """
+    said = {each: options.pop(each) for each in DECISIONS}
+    given = {each: value for each, value in said.items() if value is not None}
+    from grader import run
+    from grader.authoring import author as authoring
+    from grader.authoring import page
+    from grader.authoring.places import check_folder
+    from grader.authoring.recognising import WrongSolution
+    from grader.grading.worker_pool import list_processors
+    from grader.report.records import build_report
+
+    limits = pop_limits(options)
+    settings = run.make_settings(None, None, limits=limits, **options)
+    submission = _find_file(file, name)
+    if out is not None:
+        check_folder(out)  # rather than fail after a minute
+    asks = not yes and sys.stdin.isatty()
+
+    def ask(recognised: "Recognised", questions: "Sequence[Question]") -> Mapping[str, bool]:
+        click.echo(page.render_recognised(recognised), nl=False)
+        return _ask_rest(questions, given) if asks else given
+
+    with run.create_sandbox(trusted=trusted) as server:
+        try:
+            authored = authoring.author(
+                server, submission, settings, ask, out, jobs or len(list_processors())
+            )
+        except WrongSolution as refused:
+            report = build_report([refused.record], server.isolation_level, settings.seed)
+            run.show_report(report, "text")
+            click.echo("refused: the solution is wrong, as said above; nothing was written")
+            sys.exit(1)
+    click.echo(page.render_authored(authored), nl=False)
+    sys.exit(0 if authored.is_certified else 1)
+
+
+def _find_file(file: str, name: str | None) -> "Submission":
+    """Return the file of the solution. Raises SubmissionNotFound, and UsageError for folders."""
+    from dataclasses import replace
+
+    from grader.reading.submission import find_submissions
+
+    if Path(file).is_dir():
+        raise click.UsageError(f"{file} is a folder; name the file of the solution")
+    (found,) = find_submissions((file,))
+    return found if name is None else replace(found, name=name)
+
+
+def _ask_rest(questions: "Sequence[Question]", given: Mapping[str, bool]) -> Mapping[str, bool]:
+    """Ask what no option says."""
+    asked = {
+        each.name: click.confirm(each.text, default=each.suggested)
+        for each in questions
+        if each.name not in given
+    }
+    return {**asked, **given}
