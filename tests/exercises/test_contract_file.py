@@ -269,7 +269,11 @@ def test_a_folder_is_told_from_a_slug(
         ("slow_s = 2.5", "threads = 2.5", "line 26: `limits.threads` must be a whole number"),
         ("[arguments]", "[[arguments]]", "line 11: `arguments` must be a table, not a list"),
         ("[points]", "[sizes]\nd_inn = 2\n[points]", "line 23: there is no size 'd_inn'"),
-        ("[points]", "[sizes]\nheads = 0\n[points]", "line 23: must be at least 1, not 0"),
+        (
+            'entry = "class"',
+            'call = ["y"]',
+            "line 4: a call cannot pass 'y'; there are context, key, mask",
+        ),
         ('entry = "class"', 'call = ["y"]', "line 4: a call cannot pass 'y'; there are context,"),
         ('entry = "class"', "call = []", "line 4: a call passes something"),
         ('entry = "class"', 'call = "x"', "line 4: `call` must be a list in square brackets"),

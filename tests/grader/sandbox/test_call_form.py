@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.sandbox.worker.call_hooks import CallHooks as Hooks
+from grader.sandbox.worker.call_hooks import CallHooks
 from properties.call_form import USUAL, CallForm, MaskConvention, Polarity
 from properties.subject import CallOptions
 from tests.grader.sandbox.runtimes import make_subject
@@ -35,7 +35,7 @@ class Recorder(nn.Module):
 
 def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
     form = CallForm(inputs, **others)
-    Hooks(**asdict(form)).attach(module)
+    CallHooks(**asdict(form)).attach(module)
     return module
 
 
