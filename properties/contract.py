@@ -13,7 +13,7 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
 from properties.call_form import USUAL, CallForm
-from properties.case import Case, InputContent, MaskForm, MaskType
+from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
 from properties.parameter_mapping import HeadSizes, ParameterMapping
 from properties.size_rules import BadSizes, SizeRules
 from properties.violation import Violation, ViolationKind
@@ -82,6 +82,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.BIAS_OPTION, "bias", False),
     (Capability.DROPOUT, "dropout", 0.0),
     (Capability.MASK, "mask_form", MaskForm.NONE),
+    (Capability.STATED, "memory", MemoryLayout.CONTIGUOUS),
 )
 """The value that a field of a case is fixed to where a contract lacks a capability."""
 

@@ -219,7 +219,7 @@ class _Grading:
         if self.failure is not None and not self.unrecognised:
             name, failed = self.failure
             problem = explain_load_error(failed, name)
-        assert problem is not None, "there are targets, or there is a reason why not"
+        problem = problem or ErrorRecord("not_found", "nothing in it answers an exercise")
         if self.unrecognised:
             problem = explain_unrecognised(problem, self.unrecognised, self.failures)
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])

@@ -52,9 +52,18 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
 
 
 def iter_assigned(signature: Signature) -> Iterator[Constructor]:
-    """Yield every way to construct a class, whatever the names of its arguments say."""
+    """Yield every way to construct a class, whatever the names of its arguments say.
+
+    What names say is kept at first, and only the arguments vary whose names say nothing.
+    """
+    passed = _list_passed(signature.constructor)
+    if len(passed) == 1:
+        yield Constructor((replace(passed[0], quantity="config"),), square=True)
     said = {p.name for p in signature.constructor if p.quantity is not None}
-    yield from dict.fromkeys(_iter_assignments(_list_passed(signature.constructor), said))
+    named = {a.name for a in passed if a.quantity != "?"}
+    if named and len(named) < len(passed):
+        yield from _iter_assignments(passed, named)
+    yield from dict.fromkeys(_iter_assignments(passed, said))
 
 
 def _list_passed(parameters: Sequence[SignatureParameter]) -> list[Argument]:
@@ -170,9 +179,11 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
     possible = (c for c in every if c.count("heads") < 2)  # as many as a width need no scale
     assignments = sorted(possible, key=lambda c: len(c) - len(set(c)))
     # Two arguments that say the same are rare.
+    kept = {i: "d_out" for i, a in enumerate(passed) if a.quantity == "width"}
     for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
-        quantities = dict(zip(open_ones, chosen, strict=True))
-        square = "d_in" not in chosen
+        quantities = {**kept, **dict(zip(open_ones, chosen, strict=True))}
+        whole = {quantities.get(i, a.quantity) for i, a in enumerate(passed)}
+        square = "d_in" not in whole
         yield _replace_quantities(passed, quantities, square=square)
-        if not square and "d_out" in chosen:
+        if not square and "d_out" in whole:
             yield _replace_quantities(passed, quantities, square=True)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import torch
 
 from properties.binding.bench import Bench, Settled, is_close
-from properties.binding.matching import RELATIVE
 from properties.case import Case
 from properties.contract import CONSTANT, Capability
 from properties.harness.harness import Harness
@@ -97,10 +96,9 @@ def _drops_before_softmax(bench: Bench, case: Case) -> bool:
 
 
 def _drops_outputs(bench: Bench, case: Case) -> bool:
-    """Whether training only drops numbers of the output: where no statement asks, that is right."""
+    """Whether training drops numbers of the output: where no statement asks, that is right.
+
+    Then about as many as the rate says are nothing; of dropped queries or scores none is.
+    """
     results = bench.call(bench.contract.call_form, bench.x, case=case, training=True)
-    if not results:
-        return False
-    factors = results[0] / bench.compute().output
-    dropped = factors.abs() < RELATIVE
-    return bool((dropped | ((factors - 1 / (1 - RATE)).abs() < RELATIVE)).all())
+    return bool(results) and float((results[0] == 0).double().mean()) > RATE / 3

@@ -19,7 +19,7 @@ PROBE = Case(
 """No size is another one, nor twice or three times another: none passes for another. With several
 heads True does not pass for their number."""
 OTHER = Case(
-    batch=3, tokens=4, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
+    batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
 MODULE = frozenset({C.MODULE, C.ATTENTION, C.TOKENS, C.STABLE})

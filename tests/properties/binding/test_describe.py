@@ -2,7 +2,7 @@
 
 import pytest
 
-from properties.binding.describe import describe_attention, list_assumptions
+from properties.binding.describe import describe_attention, describe_intent, list_assumptions
 from properties.binding.signature import Signature
 from properties.call_form import CallForm, MaskConvention, Polarity
 from properties.contract import CONSTANT, Argument, Capability, Contract
@@ -54,8 +54,10 @@ def test_what_is_unusual_is_said() -> None:
         "its input has the shape (tokens, batch, width)",
         "its input has the shape (tokens, width), without a batch",
         "its mask is true where a query may not attend",
-        "every token sees every other: were it meant to be causal, this would be a mistake",
     ]
+    assert describe_intent(unusual) == (
+        "every token sees every other: were it meant to be causal, this would be a mistake"
+    )
 
 
 def test_of_a_usual_causal_class_nothing_is_assumed() -> None:
