@@ -54,8 +54,9 @@ def iter_sizes(
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
     fixed_context = _find_context(tensors) if "context_length" not in free else None
-    if not shapes:
-        lengths = [probe.d_out]
+    if not shapes:  # tokens attend as they are, so all widths are one
+        yield Sizes(replace(probe, heads=1, head_dim=probe.d_out, d_in=probe.d_out), {"heads": 1})
+        return
     for heads in (probe.heads,) if "heads" in free else (1, *HEAD_COUNTS):
         for width in _iter_widths(free, lengths, heads, probe):
             case = replace(probe, heads=heads, head_dim=width // heads)
@@ -148,7 +149,7 @@ def make_contract(
         call=tuple(form.inputs),
         call_form=form,
         capabilities=capabilities,
-        square=constructor.square,
+        square=constructor.square or not mappings,
         sizes=dict(sizes.fixed) or None,
     )
     inner = constructor.inner
