@@ -13,9 +13,10 @@ from grader.audit.matrix import Audit, load_answers, run_audit
 from grader.authoring import answers, drafts, recognising
 from grader.authoring.decisions import Question, decide, list_questions
 from grader.authoring.extraction import extract_solution
-from grader.authoring.judging import Judged, judge_all
+from grader.authoring.judging import Judged
 from grader.authoring.places import check_folder, name_folder
 from grader.authoring.recognising import Accepted, CannotAuthor, Recognised
+from grader.authoring.workers import judge_all
 from grader.batch.plan import get_batch_plan
 from grader.files import make_write_error
 from grader.grading.settings import Settings

@@ -18,9 +18,12 @@ from properties import families
 from properties.binding.binding import NotBound
 from properties.binding.signature import Signature
 from properties.contract import Capability, Contract
+from properties.group import PropertyGroup
+from properties.property import Property
 from properties.violation import Status, SubmissionFailed
 
 FAILED = {status.value for status in Status} - {Status.PASSED.value, Status.NOT_TRIED.value}
+WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)
 MAX_ROUNDS = 4
 """how often a solution is judged: without a claim that it breaks, others are tried"""
 
@@ -146,7 +149,7 @@ def accept(
     its own style; it is then not asked of students either.
     """
     exercise = replace(recognised.target.exercise, contract=contract)
-    optional = {p.name for p in families.ALL if Capability.STATED in p.needs}
+    optional = {p.name for p in families.ALL if _may_be_waived(p)}
     for _ in range(MAX_ROUNDS):
         target = replace(recognised.target, exercise=exercise)
         record = grade_definition(session, submission, target, settings)
@@ -159,3 +162,8 @@ def accept(
             raise WrongSolution(record)
         exercise = replace(exercise, waived=(*exercise.waived, *broken))
     raise WrongSolution(record)
+
+
+def _may_be_waived(prop: Property) -> bool:
+    """Whether it is about the style of a solution: what scores and devices it is made for."""
+    return Capability.STATED in prop.needs and prop.group in WAIVABLE

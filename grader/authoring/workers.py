@@ -1,0 +1,107 @@
+"""Judge answers side by side in child processes, whatever these do: hang, or end their process."""
+
+import multiprocessing
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from exercises import Exercise
+from exercises.answers import Answer
+from grader.audit.matrix import initialise_process
+from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged, judge
+
+TIME_LIMIT_S = 60.0
+"""so long may an answer take; the slowest takes some seconds on a busy machine"""
+CONTEXT = multiprocessing.get_context("spawn")
+Task = Callable[[Answer, Exercise], Judged]
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A child process, and the answer that it has at the moment, by its number."""
+
+    process: BaseProcess
+    line: Connection
+    number: int | None = None
+    began: float = field(default_factory=time.monotonic)
+    ready: bool = False
+    """whether it has imported what it needs"""
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.line.close()
+
+
+def judge_all(
+    exercise: Exercise, answers: Sequence[Answer], jobs: int, task: Task = judge
+) -> list[Judged]:
+    """Judge every answer, in `jobs` child processes, and return the verdicts in order.
+
+    One that hangs, or ends its process, is caught by that, and the others are judged by another.
+    """
+    waiting = deque(range(len(answers)))
+    done: dict[int, Judged] = {}
+    workers = [_start(exercise, task) for _ in range(min(jobs, len(answers)))]
+    try:
+        while len(done) < len(answers):
+            ready = wait([worker.line for worker in workers], timeout=1.0)
+            for place, worker in enumerate(workers):
+                number = worker.number
+                ended = _receive(worker, done) if worker.line in ready else _is_late(worker)
+                if ended:
+                    if number is not None:
+                        done[number] = Judged(answers[number], ended)
+                    worker.end()
+                    workers[place] = _start(exercise, task)
+                elif worker.ready and worker.number is None and waiting:
+                    _send(worker, waiting.popleft(), answers)
+    finally:
+        for worker in workers:
+            worker.end()
+    return [done[number] for number in range(len(answers))]
+
+
+def _start(exercise: Exercise, task: Task) -> _Worker:
+    ours, theirs = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=_work, args=(theirs, exercise, task), daemon=True)
+    process.start()
+    theirs.close()  # so that its end is noticed here
+    return _Worker(process, ours)
+
+
+def _work(line: Connection, exercise: Exercise, task: Task) -> None:
+    """Judge what comes over the line: the life of a child process."""
+    initialise_process()
+    line.send(None)
+    while True:
+        try:
+            answer = line.recv()
+        except EOFError:
+            return
+        line.send(task(answer, exercise))
+
+
+def _send(worker: _Worker, number: int, answers: Sequence[Answer]) -> None:
+    worker.number, worker.began = number, time.monotonic()
+    worker.line.send(answers[number])
+
+
+def _receive(worker: _Worker, done: dict[int, Judged]) -> str | None:
+    """Keep the verdict that a worker sends; return why not, if its process has ended."""
+    try:
+        verdict = worker.line.recv()
+    except (EOFError, OSError):
+        return ENDS_ITS_PROCESS
+    worker.ready = True
+    if worker.number is not None:
+        done[worker.number], worker.number = verdict, None
+    return None
+
+
+def _is_late(worker: _Worker) -> str | None:
+    late = worker.number is not None and time.monotonic() - worker.began > TIME_LIMIT_S
+    return DOES_NOT_END if late else None

@@ -1,0 +1,45 @@
+"""Whatever an answer does to the process that judges it, the others are judged."""
+
+import os
+import time
+
+import pytest
+
+from exercises import BY_SLUG, Exercise
+from exercises.answers import Answer, AnswerKind
+from grader.authoring import workers
+from grader.authoring.judging import DOES_NOT_END, ENDS_ITS_PROCESS, Judged
+from grader.authoring.workers import judge_all
+
+EXERCISE = BY_SLUG["linear_layer"]
+
+
+def make_answer(name: str) -> Answer:
+    return Answer(EXERCISE.slug, AnswerKind.MUTANT, name, "", "")
+
+
+def misbehave(answer: Answer, exercise: Exercise) -> Judged:
+    """Do what the name of an answer says."""
+    if answer.name == "end":
+        os._exit(3)
+    if answer.name == "hang":
+        time.sleep(1000)
+    return Judged(answer, same=True)
+
+
+def test_an_answer_that_ends_its_process_is_caught_by_that() -> None:
+    names = ["good", "end", "good", "end", "good"]
+    judged = judge_all(EXERCISE, [make_answer(name) for name in names], 2, misbehave)
+    assert [each.answer.name for each in judged] == names
+    fates = [each.caught_by for each in judged]
+    assert fates == [None, ENDS_ITS_PROCESS, None, ENDS_ITS_PROCESS, None]
+
+
+def test_an_answer_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "TIME_LIMIT_S", 0.5)
+    judged = judge_all(EXERCISE, [make_answer("hang"), make_answer("good")], 1, misbehave)
+    assert [each.caught_by for each in judged] == [DOES_NOT_END, None]
+
+
+def test_nothing_is_judged_without_answers() -> None:
+    assert judge_all(EXERCISE, [], 2) == []
