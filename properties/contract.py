@@ -72,6 +72,7 @@ class Capability(Enum):
     CONFIG = auto()  # takes its sizes from a config object
     FUSED = auto()  # must go through torch's fused attention
     STABLE = auto()  # must survive large scores
+    STEADY = auto()  # without dropout, training computes what evaluation does
     CROSS = auto()  # keys and values may come from other tokens than queries
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts
 

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from properties.binding.building import Built, build_all, construct
 from properties.binding.calls import iter_call_forms
+from properties.binding.constructors import Constructor, is_option
 from properties.binding.hypotheses import OTHER, make_contract
 from properties.binding.intent import expects_causality
 from properties.binding.layouts import iter_named_layouts, list_stored
 from properties.binding.search import BindingSearch, Match
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal, make_parameters
-from properties.contract import Contract
+from properties.contract import CONSTANT, Contract
 from properties.harness.module_adapter import construct as construct_adapter
 from properties.parameter_mapping import ParameterMapping
 from properties.subject import CallOptions, Subject
@@ -36,6 +37,8 @@ def match_by_name(search: BindingSearch) -> Match | None:
     if form is None or len([role for role in form.inputs if role != "mask"]) != 1:
         return None
     for built in build_all(subject, signature, search.failures, suggested=True):
+        if not _knows_arguments(built.constructor):
+            continue
         for sizes in search.iter_sizes_of(built):
             for mappings in iter_named_layouts(built.tensors, sizes.case):
                 if not _covers(mappings, built, sizes.case):
@@ -54,6 +57,12 @@ def match_by_name(search: BindingSearch) -> Match | None:
                     return Match(contract, sizes, inexact=True)
                 return None
     return None
+
+
+def _knows_arguments(constructor: Constructor) -> bool:
+    """Whether no argument was made up: what a class does with such a one is no fault of its own."""
+    given = [field for a in constructor.arguments for field in a.fields or (a,)]
+    return all(a.quantity != CONSTANT or is_option(a.name) for a in given)
 
 
 def _covers(mappings: tuple[ParameterMapping, ...], built: Built, case: Case) -> bool:

@@ -187,3 +187,8 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
         yield _replace_quantities(passed, quantities, square=square)
         if not square and "d_out" in whole:
             yield _replace_quantities(passed, quantities, square=True)
+
+
+def is_option(name: str) -> bool:
+    """Whether a name is that of an option that is on or off, or of something without effect."""
+    return name in OTHERS or name == "_" or is_flag(name) or guess_quantity(name) == "bias"

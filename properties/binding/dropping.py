@@ -6,7 +6,7 @@ import torch
 
 from properties.binding.bench import Bench, Settled, is_close
 from properties.case import Case
-from properties.contract import CONSTANT, Capability
+from properties.contract import CONSTANT, Argument, Capability
 from properties.harness.harness import Harness
 from properties.mistakes import dropout_diagnosis
 from properties.violation import SubmissionFailed, Violation
@@ -32,14 +32,27 @@ def settle_dropout(bench: Bench) -> Settled:
     if wrong_at_rest or any(claim(bench, case) for claim in claims):
         return settled
     kept = settled.contract.capabilities - {C.DROPOUT}
-    arguments = tuple(
-        replace(a, quantity=CONSTANT, default=0.0) if a.quantity == "dropout" else a
-        for a in settled.contract.arguments
-    )
+    arguments = tuple(map(_switch_off, settled.contract.arguments))
     contract = replace(settled.contract, capabilities=kept, arguments=arguments)
     return replace(settled, contract=contract).add(
         "its dropout does not fall on the attention weights alone, and is not judged"
     )
+
+
+def _switch_off(argument: Argument) -> Argument:
+    """Return an argument that never drops anything, if it is a rate or a config that has one."""
+    if argument.quantity == "dropout":
+        return replace(argument, quantity=CONSTANT, default=0.0)
+    return replace(argument, fields=tuple(map(_switch_off, argument.fields)))
+
+
+def settle_steadiness(bench: Bench) -> Settled:
+    """Claim what is claimed of training if nothing is dropped where no argument asks for it."""
+    form = bench.contract.call_form
+    calm, training = bench.call(form, bench.x), bench.call(form, bench.x, training=True)
+    if calm and training and is_close(training, calm[0].double()):
+        return bench.settled.claim(C.STEADY)
+    return bench.settled.add("in training it drops something at a rate of its own: not judged")
 
 
 def _drops_weights(bench: Bench, case: Case) -> bool:

@@ -18,7 +18,7 @@ from properties.binding.calls import (
     iter_call_forms,
     iter_role_orders,
 )
-from properties.binding.dropping import settle_dropout
+from properties.binding.dropping import settle_dropout, settle_steadiness
 from properties.binding.hypotheses import OTHER
 from properties.binding.intent import expects_causality
 from properties.binding.matching import Observation, find_mistakes
@@ -41,7 +41,14 @@ C = Capability
 def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
     """Return the whole contract of a matched class. Raises SubmissionFailed if its process ends."""
     settled = Settled(_intend(subject, signature, match))
-    for step in (_settle_results, _settle_mask, _settle_roles, settle_dropout, _settle_sizes):
+    for step in (
+        _settle_results,
+        _settle_mask,
+        _settle_roles,
+        settle_dropout,
+        settle_steadiness,
+        _settle_sizes,
+    ):
         settled = step(Bench(subject, signature, match, settled))
     return settled
 
@@ -171,7 +178,8 @@ def _find_mistaken_mask(bench: Bench, form: CallForm) -> CallForm | None:
         results = bench.call(own, bench.x, keep)
         if not results:
             continue
-        if is_close(results, bench.compute().output):
+        alone = replace(bench, sized=replace(bench.case, batch=1))
+        if is_close(results, bench.compute().output) or _follows(alone, own):
             return own
         stored = dict(bench.contract.to_stored(bench.parameters, bench.case))
         seen = Observation(bench.x, stored, results[:1], keep)

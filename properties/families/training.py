@@ -150,6 +150,7 @@ def _assert_weight_gradients(
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     C.DROPOUT,
     on=keep_for_training,
@@ -164,6 +165,7 @@ def training_gives_the_equation_of_what_it_kept(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     on=keep_for_training,
     after=(
@@ -182,6 +184,7 @@ def the_gradients_in_training_are_right(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     on=keep_for_training,
     after=(the_gradients_in_training_are_right,),
@@ -195,6 +198,7 @@ def gradients_add_up_over_calls(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     on=keep_for_training,
     after=(the_gradients_in_training_are_right,),
@@ -208,6 +212,7 @@ def gradients_go_only_where_they_are_required(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     after=(
         it_equals_the_equation,
@@ -235,6 +240,7 @@ def a_training_step_moves_every_weight(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     after=(a_training_step_moves_every_weight,),
     on=keep_for_training,
@@ -250,6 +256,7 @@ def what_was_trained_is_used(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     after=(what_was_trained_is_used,),
     on=keep_for_training,
@@ -270,6 +277,7 @@ def a_copy_is_trained_by_itself(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     C.WEIGHTS,
     after=(the_gradients_in_training_are_right,),
@@ -301,6 +309,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
 
 
 @family_property(
+    C.STEADY,
     *TRAINED,
     after=(
         it_equals_the_equation,
