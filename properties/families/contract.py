@@ -8,7 +8,7 @@ import torch
 from properties import comparison
 from properties.case import Case, MaskForm
 from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Argument, Capability, make_config
+from properties.contract import CONSTANT, Argument, Capability, make_config
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
@@ -196,7 +196,7 @@ def its_arguments_may_be_given_by_position(context: LiveContext) -> None:
 def arguments_left_out_have_their_defaults(context: LiveContext) -> None:
     """Each argument that has a default in the statement may be left out, and then has it."""
     for argument in context.contract.arguments:
-        if argument.default is not None:
+        if argument.default is not None and argument.quantity != CONSTANT:
             _assert_default_taken(context, argument)
 
 
