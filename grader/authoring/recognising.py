@@ -14,16 +14,20 @@ from grader.reading.slicing import compute_slice
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.session import ChildFactory, Session
+from grader.sandbox.grader_side.subject import ChannelSubject
 from properties import families
 from properties.binding.binding import NotBound
+from properties.binding.hypotheses import PROBE
 from properties.binding.signature import Signature
 from properties.contract import Capability, Contract
 from properties.group import PropertyGroup
+from properties.harness.module_adapter import construct
 from properties.property import Property
 from properties.violation import Status, SubmissionFailed
 
 FAILED = {status.value for status in Status} - {Status.PASSED.value, Status.NOT_TRIED.value}
 WAIVABLE = (PropertyGroup.PRECISION, PropertyGroup.SCALE, PropertyGroup.DEVICE)
+MOST_LISTED = 6
 MAX_ROUNDS = 4
 """how often a solution is judged: without a claim that it breaks, others are tried"""
 
@@ -148,6 +152,7 @@ def accept(
     A claim that only makes sense of what a statement demands may be broken by a right solution, of
     its own style; it is then not asked of students either.
     """
+    _check_all_used(session, submission, contract, settings)
     exercise = replace(recognised.target.exercise, contract=contract)
     optional = {p.name for p in families.ALL if _may_be_waived(p)}
     for _ in range(MAX_ROUNDS):
@@ -162,6 +167,30 @@ def accept(
             raise WrongSolution(record)
         exercise = replace(exercise, waived=(*exercise.waived, *broken))
     raise WrongSolution(record)
+
+
+def _check_all_used(
+    reading: Session, submission: Submission, contract: Contract, settings: Settings
+) -> None:
+    """Raise CannotAuthor if it has weights that are none of the equation: forgotten ones."""
+    case = contract.fit(PROBE)
+    session = reading.start_successor(settings.get_limits(None), by_hand=settings.by_hand)
+    with contextlib.closing(session):
+        try:
+            session.load(contract.name)
+            subject = ChannelSubject(session)
+            adapter = construct(subject, contract, case, seed=1)
+            tensors = adapter.holder.describe_tensors()
+        except SubmissionFailed:
+            return  # the verdicts say so
+    known = contract.get_parameter_shapes(case)
+    unused = [p for p, t in tensors.items() if t.kind == "parameter" and p not in known]
+    if unused:
+        listed = ", ".join(f"`{path}`" for path in unused[:MOST_LISTED])
+        raise CannotAuthor(
+            f"{submission.display_path}: `{contract.name}` has weights that take no part in what "
+            f"it computes: {listed}; use them, or leave them out"
+        )
 
 
 def _may_be_waived(prop: Property) -> bool:

@@ -169,11 +169,8 @@ def test_names_are_those_of_the_records_they_stand_for() -> None:
     types = get_type_hints(Limits) | {"memory": int}  # no limit is none to write
     assert types == LIMITS
     assert set(contract_checks.SIZES) <= {each.name for each in fields(Case)}
-    assert all(
-        hasattr(Case(), each)
-        for each in contract_checks.QUANTITIES
-        if each not in ("config", "constant")
-    )
+    others = {"config", "constant"}
+    assert all(hasattr(Case(), q) for q in contract_checks.QUANTITIES if q not in others)
 
 
 def test_listing_exercises_imports_no_torch() -> None:

@@ -24,13 +24,16 @@ from grader.reading.submission import Submission
 from grader.report.records import SubmissionRecord
 from grader.sandbox.grader_side.servers import ServerHandle
 from properties.cases.case_set import PUBLIC_SEED
-from tests.grader.ui.test_cli import Command, headcheck, one_line
+from tests.grader.ui.test_cli import Command, Ran, headcheck, one_line
 
 __all__ = ["headcheck"]
 
 HERE = Path(__file__).parent
 SOLUTIONS = sorted(path.stem for path in (HERE / "solutions").glob("*.py"))
 WRONG = sorted(path.stem for path in (HERE / "wrong").glob("*.py"))
+FORGOTTEN = "no_output_call"
+"""it has a layer that it does not call: what it computes is right without"""
+WRONG.remove(FORGOTTEN)
 FEW = 5
 """of so many changes one is judged"""
 OWN = "solutions/additive_mask.py"
@@ -181,6 +184,19 @@ def test_a_wrong_solution_is_refused(server: ServerHandle, tmp_path: Path, name:
     assert [each.name for each in record.diagnosis] == [find_tag(file)]
     assert any(each.status == "failed" for each in record.properties)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_layer_that_is_not_called_is_refused(headcheck: Command) -> None:
+    said = one_line_after(headcheck("author", str(HERE / "wrong" / f"{FORGOTTEN}.py")))
+    assert "has weights that take no part in what it computes: `out_proj.weight`, " in said
+    assert said.endswith("use them, or leave them out\n")
+    assert list(Path().iterdir()) == []
+
+
+def one_line_after(ran: Ran) -> str:
+    """The message of a command that first says what it has recognised."""
+    assert ran.code == 2 and ran.err.count("\n") == 1 and "fault" not in ran.err
+    return ran.err
 
 
 def test_a_refusal_says_what_is_wrong(headcheck: Command) -> None:
