@@ -79,6 +79,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.ANY_MASK: lambda c: _takes_mask(c) and c.call_form == USUAL,
     C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
     C.STATED: lambda c: True,
+    C.STRIDED: lambda c: True,
     C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
     C.CONTEXT: lambda c: _takes("context_length", "config")(c) or _fixes(c, "context_length"),
     C.HEADS: lambda c: _takes("heads", "config")(c) or _fixes(c, "heads"),

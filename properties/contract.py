@@ -72,6 +72,7 @@ class Capability(Enum):
     CONFIG = auto()  # takes its sizes from a config object
     FUSED = auto()  # must go through torch's fused attention
     STABLE = auto()  # must survive large scores
+    STRIDED = auto()  # tokens may lie in memory in any way
     STEADY = auto()  # without dropout, training computes what evaluation does
     CROSS = auto()  # keys and values may come from other tokens than queries
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts
@@ -83,7 +84,7 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.BIAS_OPTION, "bias", False),
     (Capability.DROPOUT, "dropout", 0.0),
     (Capability.MASK, "mask_form", MaskForm.NONE),
-    (Capability.STATED, "memory", MemoryLayout.CONTIGUOUS),
+    (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
 )
 """The value that a field of a case is fixed to where a contract lacks a capability."""
 

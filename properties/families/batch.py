@@ -47,7 +47,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
 
 
 @family_property(
-    C.STATED,
+    C.STRIDED,
     C.TOKENS,
     limit=3,
     on=at_least(tokens=3),

@@ -101,8 +101,8 @@ def new_numbers_in_the_same_tensor_are_a_new_input(context: LiveContext) -> None
     # The other numbers are in the middle: who remembers a sum or the corners has not seen them.
     first, middle = context.x.clone(), context.case.tokens // 2
     first[:, middle] = make_tokens(context.case, context.contract, "x2")[:, middle]
-    # Weights do not grow, and what grew is not contiguous, which nothing but a statement asks for.
-    ways = REUSES if context.contract.has(C.MODULE, C.STATED) else REUSES[:2]
+    # Weights do not grow, and what grew is not contiguous.
+    ways = REUSES if context.contract.has(C.MODULE, C.STRIDED) else REUSES[:2]
     for reuse, grad in itertools.product(ways, ("no_grad", "grad")):
         adapter = build_fresh_module(context)
         answer = adapter.refill(first, context.x, context.mask, reuse, grad)
