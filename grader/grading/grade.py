@@ -184,10 +184,13 @@ class _Grading:
         record = self._grade(target)
         signature = self.signatures.get(target.name)
         passed = record.status == Status.PASSED.value
-        resembles = self.settings.exercise is None and not _is_meant(target, signature)
+        named = target.name == target.exercise.contract.name and not target.by_position
+        resembles = self.settings.exercise is None and not named
         differs = has_other_form(record, asked=self.settings.exercise is not None)
-        if signature is None or passed or not (resembles or differs):
+        if passed or not (resembles or differs):
             return record
+        if signature is None:  # a function is what it is by its name and arguments alone
+            return None if resembles and differs else record
         binding = self._recognise(signature)
         if binding is None and resembles and differs and self.failure is None:
             return None
@@ -225,14 +228,6 @@ class _Grading:
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])
         record = record_ungraded(self.submission, self.settings, began, problem)
         return replace(record, source=source)
-
-
-def _is_meant(target: Target, signature: Signature | None) -> bool:
-    """Whether a definition has the name of its exercise, and takes arguments by the names asked."""
-    asked = target.exercise.contract
-    taken = {parameter.name for parameter in signature.constructor} if signature else set()
-    named = all(a.optional or a.name in taken for a in asked.arguments)
-    return target.name == asked.name and (named or signature is None)
 
 
 def has_other_form(record: SubmissionRecord, *, asked: bool) -> bool:

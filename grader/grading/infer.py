@@ -66,6 +66,8 @@ class Target:
     exercise: Exercise
     name: str
     notes: tuple[Note, ...] = ()
+    by_position: bool = False
+    """whether its arguments have other names than those asked for"""
     contract: Contract | None = None
     """the exercise's contract in the terms of this class, where it takes or returns other things"""
 
@@ -165,7 +167,8 @@ def choose_targets(
 
 def _make_target(exercise: Exercise, defined: DefinitionSignature) -> Target:
     note = _note_argument_order(defined, exercise.contract)
-    return Target(exercise, defined.name, () if note is None else (note,))
+    by_position = not defined.accepts(exercise.contract)
+    return Target(exercise, defined.name, () if note is None else (note,), by_position)
 
 
 def _note_argument_order(defined: DefinitionSignature, contract: Contract) -> Note | None:
