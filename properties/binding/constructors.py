@@ -16,7 +16,12 @@ GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
 MAX_ASSIGNMENTS = 240
 SMALL = re.compile(r"std|range|eps|init|scale|gain|weight_decay|lr")
 """of numbers that are small, such as the spread of initial weights"""
-OTHERS: Mapping[str, int | str] = {"batch_size": 2, "layer_idx": 0, "layer_id": 0, "device": "cpu"}
+OTHERS: Mapping[str, int | str] = {
+    "batch_size": 2,
+    "layer_idx": 0,
+    "layer_id": 0,
+    "device": "cpu",
+}
 """what other arguments get: names and values"""
 
 

@@ -156,6 +156,8 @@ def find_mistakes(
     table = build_table(make_key(inputs, CORRECT, _select_mistakes(case), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)
+        if not bool(numbers.isfinite().double().mean() > 0.5):
+            continue  # many mistakes give nothing but NaN
         for candidate in table.find_candidates((numbers,), [seen.compute_tolerance(numbers)]):
             yield candidate, place
 
