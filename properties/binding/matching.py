@@ -156,10 +156,18 @@ def find_mistakes(
     table = build_table(make_key(inputs, CORRECT, _select_mistakes(case), pairs=pairs))
     for place, output in enumerate(seen.outputs):
         numbers = output.to(torch.float64)
-        if not bool(numbers.isfinite().double().mean() > 0.5):
-            continue  # many mistakes give nothing but NaN
+        if not _is_telling(numbers):
+            continue
         for candidate in table.find_candidates((numbers,), [seen.compute_tolerance(numbers)]):
             yield candidate, place
+
+
+def _is_telling(output: Tensor) -> bool:
+    """Whether an output is more than NaN, or one and the same for all tokens of all sequences."""
+    finite = output.isfinite()
+    if output.dim() != 3 or bool(finite.double().mean() <= 0.5):
+        return False
+    return bool(((output != output[:1, :1]) & finite).any())
 
 
 def _select_mistakes(case: Case) -> Sequence[Mistake]:
