@@ -286,8 +286,7 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
     contract = Contract(**_read_fields(table, Contract, place))
     if contract.transfer is not None:  # the weights to be moved are those of the source
         contract = replace(contract, mappings=contract.mappings or contract.transfer[0].mappings)
-    if "inputs" not in table.get("call_form", ()):
-        contract = replace(contract, call_form=_complete_call_form(contract, table))
+    contract = replace(contract, call_form=_complete_call_form(contract, table))
     for keys, wrong, problem in find_problems(contract):
         raise place.enter(*keys).fail(problem, wrong)
     contract = replace(contract, capabilities=complete_capabilities(contract))

@@ -10,6 +10,7 @@
 
 import contextlib
 import gc
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,11 @@ from properties.families.contract import FORM, the_config_holds_all_it_needs
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
 from properties.violation import Status, SubmissionFailed
+
+OTHER_ARGUMENTS = re.compile(
+    r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
+)
+"""in what is said of a class that takes other arguments, or is given others than it takes"""
 
 
 def grade_file(
@@ -243,7 +249,7 @@ def has_other_form(record: SubmissionRecord, *, asked: bool) -> bool:
     ]
     if not asked:
         return bool(unmet)
-    return any(p.status == Status.FAILED.value or "TypeError" in p.message for p in unmet)
+    return any(p.status == Status.FAILED.value or OTHER_ARGUMENTS.search(p.message) for p in unmet)
 
 
 def grade_definition(

@@ -60,6 +60,8 @@ def make_adapted_target(signature: Signature, target: Target, binding: Binding) 
     """
     asked = target.exercise.contract
     fixed = (binding.contract.sizes or {}).keys() - (asked.sizes or {}).keys()
+    if not asked.has(C.HEADS):
+        fixed -= {"heads"}  # there is one either way
     if fixed or not asked.capabilities & ESSENTIAL <= binding.contract.capabilities:
         return None
     contract = adapt_contract(asked, binding.contract)

@@ -92,7 +92,7 @@ def test_the_contract_of_an_exercise_may_be_named_by_its_folder() -> None:
         ("default = true ", "optional = true ", "line 13: a constant needs its `default`"),
         ('"config"', '"heads"', 'line 6: only an argument that takes "config" has fields'),
         ('rate = "dropout"', 'rate = "drop"', "line 12: there is no quantity 'drop'; did you"),
-        ("places = [0]", 'inputs = ["x"]', "line 19: these are not those of `call`: leave them"),
+        ("places = [0]", 'inputs = ["x"]', "line 19: there is no key `inputs`"),
         ('"block"', '"blocks"', "knows no 'blocks'; did you mean 'block'?"),
     ],
 )

@@ -135,11 +135,11 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a constant without a value": (
         {"arguments": 'rate = "constant"'},
-        "line 6: what is constant needs its `default`",
+        "line 6: a constant needs its `default`",
     ),
     "fields of what is no config": (
         {"arguments": 'h.quantity = "heads"\nh.fields.n = "heads"'},
-        "only a config has fields",
+        'only an argument that takes "config" has fields',
     ),
     "a field that takes nothing": (
         {"arguments": 'c.quantity = "config"\nc.fields.n = "hads"'},

@@ -28,7 +28,7 @@ WRONG = {
     "l_none.py": (f"def {SLUG}(x): pass\n", "None (is there a return?)"),
     "n_forged.py": (FORGED, "answered what was not asked"),
     "o_name.py": (RIGHT.replace("def simplified", "def simplifed"), "did you mean"),
-    "p_import.py": (NOT_INSTALLED, "No module named 'einsteinium'"),
+    "p_import.py": (NOT_INSTALLED, "imports `einsteinium`, which is not"),
     "c_link.py": (None, "symbolic link"),
     "d_fifo.py": (None, "no regular file"),
     "h_large.py": (None, "60 MiB"),

@@ -31,6 +31,7 @@ CONTRACT = Contract(
             Capability.BIAS_OPTION,
             Capability.DROPOUT,
             Capability.MASK,
+            Capability.STRIDED,
         }
     ),
 )

@@ -14,7 +14,7 @@ from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
 from grader.ui.pytest_plugin.messages import ReplayCommand
 from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 from properties.binding.binding import NotBound, bind
-from properties.binding.describe import describe_attention, list_assumptions
+from properties.binding.describe import describe_attention, describe_intent, list_assumptions
 from properties.binding.signature import Literal, Signature, SignatureParameter
 from properties.cases.case_set import DEFAULT_COUNT
 from properties.contract import Contract
@@ -95,7 +95,8 @@ def _recognise(name: Setting, definition: object) -> VerifiedTarget:
         said = f" ({' '.join(found.failures[-1].split())})" if found.failures else ""
         raise name.fail(f"{name.text} is not recognised by what it computes{said}: {ADVICE}")
     title = f"{name.text}, recognised as {describe_attention(found.contract)}"
-    assumed = (*list_assumptions(signature, found.contract), *found.remarks)
+    intent = describe_intent(found.contract)
+    assumed = (*list_assumptions(signature, found.contract), *found.remarks, intent)
     return VerifiedTarget(title, {}, found.contract, ReplayCommand(name.text), assumptions=assumed)
 
 

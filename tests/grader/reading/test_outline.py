@@ -18,7 +18,11 @@ def notebook(*cells: str) -> SubmissionSource:
 
 
 def parameters(*names: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name.rstrip("="), "positional", "=" in name) for name in names)
+    parts = (name.partition("=") for name in names)
+    return tuple(
+        Parameter(name, "positional", bool(sign), int(default) if default else None)
+        for name, sign, default in parts
+    )
 
 
 # ---------------------------------------------------------------------------- outlines
@@ -36,7 +40,7 @@ def test_an_outline_has_classes_and_functions() -> None:
     )
     head, attend = found
     assert (head.name, head.kind, head.cell, head.line) == ("Head", "class", 2, 1)
-    assert head.parameters == parameters("d_in", "d_out=")
+    assert head.parameters == parameters("d_in", "d_out=4")
     assert head.forward == parameters("x", "mask=")
     assert head.bases == ("nn.Module",)
     assert (head.times_defined, head.redefined_in) == (1, ())
@@ -137,5 +141,5 @@ def test_lambdas_and_other_names_for_definitions_are_outlined_last() -> None:
         ("f", "function", None),
         ("B", "class", "A"),
     ]
-    assert found[1].parameters == parameters("q", "k=")
+    assert found[1].parameters == parameters("q", "k=1")
     assert found[2].parameters == parameters("n")
