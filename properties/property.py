@@ -17,6 +17,7 @@ from properties.contract import Capability, Contract
 from properties.group import PropertyGroup as PropertyGroup
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
+from properties.peculiarity import Peculiarity, select_without
 from properties.violation import Status, SubmissionFailed, Violation
 
 MIN_NATURAL_CASES = 8
@@ -27,6 +28,8 @@ Sizes = Mapping[str, object]
 """values of some fields of a case"""
 SizesSource = Callable[[], Sequence[Sizes]]
 """gives sizes that take a while to choose"""
+CaseSelection = Callable[[Sequence[Case]], Sequence[Case]]
+"""keeps some of these cases"""
 RecordableCheck = Callable[[CaseContext], None]
 CheckFunction = Callable[[LiveContext], None]
 """Every `RecordableCheck` is one, too: a LiveContext is a CaseContext."""
@@ -53,6 +56,10 @@ class Property:
     """why it exists although it follows from the properties that it requires"""
     list_sizes: SizesSource | None = field(default=None, repr=False)
     """gives the values of fields at which it is checked, if the case set does not"""
+    choose: CaseSelection = field(default=tuple, repr=False)
+    """which of the fitting cases it may be checked on"""
+    about: Peculiarity | None = None
+    """the peculiarity that is supported if it holds; else the other claims do without"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Return whether the property makes sense for this contract."""
@@ -68,7 +75,7 @@ class Property:
         if self.list_sizes is not None:
             return self._apply_sizes(contract, case_set, self.list_sizes())
         unchanged = set(case_set)
-        fitting = transform_cases(contract, self.transform, case_set)
+        fitting = self.choose(transform_cases(contract, self.transform, case_set))
         natural = [case for case in fitting if case in unchanged]
         enough = len(natural) >= min(self.limit, MIN_NATURAL_CASES)
         return (
@@ -117,6 +124,8 @@ class PropertyFamily:
         dtypes: tuple[str, ...] = ("float64", "float32"),
         redundant_because: str = "",
         sizes: Sequence[Sizes] | SizesSource | None = None,
+        choose: CaseSelection = tuple,
+        about: Peculiarity | None = None,
     ) -> Callable[[CheckFunction], Property]:
         def make(check: CheckFunction) -> Property:
             return Property(
@@ -133,6 +142,8 @@ class PropertyFamily:
                 dtypes=dtypes,
                 redundant_because=redundant_because,
                 list_sizes=_make_source(sizes),
+                choose=choose,
+                about=about,
             )
 
         return make
@@ -209,6 +220,8 @@ class Verdict:
         return ""
 
 
+CheckOnCases = Callable[[Property, Sequence[Case]], Verdict]
+"""checks a property on these cases"""
 VerdictCallback = Callable[[Verdict], None]
 """is called with every verdict as soon as it is known"""
 
@@ -218,25 +231,32 @@ def ignore_verdict(verdict: Verdict) -> None:
 
 
 def check_in_order(
-    properties: Iterable[Property],
-    check: Callable[[Property], Verdict],
+    plan: Mapping[Property, Sequence[Case]],
+    check: CheckOnCases,
     on_verdict: VerdictCallback = ignore_verdict,
     lacking: Set[Capability] = frozenset(),
 ) -> Iterator[Verdict]:
-    """Check each; a property that requires one that does not hold is not tried.
+    """Check each on its cases; a property that requires one that does not hold is not tried.
 
     One that could not be tried itself may hold: properties that require it are tried. So are
     those that do without what the submission is lacking, where the required one is about that.
+    After one about a peculiarity that does not hold, the others are checked on cases without it.
     """
     broken: set[Property] = set()
-    for prop in properties:
+    unsupported: dict[Peculiarity, Property] = {}
+    for prop, cases in plan.items():
         required = (required for required in prop.requires if required in broken)
         blocked_by = next((r for r in required if r.needs & lacking <= prop.needs), None)
+        left = select_without(cases, unsupported)
+        if blocked_by is None and cases and not left:
+            blocked_by = next(p for each, p in unsupported.items() if each.is_in(cases[0]))
         if blocked_by is None:
-            verdict = check(prop)
+            verdict = check(prop, left)
         else:
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
             broken.add(prop)
+            if prop.about is not None and blocked_by is None:
+                unsupported[prop.about] = prop
         on_verdict(verdict)
         yield verdict

@@ -1,8 +1,12 @@
-"""All properties, in the order in which they are checked: form first, then values, then the rest.
+"""All properties, in the order in which they are checked.
+
+The form comes first, on the plainest cases, then one claim about each peculiarity of other cases,
+then values, then the rest.
 
 A property names the capabilities that it needs of a contract; `select_for_contract` compares them.
 """
 
+from collections.abc import Sequence
 from types import ModuleType
 
 from properties.contract import Contract
@@ -41,7 +45,12 @@ def list_properties(family: ModuleType) -> tuple[Property, ...]:
     return tuple(prop for prop in named if prop.check.__module__ == family.__name__)
 
 
-ALL = tuple(prop for family in FAMILIES for prop in list_properties(family))
+def _put_peculiarities_after_form(properties: Sequence[Property]) -> tuple[Property, ...]:
+    early = (*contract.FORM, *(prop for prop in properties if prop.about is not None))
+    return (*early, *(prop for prop in properties if prop not in early))
+
+
+ALL = _put_peculiarities_after_form([p for each in FAMILIES for p in list_properties(each)])
 
 
 def select_for_contract(target_contract: Contract) -> tuple[Property, ...]:

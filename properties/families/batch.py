@@ -3,11 +3,13 @@
 import torch
 from torch import Tensor
 
-from properties.cases.case_transforms import at_least
+from properties.case import MemoryLayout
+from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
 from properties.harness.case_context import CaseContext
+from properties.peculiarity import UNUSUAL_MEMORY
 from properties.property import PropertyFamily, PropertyGroup
 
 family_property = PropertyFamily(PropertyGroup.BATCH, FORM)
@@ -50,7 +52,8 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     C.STRIDED,
     C.TOKENS,
     limit=3,
-    on=at_least(tokens=3),
+    on=compose(at_least(tokens=3), with_values(memory=MemoryLayout.CONTIGUOUS)),
+    about=UNUSUAL_MEMORY,
     hint="view() needs contiguous memory; reshape() does not",
 )
 def the_memory_layout_does_not_matter(context: CaseContext) -> None:

@@ -10,6 +10,13 @@ from properties.contract import CONSTANT, Argument, Capability, Contract, make_c
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, build_module, construct
+from properties.peculiarity import (
+    AXIS_OF_ONE,
+    BIASES,
+    SHORTER_THAN_CONTEXT,
+    SINGLE_SEQUENCE,
+    select_plainest,
+)
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions, TensorInfo, Value
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
@@ -18,6 +25,7 @@ family_property = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
+SQUEEZE_HINT = "squeeze() drops every axis of length one"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
 
@@ -25,6 +33,7 @@ CALLED_WIDTH = 64
 @family_property(
     limit=1,
     on=at_least(tokens=3),
+    choose=select_plainest,
     hint="compare the names and the order of the arguments with the statement, and what it returns",
 )
 def it_can_be_constructed(context: LiveContext) -> None:
@@ -38,6 +47,7 @@ def it_can_be_constructed(context: LiveContext) -> None:
     after=(it_can_be_constructed,),
     limit=2,
     on=at_least(tokens=3),
+    choose=select_plainest,
     hint="the statement lists every weight with its name and shape",
 )
 def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
@@ -59,7 +69,9 @@ BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
 
 
 @family_property(
-    after=BUILT, hint="print the shape after every step and compare it with the statement"
+    after=BUILT,
+    choose=select_plainest,
+    hint="print the shape after every step and compare it with the statement",
 )
 def the_output_has_the_right_shape(context: CaseContext) -> None:
     """The output has the shape that the statement draws."""
@@ -67,6 +79,25 @@ def the_output_has_the_right_shape(context: CaseContext) -> None:
 
 
 FORM = (*BUILT, the_output_has_the_right_shape)
+
+
+@family_property(
+    C.BATCH, after=FORM, on=with_values(batch=1), about=SINGLE_SEQUENCE, hint=SQUEEZE_HINT
+)
+def a_batch_of_one_stays_a_batch(context: CaseContext) -> None:
+    """A batch of one sequence gives a batch of one output."""
+    context.call()
+
+
+@family_property(
+    after=FORM,
+    on=lambda case: case if AXIS_OF_ONE.is_in(case) else replace(case, tokens=1),
+    about=AXIS_OF_ONE,
+    hint=SQUEEZE_HINT,
+)
+def an_axis_of_length_one_stays(context: CaseContext) -> None:
+    """A single token, or a width of one, keeps its axis."""
+    context.call()
 
 
 @family_property(
@@ -121,7 +152,12 @@ def _list_missing(context: LiveContext) -> list[str]:
 
 
 @family_property(
-    C.BIAS_OPTION, C.MODULE, after=BUILT, limit=1, hint="pass bias=qkv_bias to all three layers"
+    C.BIAS_OPTION,
+    C.MODULE,
+    after=BUILT,
+    limit=1,
+    about=BIASES,
+    hint="pass bias=qkv_bias to all three layers",
 )
 def the_biases_follow_the_option(context: LiveContext) -> None:
     """Queries, keys and values have a bias exactly when qkv_bias asks for it; by default not."""
@@ -287,6 +323,8 @@ def the_output_is_finite(context: CaseContext) -> None:
     after=FORM,
     limit=1,
     on=at_least(tokens=6),
+    choose=select_plainest,
+    about=SHORTER_THAN_CONTEXT,
     hint="cut the mask to the number of tokens: mask[:num_tokens, :num_tokens]",
 )
 def every_length_up_to_the_context_works(context: CaseContext) -> None:

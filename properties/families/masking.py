@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from properties import comparison
-from properties.case import InputContent, MaskForm
+from properties.case import InputContent, MaskForm, MaskType
 from properties.cases.case_tensors import round_to_dtype
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
@@ -16,6 +16,7 @@ from properties.families.parameter_transforms import replace_parameters, zero_pa
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
+from properties.peculiarity import MASK_OF_MORE_AXES, MASK_OF_NUMBERS
 from properties.property import PropertyFamily, PropertyGroup
 from properties.violation import Violation, ViolationKind
 
@@ -136,9 +137,14 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
     context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
 
 
-@family_property(C.ANY_MASK, on=MASKED, hint="where the mask is 0 or False, the score becomes -inf")
+@family_property(
+    C.ANY_MASK,
+    on=compose(MASKED, with_values(mask_type=MaskType.BOOL)),
+    about=MASK_OF_MORE_AXES,
+    hint="where the mask is False, the score becomes -inf",
+)
 def every_form_of_mask_is_understood(context: CaseContext) -> None:
-    """Any mask that broadcasts, bool, int or float, acts like the full (b, h, t, t) one."""
+    """Any mask that broadcasts acts like the full (b, h, t, t) one."""
     assert context.mask is not None
     b, h, t = context.case.batch, context.case.heads, context.case.tokens
     full = (context.mask != 0).expand(b, h, t, t).contiguous()
@@ -147,9 +153,9 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
 
 @family_property(
     C.ANY_MASK,
-    on=MASKED,
-    after=(every_form_of_mask_is_understood,),
+    on=compose(MASKED, with_values(mask_form=MaskForm.QUERY_KEY, mask_type=MaskType.BOOL)),
     limit=3,
+    about=MASK_OF_NUMBERS,
     hint="only 0 and False block: compare with == 0 before converting the mask to another type",
 )
 def any_number_but_zero_lets_attend(context: CaseContext) -> None:
