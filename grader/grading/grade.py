@@ -12,7 +12,7 @@ import contextlib
 import gc
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exercises.exercise import BadContract
@@ -20,7 +20,7 @@ from grader import fault
 from grader.batch.check import check_all, check_all_live
 from grader.grading import evidence, explain, infer, open_mode
 from grader.grading.excerpts import collect_excerpts
-from grader.grading.infer import Target, TargetNotFound
+from grader.grading.infer import Inferred, Target
 from grader.grading.live_checker import LiveChecker, search_further
 from grader.grading.recording import (
     MAX_DEFINITIONS,
@@ -66,6 +66,12 @@ OTHER_ARGUMENTS = re.compile(
     r"TypeError|\btakes (no|\d+) arguments?|, which was not given|unexpected keyword"
 )
 """in what is said of a class that takes other arguments, or is given others than it takes"""
+TargetCallback = Callable[[Target], None]
+"""is called with every target before it is graded"""
+
+
+def ignore_target(target: Target) -> None:
+    """Do nothing: nobody waits for single targets."""
 
 
 def grade_file(
@@ -98,7 +104,7 @@ def grade_file_or_raise(
 
     Whatever is wrong with the file is in the record. Raises only internal errors.
     """
-    began, limits = time.monotonic(), settings.get_limits(settings.exercise)
+    limits = settings.get_limits(settings.exercise)
     try:
         data = read_submission(submission, limits.source)
     except UnreadableSubmission as problem:
@@ -106,25 +112,10 @@ def grade_file_or_raise(
     siblings = gather_siblings(submission, data, limits.source)
     with contextlib.closing(Session(server, data, submission.kind, limits, siblings)) as session:
         inferred = infer_targets(session, submission, settings)
-        grading = _Grading(session, submission, settings, on_search, inferred.signatures)
-        records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
-        if not records:
-            records = [grading.record_nothing(began, inferred.problem)]
+        records = grade_inferred(session, submission, settings, inferred, on_search=on_search)
     gc.collect()  # a harness and its contexts refer to each other, with all their tensors
     gc.freeze()  # what is left stays, and need not be looked at again after the next file
     return records
-
-
-@dataclass(frozen=True)
-class Inferred:
-    """The definitions that answer exercises by their names, and classes that may be attention."""
-
-    targets: tuple[Target, ...] = ()
-    candidates: tuple[Signature, ...] = ()
-    problem: ErrorRecord | None = None
-    """why there are no targets"""
-    signatures: Mapping[str, Signature] = field(default_factory=dict)
-    """of all classes that could be attention"""
 
 
 def infer_targets(session: Session, submission: Submission, settings: Settings) -> Inferred:
@@ -134,18 +125,31 @@ def infer_targets(session: Session, submission: Submission, settings: Settings) 
     except SubmissionFailed as failed:
         error = ErrorRecord("unreadable", failed.message, failed.cell, failed.line)
         return Inferred(problem=error)
-    targets: list[Target] = []
-    problem = None
-    try:
-        signatures = infer.parse_outline(outline)
-        targets = infer.choose_targets(signatures, settings.exercise, submission.name)
-    except TargetNotFound as missing:
-        problem = explain_not_found(str(missing), outline)
-    known = {d.name: d.signature for d in signatures if d.signature is not None}
-    if settings.exercise is not None:
-        return Inferred(tuple(targets), (), problem, known)
-    candidates = infer.list_candidates(signatures, targets, submission.name)
-    return Inferred(tuple(targets), tuple(candidates), problem, known)
+    found = infer.parse_outline(outline)
+    inferred = infer.infer_all(found, settings.exercise, submission.name)
+    if inferred.problem is None:
+        return inferred
+    return replace(inferred, problem=explain_not_found(inferred.problem, outline))
+
+
+def grade_inferred(
+    session: Session,
+    submission: Submission,
+    settings: Settings,
+    inferred: Inferred,
+    on_target: TargetCallback = ignore_target,
+    on_verdict: VerdictCallback = ignore_verdict,
+    on_search: SearchCallback = ignore_search,
+) -> list[SubmissionRecord]:
+    """Return the records of what was inferred, or one that says why there is nothing to judge.
+
+    The callbacks get each target and verdict as soon as it is known, and how far a search is.
+    Raises only internal errors.
+    """
+    callbacks = on_target, on_verdict, on_search
+    grading = _Grading(session, submission, settings, inferred.signatures, *callbacks)
+    records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
+    return records or [grading.record_nothing(inferred.problem)]
 
 
 @dataclass(eq=False)
@@ -155,8 +159,11 @@ class _Grading:
     session: Session
     submission: Submission
     settings: Settings
-    on_search: SearchCallback
     signatures: Mapping[str, Signature]
+    on_target: TargetCallback
+    on_verdict: VerdictCallback
+    on_search: SearchCallback
+    began: float = field(default_factory=time.monotonic)
     failure: tuple[str, SubmissionFailed] | None = None
     """what kept a class from being recognised"""
     unrecognised: list[str] = field(default_factory=list)
@@ -220,10 +227,11 @@ class _Grading:
         return None
 
     def _grade(self, target: Target) -> SubmissionRecord:
+        self.on_target(target)
         args = self.session, self.submission, target, self.settings
-        return grade_definition(*args, on_search=self.on_search)
+        return grade_definition(*args, self.on_verdict, self.on_search)
 
-    def record_nothing(self, began: float, problem: ErrorRecord | None) -> SubmissionRecord:
+    def record_nothing(self, problem: ErrorRecord | None) -> SubmissionRecord:
         """Return the record of a file in which there is nothing to judge."""
         if self.failure is not None and not self.unrecognised:
             name, failed = self.failure
@@ -232,7 +240,7 @@ class _Grading:
         if self.unrecognised:
             problem = explain_unrecognised(problem, self.unrecognised, self.failures)
         source = collect_excerpts(self.session, [(problem.cell, problem.line)])
-        record = record_ungraded(self.submission, self.settings, began, problem)
+        record = record_ungraded(self.submission, self.settings, self.began, problem)
         return replace(record, source=source)
 
 

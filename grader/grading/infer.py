@@ -7,12 +7,13 @@ name is the exercise's or resembles it; among several exercises the closest name
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from exercises import ALL, BY_SLUG, Exercise, contract_file
 from exercises.exercise import BadContract
+from grader.report.records import ErrorRecord
 from properties.binding.signature import Signature, SignatureParameter
 from properties.contract import Contract, Entry
 from properties.violation import Note, format_location
@@ -72,6 +73,18 @@ class Target:
     """the exercise's contract in the terms of this class, where it takes or returns other things"""
 
 
+@dataclass(frozen=True)
+class Inferred:
+    """The definitions that answer exercises by their names, and classes that may be attention."""
+
+    targets: tuple[Target, ...] = ()
+    candidates: tuple[Signature, ...] = ()
+    problem: ErrorRecord | None = None
+    """why there are no targets"""
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+    """of all classes that could be attention"""
+
+
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
     """Return the outline's classes and functions, converted to their types."""
     signatures = []
@@ -111,12 +124,32 @@ def _parse_signature(
         for key in ("parameters", "forward")
     )
     name = str(entry["name"])
-    read = tuple(
+    return Signature(name, constructor, call, parse_variables(variables, name))
+
+
+def parse_variables(
+    variables: Sequence[Mapping[str, Any]], name: str
+) -> tuple[SignatureParameter, ...]:
+    """Return the variables that a definition reads, as an outline has them."""
+    return tuple(
         SignatureParameter(str(v["name"]), has_default=True, default=v["value"])
         for v in variables
         if name in v["read_by"] and v["value"] is not None
     )
-    return Signature(name, constructor, call, read)
+
+
+def infer_all(
+    found: Sequence[DefinitionSignature], exercise: Exercise | None, name: str | None
+) -> Inferred:
+    """Return what to grade of these definitions: all of them, or the one of this name."""
+    targets, problem = list[Target](), None
+    try:
+        targets = choose_targets(found, exercise, name)
+    except TargetNotFound as missing:
+        problem = ErrorRecord("not_found", str(missing))
+    candidates = [] if exercise is not None else list_candidates(found, targets, name)
+    known = {d.name: d.signature for d in found if d.signature is not None}
+    return Inferred(tuple(targets), tuple(candidates), problem, known)
 
 
 def list_candidates(

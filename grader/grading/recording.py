@@ -157,12 +157,12 @@ def record_note(note: Note) -> NoteRecord:
     return NoteRecord(note.kind, shorten(note.message), note.cell, note.line)
 
 
-def explain_not_found(problem: str, outline: Mapping[str, Any]) -> ErrorRecord:
+def explain_not_found(problem: ErrorRecord, outline: Mapping[str, Any]) -> ErrorRecord:
     """Say why there is nothing to grade; if a cell is no Python, that is the likely reason."""
     for broken in outline.get("broken", ()):
-        text = f"{broken['message']}; nothing in this cell can be used"
-        return ErrorRecord("syntax", f"{text} ({problem})", broken["cell"], broken["line"])
-    return ErrorRecord("not_found", problem)
+        text = f"{broken['message']}; nothing in this cell can be used ({problem.message})"
+        return ErrorRecord("syntax", text, broken["cell"], broken["line"])
+    return problem
 
 
 def explain_unrecognised(

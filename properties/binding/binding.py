@@ -1,15 +1,17 @@
 """The binding of a class: its contract in its author's terms, and what was assumed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from properties.binding import settling
 from properties.binding.by_name import match_by_name
 from properties.binding.hypotheses import OTHER
 from properties.binding.search import BindingSearch, Match
 from properties.binding.signature import Signature
-from properties.contract import Contract
+from properties.contract import Capability, Contract
 from properties.mistakes.mistake_table import Mistakes
 from properties.subject import Subject
+
+INTENT = frozenset({Capability.CAUSAL, Capability.FULL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,12 @@ def bind(subject: Subject, signature: Signature) -> Binding | NotBound:
 
 
 def _is_certain(subject: Subject, match: Match, contract: Contract) -> bool:
-    """Whether a match is no chance: at sizes that were guessed it has to hold at others, too."""
-    explained = bool(match.mistakes) or match.inexact
-    other = contract.fit(OTHER)
-    return explained or not match.guessed or settling.is_right_at(subject, contract, other)
+    """Whether a match is no chance: at sizes that were guessed it has to hold at others, too.
+
+    That is asked of what it hides, not of what it is meant to hide.
+    """
+    if match.mistakes or match.inexact or not match.guessed:
+        return True
+    kept = contract.capabilities - INTENT | match.contract.capabilities & INTENT
+    found = replace(contract, capabilities=kept)
+    return settling.is_right_at(subject, found, found.fit(OTHER))

@@ -73,7 +73,7 @@ def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
     known = {built.case.heads, built.case.head_dim, built.case.d_out, built.case.context_length}
     shapes = [t.shape for t in built.tensors.values() if t.kind != "buffer" and len(t.shape) > 1]
     others = {size for shape in shapes for size in shape} - known
-    widths = [w for w in others if w % built.case.heads == 0]
+    widths = [w for w in others if w and w % built.case.heads == 0]
     if len(widths) != 1:
         return None
     head_dim = widths[0] // built.case.heads

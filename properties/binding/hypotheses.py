@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from properties.binding.constructors import Constructor
 from properties.binding.layouts import list_stored
-from properties.call_form import CallForm
+from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
 from properties.contract import Capability, Contract
 from properties.parameter_mapping import ParameterMapping
@@ -156,6 +156,8 @@ def make_contract(
     return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
 
 
-def iter_tokens_first(form: CallForm) -> Iterator[CallForm]:
-    """Yield a form of a call, and the same with the tokens first."""
-    yield from (replace(form, tokens_first=first) for first in (False, True))
+def iter_readings(form: CallForm) -> Iterator[CallForm]:
+    """Yield the forms that one call may be read as: the first axis may be the tokens."""
+    yield form
+    if form.axes is TokenAxes.BATCH_FIRST:
+        yield replace(form, axes=TokenAxes.TOKENS_FIRST)

@@ -1,8 +1,15 @@
-"""What a class takes, as far as its source tells."""
+"""What a class takes, as far as its source tells, or the class itself."""
 
+import inspect
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Literal = int | float | bool | str | None
+NAMED_KINDS = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +35,20 @@ class Signature:
     """variables of the submission that it reads, and their values as defaults"""
     causal: bool | None = None
     """whether it is meant to be causal, if somebody said so"""
+
+
+def read_signature(definition: type) -> Signature:
+    """Return what a class of this process and its `forward` take."""
+    forward = list(inspect.signature(definition.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    constructor = inspect.signature(definition).parameters.values()
+    return Signature(definition.__name__, _read_parameters(constructor), _read_parameters(forward))
+
+
+def _read_parameters(parameters: Iterable[inspect.Parameter]) -> tuple[SignatureParameter, ...]:
+    return tuple(_read_parameter(each) for each in parameters if each.kind in NAMED_KINDS)
+
+
+def _read_parameter(parameter: inspect.Parameter) -> SignatureParameter:
+    default = parameter.default
+    literal: Literal = default if isinstance(default, int | float | bool | str) else None
+    return SignatureParameter(parameter.name, default is not inspect.Parameter.empty, literal)

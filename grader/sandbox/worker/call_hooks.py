@@ -5,6 +5,7 @@ before `forward` and one after it. So whatever calls the module, a copy of it or
 a part of, calls it in the usual form.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ class CallHooks:
     """The inputs of a call in order, and where the results are among what comes back."""
 
     inputs: Sequence[str]
-    tokens_first: bool
+    axes: str
     mask: Mapping[str, Any]
     places: Sequence[int] | None
     one_head: bool
@@ -39,7 +40,7 @@ class CallHooks:
         """
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
-        own = [t.transpose(0, 1) for t in tokens] if self.tokens_first else list(tokens)
+        own = [order_axes(t, self.axes) for t in tokens]
         roles = {"x": own[0], "query": own[0], "context": own[-1]}
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
@@ -79,7 +80,7 @@ class CallHooks:
             return mask
         return mask.expand(batch, *mask.shape[1:])
 
-    def arrange_results(self, module: nn.Module, given: object, result: Any) -> Any:
+    def arrange_results(self, module: nn.Module, given: tuple[Tensor, ...], result: Any) -> Any:
         """Return the results that are asked for, in the usual order of axes.
 
         No places ask for all results that are tensors.
@@ -87,15 +88,44 @@ class CallHooks:
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
         if self.places is not None and not self.places:
-            return tuple(part for part in parts if isinstance(part, Tensor))
+            found = [part for part in parts if isinstance(part, Tensor)]
+            return tuple(
+                restore_axes(part, self.axes) if part.dim() == given[0].dim() else part
+                for part in found
+            )
         if self.places:
             if max(self.places) >= len(parts):
                 return result
             parts = [parts[place] for place in self.places]
         if not all(isinstance(part, Tensor) for part in parts):
             return result
-        if self.tokens_first and parts[0].dim() > 1:
-            parts[0] = parts[0].transpose(0, 1)
+        parts[0] = restore_axes(parts[0], self.axes)
         if self.one_head and len(parts) > 1:
             parts[1] = parts[1].unsqueeze(-3)
         return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def order_axes(tokens: Tensor, axes: str) -> Tensor:
+    """Return tokens, of shape (batch, tokens, width) or (tokens, width), with other axes."""
+    match axes:
+        case "tokens batch width":
+            return tokens.transpose(0, 1)
+        case "batch width tokens":
+            return tokens.mT
+        case "batch width rows columns":
+            count = tokens.shape[-2]
+            rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
+            return torch.unflatten(tokens.mT, -1, (rows, count // rows))
+    return tokens
+
+
+def restore_axes(output: Tensor, axes: str) -> Tensor:
+    """Return an output of such axes with the usual ones; one that lacks axes as it is."""
+    match axes:
+        case "tokens batch width" if output.dim() > 1:
+            return output.transpose(0, 1)
+        case "batch width tokens" if output.dim() > 1:
+            return output.mT
+        case "batch width rows columns" if output.dim() > 2:
+            return output.flatten(-2).mT
+    return output

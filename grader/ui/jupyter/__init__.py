@@ -7,7 +7,7 @@
     checking.py      `check` and its result
     magic.py         `%%headcheck`
 
-Grading is the same as for the command: `grader.grading.grade.grade_definition`.
+Grading is the same as for the command: `grader.grading.grade.grade_inferred`.
 """
 
 from grader.ui.jupyter.checking import CheckInterrupted, CheckResult, check

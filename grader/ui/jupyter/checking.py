@@ -1,5 +1,6 @@
 """`check`: grade a definition of this process as `headcheck check` would grade its file."""
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from typing import Any
 
 from exercises import Exercise
 from exercises.exercise import BadContract
-from grader.grading.grade import grade_definition
-from grader.grading.infer import Target
+from grader.grading.grade import grade_inferred
+from grader.grading.infer import DefinitionSignature, Inferred
 from grader.grading.search_limit import BadSearch, parse_search
 from grader.grading.settings import Settings
+from grader.grading.stated_roles import BadBinding, parse_roles
 from grader.reading.submission import Submission
 from grader.report import render
 from grader.report.records import SubmissionRecord, build_report
@@ -20,7 +22,14 @@ from grader.seed import make_seed
 from grader.ui.jupyter.global_state import preserve_global_state
 from grader.ui.jupyter.live import LiveSandbox, SourceText, find_source_text
 from grader.ui.jupyter.progress import Progress
-from grader.ui.jupyter.target import CannotCheck, find_target
+from grader.ui.jupyter.target import (
+    CannotCheck,
+    describe_definition,
+    explain_unknown,
+    find_exercise,
+    find_name,
+    infer_object,
+)
 
 MAX_CLAIMS_NAMED = 3
 """the number of failed properties named when a check is interrupted"""
@@ -68,18 +77,21 @@ def check(
     *,
     seed: int = 0,
     search: int | str | None = None,
+    bind: str = "",
 ) -> CheckResult:
     """Grade a class or a function defined in this process; a notebook displays the result.
 
-    The exercise is inferred from name and arguments, unless its slug or its folder is given. Other
-    definitions that it needs are taken from the caller. `seed` chooses the cases; 0 are the public
-    ones. With `search`, generated cases are then tried on what holds: so many, or for "30s".
+    The exercise is inferred from name and arguments, unless its slug or its folder is given; a
+    class that answers none is judged as what it computes. Other definitions that it needs are taken
+    from the caller. `seed` chooses the cases; 0 are the public ones. With `search`, generated cases
+    are then tried on what holds: so many, or for "30s". `bind` says what arguments are that were
+    taken for others: "heads=n_head causal=yes".
 
     Raises CannotCheck, with what to write instead, and CheckInterrupted.
     """
     caller = sys._getframe(1)
     namespace = {**caller.f_globals, **caller.f_locals}
-    return check_in_namespace(definition, exercise, namespace, seed, search)
+    return check_in_namespace(definition, exercise, namespace, seed, search, bind)
 
 
 def check_in_namespace(
@@ -88,22 +100,49 @@ def check_in_namespace(
     namespace: Mapping[str, Any],
     seed: int = 0,
     search: int | str | None = None,
+    bind: str = "",
 ) -> CheckResult:
     """Do the same in a given namespace. Raises CannotCheck, CheckInterrupted."""
+    settings = make_settings(exercise, seed, search, bind)
+    text = find_source_text(definition)
+    defined = describe_definition(find_name(definition, namespace), definition, text)
+    record = judge(defined, {**namespace, defined.name: definition}, text, settings)
+    problem = explain_unknown(defined, record)
+    if problem is not None:
+        raise CannotCheck(problem)
+    return CheckResult(record)
+
+
+def make_settings(
+    exercise: Exercise | str | None, seed: int, search: int | str | None, bind: str
+) -> Settings:
+    """Return what was said of a check. Raises CannotCheck if it cannot be understood."""
     if type(seed) is not int or seed < 0:
         raise CannotCheck(f"seed is a whole number from 0 on, not {seed!r}"[:200])
+    if not isinstance(bind, str):
+        raise CannotCheck(f'bind is a text, such as "heads=n_head", not {bind!r}'[:200])
     try:
         limit = None if search is None else parse_search(str(search))
-    except BadSearch as problem:
-        raise CannotCheck(str(problem).replace("--search:", "search")) from None
-    text = find_source_text(definition)
-    target = find_target(definition, exercise, namespace, text)
-    progress = Progress(target.name, len(target.exercise.properties))
+        roles = parse_roles(bind.split())
+    except (BadSearch, BadBinding) as problem:
+        said = str(problem).replace("--search:", "search").replace("--bind ", "bind ")
+        raise CannotCheck(said) from None
+    named = None if exercise is None else find_exercise(exercise)
+    return Settings(exercise=named, seed=make_seed(seed), search=limit, roles=roles)
+
+
+def judge(
+    defined: DefinitionSignature,
+    namespace: Mapping[str, Any],
+    text: SourceText,
+    settings: Settings,
+) -> SubmissionRecord:
+    """Return the record of a definition. Raises CannotCheck, CheckInterrupted."""
+    inferred = infer_object(defined, settings.exercise)
+    progress = Progress(defined.name)
     try:
         with preserve_global_state(), progress:
-            own = {**namespace, target.name: definition}
-            settings = Settings(exercise=target.exercise, seed=make_seed(seed), search=limit)
-            return CheckResult(_grade(own, text, target, settings, progress))
+            return _grade(inferred, defined.name, namespace, text, settings, progress)
     except KeyboardInterrupt:
         raise CheckInterrupted(_describe_progress(progress)) from None
     except BadContract as problem:
@@ -114,18 +153,20 @@ def check_in_namespace(
 
 
 def _grade(
+    inferred: Inferred,
+    name: str,
     namespace: Mapping[str, Any],
     text: SourceText,
-    target: Target,
     settings: Settings,
     progress: Progress,
 ) -> SubmissionRecord:
-    limits = settings.get_limits(target.exercise)
-    session = Session(LiveSandbox(namespace, text), text.data, text.kind, limits)
-    submission = Submission(Path(text.display_name), text.display_name, target.name)
-    return grade_definition(
-        session, submission, target, settings, progress.update, progress.update_search
-    )
+    limits = settings.get_limits(settings.exercise)
+    submission = Submission(Path(text.display_name), text.display_name, name)
+    sandbox = LiveSandbox(namespace, text)
+    callbacks = progress.begin, progress.update, progress.update_search
+    with contextlib.closing(Session(sandbox, text.data, text.kind, limits)) as session:
+        [record] = grade_inferred(session, submission, settings, inferred, *callbacks)
+    return record
 
 
 def _describe_progress(progress: Progress) -> str:

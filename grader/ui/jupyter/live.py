@@ -11,7 +11,7 @@ import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from IPython.core.getipython import get_ipython
 from torch import Tensor
@@ -23,6 +23,8 @@ from grader.sandbox.grader_side.in_process import InProcessRunner
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker.batch import Reply
 from grader.sandbox.worker.calling import Refused
+from grader.sandbox.worker.importing import TOP
+from grader.sandbox.worker.loading import Loading, make_module
 from grader.sandbox.worker.runtime import WorkerRuntime
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class SourceText:
     """The source of objects, and the mapping from lines of compiled files to positions in it."""
 
     data: bytes
-    kind: str
+    kind: Literal["py", "ipynb"]
     find_position: Locator
     display_name: str
 
@@ -84,8 +86,9 @@ def read_cells(shell: "InteractiveShell") -> SourceText:
         {"cell_type": "code" if number in valid else "raw", "source": source}
         for number, source in enumerate(run, 1)
     ]
-    data, kind = (_make_notebook(cells), "ipynb") if valid else (b"", "py")
-    return SourceText(data, kind, find_position, "notebook")
+    if not valid:
+        return SourceText(b"", "py", find_position, "notebook")
+    return SourceText(_make_notebook(cells), "ipynb", find_position, "notebook")
 
 
 def _make_notebook(cells: list[dict[str, str]]) -> bytes:
@@ -122,23 +125,31 @@ def _count_lines_before(source: str) -> int:
 
 
 class LiveRuntime(WorkerRuntime):
-    """Answers requests about existing objects; no source is executed to create them."""
+    """Answers requests about existing objects."""
 
     def __init__(self, namespace: Mapping[str, Any], find_position: Locator) -> None:
         super().__init__(dict(namespace))
         self.find_position = find_position
 
     def load(self, meta: Mapping[str, Any], tensors: dict[str, Tensor]) -> Reply:
-        """Check that all names that the exercise needs are defined."""
-        names = list(meta["names"])
+        """Check that all names that the exercise needs are defined.
+
+        Only for other numbers in the places of variables are their definitions run again, as the
+        text has them; what the text lacks is taken from this process.
+        """
+        self.names = tuple(meta["names"])
         self.by_hand = bool(meta.get("by_hand"))
-        missing = [name for name in names if name not in self.namespace]
+        missing = [name for name in self.names if name not in self.namespace]
         if missing:
             raise Refused(f"`{missing[0]}` is not defined yet; run the cell that defines it")
-        return {"remarks": [asdict(remark) for remark in find_warnings(self.source, names[0])]}, ()
+        self.variants = {(): Loading(make_module(self.namespace, TOP), [])}
+        again = {*self.names, "__name__"}
+        self.initial_namespace = {n: v for n, v in self.namespace.items() if n not in again}
+        warnings = find_warnings(self.source, self.names[0])
+        return {"remarks": [asdict(remark) for remark in warnings]}, ()
 
     def locate(self, error: BaseException) -> Position | None:
-        return locate_error(error, self.find_position)
+        return locate_error(error, self.find_position) or locate_error(error)
 
 
 @dataclass(frozen=True)

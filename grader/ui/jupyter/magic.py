@@ -1,6 +1,8 @@
-"""`%%headcheck [SLUG|FOLDER]`: run a cell, then check its definitions."""
+"""`%%headcheck [SLUG|FOLDER] [--bind heads=n_head]`: run a cell, then check its definitions."""
 
 import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,17 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from exercises import Exercise
-from exercises.exercise import BadContract
 from grader.grading import infer
-from grader.grading.infer import DefinitionSignature, TargetNotFound
-from grader.ui.jupyter.checking import check, check_in_namespace
+from grader.grading.infer import DefinitionSignature
+from grader.grading.settings import Settings
+from grader.ui.jupyter.checking import CheckResult, check, judge, make_settings
 from grader.ui.jupyter.live import find_source_text
-from grader.ui.jupyter.target import CannotCheck, can_answer, describe_definition
+from grader.ui.jupyter.target import (
+    CannotCheck,
+    can_answer,
+    describe_definition,
+    explain_unknown,
+)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -30,22 +37,31 @@ def headcheck(line: str, cell: str) -> None:
     """
     shell = get_ipython()
     assert shell is not None  # nothing else calls magics
-    words, asked = line.split(), line.strip()
-    if len(words) > 1 and not Path(asked).is_dir():  # a folder may have spaces in its path
-        raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {asked}"[:200])
-    exercise = _find_exercise(asked) if words else None
+    settings = _read_line(line)
     if not shell.run_cell(cell, store_history=False).success:
         raise CannotCheck("the cell ended with an error, so nothing was checked")
-    names = _find_names(shell.transform_cell(cell))
-    for name, answered in _select_targets(shell.user_ns, names, exercise):
-        display(check_in_namespace(shell.user_ns[name], answered, shell.user_ns))
+    found = _describe_all(_find_names(shell.transform_cell(cell)), shell.user_ns)
+    unknown = []
+    chosen = _select(found, settings.exercise)
+    for defined in chosen:
+        text = find_source_text(shell.user_ns[defined.name])
+        record = judge(defined, shell.user_ns, text, settings)
+        problem = explain_unknown(defined, record)
+        if problem is None:
+            display(CheckResult(record))
+        else:
+            unknown.append(problem)
+    if len(unknown) == len(chosen):
+        raise CannotCheck(unknown[-1])  # the last one usually is the whole of the others
 
 
-def _find_exercise(name: str) -> Exercise:
-    try:
-        return infer.find_exercise(name)
-    except (TargetNotFound, BadContract) as error:
-        raise CannotCheck(str(error)) from None
+def _read_line(line: str) -> Settings:
+    """Return what the first line of a cell says. Raises CannotCheck."""
+    asked, *bound = (part.strip() for part in line.split("--bind"))
+    if " " in asked and not Path(asked).is_dir():  # a folder may have spaces in its path
+        words = asked.split()
+        raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {asked}"[:200])
+    return make_settings(asked or None, 0, None, " ".join(bound))
 
 
 def _find_names(source: str) -> list[str]:
@@ -60,24 +76,36 @@ def _find_names(source: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _select_targets(
-    namespace: dict[str, Any], names: list[str], exercise: Exercise | None
-) -> list[tuple[str, Exercise]]:
-    """Return the names to check with their exercises. Raises CannotCheck if there are none."""
-    callables = {name: namespace[name] for name in names if callable(namespace.get(name))}
-    found = [describe_definition(k, v, find_source_text(v)) for k, v in callables.items()]
+def _describe_all(names: Sequence[str], namespace: Mapping[str, Any]) -> list[DefinitionSignature]:
+    """Describe what can be called of what has these names."""
+    found = []
+    for name in names:
+        value = namespace.get(name)
+        if callable(value):
+            described = describe_definition(name, value, find_source_text(value))
+            own = getattr(value, "__name__", name)
+            alias_of = own if own != name and own in names else None
+            found.append(replace(described, alias_of=alias_of))
+    return found
+
+
+def _select(
+    found: Sequence[DefinitionSignature], exercise: Exercise | None
+) -> Sequence[DefinitionSignature]:
+    """Return what is to be checked. Raises CannotCheck if there is nothing."""
     fitting = [defined for defined in found if exercise and can_answer(defined, exercise)]
-    if exercise is not None and len(fitting) == 1:  # under any name
-        return [(fitting[0].name, exercise)]
-    try:
-        targets = infer.choose_targets(found, exercise, None)
-    except TargetNotFound as error:
-        text = _explain_no_target(found) if exercise is None else f"this cell: {error}"
-        raise CannotCheck(text) from None
-    return [(target.name, target.exercise) for target in targets]
+    if len(fitting) == 1:  # under any name
+        return fitting
+    inferred = infer.infer_all(found, exercise, None)
+    if exercise is not None and inferred.problem is not None:
+        raise CannotCheck(f"this cell: {inferred.problem.message}")
+    chosen = {t.name for t in inferred.targets} | {c.name for c in inferred.candidates}
+    if not chosen:
+        raise CannotCheck(_explain_no_target(found))
+    return [defined for defined in found if defined.name in chosen]
 
 
-def _explain_no_target(found: list[DefinitionSignature]) -> str:
+def _explain_no_target(found: Sequence[DefinitionSignature]) -> str:
     if not found:
         return "this cell defines no class and no function, so nothing was checked"
     names = ", ".join(f"`{defined.name}`" for defined in found[:8])

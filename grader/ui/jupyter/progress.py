@@ -8,6 +8,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle, display
 
+from grader.grading.infer import Target
 from properties.property import Verdict
 from properties.violation import Status
 
@@ -18,9 +19,10 @@ REFRESH_S = 0.1
 class Progress:
     """Counts and displays verdicts. Use as a context manager; it removes the display at the end."""
 
-    def __init__(self, name: str, claims: int) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.claims = claims
+        self.claims = 0
+        """how many there are; 0 as long as it is not known what the definition is"""
         self.verdicts: dict[str, Verdict] = {}
         """the verdicts so far, by property"""
         self.search = ""
@@ -38,6 +40,13 @@ class Progress:
         elif _is_terminal():
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+    def begin(self, target: Target) -> None:
+        """Count the verdicts on a definition from now on."""
+        self.claims = len(target.exercise.properties)
+        self.verdicts.clear()
+        self._last = -REFRESH_S
+        self._show()
 
     def update(self, verdict: Verdict) -> None:
         """Count one more verdict."""
@@ -63,6 +72,8 @@ class Progress:
     def message(self) -> str:
         if self.search:
             return self.search
+        if not self.claims:
+            return f"checking {self.name}: finding out what it computes"
         if self.done == self.claims:
             return f"checking {self.name}: looking for the mistake" if self.broken else ""
         return f"checking {self.name}: {self.done} of {self.claims} claims"
@@ -92,7 +103,7 @@ def _render_bar(message: str, done: int, claims: int) -> str:
     if not message:
         return ""
     return (
-        f'<progress value="{done}" max="{claims}" aria-label="claims judged"></progress> '
+        f'<progress value="{done}" max="{max(claims, 1)}" aria-label="claims judged"></progress> '
         f'<span role="status">{html.escape(message)}</span>'
     )
 

@@ -4,6 +4,7 @@ import functools
 import inspect
 import types
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from torch import nn
@@ -11,8 +12,13 @@ from torch import nn
 from exercises import ALL, Exercise
 from exercises.exercise import BadContract
 from grader.grading import infer
-from grader.grading.infer import DefinitionSignature, Target, TargetNotFound
+from grader.grading.infer import DefinitionSignature, Inferred, TargetNotFound
+from grader.reading.cells import Unreadable, read_source
+from grader.reading.symbol_table import build_symbol_table
+from grader.reading.variables import list_variables
+from grader.report.records import ErrorRecord, SubmissionRecord
 from grader.ui.jupyter.live import SourceText
+from properties.binding.signature import Signature, SignatureParameter, read_signature
 from properties.contract import Entry
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -54,28 +60,38 @@ def find_name(definition: object, namespace: Mapping[str, Any]) -> str:
     return names[0]
 
 
-def find_target(
-    definition: object,
-    exercise: Exercise | str | None,
-    namespace: Mapping[str, Any],
-    text: SourceText,
-) -> Target:
-    """Return an object as an answer to an exercise or the one so named, else to the one inferred.
-
-    Raises CannotCheck if there is none.
-    """
-    defined = describe_definition(find_name(definition, namespace), definition, text)
+def find_exercise(exercise: object) -> Exercise:
+    """Return an exercise, or the one of this slug or in this folder. Raises CannotCheck."""
+    if isinstance(exercise, Exercise):
+        return exercise
+    if not isinstance(exercise, str):
+        raise CannotCheck(
+            f"exercise is the name of an exercise, or its folder, not a {type(exercise).__name__}: "
+            'write exercise="multi_head_attention"; `headcheck list` names all'
+        )
     try:
-        named = None if exercise is None else _find_exercise(exercise)
-        if named is not None and not can_answer(defined, named):
-            raise CannotCheck(_explain_wrong_kind(defined, named))
-        [target] = infer.choose_targets([defined], named, defined.name)
-    except BadContract as error:
+        return infer.find_exercise(exercise)
+    except (BadContract, TargetNotFound) as error:
         raise CannotCheck(str(error)) from None
-    except TargetNotFound as error:
-        reason = _explain_no_exercise(defined) if exercise is None else str(error)
-        raise CannotCheck(reason) from None
-    return target
+
+
+def infer_object(defined: DefinitionSignature, exercise: Exercise | None) -> Inferred:
+    """Return what an object answers or may be. Raises CannotCheck if it is of the wrong kind."""
+    if exercise is not None and not can_answer(defined, exercise):
+        raise CannotCheck(_explain_wrong_kind(defined, exercise))
+    inferred = infer.infer_all([defined], exercise, defined.name)
+    return replace(inferred, problem=ErrorRecord("not_found", _explain_no_exercise(defined)))
+
+
+def explain_unknown(defined: DefinitionSignature, record: SubmissionRecord) -> str | None:
+    """Say that an object is neither an answer nor attention, and what to do; None if it is one."""
+    if record.error is None or record.error.kind != "not_found":
+        return None
+    named = f'as in check({defined.name}, exercise="multi_head_attention")'
+    advice = f"say which exercise is meant, {named}; `headcheck list` names all"
+    if defined.signature is not None:
+        advice += '; or say what its arguments are, as in bind="heads=n_head"'
+    return f"{record.error.message}: {advice}"
 
 
 def describe_definition(name: str, definition: object, text: SourceText) -> DefinitionSignature:
@@ -93,7 +109,26 @@ def describe_definition(name: str, definition: object, text: SourceText) -> Defi
         optional=tuple(p.name for p in plain if p.default is not p.empty),
         open_ended=len(plain) < len(parameters),
         bases=tuple(base.__name__ for base in bases if base is not object),
+        signature=_read_signature(name, definition, text),
     )
+
+
+def _read_signature(name: str, definition: object, text: SourceText) -> Signature | None:
+    """Return what a module and its `forward` take; None for all else."""
+    if not (isinstance(definition, type) and issubclass(definition, nn.Module)):
+        return None
+    if definition.forward is nn.Module.forward:
+        return None
+    return replace(read_signature(definition), name=name, variables=_read_variables(name, text))
+
+
+def _read_variables(name: str, text: SourceText) -> tuple[SignatureParameter, ...]:
+    """Return the variables that a definition reads, as far as the text tells."""
+    try:
+        found = list_variables(build_symbol_table(read_source(text.data, text.kind)))
+    except Unreadable:
+        return ()
+    return infer.parse_variables(list(map(asdict, found)), name)
 
 
 def _get_parameters(definition: object) -> list[inspect.Parameter]:
@@ -123,17 +158,6 @@ def can_answer(defined: DefinitionSignature, exercise: Exercise) -> bool:
     return entry is Entry.BUILDER or defined.is_class is (entry is Entry.CLASS)
 
 
-def _find_exercise(exercise: object) -> Exercise:
-    if isinstance(exercise, Exercise):
-        return exercise
-    if isinstance(exercise, str):
-        return infer.find_exercise(exercise)
-    raise CannotCheck(
-        f"exercise is the name of an exercise, or its folder, not a {type(exercise).__name__}: "
-        'write exercise="multi_head_attention"; `headcheck list` names all'
-    )
-
-
 def _explain_wrong_kind(defined: DefinitionSignature, exercise: Exercise) -> str:
     required = "class" if exercise.contract.entry is Entry.CLASS else "function"
     actual = "class" if defined.is_class else "function"
@@ -147,10 +171,7 @@ def _explain_no_exercise(defined: DefinitionSignature) -> str:
     same_name = [_describe_exercise(e) for e in ALL if e.contract.name == defined.name]
     if same_name:
         return f"`{defined.name}` takes ({takes}); asked for is {' or '.join(same_name)}"
-    return (
-        f"no exercise asks for `{defined.name}({takes})`: say which one is meant, as in "
-        f'check({defined.name}, exercise="multi_head_attention"); `headcheck list` names all'
-    )
+    return f"no exercise asks for `{defined.name}({takes})`"
 
 
 def _describe_exercise(exercise: Exercise) -> str:

@@ -15,16 +15,11 @@ from grader.ui.pytest_plugin.messages import ReplayCommand
 from grader.ui.pytest_plugin.target_settings import Setting, TargetSettings
 from properties.binding.binding import NotBound, bind
 from properties.binding.describe import describe_attention, describe_intent, list_assumptions
-from properties.binding.signature import Literal, Signature, SignatureParameter
+from properties.binding.signature import read_signature
 from properties.cases.case_set import DEFAULT_COUNT
 from properties.contract import Contract
 from properties.size_rules import BadSizes, parse_sizes
 
-NAMED_KINDS = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-)
 ADVICE = "say what is asked of it with --contract FILE (docs/contract-files.md) or --exercise SLUG"
 
 
@@ -98,27 +93,6 @@ def _recognise(name: Setting, definition: object) -> VerifiedTarget:
     intent = describe_intent(found.contract)
     assumed = (*list_assumptions(signature, found.contract), *found.remarks, intent)
     return VerifiedTarget(title, {}, found.contract, ReplayCommand(name.text), assumptions=assumed)
-
-
-def read_signature(definition: type) -> Signature:
-    """Return what a class and its `forward` take."""
-    forward = list(inspect.signature(definition.forward).parameters.values())[1:]  # type: ignore[attr-defined]
-    constructor = list(inspect.signature(definition).parameters.values())
-    return Signature(
-        definition.__name__,
-        tuple(map(_read_parameter, filter(_is_named, constructor))),
-        tuple(map(_read_parameter, filter(_is_named, forward))),
-    )
-
-
-def _is_named(parameter: inspect.Parameter) -> bool:
-    return parameter.kind in NAMED_KINDS
-
-
-def _read_parameter(parameter: inspect.Parameter) -> SignatureParameter:
-    default = parameter.default
-    literal: Literal = default if isinstance(default, int | float | bool | str) else None
-    return SignatureParameter(parameter.name, default is not inspect.Parameter.empty, literal)
 
 
 def _limit_sizes(target: VerifiedTarget, sizes: Setting | None) -> VerifiedTarget:

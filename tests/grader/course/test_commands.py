@@ -52,7 +52,7 @@ def headcheck(
         except SystemExit as end:
             code = end.code
         out, err = capfd.readouterr()
-        assert "Traceback" not in out + err and "a fault of headcheck" not in err
+        assert "Traceback" not in out + err and "a fault of headcheck" not in out + err
         return Ran(code or 0, out, err)
 
     return ran

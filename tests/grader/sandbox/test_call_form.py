@@ -87,7 +87,7 @@ def test_of_two_sequences_the_second_has_keys_and_values() -> None:
 
 
 def test_tokens_may_come_first_and_so_come_back() -> None:
-    module = attached(tokens_first=True)
+    module = attached(axes="tokens batch width")
     assert torch.equal(module(X), X)
     assert module.given[0].shape == (T, B, D)
 
@@ -197,7 +197,7 @@ def test_a_copy_is_called_in_the_same_form(duplicate: Any) -> None:
 
 
 def test_functional_call_and_a_module_around_it_use_the_form() -> None:
-    module = attached(tokens_first=True)
+    module = attached(axes="tokens batch width")
     called = torch.func.functional_call(module, {"weight": torch.tensor(2.0)}, (X,))
     assert torch.equal(called, 2 * X)
     assert torch.equal(nn.Sequential(module)(X), X)

@@ -1,12 +1,15 @@
 """A search ends: it finds a contract, finds nothing, or has no time left."""
 
+from dataclasses import replace
+
 import pytest
 
 from properties.binding import search
-from properties.binding.binding import NotBound
+from properties.binding.binding import Binding, NotBound, bind
 from properties.binding.intent import expects_causality
 from properties.binding.search import BindingSearch
 from properties.binding.signature import Signature, SignatureParameter
+from properties.contract import Capability
 from properties.violation import Status, SubmissionFailed
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import CAUSAL, SEPARATE, bind_source, make
@@ -25,6 +28,14 @@ def test_a_search_with_time_finds_the_contract_and_what_it_was_guessed_from() ->
     odd = make(takes="blorp, heads", init=f"dim = blorp\n{SEPARATE}")
     guessed = BindingSearch(*open_class(odd, "Own")).find()
     assert guessed is not None and guessed.guessed
+
+
+def test_what_a_guessed_class_is_meant_to_hide_does_not_unbind_it() -> None:
+    odd = make(takes="blorp, heads", init=f"dim = blorp\n{SEPARATE}")
+    subject, signature = open_class(odd, "Own")
+    found = bind(subject, replace(signature, causal=True))
+    assert isinstance(found, Binding)
+    assert found.contract.has(Capability.CAUSAL)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from properties.call_form import MaskConvention, Polarity
+from properties.contract import CONSTANT, Returns
 from properties.contract import Capability as C
-from properties.contract import Returns
 from tests.properties.binding.strangers import CAUSAL, OUT, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -179,6 +179,27 @@ def test_dropout_is_judged_where_it_is_right_or_certainly_wrong(parts: dict[str,
     found = must_bind(make(takes=TAKES, init=INIT, **parts))
     assert found.contract.has(C.DROPOUT)
     assert found.remarks == ()
+
+
+@pytest.mark.parametrize(
+    "weights", ["w = self.drop(w)", "w = F.dropout(s, self.drop.p, self.training).softmax(-1)"]
+)
+def test_of_several_rates_that_of_the_weights_is_judged(weights: str) -> None:
+    found = must_bind(
+        make(
+            takes="dim, heads, attn_pdrop, resid_pdrop",
+            init=SEPARATE
+            + "\nself.drop, self.rest = nn.Dropout(attn_pdrop), nn.Dropout(resid_pdrop)",
+            weights=weights,
+            result="self.rest(o)",
+        )
+    )
+    assert found.contract.has(C.DROPOUT)
+    assert found.remarks == (
+        "of its rates only `attn_pdrop` is judged: the others drop other things",
+    )
+    quantities = {a.name: a.quantity for a in found.contract.arguments}
+    assert (quantities["attn_pdrop"], quantities["resid_pdrop"]) == ("dropout", CONSTANT)
 
 
 def test_dropout_on_the_output_alone_is_not_judged_and_this_is_said() -> None:

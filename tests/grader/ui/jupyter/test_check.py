@@ -207,7 +207,7 @@ def test_internal_error_says_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("grader.ui.jupyter.checking.grade_definition", broken)
+    monkeypatch.setattr("grader.ui.jupyter.checking.grade_inferred", broken)
     with pytest.raises(ZeroDivisionError) as caught:
         check_answer("linear_layer")
     assert caught.value.__notes__ == [
@@ -235,7 +235,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "some text": (("a b",), {}, "not a string: write check(MultiHeadAttention), without quotes"),
     "a number": ((3,), {}, "not something of type int: write the name that you defined"),
     "a module": ((torch,), {}, "not something of type module: write"),
-    "no exercise": ((Attention,), {}, "no exercise asks for `Attention()`: say which one is meant"),
+    "no exercise": ((Attention,), {}, "no exercise asks for `Attention()`: say which exercise is "),
     "arguments": (
         (CausalAttention,),
         {},
@@ -291,7 +291,7 @@ def test_progress_is_silent_where_nobody_could_see_it(capsys: pytest.CaptureFixt
 
 
 def test_progress_that_is_done_says_nothing_or_that_it_looks_for_the_mistake() -> None:
-    assert Progress("linear", 0).message == ""
+    assert Progress("linear").message == "checking linear: finding out what it computes"
 
 
 def test_the_package_has_no_other_names() -> None:

@@ -14,6 +14,7 @@ from exercises import BY_SLUG
 from exercises.answers import find_answer
 from grader import check
 from grader.ui.jupyter import CannotCheck, CheckResult
+from tests.grader.grading.test_open_mode import STRANGE, UNKNOWN
 
 TORCH = "import torch\nfrom torch import nn"
 SHAPELESS = """
@@ -96,6 +97,8 @@ def test_several_answers_of_a_cell_are_checked_in_turn(shell: InteractiveShell) 
 REFUSED = {
     "%%headcheck\nx = 1": "this cell defines no class and no function, so nothing was checked",
     "%%headcheck\ndef f(): ...": "this cell defines `f`, and no exercise asks for that: say which",
+    "%%headcheck --bind head=n\nx = 1": "bind head=n: there is no quantity 'head'; did you mean",
+    "%%headcheck linear_layer --bind heads\nx = 1": "bind heads: write QUANTITY=ARGUMENT, such",
     "%%headcheck linear_layer\nx = 1": "this cell: there is no `linear`; it defines nothing",
     "%%headcheck linear_lair\nx = 1": "there is no exercise 'linear_lair'; did you mean linear_lay",
     "%%headcheck a b\nx = 1": "%%headcheck takes one exercise, not 2: a b",
@@ -118,6 +121,67 @@ def test_uncheckable_object_gets_one_line_and_no_traceback(
 def test_student_exception_is_shown_unchanged(shell: InteractiveShell) -> None:
     _, printed, _ = shown(shell, "%%headcheck linear_layer\n1 / 0")
     assert "ZeroDivisionError" in printed
+
+
+# --------------------------------------------------------------- what answers no exercise
+
+SIZES = "n_embd = 32\nscale = n_embd**-0.5"
+READS_SIZES = """
+class Mixer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(n_embd, n_embd) for _ in range(3))
+
+    def forward(self, x):
+        return (self.q(x) @ self.k(x).mT * scale).softmax(-1) @ self.v(x)
+"""
+
+
+def test_attention_of_a_cell_is_judged_and_what_is_none_left_out(shell: InteractiveShell) -> None:
+    run(shell, TORCH)
+    found = records(shell, f"%%headcheck\n{UNKNOWN}{STRANGE}\nOther = Blender\n")
+    assert found == ["notebook  attention (Blender)  125 / 125  passed"]
+
+
+def test_what_is_said_of_arguments_follows_the_magic(shell: InteractiveShell) -> None:
+    run(shell, TORCH)
+    line = "%%headcheck --bind causal=yes --bind heads=pieces"
+    _, _, [output] = shown(shell, f"{line}\n{STRANGE}")
+    assert "Nothing is hidden: the mask has no effect" in output.data["text/plain"]
+
+
+def test_a_cell_without_attention_is_told_what_was_tried(shell: InteractiveShell) -> None:
+    run(shell, TORCH)
+    ended, _, outputs = shown(shell, f"%%headcheck\n{UNKNOWN}")
+    assert "`Linear(dim)`; not recognised as attention by what it computes: `Linear`: say" in str(
+        ended.error_in_exec
+    )
+    assert outputs == []
+
+
+def test_variables_of_the_notebook_are_sizes_that_are_varied_and_stay(
+    shell: InteractiveShell,
+) -> None:
+    run(shell, TORCH)  # cell 2
+    run(shell, SIZES)
+    run(shell, READS_SIZES)
+    kept = shell.user_ns["Mixer"]
+    record = judged(shell, "found = check(Mixer)").record
+    assert record.status == "passed", record
+    taken = "`Mixer` takes `n_embd`, the width of all heads together"
+    assert taken in [note.message for note in record.notes]
+    assert (shell.user_ns["n_embd"], shell.user_ns["scale"]) == (32, 32**-0.5)
+    assert shell.user_ns["Mixer"] is kept
+
+
+def test_a_mistake_in_a_class_that_is_run_again_is_placed_in_its_cell(
+    shell: InteractiveShell,
+) -> None:
+    run(shell, TORCH)
+    run(shell, SIZES)
+    long = "        assert x.shape[1] < 9\n        return"
+    run(shell, READS_SIZES.replace("        return", long))  # cell 4
+    assert "AssertionError (cell 4, line 8)" in str(judged(shell, "found = check(Mixer)"))
 
 
 # ------------------------------------------------------------------------------- cells by number
