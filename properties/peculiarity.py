@@ -1,48 +1,50 @@
 """What some cases have and the plainest have not.
 
 A student who forgets to cut the mask to the number of tokens has written attention all the same. So
-a definition is first asked for the plainest case; each peculiarity has a claim of its own, which is
-checked next, and where that does not hold, everything else is checked on cases without it. A
+a definition is first asked for the plainest case. Each peculiarity has a claim of its own, which is
+checked next; where that does not hold, everything else is checked on cases without it. A
 peculiarity thus costs what is said of it, and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from properties.case import Case, MaskForm, MaskType, MemoryLayout
 
 
 @dataclass(frozen=True)
 class Peculiarity:
-    """Something that a case may have, in the words of a report, and whether a case has it."""
+    """Something that a case may have: whether it does, and the same case without it."""
 
-    description: str
     is_in: Callable[[Case], bool]
+    remove: Callable[[Case], Case]
 
 
 SHORTER_THAN_CONTEXT = Peculiarity(
-    "fewer tokens than context_length", lambda case: case.tokens < case.context_length
+    lambda case: case.tokens < case.context_length,
+    lambda case: replace(case, context_length=case.tokens),
 )
-BIASES = Peculiarity("biases", lambda case: case.bias)
+DROPOUT = Peculiarity(lambda case: case.dropout > 0, lambda case: replace(case, dropout=0.0))
+BIASES = Peculiarity(lambda case: case.bias, lambda case: replace(case, bias=False))
 UNUSUAL_MEMORY = Peculiarity(
-    "an input that does not lie in memory in one piece",
     lambda case: case.memory is not MemoryLayout.CONTIGUOUS,
+    lambda case: replace(case, memory=MemoryLayout.CONTIGUOUS),
 )
-SINGLE_SEQUENCE = Peculiarity("a batch of one sequence", lambda case: case.batch == 1)
+SINGLE_SEQUENCE = Peculiarity(lambda case: case.batch == 1, lambda case: replace(case, batch=2))
 AXIS_OF_ONE = Peculiarity(
-    "a single token or a width of one", lambda case: 1 in (case.tokens, case.d_in, case.d_out)
+    lambda case: 1 in (case.tokens, case.d_in, case.d_out), lambda case: _widen(case)
 )
 MASK_OF_NUMBERS = Peculiarity(
-    "a mask of numbers",
     lambda case: case.mask_form is not MaskForm.NONE and case.mask_type is not MaskType.BOOL,
+    lambda case: replace(case, mask_type=MaskType.BOOL),
 )
 MASK_OF_MORE_AXES = Peculiarity(
-    "a mask with axes for sequences or heads",
     lambda case: case.mask_form not in (MaskForm.NONE, MaskForm.QUERY_KEY),
+    lambda case: replace(case, mask_form=MaskForm.QUERY_KEY),
 )
 ALL = (
-    SHORTER_THAN_CONTEXT, BIASES, UNUSUAL_MEMORY, SINGLE_SEQUENCE, AXIS_OF_ONE, MASK_OF_NUMBERS,
-    MASK_OF_MORE_AXES,
+    SHORTER_THAN_CONTEXT, DROPOUT, BIASES, UNUSUAL_MEMORY, SINGLE_SEQUENCE, AXIS_OF_ONE,
+    MASK_OF_NUMBERS, MASK_OF_MORE_AXES,
 )  # fmt: skip
 
 
@@ -52,11 +54,24 @@ def select_plainest(cases: Sequence[Case]) -> Sequence[Case]:
     return [case for case in cases if _count(case) == least]
 
 
-def select_without(cases: Iterable[Case], peculiarities: Iterable[Peculiarity]) -> Sequence[Case]:
-    """Return the cases that have none of these."""
-    peculiarities = tuple(peculiarities)
-    return [case for case in cases if not any(each.is_in(case) for each in peculiarities)]
+def remove_all(cases: Sequence[Case], peculiarities: Sequence[Peculiarity]) -> Iterator[Case]:
+    """Yield the cases without these peculiarities."""
+    for case in cases:
+        for each in peculiarities:
+            if each.is_in(case):
+                case = each.remove(case)
+        yield case
 
 
 def _count(case: Case) -> int:
     return sum(each.is_in(case) for each in ALL)
+
+
+def _widen(case: Case) -> Case:
+    """Return a case whose axes all have several elements."""
+    tokens, width = max(case.tokens, 2), max(case.d_in, 2)
+    head_dim = case.head_dim if case.d_out > 1 else 2
+    context_length = max(case.context_length, tokens)
+    return replace(
+        case, tokens=tokens, context_length=context_length, d_in=width, head_dim=head_dim
+    )

@@ -17,7 +17,7 @@ from properties.contract import Capability, Contract
 from properties.group import PropertyGroup as PropertyGroup
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
-from properties.peculiarity import Peculiarity, select_without
+from properties.peculiarity import Peculiarity, remove_all
 from properties.violation import Status, SubmissionFailed, Violation
 
 MIN_NATURAL_CASES = 8
@@ -83,6 +83,15 @@ class Property:
             if enough
             else select_diverse(fitting, min(self.limit, MIN_NATURAL_CASES))
         )
+
+    def replace_cases(
+        self, contract: Contract, cases: Sequence[Case], without: Sequence[Peculiarity]
+    ) -> Sequence[Case]:
+        """Return cases without some peculiarities; none if it cannot be checked without them."""
+        if not any(each.is_in(case) for case in cases for each in without):
+            return cases
+        plain = transform_cases(contract, self.transform, remove_all(cases, without))
+        return [case for case in plain if not any(each.is_in(case) for each in without)]
 
     def _apply_sizes(
         self, contract: Contract, case_set: Sequence[Case], sizes: Sequence[Sizes]
@@ -232,6 +241,7 @@ def ignore_verdict(verdict: Verdict) -> None:
 
 def check_in_order(
     plan: Mapping[Property, Sequence[Case]],
+    contract: Contract,
     check: CheckOnCases,
     on_verdict: VerdictCallback = ignore_verdict,
     lacking: Set[Capability] = frozenset(),
@@ -247,7 +257,7 @@ def check_in_order(
     for prop, cases in plan.items():
         required = (required for required in prop.requires if required in broken)
         blocked_by = next((r for r in required if r.needs & lacking <= prop.needs), None)
-        left = select_without(cases, unsupported)
+        left = prop.replace_cases(contract, cases, tuple(unsupported))
         if blocked_by is None and cases and not left:
             blocked_by = next(p for each, p in unsupported.items() if each.is_in(cases[0]))
         if blocked_by is None:

@@ -48,8 +48,8 @@ def check_all(
     replies = TranscriptReplay(harness, answers.batch_plan.transcripts, plan)
 
     def check_one(prop: Property, cases: Sequence[Case]) -> Verdict:
-        whole = len(cases) == len(plan[prop])
-        if answers.establishes(prop, cases) or (whole and replies.establishes(prop)):
+        planned = cases is plan[prop]
+        if planned and (answers.establishes(prop) or replies.establishes(prop)):
             return Verdict(prop, Status.PASSED, len(cases))
         return check_live(prop, cases)
 
@@ -84,10 +84,11 @@ def _check_again_alone(
         harness.forget()
         return check_live(prop, cases)
 
-    verdicts = list(check_in_order(plan, check_one, on_verdict, harness.lacking))
+    contract = harness.contract
+    verdicts = list(check_in_order(plan, contract, check_one, on_verdict, harness.lacking))
     if any(has_side_effects(verdict) for verdict in verdicts):
         restart()
-        verdicts = list(check_in_order(plan, check_isolated, on_verdict, harness.lacking))
+        verdicts = list(check_in_order(plan, contract, check_isolated, on_verdict, harness.lacking))
     return verdicts
 
 
@@ -106,10 +107,10 @@ class BatchResult:
     cases: Mapping[Property, Sequence[Case]]
     comparison: Comparison
 
-    def establishes(self, prop: Property, cases: Sequence[Case]) -> bool:
-        """Return whether the answers show that a property holds on these of its cases."""
+    def establishes(self, prop: Property) -> bool:
+        """Return whether the answers show that a property holds."""
         recorded = prop in self.batch_plan.queries_by_property
-        return prop in self.proven or (recorded and self._replay.confirms(prop, cases))
+        return prop in self.proven or (recorded and self._replay.confirms(prop, self.cases[prop]))
 
     @functools.cached_property
     def proven(self) -> frozenset[Property]:

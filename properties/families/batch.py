@@ -9,7 +9,7 @@ from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
 from properties.harness.case_context import CaseContext
-from properties.peculiarity import UNUSUAL_MEMORY
+from properties.peculiarity import UNUSUAL_MEMORY, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 
 family_property = PropertyFamily(PropertyGroup.BATCH, FORM)
@@ -53,6 +53,7 @@ def permuting_the_batch_permutes_the_output(context: CaseContext) -> None:
     C.TOKENS,
     limit=3,
     on=compose(at_least(tokens=3), with_values(memory=MemoryLayout.CONTIGUOUS)),
+    choose=select_plainest,
     about=UNUSUAL_MEMORY,
     hint="view() needs contiguous memory; reshape() does not",
 )

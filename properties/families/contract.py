@@ -82,7 +82,12 @@ FORM = (*BUILT, the_output_has_the_right_shape)
 
 
 @family_property(
-    C.BATCH, after=FORM, on=with_values(batch=1), about=SINGLE_SEQUENCE, hint=SQUEEZE_HINT
+    C.BATCH,
+    after=FORM,
+    on=with_values(batch=1),
+    choose=select_plainest,
+    about=SINGLE_SEQUENCE,
+    hint=SQUEEZE_HINT,
 )
 def a_batch_of_one_stays_a_batch(context: CaseContext) -> None:
     """A batch of one sequence gives a batch of one output."""
@@ -91,7 +96,8 @@ def a_batch_of_one_stays_a_batch(context: CaseContext) -> None:
 
 @family_property(
     after=FORM,
-    on=lambda case: case if AXIS_OF_ONE.is_in(case) else replace(case, tokens=1),
+    on=lambda case: case if AXIS_OF_ONE.is_in(case) else replace(case, tokens=1, context_length=1),
+    choose=select_plainest,
     about=AXIS_OF_ONE,
     hint=SQUEEZE_HINT,
 )
@@ -156,6 +162,7 @@ def _list_missing(context: LiveContext) -> list[str]:
     C.MODULE,
     after=BUILT,
     limit=1,
+    choose=select_plainest,
     about=BIASES,
     hint="pass bias=qkv_bias to all three layers",
 )

@@ -37,6 +37,7 @@ from properties.families.values import it_equals_the_equation
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
+from properties.peculiarity import DROPOUT, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Note, Violation, ViolationKind
@@ -338,7 +339,12 @@ def _assert_dropout_of_output(context: LiveContext) -> None:
 
 
 @family_property(
-    C.DROPOUT, on=with_values(dropout=0.5), limit=1, hint="F.dropout needs training=..."
+    C.DROPOUT,
+    on=with_values(dropout=0.5),
+    choose=select_plainest,
+    limit=1,
+    about=DROPOUT,
+    hint="F.dropout needs training=...",
 )
 def evaluation_ignores_dropout(context: CaseContext) -> None:
     """In evaluation mode the output is that of attention without dropout."""

@@ -16,7 +16,7 @@ from properties.families.parameter_transforms import replace_parameters, zero_pa
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
-from properties.peculiarity import MASK_OF_MORE_AXES, MASK_OF_NUMBERS
+from properties.peculiarity import MASK_OF_MORE_AXES, MASK_OF_NUMBERS, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.violation import Violation, ViolationKind
 
@@ -32,6 +32,17 @@ MASK_NUMBERS = {
 }
 """types that a mask may have, and numbers of that type other than zero"""
 CAUSAL_HINT = "is the mask applied before the softmax, and does it hide what is above the diagonal?"
+MASK_FORMS = tuple(
+    {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3, "mask_form": form}
+    for form in (
+        MaskForm.ONE_ONE_QUERY_KEY,
+        MaskForm.BATCH_ONE_QUERY_KEY,
+        MaskForm.BATCH_HEAD_QUERY_KEY,
+        MaskForm.BATCH_ONE_ONE_KEY,
+        MaskForm.ONE_HEAD_QUERY_KEY,
+    )
+)
+"""masks with an axis for sequences or heads"""
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
 
@@ -139,7 +150,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 
 @family_property(
     C.ANY_MASK,
-    on=compose(MASKED, with_values(mask_type=MaskType.BOOL)),
+    sizes=MASK_FORMS,
     about=MASK_OF_MORE_AXES,
     hint="where the mask is False, the score becomes -inf",
 )
@@ -155,6 +166,7 @@ def every_form_of_mask_is_understood(context: CaseContext) -> None:
     C.ANY_MASK,
     on=compose(MASKED, with_values(mask_form=MaskForm.QUERY_KEY, mask_type=MaskType.BOOL)),
     limit=3,
+    choose=select_plainest,
     about=MASK_OF_NUMBERS,
     hint="only 0 and False block: compare with == 0 before converting the mask to another type",
 )
