@@ -45,7 +45,7 @@ def _concerns_weights(bench: Bench) -> bool:
     calm = bench.call(bench.contract.call_form, bench.x, case=case)
     if not bench.match.mistakes and not is_close(calm, bench.compute().output):
         return True  # it is wrong at rest
-    claims = (_drops_weights, _has_known_mistake, _drops_before_softmax)
+    claims = (_drops_weights, _has_known_mistake, _drops_before_softmax, _shows_the_future)
     return any(claim(bench, case) for claim in claims)
 
 
@@ -124,6 +124,20 @@ def _drops_before_softmax(bench: Bench, case: Case) -> bool:
     if not (training and even and drawn):
         return False
     return is_close(drawn, even[0]) and not is_close(training, bench.compute().output)
+
+
+def _shows_the_future(bench: Bench, case: Case) -> bool:
+    """Whether training shows later tokens: what hides them is then dropped, too."""
+    if not bench.contract.has(C.CAUSAL):
+        return False
+    changed = bench.x.clone()
+    changed[:, -1] += 1
+    form = bench.contract.call_form
+    drawn = [bench.call(form, x, case=case, training=True) for x in (bench.x, changed)]
+    if not all(drawn) or drawn[0][0].shape[1] != case.tokens:
+        return False
+    before, after = (results[0][:, :-1] for results in drawn)
+    return not is_close([after], before)
 
 
 def _drops_outputs(bench: Bench, case: Case) -> bool:

@@ -1,10 +1,13 @@
 """Training runs: what was kept is recovered, and what is wrong in training alone is found."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from exercises import BY_SLUG
+from grader.audit.matrix import load_answers, load_namespace
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.families.training import (
@@ -119,6 +122,16 @@ def test_what_was_kept_is_recovered_exactly() -> None:
 
 def test_right_training_breaks_nothing() -> None:
     assert not list_broken(CausalAttention)
+
+
+@pytest.mark.parametrize("seed", [209, 668])
+def test_what_cannot_be_recovered_of_small_weights_accuses_nobody(seed: int) -> None:
+    """What dropout left of a query are weights of 1e-14: too small for the output to show them."""
+    exercise = BY_SLUG["multi_head_attention"]
+    [solution] = [a for a in load_answers(exercise) if a.name == "solution"]
+    harness = Harness(make_subject(load_namespace(solution)), exercise.contract)
+    case = exercise.plan_cases()[gradients_go_only_where_they_are_required][-1]
+    gradients_go_only_where_they_are_required.check(harness.get_context(replace(case, seed=seed)))
 
 
 def test_dropout_of_the_output_leaves_evaluation_to_be_compared() -> None:

@@ -202,6 +202,16 @@ def test_of_several_rates_that_of_the_weights_is_judged(weights: str) -> None:
     assert (quantities["attn_pdrop"], quantities["resid_pdrop"]) == ("dropout", CONSTANT)
 
 
+def test_dropout_that_shows_the_future_is_judged_under_any_name() -> None:
+    source = make(
+        takes="dim, heads, attn_p=0.0, proj_p=0.0",
+        init=SEPARATE + "\nself.drop, self.rest = nn.Dropout(attn_p), nn.Dropout(proj_p)",
+        mask="s = self.drop(s.masked_fill(torch.ones_like(s).triu(1).bool(), -1e9))",
+        result="self.rest(o)",
+    )
+    assert must_bind(source).contract.has(C.DROPOUT)
+
+
 def test_dropout_on_the_output_alone_is_not_judged_and_this_is_said() -> None:
     found = must_bind(make(takes=TAKES, init=INIT, out=OUT + "\no = self.drop(o)"))
     assert not found.contract.has(C.DROPOUT)
