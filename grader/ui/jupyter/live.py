@@ -18,7 +18,7 @@ from torch import Tensor
 
 from grader.reading.cells import read_source
 from grader.reading.outline import find_warnings
-from grader.reading.slicing import Position, locate_error, read_program
+from grader.reading.slicing import Position, read_program
 from grader.sandbox.grader_side.in_process import InProcessRunner
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker.batch import Reply
@@ -137,8 +137,8 @@ class LiveRuntime(WorkerRuntime):
             raise Refused(f"`{missing[0]}` is not defined yet; run the cell that defines it")
         return {"remarks": [asdict(remark) for remark in find_warnings(self.source, names[0])]}, ()
 
-    def locate(self, error: BaseException) -> Position | None:
-        return locate_error(error, self.find_position)
+    def locate_line(self, filename: str | None, line: int | None) -> Position | None:
+        return self.find_position(filename, line)
 
 
 @dataclass(frozen=True)
