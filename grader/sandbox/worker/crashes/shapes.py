@@ -83,6 +83,8 @@ def _fit(one: Operand, other: Operand) -> bool:
 
 def explain_written(scene: Scene, match: re.Match[str]) -> Finding | None:
     """Explain that a result does not fit where it is to be written."""
+    if scene.callee is functional.scaled_dot_product_attention:
+        return _explain_fused(scene)
     changed = find_changed(scene)
     if changed is None:
         return None

@@ -111,8 +111,6 @@ def find_changed(scene: Scene) -> str | None:
             return scene.write(base)
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if name.endswith("_"):
             return scene.write(base)
-        case ast.Call():
-            return f"in {scene.write(scene.node)}"
     return None
 
 
