@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from torch import Tensor
 
+from grader.sandbox.grader_side.crash_reply import parse_crash
 from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker.errors import MESSAGE_LIMIT
 from grader.sandbox.worker.runtime import WorkerRuntime
@@ -352,6 +353,7 @@ def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
         get_message(meta),
         parse_position(meta.get("cell")),
         parse_position(meta.get("line")),
+        crash=parse_crash(meta.get("crash")),
     )
 
 
