@@ -4,6 +4,7 @@ A confined process and this process share one implementation; only the channel d
 the same verdicts.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
@@ -37,6 +38,10 @@ class Channel(Protocol):
         """Send one request and return its reply."""
 
 
+_TURN = threading.RLock()
+"""Held during a request: its answer replaces what all threads share, such as standard output."""
+
+
 @dataclass(eq=False)
 class InProcessChannel:
     """A worker runtime in this very process, for trusted code."""
@@ -47,7 +52,8 @@ class InProcessChannel:
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         self.count += 1
         # As over a wire: neither side may hold tensors that the other can write to.
-        reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
+        with _TURN:
+            reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
         return replace(reply, tensors=_copy_tensors(reply.tensors))
 
 
