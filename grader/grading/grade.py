@@ -199,7 +199,7 @@ class _Grading:
         passed = record.status == Status.PASSED.value
         named = target.name == target.exercise.contract.name and not target.by_position
         resembles = self.settings.exercise is None and not named
-        differs = has_other_form(record, asked=self.settings.exercise is not None)
+        differs = has_other_form(record, asked=self.settings.exercise is not None or named)
         if passed or not (resembles or differs):
             return record
         if signature is None:  # a function is what it is by its name and arguments alone
@@ -247,7 +247,8 @@ class _Grading:
 def has_other_form(record: SubmissionRecord, *, asked: bool) -> bool:
     """Whether a definition is constructed, or called, or returns otherwise than an exercise says.
 
-    If this exercise was asked for, an error within `forward` is a mistake, and no other form.
+    If this exercise was asked for, or the definition has its name, an error within `forward` is a
+    mistake, and no other form: what crashes on most lengths may be some attention on the others.
     """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
     unmet = [

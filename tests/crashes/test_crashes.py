@@ -57,12 +57,12 @@ def test_most_crashes_of_strangers_are_called_by_their_names() -> None:
 # ------------------------------------------------------------------------ in a report
 
 
-def grade(server: ServerHandle, folder: Path, name: str) -> SubmissionRecord:
-    answer = CRASHES[name]
+def grade(server: ServerHandle, folder: Path, answer: CrashingAnswer) -> SubmissionRecord:
     path = folder / "ada.py"
     path.write_text(answer.source, encoding="utf-8")
     [handed_in] = find_submissions([str(path)])
-    [record] = grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[answer.exercise]))
+    [record] = grade_file_or_raise(server, handed_in, Settings())
+    assert record.exercise == answer.exercise
     return record
 
 
@@ -70,16 +70,16 @@ def grade(server: ServerHandle, folder: Path, name: str) -> SubmissionRecord:
 def test_a_report_says_why_and_without_the_case_only_the_sentence(
     server: ServerHandle, tmp_path: Path
 ) -> None:
-    record = grade(server, tmp_path, "mask_of_the_context_length")
+    record = grade(server, tmp_path, STRANGERS["mask_forgotten_to_be_cut_in_place"])
     failed = next(p for p in record.properties if p.status == "crashed")
     sentence = SENTENCES["mask_not_cut"]
-    assert f"\n  because   {sentence}: `self.mask` made the scores as long" in failed.message
+    assert f"\n  because   {sentence}: `attn_scores` is (batch=" in failed.message
     assert "with a context_length of" in failed.message and failed.line is not None
     assert f"\n  because   {sentence}.\n" in failed.words
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the fork server is Linux's")
 def test_what_cannot_be_loaded_says_why(server: ServerHandle, tmp_path: Path) -> None:
-    record = grade(server, tmp_path, "nn_not_imported")
+    record = grade(server, tmp_path, CRASHES["nn_not_imported"])
     assert record.error is not None
     assert record.error.message.endswith("is not imported: `nn` (torch.nn).")
