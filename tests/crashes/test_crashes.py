@@ -19,7 +19,7 @@ STRANGERS = load_table("strangers.toml")
 UNUSUAL = load_table("unusual.toml")
 ONCE = {answer.told: name for name, answer in CRASHES.items()}
 """one crash of each name"""
-MIN_RIGHT_OF_STRANGERS = 11
+MIN_RIGHT_OF_STRANGERS = 12
 
 
 def must_be_told(answer: CrashingAnswer) -> None:

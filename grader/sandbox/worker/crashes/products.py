@@ -96,7 +96,8 @@ def _explain_factors(scene: Scene, left: Operand, right: Operand) -> Finding | N
         return conclude("product_batches", *said)
     if other[-2] == 1 and one[-1] == one[-2] and (mask := _find_mask(scene, one[-1])):
         return conclude("mask_not_cut", f"`self.{mask}` made the scores as long as itself; ", *said)
-    if one[-1] == other[-1] and exchanged is None:
+    # A matrix to the left of tokens is a layer: the factors are exchanged, too.
+    if one[-1] == other[-1] and exchanged is None and len(one) >= len(other):
         return conclude("not_transposed", *said)
     lengths = f"; {count(one[-1], 'columns')} cannot be multiplied with {count(other[-2], 'rows')}"
     return conclude("product_widths", *said, lengths)
