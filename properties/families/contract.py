@@ -322,8 +322,11 @@ def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     hint="mask=None",
     redundant_because="other claims leave the mask out too; this one says so to whoever demands it",
 )
-def the_mask_may_be_left_out(context: CaseContext) -> None:
+def the_mask_may_be_left_out(context: LiveContext) -> None:
     """forward(x) works without a mask."""
+    asked = context.harness.requested_contract.call_form.mask
+    if context.contract.call_form.mask.required and not asked.required:
+        raise Violation(ViolationKind.TYPE, "a call without a mask", "it demands a mask")
     context.run(memory="contiguous")
 
 
