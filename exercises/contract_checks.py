@@ -124,6 +124,28 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
     yield from _check_call(contract)
 
 
+def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
+    """Yield the claims that are waived and do not exist, or that points depend on."""
+    from properties import families  # here, so that listing exercises does not import torch
+    from properties.families import values
+
+    kept = {
+        values.it_equals_the_equation.name,
+        values.the_output_depends_on_queries_keys_and_values.name,
+    }
+    applying = {each.name for each in families.select_for_contract(contract)}
+    for name in contract.waived:
+        if name in kept:
+            text = f"without {name!r} nothing is judged: leave it out of `waived`"
+            yield ("waived",), name, text
+        elif name not in applying:
+            yield (
+                ("waived",),
+                name,
+                f"{name!r} is no claim of this exercise: see docs/properties.md",
+            )
+
+
 def suggest(name: object, known: Collection[str]) -> str:
     """Return the nearest of these names, or all of them, as the end of a message."""
     close = difflib.get_close_matches(str(name), known, n=1)

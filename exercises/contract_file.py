@@ -21,7 +21,7 @@ import functools
 import math
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -29,8 +29,10 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from exercises.contract_checks import (
+    Problem,
     complete_capabilities,
     find_problems,
+    find_wrongly_waived,
     suggest,
 )
 from exercises.exercise import BadContract, Exercise
@@ -95,6 +97,12 @@ class Place:
         kinds: Mapping[type, str] = {dict: "a table", list: "a list"}
         shown = kinds.get(type(value), repr(value)[:60])
         return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
+
+
+def refuse(problems: Iterable[Problem], place: Place) -> None:
+    """Raise BadContract for the first problem of a contract at this place, if there is one."""
+    for keys, wrong, problem in problems:
+        raise place.enter(*keys).fail(problem, wrong)
 
 
 def make_place(exercise: Exercise, *keys: str) -> Place:
@@ -287,8 +295,7 @@ def _read_contract(value: object, place: Place, others: Collection[str] = ()) ->
     if contract.transfer is not None:  # the weights to be moved are those of the source
         contract = replace(contract, mappings=contract.mappings or contract.transfer[0].mappings)
     contract = replace(contract, call_form=_complete_call_form(contract, table))
-    for keys, wrong, problem in find_problems(contract):
-        raise place.enter(*keys).fail(problem, wrong)
+    refuse(find_problems(contract), place)
     contract = replace(contract, capabilities=complete_capabilities(contract))
     if contract.size_rules is None:
         return contract
@@ -346,6 +353,7 @@ def load_contract(path: Path) -> Contract:
     place = Place(path, _read_text(path))
     table = _parse(place)
     contract = _read_contract(table, place, list_fields(Exercise))
+    refuse(find_wrongly_waived(contract), place)
     stated = Capability.STATED.name.lower() in table.get("capabilities", ())
     kept = contract.capabilities - (set() if stated else {Capability.STATED})
     return replace(contract, capabilities=kept)

@@ -59,8 +59,6 @@ class Exercise:
     """the most cases that a property is checked on"""
     by_hand: bool = False
     """whether torch's own attention functions may not be called"""
-    waived: tuple[str, ...] = ()
-    """names of properties that are not asked for, although they make sense for the contract"""
     limits: Mapping[str, float] = field(default_factory=dict)
     """resource limits where they differ from the usual: fields of the grader's `Limits`"""
     source: str = ""
@@ -78,27 +76,13 @@ class Exercise:
 
         Raises BadContract if one is waived that does not exist, or that points depend on.
         """
+        from exercises.contract_checks import find_wrongly_waived
+        from exercises.contract_file import make_place, refuse
         from properties import families
 
+        refuse(find_wrongly_waived(self.contract), make_place(self))
         applying = families.select_for_contract(self.contract)
-        self._check_waived({each.name for each in applying})
-        return tuple(each for each in applying if each.name not in self.waived)
-
-    def _check_waived(self, applying: set[str]) -> None:
-        from exercises.contract_file import make_place
-        from properties.families import values
-
-        kept = {
-            values.it_equals_the_equation.name,
-            values.the_output_depends_on_queries_keys_and_values.name,
-        }
-        for name in self.waived:
-            if name in kept:
-                text = f"without {name!r} nothing is judged: leave it out of `waived`"
-                raise make_place(self, "waived").fail(text, name)
-            if name not in applying:
-                text = f"{name!r} is no claim of this exercise: see docs/properties.md"
-                raise make_place(self, "waived").fail(text, name)
+        return tuple(each for each in applying if each.name not in self.contract.waived)
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
     def plan_cases(self, seed: int = 0, device: str = "cpu") -> Mapping[Property, tuple[Case, ...]]:

@@ -169,6 +169,8 @@ class Contract:
     scale: float | None = None
     size_rules: SizeRules | None = None
     """what `with_sizes` was given, and what follows from it"""
+    waived: tuple[str, ...] = ()
+    """names of properties that are not asked for, although they make sense for it"""
 
     def has(self, *capabilities: Capability) -> bool:
         return self.capabilities.issuperset(capabilities)

@@ -69,7 +69,7 @@ class Accepted:
 
     @property
     def waived(self) -> tuple[str, ...]:
-        return self.exercise.waived
+        return self.exercise.contract.waived
 
 
 def open_session(
@@ -153,9 +153,9 @@ def accept(
     its own style; it is then not asked of students either.
     """
     _check_all_used(session, submission, contract, settings)
-    exercise = replace(recognised.target.exercise, contract=contract)
     optional = {p.name for p in families.ALL if _may_be_waived(p)}
     for _ in range(MAX_ROUNDS):
+        exercise = replace(recognised.target.exercise, contract=contract)
         target = replace(recognised.target, exercise=exercise)
         record = grade_definition(session, submission, target, settings)
         broken = [each.name for each in record.properties if each.status in FAILED]
@@ -165,7 +165,7 @@ def accept(
             return Accepted(exercise, record)
         if record.diagnosis or not set(broken) <= optional:
             raise WrongSolution(record)
-        exercise = replace(exercise, waived=(*exercise.waived, *broken))
+        contract = replace(contract, waived=(*contract.waived, *broken))
     raise WrongSolution(record)
 
 

@@ -34,10 +34,17 @@ def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallFo
                 yield CallForm(inputs, mask=required)
 
 
+def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
+    """Return what the names of the inputs suggest: of those that are required one is tokens."""
+    guesses = [guess_role(p.name) for p in parameters]
+    required = [role for p, role in zip(parameters, guesses, strict=True) if not p.has_default]
+    return ["x", *guesses[1:]] if set(required) == {"mask"} else guesses
+
+
 def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
     """Return the name of the parameter that takes a mask, if any."""
-    names = [p.name for p in parameters if guess_role(p.name) == "mask"]
-    return names[0] if names else None
+    roles = zip(parameters, guess_roles(parameters), strict=True)
+    return next((p.name for p, role in roles if role == "mask"), None)
 
 
 def _has_default(parameters: Sequence[SignatureParameter], number: int) -> bool:
@@ -53,7 +60,7 @@ def _require(convention: MaskConvention) -> MaskConvention:
 def _iter_inputs(parameters: Sequence[SignatureParameter]) -> Iterator[tuple[str, ...]]:
     """Yield roles for the inputs, in order, up to a mask if there is one that is reached."""
     required = [p for p in parameters if not p.has_default]
-    guesses = [guess_role(p.name) for p in parameters]
+    guesses = guess_roles(parameters)
     last = guesses.index("mask") + 1 if "mask" in guesses else 0
     reached = guesses[: max(len(required), last)]
     tokens = [number for number, role in enumerate(reached) if role != "mask"]

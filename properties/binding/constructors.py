@@ -182,12 +182,13 @@ def _iter_assignments(passed: Sequence[Argument], said: Collection[str]) -> Iter
     ]
     every = itertools.product(GUESSES, repeat=len(open_ones))
     possible = (c for c in every if c.count("heads") < 2)  # as many as a width need no scale
-    assignments = sorted(possible, key=lambda c: len(c) - len(set(c)))
+    named = ["d_out" if a.quantity == "width" else a.quantity for a in passed]
+    kept = {i: quantity for i, quantity in enumerate(named) if i not in open_ones}
     # Two arguments that say the same are rare.
-    kept = {i: "d_out" for i, a in enumerate(passed) if a.quantity == "width"}
+    assignments = sorted(possible, key=lambda c: -len({*c, *kept.values()}))
     for chosen in itertools.islice(assignments, MAX_ASSIGNMENTS):
         quantities = {**kept, **dict(zip(open_ones, chosen, strict=True))}
-        whole = {quantities.get(i, a.quantity) for i, a in enumerate(passed)}
+        whole = set(quantities.values())
         square = "d_in" not in whole
         yield _replace_quantities(passed, quantities, square=square)
         if not square and "d_out" in whole:

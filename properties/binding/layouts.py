@@ -28,12 +28,8 @@ class StoredTensor:
 
     path: str
     shape: tuple[int, ...]
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether it holds weights: a bias may have two axes where there is one for each head."""
-        named = BIAS.search(self.path) is not None and not self.path.endswith("weight")
-        return len(self.shape) > (2 if named else 1)
+    is_matrix: bool
+    """whether it holds weights, and no bias"""
 
 
 def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTensor]:
@@ -46,10 +42,16 @@ def list_stored(tensors: Mapping[str, TensorInfo], case: Case) -> list[StoredTen
         more = pattern.format(head=case.heads) in shapes
         if len(copies) > 1 and not more and _is_per_head(copies, shapes, case):
             seen.update(copies)
-            stored.append(StoredTensor(pattern, shape))
+            stored.append(StoredTensor(pattern, shape, _is_matrix(pattern, shape, case)))
         elif path not in seen:
-            stored.append(StoredTensor(path, shape))
+            stored.append(StoredTensor(path, shape, _is_matrix(path, shape, case)))
     return stored
+
+
+def _is_matrix(path: str, shape: tuple[int, ...], case: Case) -> bool:
+    """Whether a tensor holds weights: a bias has two axes if it has a row for each head."""
+    named = BIAS.search(path) is not None and not path.endswith("weight")
+    return len(shape) > 1 and not (named and len(shape) == 2 and shape[0] in (1, case.heads))
 
 
 def _is_per_head(copies: Sequence[str], shapes: Mapping[str, tuple[int, ...]], case: Case) -> bool:

@@ -15,6 +15,7 @@ from properties.binding.bench import Bench, Settled, is_close
 from properties.binding.calls import (
     MASK_CONVENTIONS,
     find_mask_name,
+    guess_roles,
     iter_call_forms,
     iter_role_orders,
 )
@@ -24,7 +25,6 @@ from properties.binding.intent import expects_causality
 from properties.binding.matching import Observation, find_mistakes
 from properties.binding.search import Match
 from properties.binding.signature import Signature
-from properties.binding.vocabulary import guess_role
 from properties.call_form import CallForm, MaskConvention
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal
@@ -197,7 +197,7 @@ def _settle_roles(bench: Bench) -> Settled:
     tokens = [role for role in form.inputs if role != "mask"]
     if len(tokens) < 2 or bench.contract.has(C.CAUSAL) or bench.match.mistakes:
         return bench.settled
-    named = [guess_role(p.name) for p in bench.signature.call][: len(form.inputs)]
+    named = guess_roles(bench.signature.call)[: len(form.inputs)]
     is_said = sorted(set(named) - {"mask"}) == ["key", "query", "value"]
     orders = [tuple(named)] if is_said else list(iter_role_orders(form.inputs))
     for longer in (2, 0):

@@ -293,7 +293,7 @@ def a_copy_is_trained_by_itself(context: LiveContext) -> None:
     *TRAINED,
     C.WEIGHTS,
     after=(the_gradients_in_training_are_right,),
-    on=keep_for_training,
+    on=compose(keep_for_training, with_values(dropout=0.0)),  # returned before dropout, or after
     sizes=SIZES[:1],
     dtypes=("float64",),
     hint=CUT_HINT,

@@ -46,6 +46,16 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+def test_it_may_waive_claims_that_there_are(tmp_path: Path) -> None:
+    def waive(name: str) -> str:
+        return CONTRACT.replace("square = true", f'square = true\nwaived = ["{name}"]')
+
+    kept = load_contract(write(tmp_path, waive("the_dtype_is_kept")))
+    assert kept.waived == ("the_dtype_is_kept",)
+    with pytest.raises(BadContract, match="line 5: 'it_is_nice' is no claim of this exercise"):
+        load_contract(write(tmp_path, waive("it_is_nice")))
+
+
 def test_it_needs_neither_a_title_nor_other_files(tmp_path: Path) -> None:
     contract = load_contract(write(tmp_path, CONTRACT))
     mask = MaskConvention(Polarity.BLOCK, axes=2, keys_only=True)

@@ -122,6 +122,8 @@ class PropertySuite:
 
     def explain_skipping(self, variant: PropertyVariant) -> VariantOutcome | None:
         """Return why a variant is not tried on any case, as far as that is known beforehand."""
+        if variant.prop.name in self.contract.waived:
+            return VariantOutcome(skipped="not asked for: the contract waives it")
         missing = devices.explain_unavailable(variant.device) or devices.explain_missing_dtype(
             variant.device, variant.dtype
         )

@@ -26,6 +26,9 @@ def inputs(written: str) -> list[tuple[str, ...]]:
         ("a b c", [("query", "key", "value")]),
         ("x memory", [("query", "context")]),
         ("x past=None", [("x",)]),
+        ("m", [("x",)]),
+        ("m mask=None", [("x", "mask"), ("x",)]),
+        ("x m", [("x", "mask")]),
         ("hidden_states attention_mask=None head_mask=None", [("x", "mask"), ("x",)]),
     ],
 )
@@ -47,6 +50,7 @@ def test_a_mask_with_a_default_is_not_required() -> None:
 def test_the_mask_is_found_by_its_name() -> None:
     assert find_mask_name(parameters("x key_padding_mask= attn_mask=")) == "key_padding_mask"
     assert find_mask_name(parameters("x y")) is None
+    assert find_mask_name(parameters("m")) is None
 
 
 def test_tokens_are_tried_in_every_order_and_a_mask_stays_in_its_place() -> None:

@@ -89,6 +89,11 @@ def test_every_assignment_is_tried_where_names_mislead_but_not_without_end() -> 
     assert 0 < len(many) <= 4 * MAX_ASSIGNMENTS
 
 
+def test_what_says_something_else_than_the_named_arguments_is_tried_first() -> None:
+    first = next(iter_assigned(signature("embed_dim", "blorp")))
+    assert show(first) == "d_out heads, square"
+
+
 def test_two_arguments_are_never_both_the_number_of_heads() -> None:
     for made in iter_assigned(signature("a", "b", "c")):
         assert [a.quantity for a in made.arguments].count("heads") < 2

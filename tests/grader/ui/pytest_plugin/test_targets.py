@@ -95,6 +95,18 @@ def test_a_contract_file_is_enough(project: Path, pytester: pytest.Pytester) -> 
     assert (replayed.returncode, replayed.stderr) == (1, "")
 
 
+def test_what_a_contract_waives_is_skipped_and_what_depends_on_it_is_tried(
+    project: Path, pytester: pytest.Pytester
+) -> None:
+    (project / "pyproject.toml").unlink()
+    waived = "the_output_has_the_right_shape"
+    (project / "ours.toml").write_text(f'waived = ["{waived}"]\n{CONTRACT}')
+    few = ("--headcheck-cases", "bank", "-k", f"equation or {waived}", "-p", "no:xdist", "-rs")
+    result = run(pytester, "--headcheck", "right:Attention", "--contract", "ours.toml", *few)
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED * not asked for: the contract waives it"])
+
+
 def test_without_a_contract_a_class_is_judged_as_what_it_computes(
     project: Path, pytester: pytest.Pytester
 ) -> None:
