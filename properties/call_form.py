@@ -63,15 +63,19 @@ class CallForm:
     inputs: tuple[str, ...] = ("x", "mask")
     tokens_first: bool = False
     """whether tokens have the shape (tokens, batch, width)"""
+    heads_axis: int | None = None
+    """which axis of the tokens is that of the heads, if they are cut into heads: 1 or 2 of four"""
     mask: MaskConvention = MaskConvention()
     places: tuple[int, ...] | None = None
     """where the results are among what is returned; None if they are all of it, in order"""
     one_head: bool = False
     """whether the weights, if they are a result, have no axis for heads"""
 
-    def to_meta(self) -> Mapping[str, object] | None:
-        """Return it as data for a request; None for the usual form."""
-        return None if self == USUAL else asdict(self)
+    def to_meta(self, heads: int) -> Mapping[str, object] | None:
+        """Return it as data for a request, for so many heads; None for the usual form."""
+        if self == USUAL:
+            return None
+        return {**asdict(self), "heads": heads}
 
 
 USUAL = CallForm()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from properties.binding.signature import Signature, SignatureParameter
 from properties.binding.vocabulary import guess_quantity, is_flag
-from properties.contract import CONSTANT, Argument
+from properties.contract import CONSTANT, Argument, Entry
 
 SIZES = ("d_in", "d_out", "heads", "head_dim", "context_length")
 """the quantities that are numbers of something"""
@@ -35,12 +35,16 @@ class Constructor:
     """variables of the submission that are set before it is constructed"""
     inner: int | None = None
     """the only width that all heads together may have"""
+    entry: Entry = Entry.CLASS
+    heads_axis: int | None = None
+    """which axis is that of the heads, where a function is called with tokens cut into heads"""
 
     @property
     def quantities(self) -> frozenset[str]:
         """What the arguments say, the fields of a config included."""
         fields = (field for a in self.arguments for field in a.fields)
-        return frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
+        said = frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
+        return said if self.heads_axis is None else said | {"heads"}
 
 
 def iter_suggested(signature: Signature) -> Iterator[Constructor]:
@@ -48,6 +52,10 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
 
     Variables of the submission whose names say that they are sizes are set, too; then they are not.
     """
+    if signature.entry is Entry.FUNCTION:
+        plain = Constructor((), square=True, entry=Entry.FUNCTION)
+        yield from (replace(plain, heads_axis=axis) for axis in (1, 2, None))
+        return
     passed = _list_passed(signature.constructor)
     variables = _list_variables(signature)
     if variables:
@@ -61,6 +69,8 @@ def iter_assigned(signature: Signature) -> Iterator[Constructor]:
 
     What names say is kept at first, and only the arguments vary whose names say nothing.
     """
+    if signature.entry is Entry.FUNCTION:
+        return
     passed = _list_passed(signature.constructor)
     if len(passed) == 1:
         yield Constructor((replace(passed[0], quantity="config"),), square=True)

@@ -51,6 +51,10 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
         yield f"`{signature.name}` takes {known}"
     if contract.call_form.tokens_first:
         yield "its input has the shape (tokens, batch, width)"
+    if contract.call_form.heads_axis is not None:
+        axes = ["batch", "tokens", "width of one head"]
+        axes.insert(contract.call_form.heads_axis, "heads")
+        yield f"its inputs have the shape ({', '.join(axes)})"
     if not contract.has(C.BATCH):
         yield "its input has the shape (tokens, width), without a batch"
     if contract.has(C.MASK) or contract.has(C.PADDING):

@@ -152,6 +152,10 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
         {"tables": '[call_form.mask]\ndtype = "boolean"'},
         "line 10: no mask is of 'boolean'; did you mean 'bool'?",
     ),
+    "an axis that heads cannot be": (
+        {"tables": "[call_form]\nheads_axis = 3"},
+        "line 10: heads are axis 1 or 2 of tokens that are cut, not 3",
+    ),
     "no place": (
         {"tables": "[call_form]\nplaces = []"},
         "line 10: are counted from 0, first the output",

@@ -5,7 +5,7 @@ before `forward` and one after it. So whatever calls the module, a copy of it or
 a part of, calls it in the usual form.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ class CallHooks:
 
     inputs: Sequence[str]
     tokens_first: bool
+    heads_axis: int | None
+    heads: int
     mask: Mapping[str, Any]
     places: Sequence[int] | None
     one_head: bool
@@ -28,10 +30,19 @@ class CallHooks:
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results)
 
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that is called in the usual form."""
+
+        def call(*given: Tensor, **options: int) -> Any:
+            own, _ = self.convert_inputs(function, given, options)
+            return self.arrange_results(function, given, function(*own))
+
+        return call
+
     def convert_inputs(
-        self, module: nn.Module, given: tuple[Tensor, ...], options: dict[str, int]
+        self, called: Callable[..., Any], given: tuple[Tensor, ...], options: dict[str, int]
     ) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
-        """Return the module's own arguments: tokens, and perhaps a mask, in its order.
+        """Return the arguments that it takes: tokens, and perhaps a mask, in its order.
 
         Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
         and all inputs but the mask are this one. With two the second is what is attended to; with
@@ -39,12 +50,18 @@ class CallHooks:
         """
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
-        own = [t.transpose(0, 1) for t in tokens] if self.tokens_first else list(tokens)
+        own = [self._convert_tokens(each) for each in tokens]
         roles = {"x": own[0], "query": own[0], "context": own[-1]}
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
             roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
         return tuple(roles[name] for name in self.inputs if name in roles), {}
+
+    def _convert_tokens(self, tokens: Tensor) -> Tensor:
+        if self.heads_axis is not None:
+            cut: Tensor = tokens.unflatten(-1, (self.heads, -1))
+            return cut.movedim(2, self.heads_axis)
+        return tokens.transpose(0, 1) if self.tokens_first else tokens
 
     def _convert_mask(self, mask: Tensor | None, x: Tensor, *others: Tensor) -> Tensor:
         if mask is None:
@@ -79,7 +96,9 @@ class CallHooks:
             return mask
         return mask.expand(batch, *mask.shape[1:])
 
-    def arrange_results(self, module: nn.Module, given: object, result: Any) -> Any:
+    def arrange_results(
+        self, called: Callable[..., Any], given: tuple[Tensor, ...], result: Any
+    ) -> Any:
         """Return the results that are asked for, in the usual order of axes.
 
         No places ask for all results that are tensors.
@@ -87,15 +106,24 @@ class CallHooks:
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
         if self.places is not None and not self.places:
-            return tuple(part for part in parts if isinstance(part, Tensor))
+            tensors = (part for part in parts if isinstance(part, Tensor))
+            return tuple(self._merge_heads(part, given[0]) for part in tensors)
         if self.places:
             if max(self.places) >= len(parts):
                 return result
             parts = [parts[place] for place in self.places]
         if not all(isinstance(part, Tensor) for part in parts):
             return result
+        parts[0] = self._merge_heads(parts[0], given[0])
         if self.tokens_first and parts[0].dim() > 1:
             parts[0] = parts[0].transpose(0, 1)
         if self.one_head and len(parts) > 1:
             parts[1] = parts[1].unsqueeze(-3)
         return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _merge_heads(self, part: Tensor, tokens: Tensor) -> Tensor:
+        """Return a result that is cut into heads, as the tokens were, in one piece."""
+        if self.heads_axis is None or part.shape != self._convert_tokens(tokens).shape:
+            return part
+        merged: Tensor = part.movedim(self.heads_axis, 2).flatten(-2)
+        return merged
