@@ -280,9 +280,6 @@ def _check_form(contract: Contract) -> Iterator[Problem]:
     if mask.dtype is not None and mask.dtype not in MASK_DTYPES:
         nearest = suggest(mask.dtype, MASK_DTYPES)
         yield ("call_form", "mask", "dtype"), None, f"no mask is of {mask.dtype!r}; {nearest}"
-    if contract.call_form.heads_axis not in (None, 1, 2):
-        text = f"heads are axis 1 or 2 of tokens that are cut, not {contract.call_form.heads_axis}"
-        yield ("call_form", "heads_axis"), None, text
     if places is not None and (not places or min(places) < 0):
         text = "are counted from 0, first the output and then the weights"
         yield ("call_form", "places"), None, text

@@ -2,8 +2,8 @@
 
 Usually `forward` takes tokens of shape (batch, tokens, width) and perhaps a mask in which zero or
 False means "must not attend", and returns the output, perhaps with the weights. Others take
-queries, keys and values apart, put the tokens first, block where we keep, or return more. A call
-form says so as data; the call itself is converted beside the submission
+queries, keys and values apart, order the axes otherwise, block where we keep, or return more. A
+call form says so as data; the call itself is converted beside the submission
 (`grader/sandbox/worker/call_hooks.py`), so that all that is asked of a module goes through it.
 """
 
@@ -13,6 +13,22 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from properties.case import MaskForm
+
+
+class TokenAxes(StrEnum):
+    """The axes of an input and of the output, in order; width is that of a token."""
+
+    BATCH_FIRST = "batch tokens width"
+    TOKENS_FIRST = "tokens batch width"
+    WIDTH_FIRST = "batch width tokens"  # as convolutions take it
+    IMAGE = "batch width rows columns"  # every pixel is a token
+    HEADS_FIRST = "batch heads tokens width"  # cut into heads, the width is that of one
+    HEADS_SECOND = "batch tokens heads width"
+
+    @property
+    def are_cut(self) -> bool:
+        """Whether tokens are given cut into heads."""
+        return "heads" in self
 
 
 class Polarity(StrEnum):
@@ -61,10 +77,7 @@ class CallForm:
     """
 
     inputs: tuple[str, ...] = ("x", "mask")
-    tokens_first: bool = False
-    """whether tokens have the shape (tokens, batch, width)"""
-    heads_axis: int | None = None
-    """which axis of the tokens is that of the heads, if they are cut into heads: 1 or 2 of four"""
+    axes: TokenAxes = TokenAxes.BATCH_FIRST
     mask: MaskConvention = MaskConvention()
     places: tuple[int, ...] | None = None
     """where the results are among what is returned; None if they are all of it, in order"""

@@ -7,7 +7,8 @@ correct algorithms in float32 the largest error was 0.15 of the tolerance, in bf
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -44,12 +45,15 @@ class ExactGradients:
     scales: dict[str, Tensor]
     growth: float
     dtype: str
+    uncertain: Mapping[str, Tensor] = field(default_factory=dict)
+    """how far each gradient may be off because it is not known what dropout kept"""
 
     def compute_tolerance(self, name: str) -> Tolerance:
         """Return the tolerance of the gradient with this name."""
         scale = self.scales[name] + 1e-30
-        limits = (K * p.u * self.growth * scale for p in get_precisions(self.dtype))
-        return Tolerance(*limits)
+        limits = [K * p.u * self.growth * scale for p in get_precisions(self.dtype)]
+        lost = self.uncertain.get(name)
+        return Tolerance(*(limits if lost is None else [limit + lost for limit in limits]))
 
 
 _CACHE: dict[tuple[object, ...], ExactGradients] = {}

@@ -25,6 +25,12 @@ class Packing(StrEnum):
     INTERLEAVED = "each projection with its heads interleaved"
     STACKED = "one matrix for each head"
     CONVOLUTION = "as rows, with a kernel axis of length 1"
+    IMAGE_CONVOLUTION = "as rows, with two kernel axes of length 1"
+
+    @property
+    def kernel_axes(self) -> int:
+        """How many axes of length 1 a matrix has besides its own."""
+        return {Packing.CONVOLUTION: 1, Packing.IMAGE_CONVOLUTION: 2}.get(self, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ class ParameterMapping:
             matrix = (rows, sizes.head_dim) if self.is_output else (sizes.head_dim, columns)
             return (sizes.heads, *(reversed(matrix) if self.transposed else matrix))
         shape = (columns, rows) if self.transposed else (rows, columns)
-        return (*shape, 1) if self.packing is Packing.CONVOLUTION else shape
+        return (*shape, *(1,) * self.packing.kernel_axes)
 
     def pack(self, tensors: Sequence[Tensor], sizes: HeadSizes, head: int | None) -> Tensor:
         """Lay canonical tensors out as the implementation keeps them."""
@@ -97,16 +103,16 @@ class ParameterMapping:
                 packed = torch.cat([self._interleave(t, sizes.heads) for t in tensors])
             case Packing.STACKED:
                 packed = self._stack(tensors[0], sizes.heads)
-            case Packing.ROWS | Packing.CONVOLUTION:
+            case _:
                 packed = torch.cat(list(tensors))
         packed = packed.mT if self._is_transposed_matrix else packed
-        is_kernel = self.packing is Packing.CONVOLUTION and packed.dim() == 2
-        return packed.unsqueeze(-1) if is_kernel else packed
+        kernel = (1,) * self.packing.kernel_axes if packed.dim() == 2 else ()
+        return packed.view(*packed.shape, *kernel)
 
     def unpack(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
         """Return the canonical tensors, in the order of `holds`: the inverse of `pack`."""
-        is_kernel = self.packing is Packing.CONVOLUTION and stored.dim() == 3
-        stored = stored.squeeze(-1) if is_kernel else stored
+        kernel = self.packing.kernel_axes
+        stored = stored.flatten(1) if kernel and stored.dim() == 2 + kernel else stored
         stored = stored.mT if self._is_transposed_matrix else stored
         count = len(self.holds)
         match self.packing:
@@ -117,7 +123,7 @@ class ParameterMapping:
                 return [self._deinterleave(t, sizes.heads) for t in stored.chunk(count)]
             case Packing.STACKED:
                 return [self._unstack(stored)]
-            case Packing.ROWS | Packing.CONVOLUTION:
+            case _:
                 return list(stored.chunk(count))
 
     def _interleave(self, tensor: Tensor, heads: int) -> Tensor:

@@ -17,7 +17,7 @@ from properties.contract import Capability, Contract
 from properties.group import PropertyGroup as PropertyGroup
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
-from properties.violation import Status, SubmissionFailed, Violation
+from properties.violation import Status, SubmissionFailed, Violation, format_rows
 
 MIN_NATURAL_CASES = 8
 """With this many unchanged cases of the case set, no transformed ones are added."""
@@ -182,12 +182,12 @@ class Verdict:
         if self.failure is not None:
             rows = (
                 ("got", str(self.failure)),
+                ("because", str(self.failure.crash or "")),
                 ("after", self.failure.after),
                 ("on", self.case_description),
                 ("hint", self._hint),
             )
-            shown = [f"  {name:<9} {text}" for name, text in rows if text]
-            return "\n".join([self.property.claim, *shown])
+            return format_rows(self.property.claim, rows)
         if self.blocked_by is not None:
             return f"Not tried, because this did not hold: {self.blocked_by.claim}"
         return ""
@@ -203,9 +203,13 @@ class Verdict:
         if self.violation is not None:
             return replace(self.violation, hint=self.hint or self.violation.hint).redacted_message
         if self.failure is not None and not self.unsupported:
-            hint = [f"  hint      {self._hint}"] if self._hint else []
-            rows = [f"  got       {self.failure.redacted_message}", *hint]
-            return "\n".join([self.property.claim, *rows])
+            crash = self.failure.crash
+            rows = (
+                ("got", self.failure.redacted_message),
+                ("because", f"{crash.sentence}." if crash else ""),
+                ("hint", self._hint),
+            )
+            return format_rows(self.property.claim, rows)
         return ""
 
 

@@ -2,8 +2,11 @@
 
 import builtins
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from properties.crash import Crash
 
 
 class Status(StrEnum):
@@ -70,7 +73,7 @@ class Violation(Exception):
         at = f" at {self.where}" if self.where else ""
         expected = ("expected", f"{self.expected}{at}")
         context = ("after", self.after), ("on", self.case), ("hint", self.hint)
-        return _format_rows(self.claim, (expected, ("got", self.got), *context))
+        return format_rows(self.claim, (expected, ("got", self.got), *context))
 
     @property
     def redacted_message(self) -> str:
@@ -78,7 +81,7 @@ class Violation(Exception):
         noun = re.sub(r"\[[^\]]*\]", "", self.where)
         at = f" at {noun}" if noun else ""
         rows = ("got", KIND_MESSAGES[self.kind] + at), ("hint", self.hint)
-        return _format_rows(self.claim, rows)
+        return format_rows(self.claim, rows)
 
 
 @dataclass(eq=False)
@@ -95,6 +98,8 @@ class SubmissionFailed(Exception):
     line: int | None = None
     after: str = ""
     """what was done before, where the failure depends on it"""
+    crash: Crash | None = None
+    """what went wrong, if its exception shows that"""
 
     def __str__(self) -> str:
         return f"{self.message}{format_location(self.cell, self.line)}"
@@ -121,7 +126,8 @@ class Note:
     line: int | None = None
 
 
-def _format_rows(claim: str, rows: tuple[tuple[str, str], ...]) -> str:
+def format_rows(claim: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return a claim, and below it the rows that say something, each after its label."""
     return "\n".join([claim, *(f"  {name:<9} {text}" for name, text in rows if text)])
 
 

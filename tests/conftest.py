@@ -1,20 +1,24 @@
 """What every test runs under: one torch thread, checked shapes, a Hypothesis profile."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 from grader.grading.devices import explain_unavailable
 from tests.servers import connect_zygote, server, shared_zygote
 
-# What has its annotated shapes checked on every call while the tests run: of `reference` all but
+# What has its annotated shapes checked on every call while tests run: of `reference` all but
 # the recipe and the mistakes in it, which are followed by the thousand and may have any shape.
 SHAPE_CHECKED = [
     f"reference.{name}" for name in ("attention", "linear", "masks", "multi_head", "streaming")
 ]
+# The tests in these folders, which call all of it in every way, check shapes in every run; the
+# others with `--whole` or `-m deep`: to check takes a fifth of the time that judging takes.
+WHERE_CHECKED = [Path(__file__).parent / name for name in ("reference", "properties")]
 
 # Before any operation: the thread pool that one starts would outlive the call, and a process
 # with threads cannot be forked safely.
@@ -43,6 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole", action="store_true", help="run every member of each family, not a sample"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check shapes, or leave them: before the first fixture of a test is set up."""
+    is_ordinary = not item.config.option.whole and item.config.option.markexpr == "not deep"
+    is_checked = any(folder in item.path.parents for folder in WHERE_CHECKED)
+    config.update("jaxtyping_disable", is_ordinary and not is_checked)
 
 
 def pytest_pycollect_makeitem(

@@ -30,6 +30,7 @@ PACKINGS = {
     Packing.INTERLEAVED: "the heads interleaved",
     Packing.STACKED: "one matrix for each head",
     Packing.CONVOLUTION: "the weight of a convolution with a kernel of length 1",
+    Packing.IMAGE_CONVOLUTION: "the weight of a convolution with a kernel of one pixel",
 }
 LETTERS = {"W_q": "queries", "W_k": "keys", "W_v": "values", "W_o": "the output layer"}
 
@@ -138,14 +139,12 @@ def _find_name(role: str, contract: Contract, signature: Signature) -> str:
 
 
 def _list_shapes(contract: Contract) -> Iterator[str]:
-    axes = ["tokens"] if not contract.has(C.BATCH) else ["batch", "tokens"]
-    if contract.call_form.tokens_first:
-        axes.reverse()
+    axes = [a for a in contract.call_form.axes.split() if a != "batch" or contract.has(C.BATCH)]
     inner = "d_out" if not contract.square else "width"
     outer = "width" if contract.square else "d_in"
     yield "```"
-    yield f"tokens    ({', '.join([*axes, outer])})"
-    yield f"output    ({', '.join([*axes, inner])})"
+    yield f"tokens    ({', '.join(axes).replace('width', outer)})"
+    yield f"output    ({', '.join(axes).replace('width', inner)})"
     if contract.has(C.WEIGHTS):
         heads = ["heads"] * (contract.has(C.HEADS) and not contract.call_form.one_head)
         batch = ["batch"] * contract.has(C.BATCH)
@@ -195,7 +194,7 @@ def _write_shape(mapping: ParameterMapping, contract: Contract) -> str:
     if _is_vector(mapping):
         return f"`({rows},)`"
     pair = [columns, rows] if mapping.transposed else [rows, columns]
-    return f"`({', '.join(pair + ['1'] * (mapping.packing is Packing.CONVOLUTION))})`"
+    return f"`({', '.join(pair + ['1'] * mapping.packing.kernel_axes)})`"
 
 
 def _is_vector(mapping: ParameterMapping) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.report.records import Counterexample
-from properties.call_form import MaskConvention
+from properties.call_form import MaskConvention, TokenAxes
 from properties.case import Case
 from properties.contract import Contract, Entry
 from properties.harness.harness import LiveContext
@@ -50,7 +50,7 @@ def _is_converted(context: LiveContext) -> bool:
     """Whether tokens, or the mask, are passed in another form than they are drawn in."""
     form = context.contract.call_form
     masked = context.mask is not None and form.mask != MaskConvention()
-    return masked or form.mask.required or form.tokens_first or form.heads_axis is not None
+    return masked or form.mask.required or form.axes is not TokenAxes.BATCH_FIRST
 
 
 def _list_inputs(context: LiveContext) -> list[str]:

@@ -50,6 +50,7 @@ from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report.records import (
     ErrorRecord,
+    PropertyRecord,
     SubmissionRecord,
 )
 from grader.sandbox.grader_side.servers import SandboxError
@@ -57,7 +58,11 @@ from grader.sandbox.grader_side.session import ChildFactory, Session
 from grader.sandbox.grader_side.subject import ChannelSubject
 from properties.binding.binding import Binding
 from properties.binding.signature import Signature
-from properties.families.contract import FORM, the_config_holds_all_it_needs
+from properties.families.contract import (
+    FORM,
+    the_config_holds_all_it_needs,
+    the_output_has_the_right_shape,
+)
 from properties.harness.harness import Harness
 from properties.property import Verdict, VerdictCallback, ignore_verdict
 from properties.violation import Status, SubmissionFailed
@@ -200,7 +205,7 @@ class _Grading:
         passed = record.status == Status.PASSED.value
         named = target.name == target.exercise.contract.name and not target.by_position
         resembles = self.settings.exercise is None and not named
-        differs = has_other_form(record, asked=self.settings.exercise is not None)
+        differs = has_other_form(record, asked=self.settings.exercise is not None, named=named)
         if passed or not (resembles or differs):
             return record
         if signature is None:  # a function of other things than queries, keys and values
@@ -245,10 +250,11 @@ class _Grading:
         return replace(record, source=source)
 
 
-def has_other_form(record: SubmissionRecord, *, asked: bool) -> bool:
+def has_other_form(record: SubmissionRecord, *, asked: bool, named: bool) -> bool:
     """Whether a definition is constructed, or called, or returns otherwise than an exercise says.
 
-    If this exercise was asked for, an error within `forward` is a mistake, and no other form.
+    If this exercise was asked for, or the definition has its name, an error within `forward` is a
+    mistake, and no other form: what crashes on most lengths may be some attention on the others.
     """
     form = {prop.name for prop in (*FORM, the_config_holds_all_it_needs)}
     unmet = [
@@ -256,9 +262,18 @@ def has_other_form(record: SubmissionRecord, *, asked: bool) -> bool:
         for p in record.properties
         if p.name in form and p.status not in (Status.PASSED.value, Status.NOT_TRIED.value)
     ]
-    if not asked:
-        return bool(unmet)
-    return any(p.status == Status.FAILED.value or OTHER_ARGUMENTS.search(p.message) for p in unmet)
+    if asked:
+        return any(p.status == Status.FAILED.value or _takes_others(p) for p in unmet)
+    return any(not (named and _crashes_in_forward(p)) for p in unmet)
+
+
+def _takes_others(unmet: PropertyRecord) -> bool:
+    return OTHER_ARGUMENTS.search(unmet.message) is not None
+
+
+def _crashes_in_forward(unmet: PropertyRecord) -> bool:
+    called = unmet.name == the_output_has_the_right_shape.name
+    return called and unmet.status == Status.CRASHED.value and not _takes_others(unmet)
 
 
 def grade_definition(

@@ -187,7 +187,8 @@ def explain_load_error(failed: SubmissionFailed, name: str) -> ErrorRecord:
     reason = "could not be loaded"
     if isinstance(failed, BudgetExhausted):
         reason = "was not judged, since all that a file may use was used"
-    text = f"`{name}` {reason}: {failed.message}"
+    because = f". {failed.crash}" if failed.crash else ""
+    text = f"`{name}` {reason}: {failed.message}{because}"
     return ErrorRecord(failed.status.value, text, failed.cell, failed.line)
 
 

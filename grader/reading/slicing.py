@@ -94,7 +94,8 @@ def register_source(cell: SourceCell) -> None:
     linecache.cache[name] = (len(cell.text), None, lines, name)
 
 
-def _parse_position(filename: str | None, line: int | None) -> Position | None:
+def parse_position(filename: str | None, line: int | None) -> Position | None:
+    """Return the position that a file name of a compiled statement stands for."""
     match = _FILENAME.fullmatch(filename or "")
     if match is None:
         return None
@@ -109,7 +110,7 @@ def compute_union_slice(source: SubmissionSource, names: list[str]) -> list["Sta
 
 def locate_error(
     problem: BaseException | TracebackType | None,
-    locate_line: Callable[[str | None, int | None], Position | None] = _parse_position,
+    locate_line: Callable[[str | None, int | None], Position | None] = parse_position,
 ) -> Position | None:
     """Return the position of the innermost frame in the submission; None if there is none.
 

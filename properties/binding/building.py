@@ -51,8 +51,8 @@ def build_all(
         if built is not None:
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
             counts = tuple(a.name for a in completed.arguments if a.quantity == "heads")
-            if (shapes, counts, completed.square, completed.heads_axis) not in seen:
-                seen.add((shapes, counts, completed.square, completed.heads_axis))
+            if (shapes, counts, completed.square, completed.axes) not in seen:
+                seen.add((shapes, counts, completed.square, completed.axes))
                 yield built
             wide = _fit_inner_width(built)
             if wide is not None:
@@ -73,7 +73,7 @@ def _fit_inner_width(built: Built) -> tuple[Constructor, Case] | None:
     known = {built.case.heads, built.case.head_dim, built.case.d_out, built.case.context_length}
     shapes = [t.shape for t in built.tensors.values() if t.kind != "buffer" and len(t.shape) > 1]
     others = {size for shape in shapes for size in shape} - known
-    widths = [w for w in others if w % built.case.heads == 0]
+    widths = [w for w in others if w and w % built.case.heads == 0]
     if len(widths) != 1:
         return None
     head_dim = widths[0] // built.case.heads
@@ -94,7 +94,7 @@ def _construct(
     form: CallForm = USUAL,
     given: str = "by name",
 ) -> Module:
-    own = replace(form, heads_axis=constructor.heads_axis).to_meta(case.heads)
+    own = constructor.adapt(form).to_meta(case.heads)
     variables = list_numbers(constructor.variables, case)
     if constructor.entry is Entry.FUNCTION:
         return subject.get_function(name, variables, own)

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 from properties.binding.signature import Signature, SignatureParameter
 from properties.binding.vocabulary import guess_quantity, is_flag
+from properties.call_form import CallForm, TokenAxes
 from properties.contract import CONSTANT, Argument, Entry
 
+FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
+"""those of tokens that a function may take"""
 SIZES = ("d_in", "d_out", "heads", "head_dim", "context_length")
 """the quantities that are numbers of something"""
 GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
@@ -36,15 +39,19 @@ class Constructor:
     inner: int | None = None
     """the only width that all heads together may have"""
     entry: Entry = Entry.CLASS
-    heads_axis: int | None = None
-    """which axis is that of the heads, where a function is called with tokens cut into heads"""
+    axes: TokenAxes = TokenAxes.BATCH_FIRST
+    """those of the tokens of a function, which may take them cut into heads"""
 
     @property
     def quantities(self) -> frozenset[str]:
         """What the arguments say, the fields of a config included."""
         fields = (field for a in self.arguments for field in a.fields)
         said = frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
-        return said if self.heads_axis is None else said | {"heads"}
+        return said if not self.axes.are_cut else said | {"heads"}
+
+    def adapt(self, form: CallForm) -> CallForm:
+        """Return the form with the axes that its tokens have."""
+        return replace(form, axes=self.axes) if self.axes.are_cut else form
 
 
 def iter_suggested(signature: Signature) -> Iterator[Constructor]:
@@ -54,7 +61,7 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
     """
     if signature.entry is Entry.FUNCTION:
         plain = Constructor((), square=True, entry=Entry.FUNCTION)
-        yield from (replace(plain, heads_axis=axis) for axis in (1, 2, None))
+        yield from (replace(plain, axes=axes) for axes in FUNCTION_AXES)
         return
     passed = _list_passed(signature.constructor)
     variables = _list_variables(signature)

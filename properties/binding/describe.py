@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from properties.binding.signature import Signature
-from properties.call_form import Polarity
+from properties.call_form import Polarity, TokenAxes
 from properties.contract import CONSTANT, Argument, Capability, Contract
 
 C = Capability
@@ -49,12 +49,11 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
     known = ", ".join(_describe_argument(argument) for argument in _list_arguments(contract))
     if known:
         yield f"`{signature.name}` takes {known}"
-    if contract.call_form.tokens_first:
-        yield "its input has the shape (tokens, batch, width)"
-    if contract.call_form.heads_axis is not None:
-        axes = ["batch", "tokens", "width of one head"]
-        axes.insert(contract.call_form.heads_axis, "heads")
-        yield f"its inputs have the shape ({', '.join(axes)})"
+    axes = contract.call_form.axes
+    if axes is not TokenAxes.BATCH_FIRST:
+        tokens = [role for role in contract.call_form.inputs if role != "mask"]
+        they = "its inputs have" if len(tokens) > 1 else "its input has"
+        yield f"{they} the shape ({', '.join(axes.split())})"
     if not contract.has(C.BATCH):
         yield "its input has the shape (tokens, width), without a batch"
     if contract.has(C.MASK) or contract.has(C.PADDING):

@@ -1,12 +1,13 @@
 """Find out whether dropout falls on the attention weights of a matched class."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
 from properties.binding.bench import Bench, Settled, is_close
 from properties.case import Case
-from properties.contract import CONSTANT, Argument, Capability
+from properties.contract import CONSTANT, Argument, Capability, Contract
 from properties.harness.harness import Harness
 from properties.mistakes import dropout_diagnosis
 from properties.violation import SubmissionFailed, Violation
@@ -24,19 +25,36 @@ def settle_dropout(bench: Bench) -> Settled:
     settled = bench.settled
     if not bench.contract.has(C.DROPOUT) or bench.match.inexact:
         return settled
-    case = replace(bench.case, dropout=RATE)
-    form = bench.contract.call_form
-    calm = bench.call(form, bench.x, case=case)
-    wrong_at_rest = not bench.match.mistakes and not is_close(calm, bench.compute().output)
-    claims = (_drops_weights, _has_known_mistake, _drops_before_softmax)
-    if wrong_at_rest or any(claim(bench, case) for claim in claims):
+    if _concerns_weights(bench):
         return settled
+    for name, contract in _iter_single_rates(settled.contract):
+        single = replace(settled, contract=contract)
+        if _concerns_weights(replace(bench, settled=single)):
+            return single.add(f"of its rates only `{name}` is judged: the others drop other things")
     kept = settled.contract.capabilities - {C.DROPOUT}
     arguments = tuple(map(_switch_off, settled.contract.arguments))
     contract = replace(settled.contract, capabilities=kept, arguments=arguments)
     return replace(settled, contract=contract).add(
         "its dropout does not fall on the attention weights alone, and is not judged"
     )
+
+
+def _concerns_weights(bench: Bench) -> bool:
+    """Whether its dropout can be judged: it falls on the weights, or a mistake is known."""
+    case = replace(bench.case, dropout=RATE)
+    calm = bench.call(bench.contract.call_form, bench.x, case=case)
+    if not bench.match.mistakes and not is_close(calm, bench.compute().output):
+        return True  # it is wrong at rest
+    claims = (_drops_weights, _has_known_mistake, _drops_before_softmax, _shows_the_future)
+    return any(claim(bench, case) for claim in claims)
+
+
+def _iter_single_rates(contract: Contract) -> Iterator[tuple[str, Contract]]:
+    """Yield the contract with each of its arguments as the only rate, if there are several."""
+    rates = [a.name for a in contract.arguments if a.quantity == "dropout"]
+    for name in rates if len(rates) > 1 else ():
+        others = (a if a.name == name else _switch_off(a) for a in contract.arguments)
+        yield name, replace(contract, arguments=tuple(others))
 
 
 def _switch_off(argument: Argument) -> Argument:
@@ -108,6 +126,20 @@ def _drops_before_softmax(bench: Bench, case: Case) -> bool:
     if not (training and even and drawn):
         return False
     return is_close(drawn, even[0]) and not is_close(training, bench.compute().output)
+
+
+def _shows_the_future(bench: Bench, case: Case) -> bool:
+    """Whether training shows later tokens: what hides them is then dropped, too."""
+    if not bench.contract.has(C.CAUSAL):
+        return False
+    changed = bench.x.clone()
+    changed[:, -1] += 1
+    form = bench.contract.call_form
+    drawn = [bench.call(form, x, case=case, training=True) for x in (bench.x, changed)]
+    if not all(drawn) or drawn[0][0].shape[1] != case.tokens:
+        return False
+    before, after = (results[0][:, :-1] for results in drawn)
+    return not is_close([after], before)
 
 
 def _drops_outputs(bench: Bench, case: Case) -> bool:

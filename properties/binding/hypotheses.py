@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from properties.binding.constructors import Constructor
 from properties.binding.layouts import list_stored
-from properties.call_form import CallForm
+from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
 from properties.contract import Capability, Contract, Entry
 from properties.parameter_mapping import ParameterMapping
@@ -54,7 +54,7 @@ def iter_sizes(
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
     fixed_context = _find_context(tensors) if "context_length" not in free else None
-    if constructor.heads_axis is not None:
+    if constructor.axes.are_cut:
         yield Sizes(replace(probe, d_in=probe.d_out), {})
         return
     if not shapes:  # tokens attend as they are, so all widths are one
@@ -152,7 +152,7 @@ def make_contract(
         variables=constructor.variables,
         mappings=tuple(mappings),
         call=tuple(form.inputs),
-        call_form=replace(form, heads_axis=constructor.heads_axis),
+        call_form=constructor.adapt(form),
         capabilities=capabilities,
         square=constructor.square or not mappings,
         sizes=dict(sizes.fixed) or None,
@@ -161,6 +161,8 @@ def make_contract(
     return contract if inner is None else contract.with_sizes(parse_sizes(f"d_out={inner}"))
 
 
-def iter_tokens_first(form: CallForm) -> Iterator[CallForm]:
-    """Yield a form of a call, and the same with the tokens first."""
-    yield from (replace(form, tokens_first=first) for first in (False, True))
+def iter_readings(form: CallForm) -> Iterator[CallForm]:
+    """Yield the forms that one call may be read as: the first axis may be the tokens."""
+    yield form
+    if form.axes is TokenAxes.BATCH_FIRST:
+        yield replace(form, axes=TokenAxes.TOKENS_FIRST)

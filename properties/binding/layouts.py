@@ -15,8 +15,9 @@ ORDERS = ("qkv", "kqv", "qvk", "vqk", "kvq", "vkq")
 """orders of the projections in a fused layer, the usual one first"""
 MAX_CANDIDATES = 6
 """of so many matrices at most every choice is tried"""
-SINGLE_PACKINGS = (Packing.ROWS, Packing.INTERLEAVED, Packing.STACKED, Packing.CONVOLUTION)
-FUSED_PACKINGS = (Packing.ROWS, Packing.HEADS, Packing.INTERLEAVED, Packing.CONVOLUTION)
+KERNELS = (Packing.CONVOLUTION, Packing.IMAGE_CONVOLUTION)
+SINGLE_PACKINGS = (Packing.ROWS, Packing.INTERLEAVED, Packing.STACKED, *KERNELS)
+FUSED_PACKINGS = (Packing.ROWS, Packing.HEADS, Packing.INTERLEAVED, *KERNELS)
 BIAS = re.compile(r"(^|[._])b(ias(es)?)?($|[._])|^b[qkvo]", re.IGNORECASE)
 INDEX = re.compile(r"(^|\.)0(\.|$)")
 
@@ -169,7 +170,7 @@ def _iter_fitting(
     if per_head:
         packings = (Packing.ROWS,)
     elif sizes.heads == 1:
-        packings = tuple(p for p in packings if p in (Packing.ROWS, Packing.CONVOLUTION))
+        packings = tuple(p for p in packings if p in (Packing.ROWS, *KERNELS))
     linear = tensor.path.endswith("weight")
     for packing, transposed in itertools.product(packings, (not linear, linear)):
         mapping = ParameterMapping(tensor.path, holds, transposed, packing)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from properties.call_form import TokenAxes
 from properties.case import Case
 from properties.contract import Capability, Contract
 from properties.mistakes.catalogue import DETERMINISTIC, Mistake
@@ -65,11 +66,15 @@ class Observation:
 
 
 def draw_weights(tensors: Mapping[str, TensorInfo], seed: int) -> dict[str, Tensor]:
-    """Draw all parameters, such that scores are neither alike nor saturated."""
+    """Draw all parameters, such that scores are neither alike nor saturated.
+
+    A single number that is not registered stays: it is a scale, which no optimizer changes.
+    """
     generator = torch.Generator().manual_seed(seed)
     drawn = {}
     for path, info in tensors.items():
-        if info.kind != "buffer":
+        single = info.kind == "unregistered" and math.prod(info.shape) == 1
+        if info.kind != "buffer" and not single:
             fan = max(info.shape[-1], 1) if len(info.shape) > 1 else 4
             numbers = torch.randn(info.shape, generator=generator, dtype=torch.float64)
             drawn[path] = numbers * (1.4 / math.sqrt(fan))
@@ -144,7 +149,7 @@ def find_mistakes(
 ) -> Iterator[tuple[Candidate, int]]:
     """Yield the known mistakes that give one of the outputs, and which one."""
     parameters = make_parameters(contract, case, seen.stored)
-    if parameters is None or contract.call_form.tokens_first:
+    if parameters is None or contract.call_form.axes is TokenAxes.TOKENS_FIRST:
         return
     inputs = AttentionInputs(
         x=seen.x,
@@ -177,7 +182,8 @@ def _select_mistakes(case: Case) -> Sequence[Mistake]:
 
 
 def _order(contract: Contract, tensor: Tensor) -> Tensor:
-    return tensor.transpose(0, 1) if contract.call_form.tokens_first else tensor
+    first = contract.call_form.axes is TokenAxes.TOKENS_FIRST
+    return tensor.transpose(0, 1) if first else tensor
 
 
 def _get_visible(contract: Contract, seen: Observation) -> Tensor | None:

@@ -13,8 +13,8 @@ from properties.binding.building import MAX_FIELDS, Built, build_all, construct,
 from properties.binding.calls import iter_call_forms, names_roles
 from properties.binding.hypotheses import (
     Sizes,
+    iter_readings,
     iter_sizes,
-    iter_tokens_first,
     make_contract,
 )
 from properties.binding.intent import expects_causality
@@ -27,7 +27,7 @@ from properties.binding.matching import (
     find_scale,
 )
 from properties.binding.signature import Signature
-from properties.call_form import CallForm
+from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal
 from properties.contract import Contract, Entry
@@ -128,9 +128,7 @@ class BindingSearch:
         built = self._complete_for_calls(built)
         by_width = {sizes.case.d_in: sizes for sizes in reversed(list(self.iter_sizes_of(built)))}
         answered: set[tuple[tuple[str, ...], bool]] = set()
-        for sizes, form in itertools.product(
-            by_width.values(), iter_call_forms(self.signature.call)
-        ):
+        for sizes, form in itertools.product(by_width.values(), self._iter_forms(built)):
             for batched in (True, False):
                 if (form.inputs, form.mask.required) in answered or not self._is_early():
                     continue
@@ -139,6 +137,14 @@ class BindingSearch:
                     if not form.mask.required:
                         answered.add((form.inputs, False))
                     yield probe
+
+    def _iter_forms(self, built: Built) -> Iterator[CallForm]:
+        """Yield the forms of a call; what has convolutions may take the width first."""
+        forms = list(iter_call_forms(self.signature.call))
+        yield from forms
+        for axes, kernel in ((TokenAxes.WIDTH_FIRST, (1,)), (TokenAxes.IMAGE, (1, 1))):
+            if any(info.shape[2:] == kernel for info in built.tensors.values()):
+                yield from (replace(form, axes=axes) for form in forms)
 
     def _complete_for_calls(self, built: Built) -> Built:
         """Return it with a config that holds what calls ask it for, too."""
@@ -160,7 +166,7 @@ class BindingSearch:
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
     ) -> CallProbe | None:
         case = sizes.case
-        if built.constructor.heads_axis is not None and not batched:
+        if built.constructor.axes.are_cut and not batched:
             return None  # heads would pass for a batch
         x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
         weights = draw_weights(built.tensors, case.seed)
@@ -216,7 +222,7 @@ class BindingSearch:
         layouts = iter_named_layouts if self._has_named(probe) else iter_layouts
         for hides in causal:
             contracts = self._iter_contracts(probe, layouts, (hides,))
-            plain = (c for c in contracts if not c[0].call_form.tokens_first)
+            plain = (c for c in contracts if c[0].call_form.axes is not TokenAxes.TOKENS_FIRST)
             for contract, sizes in itertools.islice(plain, 1 if pairs else MAX_MISTAKEN):
                 found = find_mistakes(contract, sizes.case, probe.seen, pairs=pairs)
                 for (mistakes, _), place in found:
@@ -254,9 +260,9 @@ class BindingSearch:
 
 def _iter_forms(probe: CallProbe, causal: Sequence[bool]) -> Iterator[tuple[CallForm, bool]]:
     """Yield the form of the call, and that with the tokens first, with what it may hide."""
-    usual, tokens_first = iter_tokens_first(probe.form)
+    usual, *others = iter_readings(probe.form)
     yield from ((usual, hides) for hides in causal)
-    yield from ((tokens_first, hides) for hides in (False, True))
+    yield from itertools.product(others, (False, True))
 
 
 def _iter_mappings(

@@ -10,7 +10,7 @@ QUANTITIES: Sequence[tuple[str, re.Pattern[str]]] = tuple(
     (quantity, re.compile(pattern))
     for quantity, pattern in (
         ("config", r"config|cfg|conf|args|hparams|hps?|configuration|settings|opts?|params"),
-        ("dropout", r".*drop.*|p|.*_?rate|prob|pdrop"),
+        ("dropout", r".*drop.*|p|.*_p|p_.*|.*_?rate|.*prob(ability)?"),
         ("bias", r".*bias.*"),
         (
             "d_in",

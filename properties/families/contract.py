@@ -103,7 +103,7 @@ def there_are_no_other_parameters(context: LiveContext) -> None:
     """It has no trainable parameters besides those asked for."""
     shapes = context.contract.get_parameter_shapes(context.case)
     extra = [f"`{n}`" for n in _list_parameters(context, module=True) if n not in shapes]
-    missing = _list_missing(context)
+    missing = _list_missing(context, context.case)
     if missing:
         expected, got = f"{', '.join(missing)}, as asked for", "it has none"
         raise Violation(ViolationKind.CONSTRUCTION, expected, got)
@@ -112,11 +112,11 @@ def there_are_no_other_parameters(context: LiveContext) -> None:
         raise Violation(ViolationKind.CONSTRUCTION, expected, got)
 
 
-def _list_missing(context: LiveContext) -> list[str]:
+def _list_missing(context: LiveContext, case: Case) -> list[str]:
     """Return the canonical parameters that the exercise asks for, and this class does without."""
     asked, own = context.harness.requested_contract, context.contract
     held = {n: m for m in asked.mappings for n in m.holds}
-    needed = (n for n, m in held.items() if asked.has_biases(context.case) or not m.is_bias)
+    needed = (n for n, m in held.items() if asked.has_biases(case) or not m.is_bias)
     return [name for name in needed if not own.stores(name)]
 
 
@@ -132,6 +132,8 @@ def the_biases_follow_the_option(context: LiveContext) -> None:
             if mapping.is_bias:
                 path = mapping.path.format(head=0)
                 _assert_bias_presence(path in module.describe_tensors(), bias, path)
+    for name in _list_missing(context, replace(context.case, bias=True)):
+        _assert_bias_presence(present=False, required=name in ("b_q", "b_k", "b_v"), path=name)
 
 
 def _assert_bias_presence(present: bool, required: bool, path: str) -> None:
@@ -322,8 +324,11 @@ def it_goes_through_the_fused_attention(context: LiveContext) -> None:
     hint="mask=None",
     redundant_because="other claims leave the mask out too; this one says so to whoever demands it",
 )
-def the_mask_may_be_left_out(context: CaseContext) -> None:
+def the_mask_may_be_left_out(context: LiveContext) -> None:
     """forward(x) works without a mask."""
+    asked = context.harness.requested_contract.call_form.mask
+    if context.contract.call_form.mask.required and not asked.required:
+        raise Violation(ViolationKind.TYPE, "a call without a mask", "it demands a mask")
     context.run(memory="contiguous")
 
 

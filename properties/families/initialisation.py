@@ -77,7 +77,11 @@ def the_heads_start_different(context: LiveContext) -> None:
 
 
 @family_property(
-    C.INITIALISED, on=WIDE, limit=1, hint="do not call torch.manual_seed inside the module"
+    C.INITIALISED,
+    C.STATED,
+    on=WIDE,
+    limit=1,
+    hint="do not call torch.manual_seed inside the module",
 )
 def every_module_starts_anew(context: LiveContext) -> None:
     """Two modules start different; after the same torch.manual_seed they start the same."""

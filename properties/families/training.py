@@ -23,7 +23,12 @@ from properties.families.history import (
     training_drops_again_after_an_evaluation,
 )
 from properties.families.values import it_equals_the_equation
-from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
+from properties.gradient_oracle import (
+    ExactGradients,
+    Loss,
+    compute_absolute_gradients,
+    compute_gradients,
+)
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module, fit_for_histories
 from properties.harness.training_run import (
@@ -35,6 +40,7 @@ from properties.harness.training_run import (
     bound_output,
     make_input,
     run_training,
+    select_doubtful,
     train,
 )
 from properties.property import PropertyFamily, PropertyGroup
@@ -109,7 +115,13 @@ def _compute_exact(context: LiveContext, call: TrainingCall) -> ExactGradients:
     visible = context.may_attend(given.x.shape[-2], given.mask)
     case = replace(context.case, tokens=given.x.shape[-2])
     loss = Loss(given.cotangent, kept=call.kept)
-    return compute_gradients(context.contract, case, given.x, call.parameters, visible, loss)
+    exact = compute_gradients(context.contract, case, given.x, call.parameters, visible, loss)
+    if call.kept is None:
+        return exact
+    result = attend(context, given, call.parameters, None)
+    doubtful = Loss(given.cotangent, kept=select_doubtful(context, result))
+    inputs = context.contract, case, given.x, call.parameters
+    return replace(exact, uncertain=compute_absolute_gradients(*inputs, result, doubtful))
 
 
 def _add(
@@ -281,7 +293,7 @@ def a_copy_is_trained_by_itself(context: LiveContext) -> None:
     *TRAINED,
     C.WEIGHTS,
     after=(the_gradients_in_training_are_right,),
-    on=keep_for_training,
+    on=compose(keep_for_training, with_values(dropout=0.0)),  # returned before dropout, or after
     sizes=SIZES[:1],
     dtypes=("float64",),
     hint=CUT_HINT,

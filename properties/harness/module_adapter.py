@@ -6,6 +6,7 @@ axis, and returns outputs that have one.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from properties.case import Case
 from properties.cases.case_tensors import DTYPES
 from properties.contract import Capability, Contract, Entry
+from properties.harness.call_sizes import add_call_sizes
 from properties.oracle import get_scale
 from properties.subject import (
     CallOptions,
@@ -59,7 +61,8 @@ class ModuleAdapter:
         if self.contract.entry is not Entry.FUNCTION and changed:
             self.holder.write(changed)
         if self.contract.entry is Entry.TRANSFER:
-            self.subject.call(self.contract.name, [self.holder, self.module])
+            with add_call_sizes(self.contract, self.case):
+                self.subject.call(self.contract.name, [self.holder, self.module])
         self.current_parameters = parameters
 
     def _list_changed(self, parameters: Parameters) -> dict[str, Tensor]:
@@ -164,7 +167,13 @@ class ModuleAdapter:
 
     def forward(self, x: Tensor, mask: Tensor | None, options: CallOptions) -> CallResult:
         """Call the module; return every output with a batch axis."""
-        return self._add_batch_axis(self.module.forward(self.build_inputs(x, mask), options))
+        with self._add_sizes(x):
+            result = self.module.forward(self.build_inputs(x, mask), options)
+        return self._add_batch_axis(result)
+
+    def _add_sizes(self, x: Tensor) -> AbstractContextManager[None]:
+        """Let what is said of a crash inside have the sizes of a call with these tokens."""
+        return add_call_sizes(self.contract, self.case, x)
 
     def forward_apart(self, x: Tensor, others: Sequence[Tensor]) -> CallResult:
         """Call the module with keys, or keys and values, of other tokens."""
@@ -192,7 +201,9 @@ class ModuleAdapter:
         """Call it for `first` with nothing masked, then for `x` and `mask`: see `Module.refill`."""
         ones = None if mask is None else torch.ones_like(mask)
         earlier, later = self.build_inputs(first, ones), self.build_inputs(x, mask)
-        return self._add_batch_axis(self.module.refill(earlier, later, reuse, grad))
+        with self._add_sizes(x):
+            result = self.module.refill(earlier, later, reuse, grad)
+        return self._add_batch_axis(result)
 
     def call_within(
         self, way: str, x: Tensor, mask: Tensor | None, parameters: Parameters
@@ -201,13 +212,15 @@ class ModuleAdapter:
         dtype = DTYPES[self.case.dtype]
         stored = self.contract.to_stored(parameters, self.case) if way == "functional_call" else ()
         weights = {path: tensor.to(dtype) for path, tensor in stored}
-        return self._add_batch_axis(
-            self.module.call_within(way, self.build_inputs(x, mask), weights)
-        )
+        with self._add_sizes(x):
+            result = self.module.call_within(way, self.build_inputs(x, mask), weights)
+        return self._add_batch_axis(result)
 
     def overwrite_results(self, x: Tensor, mask: Tensor | None) -> CallResult:
         """Call it, write over the results, and call it again."""
-        return self._add_batch_axis(self.module.overwrite_results(self.build_inputs(x, mask)))
+        with self._add_sizes(x):
+            result = self.module.overwrite_results(self.build_inputs(x, mask))
+        return self._add_batch_axis(result)
 
     def nest(self) -> "ModuleAdapter":
         """Return another one whose module has this one's as a part."""
@@ -232,13 +245,15 @@ class ModuleAdapter:
         if self.contract.is_handed_parameters:
             contract = self.contract
             number = None if only is None else contract.call.index(only)
-            gradients = self.module.vjp(inputs, cotangent, (), None, 0, number)
+            with self._add_sizes(x):
+                gradients = self.module.vjp(inputs, cotangent, (), None, 0, number)
             stored = dict(zip(contract.call, gradients.inputs, strict=True))
             own = stored.pop("x")
         else:
             contract = self.contract.callee
             paths = list(contract.get_parameter_shapes(self.case))
-            gradients = self.module.vjp(inputs, cotangent, paths, mask, output)
+            with self._add_sizes(x):
+                gradients = self.module.vjp(inputs, cotangent, paths, mask, output)
             own, stored = gradients.inputs[0], dict(gradients.parameters)
         if own is not None and not self.has_batch_axis:
             own = own.unsqueeze(0)
@@ -307,13 +322,14 @@ def build_module(
 
     Raises SubmissionFailed when the submission's constructor raises.
     """
-    return subject.construct(
-        contract.name,
-        arguments,
-        seed,
-        case.dtype,
-        case.device,
-        given=given,
-        form=contract.call_form.to_meta(case.heads),
-        variables=contract.build_variables(case),
-    )
+    with add_call_sizes(contract, case):
+        return subject.construct(
+            contract.name,
+            arguments,
+            seed,
+            case.dtype,
+            case.device,
+            given=given,
+            form=contract.call_form.to_meta(case.heads),
+            variables=contract.build_variables(case),
+        )

@@ -151,6 +151,14 @@ def recover_kept(
     return kept
 
 
+def select_doubtful(context: LiveContext, exact: MultiHeadResult) -> Tensor:
+    """Return what dropout would have made of the weights of which it is not known: 1/(1 - rate).
+
+    Whether a weight this small was kept is lost in the rounding of what it was recovered from.
+    """
+    return (exact.weights <= NEGLIGIBLE_WEIGHT).double() / (1 - context.case.dropout)
+
+
 def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResult) -> Tolerance:
     """Return how far an output may be off: some roundings of the sum of its terms."""
     p = call.parameters.map(torch.abs)
@@ -165,9 +173,7 @@ def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResul
     )
     uncancelled = float(get_scale(context.contract, context.case) * (query @ key.mT).amax())
     growth = compute_growth(context.case, exact) + 4 * uncancelled
-    # Whether a weight this small was kept is lost in the rounding of what it was recovered from.
-    small = exact.weights.masked_fill(exact.weights > NEGLIGIBLE_WEIGHT, 0.0)
-    lost = merge_heads(small @ value) / (1 - context.case.dropout)
+    lost = merge_heads(exact.weights * select_doubtful(context, exact) @ value)
     lost = lost if p.W_o is None else linear(lost, p.W_o, None)
     rounding = [K * q.u * growth * size for q in get_precisions(context.case.dtype)]
     return Tolerance(*(each if call.kept is None else each + lost for each in rounding))

@@ -13,7 +13,7 @@ from exercises.contract_checks import complete_capabilities
 from exercises.contract_file import read_exercise
 from exercises.contract_writer import write_contract
 from exercises.exercise import BadContract
-from properties.call_form import CallForm, MaskConvention, Polarity
+from properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
 from properties.contract import CONSTANT, Argument, Capability, Contract, Returns
 from properties.parameter_mapping import Packing, ParameterMapping
 from properties.size_rules import BadSizes, parse_sizes
@@ -77,7 +77,7 @@ def contracts(draw: st.DrawFn) -> Contract:
     call = draw(st.sampled_from(CALLS))
     form = CallForm(
         call,
-        tokens_first=draw(st.booleans()),
+        axes=draw(st.sampled_from(TokenAxes)),
         mask=draw(masks()) if "mask" in call else MaskConvention(),
         places=draw(st.sampled_from((None, (0,), (1, 0)))),
         one_head=draw(st.booleans()),
@@ -151,10 +151,6 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
     "a mask of no dtype": (
         {"tables": '[call_form.mask]\ndtype = "boolean"'},
         "line 10: no mask is of 'boolean'; did you mean 'bool'?",
-    ),
-    "an axis that heads cannot be": (
-        {"tables": "[call_form]\nheads_axis = 3"},
-        "line 10: heads are axis 1 or 2 of tokens that are cut, not 3",
     ),
     "no place": (
         {"tables": "[call_form]\nplaces = []"},

@@ -219,7 +219,7 @@ EXCHANGED = """
             scores = queries @ keys.transpose(2, 3)
             scores.masked_fill_(self.mask.bool()[:length, :length], -torch.inf)
             weights = self.dropout(torch.softmax(scores / keys.shape[-1] ** 0.5, dim=-1))
-            print("weights:", weights.shape, weights)
+            print("weights:", weights.shape)
             context = (weights @ values).transpose(1, 2).reshape(b, length, self.d_out)
             return self.out_proj(context)
 """

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from exercises import BY_SLUG
-from exercises.answers import Answer, list_answers, write_answer
+from exercises.answers import Answer, find_answer, list_answers, write_answer
 from grader import run
 from grader.course import dashboard
 from grader.course.export import FORMATS, Gradebook, export
@@ -31,14 +31,23 @@ from grader.sandbox.grader_side.servers import ServerHandle
 NUMBERS = re.compile(r"-?\d+\.\d{3,}(?:e[-+]?\d+)?|seed=\d+|\d+(?:\.\d+)?e-\d+|\[[\d, :]+\]")
 
 
-SOME = ("scaled_dot_product", "causal_attention", "multi_head_attention", "masked_multi_head")
+QUICK = {
+    "scaled_dot_product": ("scaled_after_softmax", "zeros"),
+    "causal_attention": ("hard_coded_float32", "past_hidden"),
+    "multi_head_attention": ("qkv_bias_not_added", "writes_over_its_input"),
+    "masked_multi_head": ("mask_needs_two_axes", "no_output_layer"),
+}
+"""wrong answers that are judged in a second or two each, since every process judges them anew"""
 
 
-def spread_answers(slugs: Iterable[str], each: int) -> Iterator[tuple[str, Answer]]:
-    """So many wrong answers to each of these exercises, far apart."""
-    for slug in slugs:
-        there = list_answers(BY_SLUG[slug], "wrong")
-        yield from ((slug, answer) for answer in there[:: max(1, len(there) // each)][:each])
+def quick_answers() -> list[tuple[str, Answer]]:
+    return [(slug, find_answer(BY_SLUG[slug], name)) for slug in QUICK for name in QUICK[slug]]
+
+
+def many_answers() -> list[tuple[str, Answer]]:
+    """Sixteen wrong answers to each exercise, far apart."""
+    lists = [(slug, list_answers(BY_SLUG[slug], "wrong")) for slug in BY_SLUG]
+    return [(s, each) for s, there in lists for each in there[:: max(1, len(there) // 16)][:16]]
 
 
 LONG = 7000
@@ -46,7 +55,7 @@ LONG = 7000
 
 
 @pytest.fixture(
-    scope="module", params=[(SOME, 2), pytest.param((tuple(BY_SLUG), 16), marks=pytest.mark.deep)]
+    scope="module", params=[quick_answers, pytest.param(many_answers, marks=pytest.mark.deep)]
 )
 def judged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, server: ServerHandle
@@ -55,7 +64,7 @@ def judged(
     folder = tmp_path_factory.mktemp("answers")
     return [
         replace(one, seconds=one.seconds + LONG)
-        for slug, answer in spread_answers(*request.param)
+        for slug, answer in request.param()
         for handed_in in find_submissions([str(write_answer(answer, folder))])
         for one in grade_file_or_raise(server, handed_in, Settings(exercise=BY_SLUG[slug]))
     ]

@@ -84,6 +84,8 @@ ADAPTERS = (
         HEAD_SIZES,
     ),
 )
+SAMPLE = tuple(adapter for adapter in ADAPTERS if adapter.contract != "multihead_attention")
+"""torch's own attention is judged by tests/library in every run"""
 
 
 def load(adapter: Adapter) -> PropertySuite:
@@ -108,7 +110,7 @@ def find_failures(suite: PropertySuite) -> Iterator[str]:
             yield variant.prop.name
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.contract)
+@pytest.mark.sampled("adapter", ADAPTERS, SAMPLE, ids=lambda adapter: adapter.contract)
 def test_a_library_keeps_its_contract_but_for_what_is_known(adapter: Adapter) -> None:
     assert set(find_failures(load(adapter))) == adapter.findings
 

@@ -35,7 +35,6 @@ UNASKED = {
 }
 """what no exercise asks for, but is judged where a class has it: tests/properties/test_cross.py"""
 LATER = {
-    "the_mask_may_be_left_out": "masked_multi_head/mask_demanded",
     "parameters_and_buffers_are_left_unchanged": "multi_head_attention/drifts",
     "permuting_the_batch_permutes_the_output": "multi_head_attention/first_batch_item_only",
     "the_memory_layout_does_not_matter": "multi_head_attention/reads_memory_as_contiguous",

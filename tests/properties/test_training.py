@@ -1,17 +1,23 @@
 """Training runs: what was kept is recovered, and what is wrong in training alone is found."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from exercises import BY_SLUG
+from exercises import BY_SLUG, Exercise
+from grader.audit.matrix import load_answers, load_namespace
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
+from properties.contract import Capability
 from properties.families.training import (
     a_training_step_moves_every_weight,
     gradients_add_up_over_calls,
     gradients_go_only_where_they_are_required,
     the_gradients_in_training_are_right,
+    the_returned_weights_are_trained_through,
     training_gives_the_equation_of_what_it_kept,
     what_was_trained_is_used,
 )
@@ -19,6 +25,8 @@ from properties.harness.harness import Harness, LiveContext
 from properties.harness.training_run import STEPS, run_training
 from properties.property import Property
 from properties.violation import Violation
+from tests.forms.bank import open_class
+from tests.properties.binding.strangers import SEPARATE, make, must_bind
 
 EXERCISE = BY_SLUG["causal_attention"]
 TRAINING = (
@@ -119,6 +127,27 @@ def test_what_was_kept_is_recovered_exactly() -> None:
 
 def test_right_training_breaks_nothing() -> None:
     assert not list_broken(CausalAttention)
+
+
+@pytest.mark.parametrize("seed", [209, 668])
+def test_what_cannot_be_recovered_of_small_weights_accuses_nobody(seed: int) -> None:
+    """What dropout left of a query are weights of 1e-14: too small for the output to show them."""
+    exercise = BY_SLUG["multi_head_attention"]
+    [solution] = [a for a in load_answers(exercise) if a.name == "solution"]
+    harness = Harness(make_subject(load_namespace(solution)), exercise.contract)
+    case = exercise.plan_cases()[gradients_go_only_where_they_are_required][-1]
+    gradients_go_only_where_they_are_required.check(harness.get_context(replace(case, seed=seed)))
+
+
+def test_weights_may_be_returned_after_dropout() -> None:
+    init = f"{SEPARATE}\nself.drop = nn.Dropout(dropout)"
+    source = make(takes="dim, heads, dropout", init=init, weights="w = self.drop(w)", result="o, w")
+    contract = must_bind(source).contract
+    assert contract.has(Capability.DROPOUT, Capability.WEIGHTS)
+    exercise = Exercise("attention", "any", contract, Path(), cases=12)
+    [case] = exercise.plan_cases(1)[the_returned_weights_are_trained_through]
+    harness = Harness(open_class(source, "Own")[0], contract)
+    the_returned_weights_are_trained_through.check(harness.get_context(case))
 
 
 def test_dropout_of_the_output_leaves_evaluation_to_be_compared() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 from torch import nn
 
 from reference import linear
@@ -13,6 +14,11 @@ def test_each_output_is_a_dot_product_with_a_row_of_the_weight() -> None:
     bias = torch.tensor([0.5, 0.25, 0.0])
     assert linear(x, weight).tolist() == [[1, 2, 210], [3, 4, 430]]
     assert linear(x, weight, bias).tolist() == [[1.5, 2.25, 210], [3.5, 4.25, 430]]
+
+
+def test_shapes_are_checked_while_these_tests_run() -> None:
+    with pytest.raises(TypeCheckError):
+        linear(torch.ones(2, 3), torch.ones(4, 5))
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -250,16 +250,20 @@ def gpt2_size() -> tuple[Tensor, Parameters]:
     return x.double(), parameters.map(Tensor.double)
 
 
-def test_the_size_of_gpt2(gpt2_size: tuple[Tensor, Parameters]) -> None:
+@pytest.mark.sampled("sequences", [4], [1])
+def test_the_size_of_gpt2(gpt2_size: tuple[Tensor, Parameters], sequences: int) -> None:
     x, p = gpt2_size
     # One sequence at a time: the weights of one alone take 100 MB.
     direct = torch.stack([multi_head_attention(s, p, HEADS, causal_mask(TOKENS)).output for s in x])
     # In float32 six right algorithms print between -18783.5859 and -18783.5996.
     assert abs(direct.sum().item() + 18783.60) < 0.05
     online = torch.stack(
-        [online_multi_head_attention(s, p, HEADS, causal_mask(TOKENS), block=128) for s in x]
+        [
+            online_multi_head_attention(s, p, HEADS, causal_mask(TOKENS), block=128)
+            for s in x[:sequences]
+        ]
     )
-    assert (direct - online).abs().max() < 1e-13
+    assert (direct[:sequences] - online).abs().max() < 1e-13
 
 
 def test_the_sum_sees_a_mask_that_is_off_by_one(gpt2_size: tuple[Tensor, Parameters]) -> None:

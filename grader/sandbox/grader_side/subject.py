@@ -4,6 +4,7 @@ A confined process and this process share one implementation; only the channel d
 the same verdicts.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from torch import Tensor
 
+from grader.sandbox.grader_side.crash_reply import parse_crash
 from grader.sandbox.wire import Message, label_by_name, label_by_position
 from grader.sandbox.worker.errors import MESSAGE_LIMIT
 from grader.sandbox.worker.runtime import WorkerRuntime
@@ -36,6 +38,10 @@ class Channel(Protocol):
         """Send one request and return its reply."""
 
 
+_TURN = threading.RLock()
+"""Held during a request: its answer replaces what all threads share, such as standard output."""
+
+
 @dataclass(eq=False)
 class InProcessChannel:
     """A worker runtime in this very process, for trusted code."""
@@ -46,7 +52,8 @@ class InProcessChannel:
     def request(self, op: str, meta: Mapping[str, Any], tensors: NamedTensors = ()) -> Message:
         self.count += 1
         # As over a wire: neither side may hold tensors that the other can write to.
-        reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
+        with _TURN:
+            reply = self.host.answer(Message(self.count, op, meta, _copy_tensors(tensors)))
         return replace(reply, tensors=_copy_tensors(reply.tensors))
 
 
@@ -356,6 +363,7 @@ def make_failure(meta: Mapping[str, Any]) -> SubmissionFailed:
         get_message(meta),
         parse_position(meta.get("cell")),
         parse_position(meta.get("line")),
+        crash=parse_crash(meta.get("crash")),
     )
 
 

@@ -5,6 +5,7 @@ before `forward` and one after it. So whatever calls the module, a copy of it or
 a part of, calls it in the usual form.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+CUT = ("batch heads tokens width", "batch tokens heads width")
+"""axes of tokens that are cut into heads"""
+
 
 @dataclass(frozen=True)
 class CallHooks:
     """The inputs of a call in order, and where the results are among what comes back."""
 
     inputs: Sequence[str]
-    tokens_first: bool
-    heads_axis: int | None
+    axes: str
     heads: int
     mask: Mapping[str, Any]
     places: Sequence[int] | None
@@ -50,18 +53,15 @@ class CallHooks:
         """
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
-        own = [self._convert_tokens(each) for each in tokens]
+        own = [self._order_axes(each) for each in tokens]
         roles = {"x": own[0], "query": own[0], "context": own[-1]}
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
             roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
         return tuple(roles[name] for name in self.inputs if name in roles), {}
 
-    def _convert_tokens(self, tokens: Tensor) -> Tensor:
-        if self.heads_axis is not None:
-            cut: Tensor = tokens.unflatten(-1, (self.heads, -1))
-            return cut.movedim(2, self.heads_axis)
-        return tokens.transpose(0, 1) if self.tokens_first else tokens
+    def _order_axes(self, tokens: Tensor) -> Tensor:
+        return order_axes(tokens, self.axes, self.heads)
 
     def _convert_mask(self, mask: Tensor | None, x: Tensor, *others: Tensor) -> Tensor:
         if mask is None:
@@ -106,24 +106,57 @@ class CallHooks:
         values = result.values() if isinstance(result, dict) else result
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
         if self.places is not None and not self.places:
-            tensors = (part for part in parts if isinstance(part, Tensor))
-            return tuple(self._merge_heads(part, given[0]) for part in tensors)
+            found = [part for part in parts if isinstance(part, Tensor)]
+            return tuple(self._restore_found(part, given[0]) for part in found)
         if self.places:
             if max(self.places) >= len(parts):
                 return result
             parts = [parts[place] for place in self.places]
         if not all(isinstance(part, Tensor) for part in parts):
             return result
-        parts[0] = self._merge_heads(parts[0], given[0])
-        if self.tokens_first and parts[0].dim() > 1:
-            parts[0] = parts[0].transpose(0, 1)
+        parts[0] = restore_axes(parts[0], self.axes)
         if self.one_head and len(parts) > 1:
             parts[1] = parts[1].unsqueeze(-3)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
-    def _merge_heads(self, part: Tensor, tokens: Tensor) -> Tensor:
-        """Return a result that is cut into heads, as the tokens were, in one piece."""
-        if self.heads_axis is None or part.shape != self._convert_tokens(tokens).shape:
-            return part
-        merged: Tensor = part.movedim(self.heads_axis, 2).flatten(-2)
-        return merged
+    def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
+        """Return a result with the usual axes if it has those of tokens."""
+        if self.axes in CUT:
+            like = part.shape == self._order_axes(tokens).shape
+        else:
+            like = part.dim() == tokens.dim()
+        return restore_axes(part, self.axes) if like else part
+
+
+def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
+    """Return tokens, of shape (batch, tokens, width) or (tokens, width), with other axes."""
+    match axes:
+        case "tokens batch width":
+            return tokens.transpose(0, 1)
+        case "batch width tokens":
+            return tokens.mT
+        case "batch width rows columns":
+            count = tokens.shape[-2]
+            rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
+            return torch.unflatten(tokens.mT, -1, (rows, count // rows))
+        case "batch heads tokens width":
+            return torch.unflatten(tokens, -1, (heads, -1)).transpose(1, 2)
+        case "batch tokens heads width":
+            return torch.unflatten(tokens, -1, (heads, -1))
+    return tokens
+
+
+def restore_axes(output: Tensor, axes: str) -> Tensor:
+    """Return an output of such axes with the usual ones; one that lacks axes as it is."""
+    match axes:
+        case "tokens batch width" if output.dim() > 1:
+            return output.transpose(0, 1)
+        case "batch width tokens" if output.dim() > 1:
+            return output.mT
+        case "batch width rows columns" if output.dim() > 2:
+            return output.flatten(-2).mT
+        case "batch heads tokens width" if output.dim() == 4:
+            return output.transpose(1, 2).flatten(-2)
+        case "batch tokens heads width" if output.dim() == 4:
+            return output.flatten(-2)
+    return output

@@ -25,6 +25,7 @@ from grader.reading.slicing import (
     compute_union_slice,
     get_filename,
     locate_error,
+    parse_position,
     register_source,
 )
 from grader.reading.symbol_table import build_symbol_table
@@ -41,6 +42,7 @@ from grader.sandbox.worker.call_environment import (
     watch_settings,
 )
 from grader.sandbox.worker.calling import Refused
+from grader.sandbox.worker.crashes import explain_crash
 from grader.sandbox.worker.errors import MESSAGE_LIMIT, describe_error, explain_error
 from grader.sandbox.worker.importing import TOP, SiblingFinder
 from grader.sandbox.worker.loading import Loading, Number, make_module
@@ -146,20 +148,23 @@ class WorkerRuntime(ObjectHost):
 
     def _describe_error(self, error: BaseException) -> dict[str, Any]:
         """Describe an error; if a definition cannot be called like this, in the author's terms."""
-        description = describe_error(error, self.locate(error))
+        description = describe_error(error, locate_error(error, self.locate_line))
         problem = explain_error(error, self.source, self.finder)
         message = description["message"] if problem is None else problem.message[:MESSAGE_LIMIT]
         own = {get_filename(cell.number) for cell in self.source.cells}
         if place := self.finder.locate(error.__traceback__, own):
             message = f"{message} ({place})"
-        if problem is None or problem.position is None:
+        if problem is None:
+            crash = explain_crash(error, self.locate_line)
+            return {**description, "message": message, "crash": crash and asdict(crash)}
+        if problem.position is None:
             return {**description, "message": message}
         cell, line = problem.position
         return {**description, "message": message, "cell": cell, "line": line}
 
-    def locate(self, error: BaseException) -> Position | None:
-        """Return the position in the submission at which an error was raised, if it is known."""
-        return locate_error(error)
+    def locate_line(self, filename: str | None, line: int | None) -> Position | None:
+        """Return the position in the submission of a line of a file, if it is part of it."""
+        return parse_position(filename, line)
 
     def read(self, meta: Meta, tensors: Tensors) -> Reply:
         """Read the source without running any of it, and describe its definitions.

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from grader.reading.cells import read_source
 from grader.reading.outline import find_warnings
-from grader.reading.slicing import Position, locate_error, read_program
+from grader.reading.slicing import Position, parse_position, read_program
 from grader.sandbox.grader_side.in_process import InProcessRunner
 from grader.sandbox.limits import Limits
 from grader.sandbox.worker.batch import Reply
@@ -148,8 +148,8 @@ class LiveRuntime(WorkerRuntime):
         warnings = find_warnings(self.source, self.names[0])
         return {"remarks": [asdict(remark) for remark in warnings]}, ()
 
-    def locate(self, error: BaseException) -> Position | None:
-        return locate_error(error, self.find_position) or locate_error(error)
+    def locate_line(self, filename: str | None, line: int | None) -> Position | None:
+        return self.find_position(filename, line) or parse_position(filename, line)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.worker.call_hooks import CallHooks
-from properties.call_form import USUAL, CallForm, MaskConvention, Polarity
+from properties.call_form import USUAL, CallForm, MaskConvention, Polarity, TokenAxes
 from properties.subject import CallOptions
 from tests.grader.sandbox.runtimes import make_subject
 
@@ -87,7 +87,7 @@ def test_of_two_sequences_the_second_has_keys_and_values() -> None:
 
 
 def test_tokens_may_come_first_and_so_come_back() -> None:
-    module = attached(tokens_first=True)
+    module = attached(axes="tokens batch width")
     assert torch.equal(module(X), X)
     assert module.given[0].shape == (T, B, D)
 
@@ -197,11 +197,12 @@ def test_a_copy_is_called_in_the_same_form(duplicate: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("axis", "shape"), [(1, (B, 2, T, D // 2)), (2, (B, T, 2, D // 2))], ids=["before", "after"]
+    ("axes", "shape"),
+    [(TokenAxes.HEADS_FIRST, (B, 2, T, D // 2)), (TokenAxes.HEADS_SECOND, (B, T, 2, D // 2))],
 )
 @pytest.mark.parametrize("places", [None, (), (0, 1)])
 def test_tokens_are_cut_into_heads_and_outputs_put_together(
-    axis: int, shape: tuple[int, ...], places: tuple[int, ...] | None
+    axes: TokenAxes, shape: tuple[int, ...], places: tuple[int, ...] | None
 ) -> None:
     weights = torch.ones(B, 2, T, T)
 
@@ -209,14 +210,14 @@ def test_tokens_are_cut_into_heads_and_outputs_put_together(
         assert [t.shape for t in given] == [shape, shape]
         return given[0] - given[1], weights
 
-    form = CallForm(("query", "key"), heads_axis=axis, places=places)
+    form = CallForm(("query", "key"), axes=axes, places=places)
     output, second = CallHooks(**asdict(form), heads=2).wrap(function)(X, 2 * X, apart=2)
     assert torch.equal(output, -X)
     assert torch.equal(second, weights)
 
 
 def test_functional_call_and_a_module_around_it_use_the_form() -> None:
-    module = attached(tokens_first=True)
+    module = attached(axes="tokens batch width")
     called = torch.func.functional_call(module, {"weight": torch.tensor(2.0)}, (X,))
     assert torch.equal(called, 2 * X)
     assert torch.equal(nn.Sequential(module)(X), X)

@@ -4,7 +4,7 @@ import pytest
 
 from properties.binding.describe import describe_attention, describe_intent, list_assumptions
 from properties.binding.signature import Signature
-from properties.call_form import CallForm, MaskConvention, Polarity
+from properties.call_form import CallForm, MaskConvention, Polarity, TokenAxes
 from properties.contract import CONSTANT, Argument, Capability, Contract
 
 C = Capability
@@ -48,7 +48,7 @@ def test_arguments_are_said_to_be_what_they_were_found_to_be() -> None:
 
 
 def test_what_is_unusual_is_said() -> None:
-    form = CallForm(("x", "mask"), tokens_first=True, mask=MaskConvention(Polarity.BLOCK))
+    form = CallForm(("x", "mask"), axes=TokenAxes.TOKENS_FIRST, mask=MaskConvention(Polarity.BLOCK))
     unusual = Contract(name="Own", call_form=form, capabilities=frozenset({C.MASK, C.FULL}))
     assert list(list_assumptions(OWN, unusual)) == [
         "its input has the shape (tokens, batch, width)",

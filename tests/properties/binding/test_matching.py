@@ -8,6 +8,7 @@ from properties.binding.binding import Binding, NotBound
 from properties.binding.by_name import match_by_name
 from properties.binding.matching import _minimise
 from properties.binding.search import BindingSearch
+from properties.call_form import TokenAxes
 from properties.contract import Capability as C
 from tests.forms.bank import open_class
 from tests.properties.binding.strangers import (
@@ -55,8 +56,32 @@ q, k, v = (
 """
     out = "o = self.out((w @ v).permute(2, 0, 1, 3).flatten(2))"
     form = must_bind(make(project=project, out=out)).contract.call_form
-    assert form.tokens_first
-    assert not must_bind(make()).contract.call_form.tokens_first
+    assert form.axes is TokenAxes.TOKENS_FIRST
+    assert must_bind(make()).contract.call_form.axes is TokenAxes.BATCH_FIRST
+
+
+CONVOLVED = """
+q, k, v = (
+    layer(x).flatten(2).mT.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    for layer in (self.q, self.k, self.v)
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("axes", "layer"), [(TokenAxes.WIDTH_FIRST, "Conv1d"), (TokenAxes.IMAGE, "Conv2d")]
+)
+def test_the_width_may_come_before_the_tokens(axes: TokenAxes, layer: str) -> None:
+    init = f"self.q, self.k, self.v, self.out = (nn.{layer}(dim, dim, 1) for _ in range(4))"
+    out = "o = self.out((w @ v).transpose(2, 3).flatten(1, 2).view(x.shape))"
+    binding = must_bind(make(init=init, project=CONVOLVED, out=out))
+    assert binding.contract.call_form.axes is axes
+    assert binding.contract.has(C.HEADS, C.BATCH, C.OUTPUT_PROJECTION)
+
+
+def test_a_number_that_is_no_parameter_is_a_scale_and_stays() -> None:
+    init = f"self.scale = torch.sqrt(torch.FloatTensor([dim // heads]))\n{SEPARATE}"
+    must_bind(make(init=init, scores="s = q @ k.mT / self.scale"))
 
 
 def test_there_may_be_no_batch() -> None:

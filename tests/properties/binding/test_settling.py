@@ -3,8 +3,8 @@
 import pytest
 
 from properties.call_form import MaskConvention, Polarity
+from properties.contract import CONSTANT, Returns
 from properties.contract import Capability as C
-from properties.contract import Returns
 from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -187,6 +187,37 @@ def test_dropout_is_judged_where_it_is_right_or_certainly_wrong(parts: dict[str,
     found = must_bind(make(takes=TAKES, init=INIT, **parts))
     assert found.contract.has(C.DROPOUT)
     assert found.remarks == ()
+
+
+@pytest.mark.parametrize(
+    "weights", ["w = self.drop(w)", "w = F.dropout(s, self.drop.p, self.training).softmax(-1)"]
+)
+def test_of_several_rates_that_of_the_weights_is_judged(weights: str) -> None:
+    found = must_bind(
+        make(
+            takes="dim, heads, attn_pdrop, resid_pdrop",
+            init=SEPARATE
+            + "\nself.drop, self.rest = nn.Dropout(attn_pdrop), nn.Dropout(resid_pdrop)",
+            weights=weights,
+            result="self.rest(o)",
+        )
+    )
+    assert found.contract.has(C.DROPOUT)
+    assert found.remarks == (
+        "of its rates only `attn_pdrop` is judged: the others drop other things",
+    )
+    quantities = {a.name: a.quantity for a in found.contract.arguments}
+    assert (quantities["attn_pdrop"], quantities["resid_pdrop"]) == ("dropout", CONSTANT)
+
+
+def test_dropout_that_shows_the_future_is_judged_under_any_name() -> None:
+    source = make(
+        takes="dim, heads, attn_p=0.0, proj_p=0.0",
+        init=SEPARATE + "\nself.drop, self.rest = nn.Dropout(attn_p), nn.Dropout(proj_p)",
+        mask="s = self.drop(s.masked_fill(torch.ones_like(s).triu(1).bool(), -1e9))",
+        result="self.rest(o)",
+    )
+    assert must_bind(source).contract.has(C.DROPOUT)
 
 
 def test_dropout_on_the_output_alone_is_not_judged_and_this_is_said() -> None:

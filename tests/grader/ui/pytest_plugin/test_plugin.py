@@ -133,7 +133,7 @@ def test_search_ends_alike_in_two_processes_and_keeps_its_examples(
     alone.stdout.fnmatch_lines(["*it_equals_the_equation[[]cpu-float64]:*"])
     # With a seed of its own Hypothesis leaves the database alone.
     assert not (pytester.path / "found").exists()
-    assert run("mine.py:attend", *SEARCH[:4], "-k", "equation", "-n", "2").ret == 1
+    assert run("mine.py:attend", *SEARCH[:4], "-k", "equation", "-p", "no:xdist").ret == 1
     assert any((pytester.path / "found").rglob("*"))
     shared = run(*asked, "-n", "2")
     assert failures(shared) == failures(alone) != set()

@@ -41,6 +41,12 @@ def _profile() -> object:
     settings.load_profile(before)
 
 
+def few_examples() -> None:
+    """A user who has little time: enough where nothing is to be found."""
+    settings.register_profile("few", SEARCH, max_examples=40)
+    settings.load_profile("few")
+
+
 def right(x: Tensor) -> Tensor:
     return torch.softmax(x @ x.mT, dim=-1) @ x
 
@@ -74,6 +80,7 @@ def variant(prop: Property, dtype: str = "float64") -> PropertyVariant:
 
 
 def test_a_right_answer_passes_the_search() -> None:
+    few_examples()
     tried = suite(right)
     for each in tried.list_variants(["cpu"])[::7]:
         assert not tried.search(each).failure
@@ -254,6 +261,7 @@ def test_a_property_of_modules_is_searched_in_sizes_of_its_own() -> None:
     exercise = BY_SLUG["multi_head_attention"]
     namespace: dict[str, object] = {}
     exec(compile(exercise.solution, "solution.py", "exec"), namespace)
+    few_examples()
     tried = PropertySuite(namespace, exercise.contract, 3, sizes=parse_sizes("head_dim=even"))
     for each in tried.list_variants(["cpu"])[::9]:
         assert not tried.search(each).failure, each.name

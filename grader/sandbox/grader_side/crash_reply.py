@@ -1,0 +1,37 @@
+"""What a submission's process says of a crash, as far as it can be taken."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from grader.sandbox.worker.crashes.sentences import SENTENCES
+from properties.crash import Crash, Piece
+
+MAX_PIECES, MAX_PIECE = 12, 200
+"""so many pieces of what is particular to a crash are taken, of so many characters"""
+MAX_AXES, MAX_LENGTH = 8, 10**9
+"""of a shape so many axes are taken, and none is longer"""
+
+
+@dataclass(frozen=True)
+class _CrashReply:
+    name: str
+    details: tuple[str | tuple[int, ...], ...] = ()
+
+
+def parse_crash(found: object) -> Crash | None:
+    """Return what went wrong: a sentence of ours, and details within limits; None for no such."""
+    try:
+        reply = msgspec.convert(found, _CrashReply)
+    except msgspec.ValidationError:
+        return None
+    if reply.name not in SENTENCES:
+        return None
+    return Crash(SENTENCES[reply.name], tuple(map(_limit, reply.details[:MAX_PIECES])))
+
+
+def _limit(piece: Piece) -> Piece:
+    if isinstance(piece, tuple):
+        return tuple(max(-1, min(length, MAX_LENGTH)) for length in piece[:MAX_AXES])
+    # A line break would begin a row of the message that is not ours.
+    return "".join(" " if letter.isspace() else letter for letter in piece[:MAX_PIECE])

@@ -1,0 +1,145 @@
+"""Crashes over the number of axes, or of parts: unpacking, indexing, joining."""
+
+import ast
+import re
+
+import torch
+
+from grader.sandbox.worker.crashes.products import find_operand, show
+from grader.sandbox.worker.crashes.scene import Scene
+from grader.sandbox.worker.crashes.sentences import Finding, conclude, count
+from grader.sandbox.worker.crashes.tensors import iter_operands
+from grader.sandbox.worker.crashes.values import is_tensor
+
+
+def explain_unpacking(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that there are more, or fewer, names than parts."""
+    around = scene.tree.parents.get(scene.node) if scene.node is not None else None
+    if not isinstance(scene.node, ast.Tuple | ast.List) or not isinstance(around, ast.Assign):
+        return None
+    names, value = count(int(match["names"]), "names"), scene.find(around.value)
+    written = scene.write(around.value)
+    if type(value) is torch.Size:
+        return conclude("shape_unpacked", f"{written} is ", tuple(value), f", for {names}")
+    if (known := find_operand(scene, around.value)) is not None:
+        return conclude("tensor_unpacked", *show(scene, known), f", for {names}")
+    length = f", of {len(value)}" if type(value) in (list, tuple) else ""
+    return conclude("unpacked", f"{written}{length}, into {names}")
+
+
+def explain_axis(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a tensor has no axis of that number."""
+    if not isinstance(scene.node, ast.Call):
+        return None
+    said = f"{match['axis']}, where there are {match['least']} to {match['most']}"
+    first = next(iter_operands(scene), None)
+    if first is None or first[1].dim() != int(match["most"]) + 1:
+        return conclude("no_such_axis", said)
+    return conclude("no_such_axis", said, "; ", *show(scene, first))
+
+
+def explain_many_indices(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that there are more indices than axes."""
+    if not isinstance(scene.node, ast.Subscript):
+        return None
+    known = find_operand(scene, scene.node.value)
+    axes = f"{scene.write(scene.node.value)} has {count(int(match['axes']), 'axes')}"
+    return conclude("too_many_indices", *((axes,) if known is None else show(scene, known)))
+
+
+def explain_index(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that an axis is not as long as an index asks."""
+    if not isinstance(scene.node, ast.Subscript):
+        return None
+    known = find_operand(scene, scene.node.value)
+    said = f"{match['index']} along axis {match['axis']} of {scene.write(scene.node.value)}"
+    shape = () if known is None else (", which is ", tuple(known[1].shape))
+    return conclude("index_too_large", said, *shape)
+
+
+def explain_part(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a shape, or a list, has fewer parts."""
+    if not isinstance(scene.node, ast.Subscript) or not scene.direct:
+        return None
+    value = scene.find(scene.node.value)
+    written = scene.write(scene.node)
+    if type(value) is torch.Size:
+        return conclude("no_such_part", f"{written}, of the shape ", tuple(value))
+    if type(value) in (list, tuple):
+        return conclude("no_such_part", f"{written}, of {count(len(value), 'parts')}")
+    return conclude("no_such_part", written)
+
+
+def explain_joined(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that tensors do not fit to be joined."""
+    if not isinstance(scene.node, ast.Call) or not scene.node.args:
+        return None
+    parts = scene.find(scene.node.args[0])
+    listed = parts if type(parts) in (list, tuple) else ()
+    shapes = [tuple(part.shape) for part in listed if is_tensor(part)]
+    unlike = next((shape for shape in shapes if shape != shapes[0]), None)
+    if unlike is None:
+        return conclude("unlike_joined", scene.write(scene.node))
+    return conclude("unlike_joined", "one is ", shapes[0], ", another ", unlike)
+
+
+def explain_subscripts(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that an equation names more axes, or fewer, than an operand has."""
+    said = f"{match['letters']} letters for operand {match['number']}"
+    return conclude("subscript_count", f"{said}, which has {count(int(match['axes']), 'axes')}")
+
+
+def explain_subscript_sizes(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a letter of an equation stands for two lengths."""
+    return conclude(
+        "subscript_sizes", f"`{match['letter']}` is {match['one']} and {match['other']}"
+    )
+
+
+def explain_permuted(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that not all axes, or too many, are given an order."""
+    return conclude("permuted_count", f"{match['asked']} are given, and there are {match['axes']}")
+
+
+PATTERNS = (
+    (
+        ValueError,
+        r"(?:too many|not enough) values to unpack \(expected (?:at least )?"
+        r"(?P<names>\d+)",
+        explain_unpacking,
+    ),
+    (
+        IndexError,
+        r"Dimension out of range \(expected to be in range of \[(?P<least>-?\d+), "
+        r"(?P<most>-?\d+)\], but got (?P<axis>-?\d+)\)",
+        explain_axis,
+    ),
+    (IndexError, r"too many indices for tensor of dimension (?P<axes>\d+)", explain_many_indices),
+    (
+        IndexError,
+        r"index (?P<index>-?\d+) is out of bounds for dimension (?P<axis>\d+) with size",
+        explain_index,
+    ),
+    (IndexError, r"(?:tuple|list) index out of range", explain_part),
+    (RuntimeError, r"Tensors must have same number of dimensions", explain_joined),
+    (RuntimeError, r"Sizes of tensors must match except in dimension", explain_joined),
+    (RuntimeError, r"stack expects each tensor to be equal size", explain_joined),
+    (
+        RuntimeError,
+        r"einsum\(\): the number of subscripts in the equation \((?P<letters>\d+)\) "
+        r"does not match the number of dimensions \((?P<axes>\d+)\) for operand (?P<number>\d+)",
+        explain_subscripts,
+    ),
+    (
+        RuntimeError,
+        r"einsum\(\): subscript (?P<letter>\w) has size (?P<one>\d+) for operand \d+ "
+        r"which does not broadcast with previously seen size (?P<other>\d+)",
+        explain_subscript_sizes,
+    ),
+    (
+        RuntimeError,
+        r"permute\(.*input\.dim\(\) = (?P<axes>\d+) is not equal to len\(dims\) = "
+        r"(?P<asked>\d+)",
+        explain_permuted,
+    ),
+)

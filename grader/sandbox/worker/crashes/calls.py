@@ -1,0 +1,229 @@
+"""Crashes because of what a call is given, and calls that never end."""
+
+import ast
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from grader.sandbox.worker.crashes.names import suggest
+from grader.sandbox.worker.crashes.scene import Scene
+from grader.sandbox.worker.crashes.sentences import Finding, conclude, count
+from grader.sandbox.worker.crashes.things import NUMBER_TYPES, explain_none
+from grader.sandbox.worker.crashes.values import UNKNOWN
+
+MIN_DEPTH = 100
+"""a function that is called so often by itself is called without end"""
+
+
+def explain_missing(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a call of a function of torch lacks an argument."""
+    if not isinstance(scene.node, ast.Call):
+        return None
+    names = re.findall(r"['\"](\w+)['\"]", match["names"])
+    if names == ["dim"]:
+        return conclude("no_dim", scene.write(scene.node))
+    listed = ", ".join(f"`{name}`" for name in names[:6])
+    return conclude("missing_argument", f"{scene.write(scene.node.func)} needs {listed}")
+
+
+def explain_surplus(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a layer is called with more than it takes; Python counts `self`, too."""
+    if not isinstance(scene.node, ast.Call) or not isinstance(scene.callee, nn.Module):
+        return None
+    taken, given = int(match["taken"]) - 1, int(match["given"]) - 1
+    text = f"{scene.write(scene.node.func)} takes {count(taken, 'arguments')}, and got {given}"
+    return conclude("too_many_arguments", text)
+
+
+def explain_keyword(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a call names an argument that does not exist."""
+    name = match["name"]
+    if scene.node is None:
+        return conclude("unknown_keyword", f"`{match['callee']}` has no `{name}`")
+    if not isinstance(scene.node, ast.Call):
+        return None
+    if name not in [keyword.arg for keyword in scene.node.keywords]:
+        return None
+    near = suggest(name, _list_parameters(scene.callee))
+    return conclude("unknown_keyword", f"{scene.write(scene.node.func)} has no `{name}`", near)
+
+
+def _list_parameters(function: Any) -> list[str]:
+    of_torch = getattr(function, "__module__", "") or ""
+    if function is UNKNOWN or not str(of_torch).startswith("torch"):
+        return []
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def explain_float(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a size, or an index, is a float."""
+    floats = [node for node in _iter_sizes(scene.node) if _is_float(scene.find(node))]
+    if not floats:
+        return None
+    said = f"{scene.write(floats[0])} is {scene.find(floats[0])}"
+    divided = any(isinstance(n, ast.Div) for n in ast.walk(floats[0]))
+    return conclude(
+        "float_size", said, "; `/` gives a float even where it divides evenly" * divided
+    )
+
+
+def _is_float(value: Any) -> bool:
+    """Whether a value is a float, or a shape with one in it."""
+    return type(value) is float or (type(value) in (tuple, list) and float in map(type, value))
+
+
+def _iter_sizes(node: ast.AST | None) -> Iterator[ast.expr]:
+    """Yield the expressions in a call or an index that are sizes, or may be."""
+    match node:
+        case ast.Call():
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        case ast.Subscript(slice=index):
+            given = [index]
+        case _:
+            given = []
+    while given:
+        each = given.pop(0)
+        match each:
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                given[:0] = parts
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                given[:0] = [part for part in (lower, upper, step) if part is not None]
+            case ast.Starred(value=value):
+                yield value
+            case _:
+                yield each
+
+
+def explain_size(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a size is a float, or None."""
+    if match["type"] == "NoneType":
+        nones = [n for n in _iter_sizes(scene.node) if scene.find(n) is None]
+        return explain_none(scene, nones[0]) if len(nones) == 1 else None
+    return explain_float(scene, match) or _explain_unseen_float(scene, match["type"])
+
+
+def _explain_unseen_float(scene: Scene, kind: str) -> Finding | None:
+    """Say as much as is certain where it is not known which size is the float."""
+    is_call = kind == "float" and isinstance(scene.node, ast.Call)
+    return conclude("float_size", f"in {scene.write(scene.node)}") if is_call else None
+
+
+def explain_both_masks(scene: Scene, match: re.Match[str]) -> Finding:
+    """Explain that torch's attention is given two masks."""
+    return conclude("mask_and_causal")
+
+
+def explain_recursion(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a function calls itself until there is no room left."""
+    called = Counter(frame.f_code for frame in scene.frames).most_common(1)
+    if not called or called[0][1] < MIN_DEPTH:
+        return None
+    return conclude("endless_recursion", f"`{called[0][0].co_name}`")
+
+
+def explain_zero(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that the second operand of a division is zero."""
+    match scene.node:
+        case ast.BinOp(right=right) | ast.AugAssign(value=right):
+            value = scene.find(right)
+            if type(value).__name__ not in NUMBER_TYPES or value != 0:
+                return conclude("division_by_zero", scene.write(scene.node))
+            shown = "" if isinstance(right, ast.Constant) else f" is {value}"
+            return conclude("division_by_zero", f"{scene.write(right)}{shown}")
+    return None
+
+
+def explain_replaced(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that an attribute is to hold something else than what is registered there."""
+    kind = {"child module": "layer"}.get(match["what"], match["what"])
+    given = match["type"].rpartition(".")[2].replace("FloatTensor", "plain tensor")
+    given = given.replace("DoubleTensor", "plain tensor")
+    return conclude("parameter_replaced", f"`{match['name']}` is a {kind}, and is set to a {given}")
+
+
+def explain_taken(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that there is already something under a name that is registered."""
+    if not isinstance(scene.node, ast.Call) or scene.direct:
+        return None
+    return conclude("name_taken", f"`{match['name']}`")
+
+
+def explain_no_layer(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that a list of layers gets what is none."""
+    if not isinstance(scene.node, ast.Call) or scene.direct:
+        return None
+    kind = match["type"].rpartition(".")[2]
+    is_tensor = kind.endswith("Tensor") or kind == "Parameter"
+    got = "a tensor; `nn.ParameterList` holds tensors" if is_tensor else f"a {kind}"
+    return conclude("list_of_no_layers", f"{scene.write(scene.node.func)} got {got}")
+
+
+def explain_rate(scene: Scene, match: re.Match[str]) -> Finding | None:
+    """Explain that dropout is given something that is no probability."""
+    if not isinstance(scene.node, ast.Call) or scene.direct:
+        return None
+    rates = [n for n in _iter_sizes(scene.node) if str(scene.find(n)) == match["rate"]]
+    shown = f"{scene.write(rates[0])} is " * (len(rates) == 1 and not _is_number(rates[0]))
+    return conclude("dropout_rate", f"{shown}{match['rate']}")
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant)
+
+
+PATTERNS = (
+    (
+        TypeError,
+        r"\w+\(\) received an invalid combination of arguments - got \(.*float",
+        explain_float,
+    ),
+    (
+        TypeError,
+        r"(?:ones|zeros|rand|randn|empty)\(\) takes 1 positional argument but \d were",
+        explain_float,
+    ),
+    (
+        TypeError,
+        r"[\w.]+\(\) missing \d+ required positional arguments?: (?P<names>.*)",
+        explain_missing,
+    ),
+    (
+        TypeError,
+        r"\w+\.forward\(\) takes (?P<taken>\d+) positional arguments? but (?P<given>\d+) "
+        r"were given",
+        explain_surplus,
+    ),
+    (
+        TypeError,
+        r"(?P<callee>[\w.]+)\(\) got an unexpected keyword argument '(?P<name>\w+)'",
+        explain_keyword,
+    ),
+    (TypeError, r".*must be tuple of ints, ?but got (?P<type>\w+)", explain_size),
+    (TypeError, r".*must be tuple of ints, but found element of type (?P<type>\w+)", explain_size),
+    (TypeError, r".*argument '\w+' \(position \d+\) must be int, not (?P<type>\w+)", explain_size),
+    (TypeError, r"'(?P<type>float)' object cannot be interpreted as an integer", explain_size),
+    (TypeError, r"slice indices must be integers", explain_float),
+    (RuntimeError, r".*Explicit attn_mask should not be set when is_causal", explain_both_masks),
+    (RecursionError, r"maximum recursion depth exceeded", explain_recursion),
+    (ZeroDivisionError, r"", explain_zero),
+    (
+        TypeError,
+        r"cannot assign '(?P<type>[\w.]+)' as (?P<what>parameter|child module) "
+        r"'(?P<name>\w+)'",
+        explain_replaced,
+    ),
+    (KeyError, r"\"attribute '(?P<name>\w+)' already exists\"", explain_taken),
+    (TypeError, r"(?P<type>[\w.<>]+) is not a Module subclass", explain_no_layer),
+    (
+        ValueError,
+        r"dropout probability has to be between 0 and 1, but got (?P<rate>\S+)",
+        explain_rate,
+    ),
+)

@@ -1,0 +1,210 @@
+"""Where a submission crashed: the error, the instruction that failed, and what was there.
+
+Python knows for every instruction the columns that it was compiled from, so that of a line it is
+known which call or which operator failed.
+"""
+
+import ast
+import functools
+import itertools
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+from torch import Tensor, nn
+
+from grader.reading.slicing import Position
+from grader.sandbox.worker.crashes.values import UNKNOWN, Values, list_attributes
+
+MAX_WRITTEN = 60
+"""so many characters of an expression are quoted"""
+MAX_SOURCE = 1 << 20
+DISPATCHERS = ("grader", "torch.overrides", "torch.utils._python_dispatch")
+"""modules whose frames only pass an operation on"""
+LIBRARIES = ("torch", "einops", "math", "numpy", "grader", "contextlib", "functools")
+"""packages whose frames below one of the submission's do only what it asked them for"""
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+LineLocator = Callable[[str | None, int | None], Position | None]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One crash, as far as it can be seen without running anything again."""
+
+    kind: type[BaseException]
+    text: str
+    node: ast.AST | None
+    """what failed; None if none of the submission's code was running"""
+    tree: "SourceTree"
+    values: Values
+    frames: tuple[FrameType, ...]
+    """those of the submission, the innermost last"""
+    raiser: FrameType | None
+    """the frame that raised, whosever it is"""
+    direct: bool
+    """whether the submission's own instruction raised, and no function that it called"""
+
+    def write(self, node: ast.AST | None) -> str:
+        """Quote an expression: `scores`."""
+        text = self.tree.get_text(node)
+        short = text if len(text) <= MAX_WRITTEN else f"{text[: MAX_WRITTEN - 1]}…"
+        return f"`{short.replace('`', chr(39))}`"
+
+    def find(self, node: ast.AST | None) -> Any:
+        """Return what an expression was worth, or UNKNOWN."""
+        return self.values.find(node)
+
+    def find_tensor(self, node: ast.AST | None) -> Tensor | None:
+        """Return the tensor that an expression was, perhaps without values."""
+        return self.values.find_tensor(node)
+
+    @property
+    def function(self) -> FunctionNode | None:
+        """The function in whose body it failed."""
+        return next(self.tree.iter_around(self.node, FunctionNode), None)
+
+    @property
+    def instance(self) -> Any:
+        """The object whose method failed, or UNKNOWN."""
+        function = self.function
+        if function is None or not function.args.args:
+            return UNKNOWN
+        found = self.values.find_name(function.args.args[0].arg)
+        return found if isinstance(found, nn.Module) else UNKNOWN
+
+    @property
+    def callee(self) -> Any:
+        """What was called, or UNKNOWN."""
+        return self.find(self.node.func) if isinstance(self.node, ast.Call) else UNKNOWN
+
+    def is_argument(self, node: ast.AST | None) -> bool:
+        """Whether an expression is an argument of the function as it was given."""
+        function = self.function
+        if function is None or not isinstance(node, ast.Name):
+            return False
+        stored = (n for n in ast.walk(function) if isinstance(n, ast.Name))
+        given = {each.arg for each in function.args.args[1:]}
+        rebound = {n.id for n in stored if isinstance(n.ctx, ast.Store)}
+        return node.id in given - rebound
+
+    def list_constructor_arguments(self, instance: object) -> list[str]:
+        """Return the names of what the constructor of an object takes."""
+        code = getattr(vars(type(instance)).get("__init__"), "__code__", None)
+        count = code.co_argcount + code.co_kwonlyargcount if isinstance(code, CodeType) else 0
+        return list(code.co_varnames[1:count]) if isinstance(code, CodeType) else []
+
+    def has_attribute(self, instance: object, name: str) -> bool:
+        """Whether an object keeps something under that name."""
+        return name in list_attributes(instance)
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """The syntax of a file, with the way back from each node."""
+
+    text: str
+    nodes: tuple[ast.AST, ...]
+    parents: dict[ast.AST, ast.AST]
+
+    def get_text(self, node: ast.AST | None) -> str:
+        """Return the source of a node on one line."""
+        found = None if node is None else ast.get_source_segment(self.text, node)
+        return " ".join((found or "").split())
+
+    def iter_around(self, node: ast.AST | None, kinds: Any) -> Iterator[Any]:
+        """Yield the nodes of these kinds that a node is in, the innermost first."""
+        while node is not None:
+            node = self.parents.get(node)
+            if isinstance(node, kinds):
+                yield node
+
+    def find(self, span: tuple[int, int, int, int]) -> ast.AST | None:
+        """Return the node at these lines and columns, an expression rather than its statement."""
+        line, end_line, column, end_column = span
+        found = [n for n in self.nodes if _get_end(n) == (end_line, end_column)]
+        exact = [n for n in found if _get_start(n) == (line, column)]
+        if exact:
+            return next((n for n in reversed(exact) if isinstance(n, ast.expr)), exact[-1])
+        # A method that is called on a line of its own starts with its name there.
+        return next((n for n in found if _get_method_start(n) == (line, column)), None)
+
+
+def _get_start(node: ast.AST) -> tuple[int, int] | None:
+    if not isinstance(node, ast.expr | ast.stmt):
+        return None
+    return node.lineno, node.col_offset
+
+
+def _get_end(node: ast.AST) -> tuple[int | None, int | None] | None:
+    if not isinstance(node, ast.expr | ast.stmt):
+        return None
+    return node.end_lineno, node.end_col_offset
+
+
+def _get_method_start(node: ast.AST) -> tuple[int, int] | None:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, end_lineno=int(line), end_col_offset=int(end))):
+            return line, end - len(name.encode())
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _read_tree(text: str) -> SourceTree:
+    """Read the syntax of a file; nothing of what is no Python, or too long."""
+    try:
+        nodes = tuple(ast.walk(ast.parse(text))) if len(text) < MAX_SOURCE else ()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        nodes = ()
+    parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+    return SourceTree(text, nodes, parents)
+
+
+def observe(error: BaseException, text: str, locate_line: LineLocator) -> Scene | None:
+    """Return where an error was raised; None if the submission raised it, or code beside it."""
+    entries = list(_iter_entries(error.__traceback__))
+    own = [e for e in entries if locate_line(e.tb_frame.f_code.co_filename, e.tb_lineno)]
+    below = entries[entries.index(own[-1]) + 1 :] if own else entries
+    if not all(_is_of(LIBRARIES, entry.tb_frame) for entry in below):
+        return None
+    kind, raiser = type(error), entries[-1].tb_frame if entries else None
+    if not own:
+        return Scene(kind, text, None, _read_tree(""), Values(()), (), raiser, direct=False)
+    tree = _read_tree("".join(linecache.getlines(own[-1].tb_frame.f_code.co_filename)))
+    node = _find_node(own[-1], tree)
+    if node is None or isinstance(node, ast.Raise | ast.Assert):
+        return None
+    frames = tuple(entry.tb_frame for entry in own)
+    direct = all(_is_of(DISPATCHERS, entry.tb_frame) for entry in below)
+    return Scene(kind, text, node, tree, Values(_list_scopes(frames)), frames, raiser, direct)
+
+
+def _iter_entries(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _is_of(packages: tuple[str, ...], frame: FrameType) -> bool:
+    """Whether the code of a frame is of one of these packages or modules."""
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and f"{name}.".startswith(tuple(f"{each}." for each in packages))
+
+
+def _find_node(entry: TracebackType, tree: SourceTree) -> ast.AST | None:
+    positions = entry.tb_frame.f_code.co_positions()
+    span = next(itertools.islice(positions, entry.tb_lasti // 2, None), (None,) * 4)
+    line, end_line, column, end_column = span
+    if line is None or end_line is None or column is None or end_column is None:
+        return None
+    return tree.find((line, end_line, column, end_column))
+
+
+def _list_scopes(frames: tuple[FrameType, ...]) -> list[dict[str, Any]]:
+    """Return the variables of the innermost frame; of a comprehension, of the frame around, too."""
+    inner = frames[-1]
+    scopes = [inner.f_locals]
+    if inner.f_code.co_name.startswith("<") and len(frames) > 1:
+        scopes.append(frames[-2].f_locals)
+    return [*scopes, inner.f_globals]

@@ -1,0 +1,106 @@
+"""What a crash can be called: every sentence that is said of one, by name.
+
+They are told at every level of feedback from `message` on, so none holds anything of a submission
+or of a case. What is particular to a crash is added to them, and told from `case` on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Piece = str | tuple[int, ...]
+"""a part of what is added to a sentence: text, or a shape"""
+
+SENTENCES: Mapping[str, str] = {
+    # Names.
+    "not_imported": "A module is used that is not imported",
+    "self_forgotten": "An attribute is used without `self.` before it",
+    "constructor_argument": "An argument of `__init__` is used in another method, which has none",
+    "undefined_name": "A name is used that is not defined",
+    "unset_variable": "A variable is read before it has a value",
+    "unknown_attribute": "An attribute is used that does not exist",
+    "argument_not_kept": "An argument of `__init__` is read from `self`, where nothing put it",
+    "no_super_init": "`super().__init__()` was not called first",
+    "config_lacks": "The config is asked for something that it does not hold",
+    # Things that are used as something else.
+    "none_used": "Something is None where a value is needed",
+    "sequence_not_tensor": "Several tensors in a tuple or a list are used like one tensor",
+    "pair_not_tensor": "A pair of values and indices is used like one tensor",
+    "number_not_tensor": "A number is used like a tensor",
+    "layer_not_called": "A layer is used in place of its result, since it is not called",
+    "not_called": "A function is used in place of its result, since it is not called",
+    "tensor_called": "A tensor is called like a function",
+    "list_called": "A list of layers is called like one layer",
+    "not_callable": "Something is called that is no function and no layer",
+    "number_iterated": "A number is looped over or unpacked",
+    "tensor_as_condition": "A whole tensor is used as one condition",
+    "tensor_as_number": "A whole tensor is used as one number",
+    "not_a_number": "Something is used as a number that is none",
+    # Calls.
+    "missing_argument": "An argument is missing from a call",
+    "no_dim": "It is not said along which axis to go",
+    "too_many_arguments": "A call has more arguments than are taken",
+    "unknown_keyword": "A call names an argument that is not taken",
+    "tensors_not_listed": "Tensors that are to be joined are not given as one list",
+    "float_size": "A size is a float, not an integer",
+    "mask_and_causal": "A mask and `is_causal=True` are given at once",
+    "endless_recursion": "A function calls itself without end",
+    "division_by_zero": "Something is divided by zero",
+    # Modules.
+    "parameter_replaced": "Something else is put in the place of a parameter or a layer",
+    "name_taken": "A name is registered that the module has already",
+    "list_of_no_layers": "A list of layers is given something that is no layer",
+    "dropout_rate": "A dropout rate is not between 0 and 1",
+    # Masks, dtypes, gradients.
+    "mask_not_cut": "The mask is not cut to the number of tokens",
+    "mask_index": "A mask in brackets does not have the shape of the first axes",
+    "mask_not_boolean": "A mask is not boolean, and has to be here",
+    "floats_inverted": "`~` is applied to floats, and inverts only booleans and integers",
+    "booleans_subtracted": "`-` is applied to booleans",
+    "dtypes_differ": "Tensors of different dtypes meet",
+    "gradient_to_numpy": "A tensor that requires a gradient is given to NumPy",
+    "parameter_in_place": "A tensor that is to get a gradient is changed in place",
+    "shared_in_place": "A tensor is changed in place whose numbers share one place in memory",
+    "in_place_before_backward": "A tensor is changed in place that the gradient is computed from",
+    # Shapes.
+    "all_axes_turned": "`.T` turns all axes around, that of the batch too",
+    "other_axes_transposed": "A transpose exchanges other axes than the last two",
+    "not_transposed": "A matrix product lacks a transpose",
+    "product_widths": "The shapes do not fit a matrix product",
+    "product_batches": "The leading axes of two factors of a matrix product differ",
+    "matrices_only": "A function is given tensors with more or fewer axes than it takes",
+    "linear_width": "A linear layer is given vectors of another width than it was made for",
+    "not_broadcast": "The shapes of two tensors do not fit each other",
+    "result_too_large": "A result is to be written into a tensor that is too small for it",
+    "number_of_elements": "A new shape holds another number of elements",
+    "not_contiguous": "`view` is called on a tensor that does not lie in memory in that order",
+    "shape_unpacked": "A shape is unpacked into another number of names than it has axes",
+    "tensor_unpacked": "A tensor is unpacked along its first axis, which has another length",
+    "unpacked": "Something is unpacked into another number of names than it has parts",
+    "no_such_axis": "An axis is asked for that the tensor does not have",
+    "too_many_indices": "A tensor is indexed along more axes than it has",
+    "index_too_large": "An index is beyond the end of an axis",
+    "no_such_part": "A part is asked for beyond the end",
+    "unlike_joined": "Tensors are joined whose shapes do not fit each other",
+    "subscript_count": "An equation of `einsum` has more or fewer letters than a tensor has axes",
+    "subscript_sizes": "One letter of an equation of `einsum` stands for two different lengths",
+    "permuted_count": "`permute` is given another number of axes than there are",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Which sentence is true of a crash, and what is particular to it."""
+
+    name: str
+    details: tuple[Piece, ...] = ()
+
+
+def conclude(name: str, *details: Piece) -> Finding:
+    """Return a finding, without the texts that are empty."""
+    return Finding(name, tuple(piece for piece in details if piece != ""))
+
+
+def count(number: int, what: str) -> str:
+    """Return `1 axis` or `3 axes`, given the plural."""
+    singular = {"axes": "axis", "indices": "index"}.get(what, what.removesuffix("s"))
+    return f"{number} {singular if number == 1 else what}"

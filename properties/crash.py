@@ -1,0 +1,86 @@
+"""A crash in words: what went wrong, and the shapes that took part, with the names of their axes.
+
+Which sentence it is, and what is particular to this crash, comes from the submission's process;
+the sizes of the call, from ours. An axis is named only if no other size of the call, and nothing
+that is usually made of them, is as long, and if such an axis can be in that place.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+Piece = str | tuple[int, ...]
+"""a part of a sentence: text, or a shape"""
+WHOLE = frozenset({"heads", "head_dim"})
+"""the two sizes whose product is a size itself"""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSizes:
+    """The sizes of one call by our names, and the exercise's names where these are others."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    text: str = ""
+    """the input in words"""
+
+    def name_shape(self, shape: tuple[int, ...]) -> str:
+        """Write a shape with the names of the axes that can only be one: (batch=2, tokens=3, 5)."""
+        found = [self._find_size(length) for length in shape]
+        is_square = len(shape) > 1 and shape[-1] == shape[-2]
+        axes = (
+            f"{self.names.get(name, name)}={length}"
+            if name is not None and self._belongs(name, place, found, is_square=is_square)
+            else str(length)
+            for place, (name, length) in enumerate(zip(found, shape, strict=True))
+        )
+        return f"({', '.join(axes)}{',' * (len(shape) == 1)})"
+
+    def _find_size(self, length: int) -> str | None:
+        """Return the one size that is as long as an axis."""
+        found = [name for name, size in self.sizes.items() if size == length]
+        if length < 2 or len(found) != 1 or length in self._iter_compounds():
+            return None
+        return found[0]
+
+    def _belongs(
+        self, name: str, place: int, found: Sequence[str | None], *, is_square: bool
+    ) -> bool:
+        """Whether there can be such an axis in that place: another would be as long by chance."""
+        axes = len(found)
+        if name in ("batch", "heads"):
+            first_is_batch = name == "heads" and "batch" in self.sizes
+            return axes > 2 + first_is_batch and found.count(name) == 1 and place >= first_is_batch
+        if is_square and place >= axes - 2:
+            return name in ("tokens", "context_length")
+        return True
+
+    def _iter_compounds(self) -> Iterator[int]:
+        """Yield the lengths of axes that are made of several sizes, or of a part of one."""
+        for (one, size), (other, by) in itertools.combinations(self.sizes.items(), 2):
+            if {one, other} != WHOLE and min(size, by) > 1:
+                yield size * by
+        yield from (3 * size for name, size in self.sizes.items() if name in ("d_in", "d_out"))
+        if (tokens := self.sizes.get("tokens")) is not None:
+            yield from {tokens - 1, tokens + 1} - {self.sizes.get("context_length")}
+
+
+NO_SIZES = CallSizes()
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """What went wrong: a sentence of a catalogue, and what is particular to this crash."""
+
+    sentence: str
+    """the same for all submissions and cases"""
+    details: tuple[Piece, ...] = ()
+    """text of the submission is in them"""
+    sizes: CallSizes = NO_SIZES
+
+    def __str__(self) -> str:
+        parts = (p if isinstance(p, str) else self.sizes.name_shape(p) for p in self.details)
+        said = f"{self.sentence}: {''.join(parts)}" if self.details else self.sentence
+        ended = said if said.endswith("?") else f"{said}."
+        has_shapes = any(isinstance(piece, tuple) for piece in self.details)
+        return f"{ended} The input: {self.sizes.text}." if has_shapes and self.sizes.text else ended
