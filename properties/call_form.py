@@ -22,6 +22,13 @@ class TokenAxes(StrEnum):
     TOKENS_FIRST = "tokens batch width"
     WIDTH_FIRST = "batch width tokens"  # as convolutions take it
     IMAGE = "batch width rows columns"  # every pixel is a token
+    HEADS_FIRST = "batch heads tokens width"  # cut into heads, the width is that of one
+    HEADS_SECOND = "batch tokens heads width"
+
+    @property
+    def are_cut(self) -> bool:
+        """Whether tokens are given cut into heads."""
+        return "heads" in self
 
 
 class Polarity(StrEnum):
@@ -77,9 +84,11 @@ class CallForm:
     one_head: bool = False
     """whether the weights, if they are a result, have no axis for heads"""
 
-    def to_meta(self) -> Mapping[str, object] | None:
-        """Return it as data for a request; None for the usual form."""
-        return None if self == USUAL else asdict(self)
+    def to_meta(self, heads: int) -> Mapping[str, object] | None:
+        """Return it as data for a request, for so many heads; None for the usual form."""
+        if self == USUAL:
+            return None
+        return {**asdict(self), "heads": heads}
 
 
 USUAL = CallForm()

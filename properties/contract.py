@@ -191,6 +191,11 @@ class Contract:
         lost = DISPENSABLE[argument.quantity]
         return replace(self, arguments=kept, capabilities=self.capabilities - lost)
 
+    @property
+    def is_handed_parameters(self) -> bool:
+        """Whether its parameters, or what is computed with them, are inputs of each call."""
+        return self.entry is Entry.FUNCTION and self.call_form == USUAL
+
     def stores(self, name: str) -> bool:
         """Whether an implementation keeps this canonical parameter."""
         return any(name in mapping.holds for mapping in self.mappings)

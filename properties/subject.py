@@ -250,9 +250,15 @@ class Subject(Protocol):
         """Return which settings of torch its code has changed so far, constructors included."""
 
     def get_function(
-        self, name: str, variables: Mapping[str, int | float | bool] | None = None
+        self,
+        name: str,
+        variables: Mapping[str, int | float | bool] | None = None,
+        form: Mapping[str, object] | None = None,
     ) -> Module:
-        """Return a function as a module whose `forward` calls it, with these variables set."""
+        """Return a function as a module whose `forward` calls it, with these variables set.
+
+        With a call form it is called in the usual form.
+        """
 
     def call(self, name: str, modules: Sequence[Module]) -> None:
         """Call a function of the submission on modules built before, for its side effects."""

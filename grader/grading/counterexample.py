@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from grader.report.records import Counterexample
+from properties.call_form import MaskConvention, TokenAxes
 from properties.case import Case
 from properties.contract import Contract, Entry
 from properties.harness.harness import LiveContext
@@ -24,25 +25,39 @@ def render_code(context: LiveContext) -> str | None:
     contract, case = context.contract, context.case
     stored = contract.to_stored(context.parameters, case)
     tensors = [context.x, *(tensor for _, tensor in stored)]
-    exotic = contract.entry is Entry.TRANSFER or case.dtype != "float64"
+    exotic = contract.entry is Entry.TRANSFER or case.dtype != "float64" or _is_converted(context)
     if exotic or any(t.numel() > MAX_ELEMENTS for t in tensors):
         return None
     lines = ["import torch", ""]
-    if contract.entry is Entry.FUNCTION:
+    if contract.is_handed_parameters:
         lines += _render_call(context)
     else:
-        lines += _render_construction(contract, case)
+        lines += [] if contract.entry is Entry.FUNCTION else _render_construction(contract, case)
         lines += [_render_assignment(path, tensor) for path, tensor in stored]
         x = context.x if context.adapter.has_batch_axis else context.x[0]
         lines.append(f"x = {_render_tensor(x)}")
-        if context.mask is None:
-            lines.append("print(module(x))")
-        else:
-            lines += [f"mask = {_render_tensor(context.mask)}", "print(module(x, mask))"]
+        if context.mask is not None:
+            lines.append(f"mask = {_render_tensor(context.mask)}")
+        called = contract.name if contract.entry is Entry.FUNCTION else "module"
+        lines.append(f"print({called}({', '.join(_list_inputs(context))}))")
     for name, output in zip(context.output_names, context.expected.outputs, strict=True):
         expected = output if context.adapter.has_batch_axis else output[0]
         lines.append(f"# expected {name}: {torch.round(expected, decimals=6).tolist()}")
     return "\n".join(lines)
+
+
+def _is_converted(context: LiveContext) -> bool:
+    """Whether tokens, or the mask, are passed in another form than they are drawn in."""
+    form = context.contract.call_form
+    masked = context.mask is not None and form.mask != MaskConvention()
+    return masked or form.mask.required or form.axes is not TokenAxes.BATCH_FIRST
+
+
+def _list_inputs(context: LiveContext) -> list[str]:
+    """Return the variables that are passed: one sequence attends to itself."""
+    roles = context.contract.call_form.inputs
+    inputs = ["mask" if role == "mask" else "x" for role in roles]
+    return inputs if context.mask is not None else [each for each in inputs if each == "x"]
 
 
 def _render_construction(contract: Contract, case: Case) -> list[str]:

@@ -154,6 +154,7 @@ def grade_inferred(
     callbacks = on_target, on_verdict, on_search
     grading = _Grading(session, submission, settings, inferred.signatures, *callbacks)
     records = grading.grade_named(inferred.targets) + grading.grade_others(inferred.candidates)
+    records = records or grading.grade_others(inferred.functions)
     return records or [grading.record_nothing(inferred.problem)]
 
 
@@ -185,7 +186,7 @@ class _Grading:
         return records
 
     def grade_others(self, candidates: Sequence[Signature]) -> list[SubmissionRecord]:
-        """Return the records of the classes that are recognised by what they compute."""
+        """Return the records of what is recognised by what it computes."""
         records = []
         for signature in candidates[:MAX_DEFINITIONS]:
             binding = self._recognise(signature)
@@ -207,7 +208,7 @@ class _Grading:
         differs = has_other_form(record, asked=self.settings.exercise is not None, named=named)
         if passed or not (resembles or differs):
             return record
-        if signature is None:  # a function is what it is by its name and arguments alone
+        if signature is None:  # a function of other things than queries, keys and values
             return None if resembles and differs else record
         binding = self._recognise(signature)
         if binding is None and resembles and differs and self.failure is None:

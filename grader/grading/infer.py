@@ -14,6 +14,7 @@ from typing import Any
 from exercises import ALL, BY_SLUG, Exercise, contract_file
 from exercises.exercise import BadContract
 from grader.report.records import ErrorRecord
+from properties.binding.calls import takes_three_tokens
 from properties.binding.signature import Signature, SignatureParameter
 from properties.contract import Contract, Entry
 from properties.violation import Note, format_location
@@ -39,7 +40,7 @@ class DefinitionSignature:
     bases: tuple[str, ...] = ()
     alias_of: str | None = None
     signature: Signature | None = None
-    """of a class that has a `forward`: what it and its constructor take"""
+    """of a class that has a `forward`, or of a function that may be attention: what they take"""
     constructor: str | None = None
     """what says which method was meant to be its constructor, if it has none"""
 
@@ -79,10 +80,12 @@ class Inferred:
 
     targets: tuple[Target, ...] = ()
     candidates: tuple[Signature, ...] = ()
+    functions: tuple[Signature, ...] = ()
+    """that may be attention; if anything else is judged, they are taken for parts of it"""
     problem: ErrorRecord | None = None
     """why there are no targets"""
     signatures: Mapping[str, Signature] = field(default_factory=dict)
-    """of all classes that could be attention"""
+    """of all classes and functions that could be attention"""
 
 
 def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
@@ -113,8 +116,6 @@ def parse_outline(outline: Mapping[str, Any]) -> list[DefinitionSignature]:
 def _parse_signature(
     entry: Mapping[str, Any], variables: Sequence[Mapping[str, Any]]
 ) -> Signature | None:
-    if entry["kind"] != "class" or entry.get("forward") is None:
-        return None
     constructor, call = (
         tuple(
             SignatureParameter(str(p["name"]), bool(p["has_default"]), p.get("default"))
@@ -124,7 +125,11 @@ def _parse_signature(
         for key in ("parameters", "forward")
     )
     name = str(entry["name"])
-    return Signature(name, constructor, call, parse_variables(variables, name))
+    if entry["kind"] == "class" and entry.get("forward") is not None:
+        return Signature(name, constructor, call, parse_variables(variables, name))
+    if entry["kind"] == "function" and takes_three_tokens(constructor):
+        return Signature(name, (), constructor, entry=Entry.FUNCTION)
+    return None
 
 
 def parse_variables(
@@ -147,21 +152,39 @@ def infer_all(
         targets = choose_targets(found, exercise, name)
     except TargetNotFound as missing:
         problem = ErrorRecord("not_found", str(missing))
-    candidates = [] if exercise is not None else list_candidates(found, targets, name)
     known = {d.name: d.signature for d in found if d.signature is not None}
-    return Inferred(tuple(targets), tuple(candidates), problem, known)
+    if exercise is not None:
+        return Inferred(tuple(targets), problem=problem, signatures=known)
+    classes = list_candidates(found, targets, name)
+    functions = list_functions(found, targets, name)
+    return Inferred(tuple(targets), tuple(classes), tuple(functions), problem, known)
 
 
 def list_candidates(
     found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
 ) -> list[Signature]:
     """Return the classes that answer no exercise by their names, and may be attention."""
+    modules = [d for d in found if d.could_be_module]
+    return _list_signatures(modules, targets, name)
+
+
+def list_functions(
+    found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
+) -> list[Signature]:
+    """Return the functions that answer no exercise by their names, and may be attention."""
+    functions = [d for d in found if not d.is_class]
+    return _list_signatures(functions, targets, name)
+
+
+def _list_signatures(
+    found: Sequence[DefinitionSignature], targets: Sequence[Target], name: str | None
+) -> list[Signature]:
+    """Return what is known of these definitions, without those that are graded, and aliases."""
     graded = {target.name for target in targets}
     return [
         d.signature
         for d in found
         if d.signature is not None
-        and d.could_be_module
         and d.alias_of is None
         and d.name not in graded
         and name in (None, d.name)

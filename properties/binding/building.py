@@ -16,7 +16,7 @@ from properties.binding.hypotheses import make_probe_case
 from properties.binding.signature import Signature
 from properties.call_form import USUAL, CallForm
 from properties.case import Case
-from properties.contract import CONSTANT, Argument, list_numbers
+from properties.contract import CONSTANT, Argument, Entry, list_numbers
 from properties.subject import Module, Subject, TensorInfo
 from properties.violation import Status, SubmissionFailed
 
@@ -51,8 +51,8 @@ def build_all(
         if built is not None:
             shapes = tuple((path, info.shape) for path, info in built.tensors.items())
             counts = tuple(a.name for a in completed.arguments if a.quantity == "heads")
-            if (shapes, counts, completed.square) not in seen:
-                seen.add((shapes, counts, completed.square))
+            if (shapes, counts, completed.square, completed.axes) not in seen:
+                seen.add((shapes, counts, completed.square, completed.axes))
                 yield built
             wide = _fit_inner_width(built)
             if wide is not None:
@@ -94,10 +94,13 @@ def _construct(
     form: CallForm = USUAL,
     given: str = "by name",
 ) -> Module:
-    arguments = {a.name: a.get_value(case) for a in constructor.arguments}
+    own = constructor.adapt(form).to_meta(case.heads)
     variables = list_numbers(constructor.variables, case)
+    if constructor.entry is Entry.FUNCTION:
+        return subject.get_function(name, variables, own)
+    arguments = {a.name: a.get_value(case) for a in constructor.arguments}
     return subject.construct(
-        name, arguments, 0, "float64", given=given, form=form.to_meta(), variables=variables
+        name, arguments, 0, "float64", given=given, form=own, variables=variables
     )
 
 

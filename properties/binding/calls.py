@@ -41,10 +41,21 @@ def guess_roles(parameters: Sequence[SignatureParameter]) -> list[str]:
     return ["x", *guesses[1:]] if set(required) == {"mask"} else guesses
 
 
+def names_roles(parameters: Sequence[SignatureParameter]) -> bool:
+    """Whether the names of the inputs say which are the queries, the keys and the values."""
+    return sorted({*guess_roles(parameters)} - {"mask"}) == sorted(QKV)
+
+
 def find_mask_name(parameters: Sequence[SignatureParameter]) -> str | None:
     """Return the name of the parameter that takes a mask, if any."""
     roles = zip(parameters, guess_roles(parameters), strict=True)
     return next((p.name for p, role in roles if role == "mask"), None)
+
+
+def takes_three_tokens(parameters: Sequence[SignatureParameter]) -> bool:
+    """Whether a call has to be given three sequences: queries, keys and values, by any names."""
+    roles = zip(parameters, guess_roles(parameters), strict=True)
+    return sum(role != "mask" and not p.has_default for p, role in roles) == 3
 
 
 def _has_default(parameters: Sequence[SignatureParameter], number: int) -> bool:

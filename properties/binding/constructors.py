@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 from properties.binding.signature import Signature, SignatureParameter
 from properties.binding.vocabulary import guess_quantity, is_flag
-from properties.contract import CONSTANT, Argument
+from properties.call_form import CallForm, TokenAxes
+from properties.contract import CONSTANT, Argument, Entry
 
+FUNCTION_AXES = (TokenAxes.HEADS_FIRST, TokenAxes.HEADS_SECOND, TokenAxes.BATCH_FIRST)
+"""those of tokens that a function may take"""
 SIZES = ("d_in", "d_out", "heads", "head_dim", "context_length")
 """the quantities that are numbers of something"""
 GUESSES = ("d_out", "heads", "head_dim", "context_length", "d_in", "dropout")
@@ -35,12 +38,20 @@ class Constructor:
     """variables of the submission that are set before it is constructed"""
     inner: int | None = None
     """the only width that all heads together may have"""
+    entry: Entry = Entry.CLASS
+    axes: TokenAxes = TokenAxes.BATCH_FIRST
+    """those of the tokens of a function, which may take them cut into heads"""
 
     @property
     def quantities(self) -> frozenset[str]:
         """What the arguments say, the fields of a config included."""
         fields = (field for a in self.arguments for field in a.fields)
-        return frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
+        said = frozenset(a.quantity for a in (*self.arguments, *fields, *self.variables))
+        return said if not self.axes.are_cut else said | {"heads"}
+
+    def adapt(self, form: CallForm) -> CallForm:
+        """Return the form with the axes that its tokens have."""
+        return replace(form, axes=self.axes) if self.axes.are_cut else form
 
 
 def iter_suggested(signature: Signature) -> Iterator[Constructor]:
@@ -48,6 +59,10 @@ def iter_suggested(signature: Signature) -> Iterator[Constructor]:
 
     Variables of the submission whose names say that they are sizes are set, too; then they are not.
     """
+    if signature.entry is Entry.FUNCTION:
+        plain = Constructor((), square=True, entry=Entry.FUNCTION)
+        yield from (replace(plain, axes=axes) for axes in FUNCTION_AXES)
+        return
     passed = _list_passed(signature.constructor)
     variables = _list_variables(signature)
     if variables:
@@ -61,6 +76,8 @@ def iter_assigned(signature: Signature) -> Iterator[Constructor]:
 
     What names say is kept at first, and only the arguments vary whose names say nothing.
     """
+    if signature.entry is Entry.FUNCTION:
+        return
     passed = _list_passed(signature.constructor)
     if len(passed) == 1:
         yield Constructor((replace(passed[0], quantity="config"),), square=True)

@@ -51,7 +51,9 @@ def list_assumptions(signature: Signature, contract: Contract) -> Iterator[str]:
         yield f"`{signature.name}` takes {known}"
     axes = contract.call_form.axes
     if axes is not TokenAxes.BATCH_FIRST:
-        yield f"its input has the shape ({', '.join(axes.split())})"
+        tokens = [role for role in contract.call_form.inputs if role != "mask"]
+        they = "its inputs have" if len(tokens) > 1 else "its input has"
+        yield f"{they} the shape ({', '.join(axes.split())})"
     if not contract.has(C.BATCH):
         yield "its input has the shape (tokens, width), without a batch"
     if contract.has(C.MASK) or contract.has(C.PADDING):

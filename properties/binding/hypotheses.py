@@ -7,7 +7,7 @@ from properties.binding.constructors import Constructor
 from properties.binding.layouts import list_stored
 from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
-from properties.contract import Capability, Contract
+from properties.contract import Capability, Contract, Entry
 from properties.parameter_mapping import ParameterMapping
 from properties.size_rules import parse_sizes
 from properties.subject import TensorInfo
@@ -22,7 +22,7 @@ OTHER = Case(
     batch=3, tokens=9, context_length=9, d_in=16, heads=2, head_dim=8, sharpness=2, seed=3002
 )
 """for confirmation: all sizes are others, and powers of two where these may be needed"""
-MODULE = frozenset({C.MODULE, C.ATTENTION, C.TOKENS, C.STABLE})
+ALWAYS = frozenset({C.ATTENTION, C.TOKENS, C.STABLE})
 HEAD_COUNTS = (2, 3, 4, 6, 8, 12, 16)
 """how many heads a class may have that takes no number of heads"""
 
@@ -54,6 +54,9 @@ def iter_sizes(
     shapes = [t.shape for t in list_stored(tensors, probe) if t.is_matrix]
     lengths = list(dict.fromkeys(size for shape in shapes for size in shape if size > 1))
     fixed_context = _find_context(tensors) if "context_length" not in free else None
+    if constructor.axes.are_cut:
+        yield Sizes(replace(probe, d_in=probe.d_out), {})
+        return
     if not shapes:  # tokens attend as they are, so all widths are one
         yield Sizes(replace(probe, heads=1, head_dim=probe.d_out, d_in=probe.d_out), {"heads": 1})
         return
@@ -127,6 +130,7 @@ def make_contract(
     held = {name for mapping in mappings for name in mapping.holds}
     free = constructor.quantities
     present = {
+        C.MODULE: constructor.entry is Entry.CLASS,
         C.CAUSAL: causal,
         C.FULL: not causal,
         C.BATCH: batched,
@@ -140,14 +144,15 @@ def make_contract(
         C.OUTPUT_BIAS: "b_o" in held,
         C.DROPOUT: "dropout" in free,
     }
-    capabilities = MODULE | {capability for capability, given in present.items() if given}
+    capabilities = ALWAYS | {capability for capability, given in present.items() if given}
     contract = Contract(
         name=name,
+        entry=constructor.entry,
         arguments=constructor.arguments,
         variables=constructor.variables,
         mappings=tuple(mappings),
         call=tuple(form.inputs),
-        call_form=form,
+        call_form=constructor.adapt(form),
         capabilities=capabilities,
         square=constructor.square or not mappings,
         sizes=dict(sizes.fixed) or None,

@@ -120,6 +120,8 @@ def find_scale(contract: Contract, case: Case, seen: Observation) -> tuple[float
         return float((compute(exponent) - got).abs().max())
 
     for place, output in enumerate(seen.outputs):
+        if output.dim() != 3:
+            continue
         got = _order(contract, output.to(torch.float64))
         if got.shape != (*x.shape[:2], case.d_out) or not bool(got.isfinite().all()):
             continue

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from properties.binding.building import MAX_FIELDS, Built, build_all, construct, extend_config
-from properties.binding.calls import iter_call_forms
+from properties.binding.calls import iter_call_forms, names_roles
 from properties.binding.hypotheses import (
     Sizes,
     iter_readings,
@@ -30,7 +30,7 @@ from properties.binding.signature import Signature
 from properties.call_form import CallForm, TokenAxes
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal
-from properties.contract import Contract
+from properties.contract import Contract, Entry
 from properties.mistakes.mistake_table import Mistakes
 from properties.parameter_mapping import ParameterMapping
 from properties.subject import CallOptions, Module, Subject, TensorInfo
@@ -98,8 +98,9 @@ class BindingSearch:
                     if match is not None:
                         return replace(match, guessed=not suggested)
                     probes.append(probe)
+            attempts = self._match_with_one_mistake, self._match_with_scale, self._match_with_two
             for attempt, probe in itertools.product(
-                (self._match_with_one_mistake, self._match_with_scale, self._match_with_two), probes
+                attempts, probes if self._may_be_mistaken else ()
             ):
                 match = attempt(probe)
                 if match is not None:
@@ -107,6 +108,11 @@ class BindingSearch:
             if probes:
                 return None
         return None
+
+    @property
+    def _may_be_mistaken(self) -> bool:
+        """Whether it may be a wrong attention: any three tensors of a function could be others."""
+        return self.signature.entry is Entry.CLASS or names_roles(self.signature.call)
 
     def _is_early(self, _: object = None) -> bool:
         return time.process_time() - self.began < SECONDS
@@ -160,6 +166,8 @@ class BindingSearch:
         self, built: Built, sizes: Sizes, form: CallForm, *, batched: bool
     ) -> CallProbe | None:
         case = sizes.case
+        if built.constructor.axes.are_cut and not batched:
+            return None  # heads would pass for a batch
         x = draw_normal(case, "x", case.batch if batched else 1, case.tokens, case.d_in)
         weights = draw_weights(built.tensors, case.seed)
         try:

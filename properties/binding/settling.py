@@ -18,6 +18,7 @@ from properties.binding.calls import (
     guess_roles,
     iter_call_forms,
     iter_role_orders,
+    names_roles,
 )
 from properties.binding.dropping import settle_dropout, settle_steadiness
 from properties.binding.hypotheses import OTHER
@@ -158,7 +159,8 @@ def _draw_masks(bench: Bench, convention: MaskConvention) -> Iterator[Tensor]:
 
 def _follows(bench: Bench, form: CallForm) -> bool:
     """Whether masks in this form are followed, in every shape."""
-    if form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
+    batched = bench.contract.has(C.BATCH)
+    if batched and form.mask.axes != 2 and bench.case.batch < bench.case.tokens:
         crowded = replace(bench.case, batch=bench.case.tokens + 1)
         if not _follows(replace(bench, sized=crowded), form):
             return False  # a slice for the tokens would cut the batch
@@ -197,9 +199,10 @@ def _settle_roles(bench: Bench) -> Settled:
     tokens = [role for role in form.inputs if role != "mask"]
     if len(tokens) < 2 or bench.contract.has(C.CAUSAL) or bench.match.mistakes:
         return bench.settled
-    named = guess_roles(bench.signature.call)[: len(form.inputs)]
-    is_said = sorted(set(named) - {"mask"}) == ["key", "query", "value"]
-    orders = [tuple(named)] if is_said else list(iter_role_orders(form.inputs))
+    taken = bench.signature.call[: len(form.inputs)]
+    orders = (
+        [tuple(guess_roles(taken))] if names_roles(taken) else list(iter_role_orders(form.inputs))
+    )
     for longer in (2, 0):
         for order in orders:
             if _follows_roles(bench, replace(form, inputs=order), longer):

@@ -3,6 +3,9 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import FunctionType
+
+from properties.contract import Entry
 
 Literal = int | float | bool | str | None
 NAMED_KINDS = (
@@ -26,19 +29,27 @@ class SignatureParameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The name of a class, and the parameters of its constructor and of `forward`."""
+    """The name of a class, and the parameters of its constructor and of `forward`.
+
+    A function has no constructor, and is called itself.
+    """
 
     name: str
     constructor: tuple[SignatureParameter, ...]
     call: tuple[SignatureParameter, ...]
     variables: tuple[SignatureParameter, ...] = ()
     """variables of the submission that it reads, and their values as defaults"""
+    entry: Entry = Entry.CLASS
+    """whether it is a class, or a function"""
     causal: bool | None = None
     """whether it is meant to be causal, if somebody said so"""
 
 
-def read_signature(definition: type) -> Signature:
-    """Return what a class of this process and its `forward` take."""
+def read_signature(definition: type | FunctionType) -> Signature:
+    """Return what a class of this process and its `forward` take, or a function."""
+    if isinstance(definition, FunctionType):
+        call = _read_parameters(inspect.signature(definition).parameters.values())
+        return Signature(definition.__name__, (), call, entry=Entry.FUNCTION)
     forward = list(inspect.signature(definition.forward).parameters.values())[1:]  # type: ignore[attr-defined]
     constructor = inspect.signature(definition).parameters.values()
     return Signature(definition.__name__, _read_parameters(constructor), _read_parameters(forward))

@@ -13,7 +13,6 @@ from properties.families.contract import FORM
 from properties.harness.harness import LiveContext
 from properties.oracle import get_scale
 from properties.property import PropertyFamily, PropertyGroup
-from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS, Tolerance
 from properties.violation import Violation, ViolationKind
 from reference import multi_head_attention
@@ -51,8 +50,7 @@ def _assert_equation(context: LiveContext, tokens: int) -> None:
     others = [_draw_tokens(context, seed, tokens) for seed in range(1, len(inputs))]
     adapter = context.adapter
     adapter.set(context.parameters)
-    given = [tensor.to(getattr(torch, context.case.dtype)) for tensor in (context.x, *others)]
-    result = adapter.module.forward(given, CallOptions(apart=len(given)))
+    result = adapter.forward_apart(context.x, others)
     exact = multi_head_attention(
         context.x,
         context.parameters,

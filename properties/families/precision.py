@@ -69,7 +69,7 @@ def it_takes_float32_as_built(context: LiveContext) -> None:
         context.contract.name,
         arguments,
         context.case.seed,
-        form=context.contract.call_form.to_meta(),
+        form=context.contract.call_form.to_meta(context.case.heads),
         variables=context.contract.build_variables(context.case),
     )
     adapter = ModuleAdapter(context.contract, context.case, built, built, context.harness.subject)

@@ -92,7 +92,7 @@ def _assert_inputs_unchanged(
 ) -> None:
     inputs = context.adapter.build_inputs(x, mask)
     returned = context.call_module(x, mask=mask, options=options)
-    names = context.contract.call if context.contract.entry is Entry.FUNCTION else ("x", "mask")
+    names = context.contract.call if context.contract.is_handed_parameters else ("x", "mask")
     for before, now, name in zip(inputs, returned.inputs_after, names, strict=False):
         now = now if context.adapter.has_batch_axis or before.dim() == now.dim() else now[0]
         _assert_identical(now.double(), before.double(), name, "it was written over")

@@ -144,7 +144,7 @@ class ModuleAdapter:
     def build_inputs(self, x: Tensor, mask: Tensor | None) -> list[Tensor]:
         """Return the arguments of the call, in order."""
         own = x if self.has_batch_axis else x[0]
-        if self.contract.entry is Entry.FUNCTION:
+        if self.contract.is_handed_parameters:
             arguments = self._build_arguments(x, own)
             return [arguments[name] for name in self.contract.call]
         tensors = [own.to(DTYPES[self.case.dtype])]
@@ -174,6 +174,12 @@ class ModuleAdapter:
     def _add_sizes(self, x: Tensor) -> AbstractContextManager[None]:
         """Let what is said of a crash inside have the sizes of a call with these tokens."""
         return add_call_sizes(self.contract, self.case, x)
+
+    def forward_apart(self, x: Tensor, others: Sequence[Tensor]) -> CallResult:
+        """Call the module with keys, or keys and values, of other tokens."""
+        dtype = DTYPES[self.case.dtype]
+        given = [(t if self.has_batch_axis else t[0]).to(dtype) for t in (x, *others)]
+        return self._add_batch_axis(self.module.forward(given, CallOptions(apart=len(given))))
 
     def _add_batch_axis(self, result: CallResult) -> CallResult:
         if self.has_batch_axis:
@@ -236,7 +242,7 @@ class ModuleAdapter:
         Of a function, with `only`, no other argument than that of this name requires one.
         """
         inputs, cotangent = self.build_inputs(x, None), self._convert_cotangent(cotangent)
-        if self.contract.entry is Entry.FUNCTION:
+        if self.contract.is_handed_parameters:
             contract = self.contract
             number = None if only is None else contract.call.index(only)
             with self._add_sizes(x):
@@ -285,7 +291,8 @@ def construct(
     """
     match contract.entry:
         case Entry.FUNCTION:
-            module = holder = subject.get_function(contract.name)
+            form = contract.call_form.to_meta(case.heads)
+            module = holder = subject.get_function(contract.name, form=form)
             module.move(None, case.device)  # a function has no dtype, but its inputs have a device
         case Entry.TRANSFER:
             assert contract.transfer is not None, "a transfer contract names both modules"
@@ -323,6 +330,6 @@ def build_module(
             case.dtype,
             case.device,
             given=given,
-            form=contract.call_form.to_meta(),
+            form=contract.call_form.to_meta(case.heads),
             variables=contract.build_variables(case),
         )

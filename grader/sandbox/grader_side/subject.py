@@ -108,9 +108,13 @@ class ChannelSubject:
         return parse_reply(self.ask("disturbed", {}), _NamesReply).names
 
     def get_function(
-        self, name: str, variables: Mapping[str, int | float | bool] | None = None
+        self,
+        name: str,
+        variables: Mapping[str, int | float | bool] | None = None,
+        form: Mapping[str, object] | None = None,
     ) -> Module:
-        meta = {"name": name, **_list_variables(variables)}
+        meta = {"name": name, **({} if form is None else {"form": form})}
+        meta |= _list_variables(variables)
         return ChannelModule(self, parse_handle(self.ask("function", meta)))
 
     def call(self, name: str, modules: Sequence[Module]) -> None:

@@ -6,12 +6,15 @@ a part of, calls it in the usual form.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+CUT = ("batch heads tokens width", "batch tokens heads width")
+"""axes of tokens that are cut into heads"""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class CallHooks:
 
     inputs: Sequence[str]
     axes: str
+    heads: int
     mask: Mapping[str, Any]
     places: Sequence[int] | None
     one_head: bool
@@ -29,10 +33,19 @@ class CallHooks:
         module.register_forward_pre_hook(self.convert_inputs, with_kwargs=True)
         module.register_forward_hook(self.arrange_results)
 
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that is called in the usual form."""
+
+        def call(*given: Tensor, **options: int) -> Any:
+            own, _ = self.convert_inputs(function, given, options)
+            return self.arrange_results(function, given, function(*own))
+
+        return call
+
     def convert_inputs(
-        self, module: nn.Module, given: tuple[Tensor, ...], options: dict[str, int]
+        self, called: Callable[..., Any], given: tuple[Tensor, ...], options: dict[str, int]
     ) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
-        """Return the module's own arguments: tokens, and perhaps a mask, in its order.
+        """Return the arguments that it takes: tokens, and perhaps a mask, in its order.
 
         Of the tensors given the first `apart` are tokens. With one, a sequence attends to itself,
         and all inputs but the mask are this one. With two the second is what is attended to; with
@@ -40,12 +53,15 @@ class CallHooks:
         """
         apart = options.get("apart", 1)
         tokens, masks = given[:apart], given[apart:]
-        own = [order_axes(t, self.axes) for t in tokens]
+        own = [self._order_axes(each) for each in tokens]
         roles = {"x": own[0], "query": own[0], "context": own[-1]}
         roles |= {"key": own[min(1, apart - 1)], "value": own[-1]}
         if masks or self.mask["required"]:
             roles["mask"] = self._convert_mask(masks[0] if masks else None, *tokens)
         return tuple(roles[name] for name in self.inputs if name in roles), {}
+
+    def _order_axes(self, tokens: Tensor) -> Tensor:
+        return order_axes(tokens, self.axes, self.heads)
 
     def _convert_mask(self, mask: Tensor | None, x: Tensor, *others: Tensor) -> Tensor:
         if mask is None:
@@ -80,7 +96,9 @@ class CallHooks:
             return mask
         return mask.expand(batch, *mask.shape[1:])
 
-    def arrange_results(self, module: nn.Module, given: tuple[Tensor, ...], result: Any) -> Any:
+    def arrange_results(
+        self, called: Callable[..., Any], given: tuple[Tensor, ...], result: Any
+    ) -> Any:
         """Return the results that are asked for, in the usual order of axes.
 
         No places ask for all results that are tensors.
@@ -89,10 +107,7 @@ class CallHooks:
         parts = list(values) if isinstance(result, tuple | list | dict) else [result]
         if self.places is not None and not self.places:
             found = [part for part in parts if isinstance(part, Tensor)]
-            return tuple(
-                restore_axes(part, self.axes) if part.dim() == given[0].dim() else part
-                for part in found
-            )
+            return tuple(self._restore_found(part, given[0]) for part in found)
         if self.places:
             if max(self.places) >= len(parts):
                 return result
@@ -104,8 +119,16 @@ class CallHooks:
             parts[1] = parts[1].unsqueeze(-3)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
+    def _restore_found(self, part: Tensor, tokens: Tensor) -> Tensor:
+        """Return a result with the usual axes if it has those of tokens."""
+        if self.axes in CUT:
+            like = part.shape == self._order_axes(tokens).shape
+        else:
+            like = part.dim() == tokens.dim()
+        return restore_axes(part, self.axes) if like else part
 
-def order_axes(tokens: Tensor, axes: str) -> Tensor:
+
+def order_axes(tokens: Tensor, axes: str, heads: int) -> Tensor:
     """Return tokens, of shape (batch, tokens, width) or (tokens, width), with other axes."""
     match axes:
         case "tokens batch width":
@@ -116,6 +139,10 @@ def order_axes(tokens: Tensor, axes: str) -> Tensor:
             count = tokens.shape[-2]
             rows = max((n for n in range(1, math.isqrt(count) + 1) if count % n == 0), default=1)
             return torch.unflatten(tokens.mT, -1, (rows, count // rows))
+        case "batch heads tokens width":
+            return torch.unflatten(tokens, -1, (heads, -1)).transpose(1, 2)
+        case "batch tokens heads width":
+            return torch.unflatten(tokens, -1, (heads, -1))
     return tokens
 
 
@@ -128,4 +155,8 @@ def restore_axes(output: Tensor, axes: str) -> Tensor:
             return output.mT
         case "batch width rows columns" if output.dim() > 2:
             return output.flatten(-2).mT
+        case "batch heads tokens width" if output.dim() == 4:
+            return output.transpose(1, 2).flatten(-2)
+        case "batch tokens heads width" if output.dim() == 4:
+            return output.flatten(-2)
     return output

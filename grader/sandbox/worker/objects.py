@@ -143,6 +143,8 @@ class ObjectHost:
     def get_function(self, meta: Meta, tensors: Tensors) -> Reply:
         """Return a handle of a function of tensors, which is then called like a module."""
         function = self._look_up(meta["name"])
+        if meta.get("form") is not None:
+            function = CallHooks(**meta["form"]).wrap(function)
         return {"handle": self._keep(function, lambda: function)}, ()
 
     def call(self, meta: Meta, tensors: Tensors) -> Reply:

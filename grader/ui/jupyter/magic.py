@@ -100,6 +100,7 @@ def _select(
     if exercise is not None and inferred.problem is not None:
         raise CannotCheck(f"this cell: {inferred.problem.message}")
     chosen = {t.name for t in inferred.targets} | {c.name for c in inferred.candidates}
+    chosen = chosen or {function.name for function in inferred.functions}
     if not chosen:
         raise CannotCheck(_explain_no_target(found))
     return [defined for defined in found if defined.name in chosen]

@@ -18,6 +18,7 @@ from grader.reading.symbol_table import build_symbol_table
 from grader.reading.variables import list_variables
 from grader.report.records import ErrorRecord, SubmissionRecord
 from grader.ui.jupyter.live import SourceText
+from properties.binding.calls import takes_three_tokens
 from properties.binding.signature import Signature, SignatureParameter, read_signature
 from properties.contract import Entry
 
@@ -114,7 +115,10 @@ def describe_definition(name: str, definition: object, text: SourceText) -> Defi
 
 
 def _read_signature(name: str, definition: object, text: SourceText) -> Signature | None:
-    """Return what a module and its `forward` take; None for all else."""
+    """Return what a module and its `forward` take, or what may be attention; None for all else."""
+    if isinstance(definition, types.FunctionType):
+        found = replace(read_signature(definition), name=name)
+        return found if takes_three_tokens(found.call) else None
     if not (isinstance(definition, type) and issubclass(definition, nn.Module)):
         return None
     if definition.forward is nn.Module.forward:

@@ -1,9 +1,9 @@
 """The code under test with the contract that it is judged by: a named one, or what it is."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from exercises.contract_file import load_contract
@@ -81,9 +81,9 @@ def _shorten(path: Path) -> str:
 
 
 def _recognise(name: Setting, definition: object) -> VerifiedTarget:
-    """Return a class as what it is, by what it computes. Raises BadTarget."""
-    if not (inspect.isclass(definition) and callable(getattr(definition, "forward", None))):
-        raise name.fail(f"{name.text} is no class with a `forward`: {ADVICE}")
+    """Return a class, or a function, as what it is, by what it computes. Raises BadTarget."""
+    if not isinstance(definition, type | FunctionType) or not _is_called(definition):
+        raise name.fail(f"{name.text} is no class with a `forward`, and no function: {ADVICE}")
     signature = read_signature(definition)
     found = bind(make_subject({signature.name: definition}), signature)
     if isinstance(found, NotBound):
@@ -93,6 +93,11 @@ def _recognise(name: Setting, definition: object) -> VerifiedTarget:
     intent = describe_intent(found.contract)
     assumed = (*list_assumptions(signature, found.contract), *found.remarks, intent)
     return VerifiedTarget(title, {}, found.contract, ReplayCommand(name.text), assumptions=assumed)
+
+
+def _is_called(definition: type | FunctionType) -> bool:
+    """Whether it is a function, or its instances are modules."""
+    return isinstance(definition, FunctionType) or callable(getattr(definition, "forward", None))
 
 
 def _limit_sizes(target: VerifiedTarget, sizes: Setting | None) -> VerifiedTarget:

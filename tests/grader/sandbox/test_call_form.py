@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.sandbox.worker.call_hooks import CallHooks
-from properties.call_form import USUAL, CallForm, MaskConvention, Polarity
+from properties.call_form import USUAL, CallForm, MaskConvention, Polarity, TokenAxes
 from properties.subject import CallOptions
 from tests.grader.sandbox.runtimes import make_subject
 
@@ -35,7 +35,7 @@ class Recorder(nn.Module):
 
 def attach(module: Any, inputs: tuple[str, ...] = ("x",), **others: Any) -> Any:
     form = CallForm(inputs, **others)
-    CallHooks(**asdict(form)).attach(module)
+    CallHooks(**asdict(form), heads=2).attach(module)
     return module
 
 
@@ -47,8 +47,8 @@ def attached(inputs: tuple[str, ...] = ("x",), result: Any = None, **others: Any
 
 
 def test_the_usual_form_needs_no_hooks() -> None:
-    assert USUAL.to_meta() is None
-    assert CallForm(("mask", "x")).to_meta() is not None
+    assert USUAL.to_meta(1) is None
+    assert CallForm(("mask", "x")).to_meta(1) is not None
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,26 @@ def test_a_copy_is_called_in_the_same_form(duplicate: Any) -> None:
     assert torch.equal(again.given[1], ~KEEP)
 
 
+@pytest.mark.parametrize(
+    ("axes", "shape"),
+    [(TokenAxes.HEADS_FIRST, (B, 2, T, D // 2)), (TokenAxes.HEADS_SECOND, (B, T, 2, D // 2))],
+)
+@pytest.mark.parametrize("places", [None, (), (0, 1)])
+def test_tokens_are_cut_into_heads_and_outputs_put_together(
+    axes: TokenAxes, shape: tuple[int, ...], places: tuple[int, ...] | None
+) -> None:
+    weights = torch.ones(B, 2, T, T)
+
+    def function(*given: Tensor) -> tuple[Tensor, ...]:
+        assert [t.shape for t in given] == [shape, shape]
+        return given[0] - given[1], weights
+
+    form = CallForm(("query", "key"), axes=axes, places=places)
+    output, second = CallHooks(**asdict(form), heads=2).wrap(function)(X, 2 * X, apart=2)
+    assert torch.equal(output, -X)
+    assert torch.equal(second, weights)
+
+
 def test_functional_call_and_a_module_around_it_use_the_form() -> None:
     module = attached(axes="tokens batch width")
     called = torch.func.functional_call(module, {"weight": torch.tensor(2.0)}, (X,))
@@ -208,7 +228,7 @@ def test_functional_call_and_a_module_around_it_use_the_form() -> None:
 def test_objects_of_every_way_of_copying_are_called_in_the_form(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    form = CallForm(("query", "key", "value"), places=(0,)).to_meta()
+    form = CallForm(("query", "key", "value"), places=(0,)).to_meta(1)
     if way == "pickle":
         monkeypatch.setitem(globals(), "Mixer", Mixer)
     made = make_subject(Mixer=Mixer).construct("Mixer", {"scale": 2}, 0, form=form)

@@ -45,8 +45,9 @@ def test_what_a_guessed_class_is_meant_to_hide_does_not_unbind_it() -> None:
         {"scores": "raise RuntimeError('no')"},
         {"result": "None"},
         {"result": "'text'"},
+        {"result": "o.sum()"},
     ],
-    ids=["constructor raises", "forward raises", "nothing returned", "a text returned"],
+    ids=["constructor raises", "forward raises", "nothing returned", "a text", "a number"],
 )
 def test_what_answers_nothing_is_not_found_and_breaks_nothing(parts: dict[str, str]) -> None:
     assert BindingSearch(*open_class(make(**parts), "Own")).find() is None

@@ -5,7 +5,7 @@ import pytest
 from properties.call_form import MaskConvention, Polarity
 from properties.contract import CONSTANT, Returns
 from properties.contract import Capability as C
-from tests.properties.binding.strangers import CAUSAL, OUT, SEPARATE, make, must_bind
+from tests.properties.binding.strangers import CAUSAL, OUT, PROJECT, SEPARATE, make, must_bind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -113,6 +113,14 @@ def test_a_mask_of_queries_for_one_sequence_does_not_pass_for_one_of_a_batch() -
 def test_a_mask_that_has_no_effect_is_claimed_so_that_the_claim_fails() -> None:
     contract = must_bind(make(call="x, mask=None")).contract
     assert contract.has(C.MASK)
+
+
+def test_a_mask_of_a_class_for_one_sequence_is_followed() -> None:
+    project = PROJECT.replace("transpose(1, 2)", "transpose(0, 1)")
+    mask = "if mask is not None:\n    s = s.masked_fill(mask == 0, -1e9)"
+    out = "o = self.out((w @ v).transpose(0, 1).flatten(1))"
+    found = must_bind(make(call="x, mask=None", project=project, mask=mask, out=out)).contract
+    assert found.has(C.MASK) and not found.has(C.BATCH)
 
 
 def test_what_is_no_mask_is_not_judged_and_this_is_said() -> None:

@@ -143,6 +143,20 @@ def test_attention_of_a_cell_is_judged_and_what_is_none_left_out(shell: Interact
     assert found == ["notebook  attention (Blender)  120 / 120  passed"]
 
 
+ATTEND = """
+def attend(q, k, v):
+    return (q @ k.mT / q.shape[-1]**0.5).softmax(-1) @ v
+"""
+
+
+def test_a_function_is_judged_where_it_is_no_part_of_a_class(shell: InteractiveShell) -> None:
+    run(shell, TORCH)
+    alone = records(shell, f"%%headcheck\n{ATTEND}\ndef helper(x): return x")
+    assert [line.split("  ")[1] for line in alone] == ["attention (attend)"]
+    both = records(shell, f"%%headcheck\n{ATTEND}{STRANGE}")
+    assert [line.split("  ")[1] for line in both] == ["attention (Blender)"]
+
+
 def test_what_is_said_of_arguments_follows_the_magic(shell: InteractiveShell) -> None:
     run(shell, TORCH)
     line = "%%headcheck --bind causal=yes --bind heads=pieces"

@@ -124,6 +124,17 @@ def test_without_a_contract_a_class_is_judged_as_what_it_computes(
     assert {name.split("[")[0] for name in failures(wrong)} == {"headcheck::it_equals_the_equation"}
 
 
+def test_a_function_is_judged_as_what_it_computes(project: Path, pytester: pytest.Pytester) -> None:
+    (project / "pyproject.toml").unlink()
+    (project / "scores.py").write_text(
+        "def attend(q, k, v):\n    return (q @ k.mT / q.shape[-1]**0.5).softmax(-1) @ v\n"
+    )
+    result = run(pytester, "--headcheck", "scores:attend", *FEW, "-q")
+    assert result.ret == 0
+    shape = "(batch, heads, tokens, width of one head)"
+    result.stdout.fnmatch_lines([f"assumed: its inputs have the shape {shape}"])
+
+
 def test_the_targets_of_a_project(project: Path, pytester: pytest.Pytester) -> None:
     result = run(pytester, "--headcheck-targets", *FEW)
     assert {name.split("[")[0] for name in failures(result)} == {
@@ -186,7 +197,11 @@ def test_a_mistake_in_the_table_is_named_by_its_key(
         ),
         ({"sizes": "width=3"}, "here.sizes: `width` is no size"),
         ({"name": "torch.nn:Attention"}, "here.name: torch.nn defines no `Attention`"),
-        ({"name": "json:dumps"}, "json:dumps is no class with a `forward`: say what is asked"),
+        (
+            {"name": "torch:float64"},
+            "torch:float64 is no class with a `forward`, and no function: say what is asked",
+        ),
+        ({"name": "json:dumps"}, "json:dumps is not recognised by what it computes"),
         ({"name": "torch.nn:GELU"}, "torch.nn:GELU is not recognised by what it computes"),
     ],
 )
