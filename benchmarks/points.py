@@ -4,33 +4,21 @@ Mistakes are ranked by severity in `severity.toml`, before points were looked at
 are judged on the public cases, and Spearman's rank correlation compares severity with points lost.
 """
 
+import subprocess
+import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
-from exercises import BY_SLUG, Exercise
-from grader.audit.matrix import AnswerResult, load_answers, run_audit
-from grader.report.points import award_points, distribute_points
-from properties.property import Property, Verdict
-from properties.violation import Status
+from exercises import BY_SLUG
+from grader.audit.matrix import load_answers
+from grader.report.records import from_json
 
 SEVERITIES = Path(__file__).with_name("severity.toml")
 JOBS = 2
-
-
-def compute_lost_share(exercise: Exercise, result: AnswerResult) -> float:
-    """Return the share of an exercise's points that an answer loses."""
-
-    def give(prop: Property) -> Verdict:
-        if prop.name in result.not_tried:
-            return Verdict(prop, Status.NOT_TRIED)
-        return Verdict(prop, Status.FAILED if prop.name in result.broken else Status.PASSED)
-
-    verdicts = [give(prop) for prop in exercise.properties]
-    most = sum(distribute_points(exercise, None).values())
-    return 1 - sum(award_points(exercise, verdicts, None)) / most
 
 
 def compute_ranks(values: Sequence[float]) -> list[float]:
@@ -48,20 +36,17 @@ def compute_spearman(first: Sequence[float], second: Sequence[float]) -> float:
     return product / (sum(a * a for a in centred[0]) * sum(b * b for b in centred[1])) ** 0.5
 
 
-def measure(severities: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
-    """Return the share of points that each of these mistakes loses, by exercise."""
-    exercises = [BY_SLUG[slug] for slug in severities]
-    answers = [
-        answer
-        for exercise in exercises
-        for answer in load_answers(exercise)
-        if answer.name in severities[exercise.slug]
-    ]
-    lost: dict[str, dict[str, float]] = {slug: {} for slug in severities}
-    for result in run_audit(exercises, answers, JOBS).results:
-        slug = result.answer.exercise
-        lost[slug][result.answer.name] = compute_lost_share(BY_SLUG[slug], result)
-    return lost
+def measure(slug: str, names: Collection[str]) -> dict[str, float]:
+    """Return the share of an exercise's points that each of these answers loses, by its name."""
+    with TemporaryDirectory() as folder:
+        for answer in load_answers(BY_SLUG[slug]):
+            if answer.name in names:
+                Path(folder, f"{answer.name}.py").write_text(answer.source, encoding="utf-8")
+        # As a course does: with a sandbox, and what is called otherwise in its own terms.
+        command = sys.executable, "-m", "grader", "grade", "--seed", "0", "--jobs", str(JOBS)
+        told = (*command, "--format", "json", "--exercise", slug, folder)
+        report = from_json(subprocess.run(told, capture_output=True, check=False).stdout)
+    return {Path(r.file).stem: 1 - r.score / r.max_score for r in report.submissions}
 
 
 def render_exercise(severity: Mapping[str, int], lost: Mapping[str, float]) -> list[str]:
@@ -77,8 +62,9 @@ def render_exercise(severity: Mapping[str, int], lost: Mapping[str, float]) -> l
 def main() -> None:
     """Print what mistakes cost, beside how bad they are."""
     severities = tomllib.loads(SEVERITIES.read_text())
-    for slug, lost in measure(severities).items():
-        click.echo("\n".join([f"### {slug}", "", *render_exercise(severities[slug], lost), ""]))
+    for slug, severity in severities.items():
+        lost = measure(slug, severity)
+        click.echo("\n".join([f"### {slug}", "", *render_exercise(severity, lost), ""]))
 
 
 if __name__ == "__main__":

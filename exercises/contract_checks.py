@@ -129,10 +129,7 @@ def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
     from properties import families  # here, so that listing exercises does not import torch
     from properties.families import values
 
-    kept = {
-        values.it_equals_the_equation.name,
-        values.the_output_depends_on_queries_keys_and_values.name,
-    }
+    kept = {values.it_equals_the_equation.name, values.it_attends.name}
     applying = {each.name for each in families.select_for_contract(contract)}
     for name in contract.waived:
         if name in kept:

@@ -103,7 +103,7 @@ class Exercise:
         """The property without which nothing earns points: a stub keeps many by doing nothing."""
         from properties.families import values
 
-        attends = values.the_output_depends_on_queries_keys_and_values
+        attends = values.it_attends
         return attends if attends in self.properties else values.it_equals_the_equation
 
     def get_points(self, group: PropertyGroup) -> float:

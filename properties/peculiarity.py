@@ -42,9 +42,12 @@ MASK_OF_MORE_AXES = Peculiarity(
     lambda case: case.mask_form not in (MaskForm.NONE, MaskForm.QUERY_KEY),
     lambda case: replace(case, mask_form=MaskForm.QUERY_KEY),
 )
+DOUBLE_PRECISION = Peculiarity(
+    lambda case: case.dtype == "float64", lambda case: replace(case, dtype="float32")
+)
 ALL = (
-    SHORTER_THAN_CONTEXT, DROPOUT, BIASES, UNUSUAL_MEMORY, SINGLE_SEQUENCE, AXIS_OF_ONE,
-    MASK_OF_NUMBERS, MASK_OF_MORE_AXES,
+    DOUBLE_PRECISION, SHORTER_THAN_CONTEXT, DROPOUT, BIASES, UNUSUAL_MEMORY, SINGLE_SEQUENCE,
+    AXIS_OF_ONE, MASK_OF_NUMBERS, MASK_OF_MORE_AXES,
 )  # fmt: skip
 
 

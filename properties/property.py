@@ -91,7 +91,11 @@ class Property:
         if not any(each.is_in(case) for case in cases for each in without):
             return cases
         plain = transform_cases(contract, self.transform, remove_all(cases, without))
-        return [case for case in plain if not any(each.is_in(case) for each in without)]
+        return [
+            case
+            for case in plain
+            if case.dtype in self.dtypes and not any(each.is_in(case) for each in without)
+        ]
 
     def _apply_sizes(
         self, contract: Contract, case_set: Sequence[Case], sizes: Sequence[Sizes]

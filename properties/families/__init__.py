@@ -9,6 +9,7 @@ A property names the capabilities that it needs of a contract; `select_for_contr
 from collections.abc import Sequence
 from types import ModuleType
 
+from properties import peculiarity
 from properties.contract import Contract
 from properties.families import (
     batch,
@@ -46,7 +47,8 @@ def list_properties(family: ModuleType) -> tuple[Property, ...]:
 
 
 def _put_peculiarities_after_form(properties: Sequence[Property]) -> tuple[Property, ...]:
-    early = (*contract.FORM, *(prop for prop in properties if prop.about is not None))
+    about = {prop.about: prop for prop in properties if prop.about is not None}
+    early = (*contract.FORM, *(about[each] for each in peculiarity.ALL))
     return (*early, *(prop for prop in properties if prop not in early))
 
 

@@ -30,9 +30,13 @@ CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
 
 
+PLAIN = compose(at_least(tokens=3), with_values(dtype="float32"))
+"""in torch's own dtype: some write it down, and then nothing else works"""
+
+
 @family_property(
     limit=1,
-    on=at_least(tokens=3),
+    on=PLAIN,
     choose=select_plainest,
     hint="compare the names and the order of the arguments with the statement, and what it returns",
 )
@@ -46,7 +50,7 @@ def it_can_be_constructed(context: LiveContext) -> None:
     C.MODULE,
     after=(it_can_be_constructed,),
     limit=2,
-    on=at_least(tokens=3),
+    on=PLAIN,
     choose=select_plainest,
     hint="the statement lists every weight with its name and shape",
 )
@@ -70,6 +74,7 @@ BUILT = (it_can_be_constructed, the_weights_are_where_the_exercise_says)
 
 @family_property(
     after=BUILT,
+    on=with_values(dtype="float32"),
     choose=select_plainest,
     hint="print the shape after every step and compare it with the statement",
 )

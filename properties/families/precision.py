@@ -26,6 +26,7 @@ from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter
 from properties.oracle import Expected, get_scale
+from properties.peculiarity import DOUBLE_PRECISION, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.subject import CallOptions
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
@@ -36,6 +37,18 @@ C = Capability
 LARGEST_RATIO, USUAL_SCORE = 4.0, 6.0
 HALF_VALUE_FACTORS = (2.0**20, 2.0**-30)
 """bfloat16 has float32's range: values of millions, and of billionths, fit into it"""
+
+
+@family_property(
+    limit=2,
+    choose=select_plainest,
+    about=DOUBLE_PRECISION,
+    dtypes=("float64",),
+    hint="where a dtype is written down, x.dtype may be meant",
+)
+def it_computes_in_float64(context: CaseContext) -> None:
+    """Given float64, it computes: nothing on the way insists on another dtype."""
+    context.call()
 
 
 @family_property(

@@ -26,22 +26,42 @@ family_property = PropertyFamily(PropertyGroup.VALUES, FORM)
 C = Capability
 
 
+ATTENDING = compose(
+    at_least(tokens=3),
+    with_values(sharpness=1, mask_form=MaskForm.NONE, content=InputContent.NORMAL),
+)
+
+
 @family_property(
     C.ATTENTION,
     C.TOKENS,
-    on=compose(
-        at_least(tokens=3),
-        with_values(sharpness=1, mask_form=MaskForm.NONE, content=InputContent.NORMAL),
-    ),
+    on=ATTENDING,
     after=(evaluation_is_repeatable,),
+    limit=3,
+    hint="the scores of a token say how much of every other token it receives",
+)
+def it_attends(context: CaseContext) -> None:
+    """What a token receives depends on other tokens, by weights that depend on the tokens."""
+    _assert_tokens_attend_individually(context)
+    if context.contract.has(C.PROJECTED):
+        parameters = context.parameters
+        changed = replace_parameters(context, W_q=-2 * parameters.W_q, W_k=3 * parameters.W_k)
+        moved = context.run(parameters=changed)[0] - context.run(parameters=parameters)[0]
+        tolerance = context.tolerance + context.compute_expected(parameters=changed).tolerances[0]
+        comparison.assert_differs(moved, tolerance, "other queries and keys give another output")
+
+
+@family_property(
+    C.ATTENTION,
+    C.TOKENS,
+    C.PROJECTED,
+    on=ATTENDING,
+    after=(it_attends,),
     limit=3,
     hint="is every one of queries, keys and values used on the way to the output?",
 )
 def the_output_depends_on_queries_keys_and_values(context: CaseContext) -> None:
     """The output depends on the queries, on the keys and on the values of this input."""
-    if not context.contract.has(C.PROJECTED):
-        _assert_tokens_attend_individually(context)
-        return
     base = context.run(parameters=context.parameters)[0]
     for name, layer in (("W_v", "values"), ("W_q", "queries"), ("W_k", "keys")):
         change = {name: -2 * getattr(context.parameters, name)}
