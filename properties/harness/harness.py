@@ -23,6 +23,12 @@ SWAPPED_NAMES_NOTE = Note(
     "the query and key layers have each other's names: the layer called query makes the keys. "
     "The function computed is the same; weights loaded by name would not be",
 )
+ADDITIONAL_PARAMETERS = {
+    **dict.fromkeys(("b_q", "b_k", "b_v"), Capability.BIAS),
+    "W_o": Capability.OUTPUT_PROJECTION,
+    "b_o": Capability.OUTPUT_BIAS,
+}
+"""what says that an implementation has them"""
 SHARP_CASE = Case(
     batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, sharpness=2, seed=1
 )
@@ -251,8 +257,12 @@ class Harness:
             return asked
         lacks_mask = Capability.MASK in needs and "mask" not in own.call_form.inputs
         inputs = (*own.call_form.inputs, *(("mask",) if lacks_mask else ()))
+        needed = {name for name, capability in ADDITIONAL_PARAMETERS.items() if capability in needs}
+        lacking = {name for name in needed if not own.stores(name)}
+        missing = (m for m in asked.mappings if lacking.intersection(m.holds))
         return replace(
             own,
+            mappings=(*own.mappings, *missing),
             returns=asked.returns,
             call_form=replace(own.call_form, inputs=inputs, places=None),
             capabilities=own.capabilities | needs,

@@ -17,7 +17,7 @@ from grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from tests.grader.grading.test_open_mode import HEAD, UNKNOWN, broken, told
 
 SCORES = "q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5"
-APART = "its inputs have the shape (batch, heads, tokens, width of one head)"
+APART = "its inputs have the shape (batch, heads, tokens, width)"
 
 
 def write(takes: str = "q, k, v", scores: str = SCORES, mask: str = "", out: str = "w @ v") -> str:
@@ -71,7 +71,7 @@ RIGHT = {
     "one head": (write(scores=EINSUM), []),
     "heads after tokens": (
         write(scores=LATER, out="torch.einsum('bhqk,bkhd->bqhd', w, v)"),
-        ["its inputs have the shape (batch, tokens, heads, width of one head)"],
+        ["its inputs have the shape (batch, tokens, heads, width)"],
     ),
     "one sequence": (
         write(scores="q @ k.T / q.shape[-1] ** 0.5"),

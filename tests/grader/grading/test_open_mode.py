@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exercises import BY_SLUG
+from grader.audit.matrix import load_answers
 from grader.grading.grade import grade_file_or_raise
 from grader.grading.open_mode import SLUG, adapt_contract
 from grader.grading.settings import Settings
@@ -181,6 +182,21 @@ def needs_what_it_lacks(name: str) -> bool:
     """Whether a claim is about what a class that takes a width and nothing else cannot have."""
     lacks = {C.WIDTHS, C.CONTEXT, C.BIAS, C.BIAS_OPTION, C.DROPOUT}
     return any(prop.name == name and prop.needs & lacks for prop in ALL)
+
+
+def test_by_an_exercise_biases_that_are_missing_are_said_to_be(grade: Grade) -> None:
+    [answer] = [
+        each
+        for each in load_answers(BY_SLUG["masked_multi_head"])
+        if each.name == "layers_without_bias"
+    ]
+    record = grade(answer.source, slug="masked_multi_head")["MultiHeadAttention"]
+    assert set(broken(record)) == {
+        "there_are_no_other_parameters",
+        "the_output_bias_shifts_the_output",
+        "a_constant_added_to_all_keys_changes_nothing",
+    }
+    assert any("`W_o.bias` is no tensor" in each.message for each in record.properties)
 
 
 def test_by_an_exercise_a_forgotten_mask_is_a_mistake(grade: Grade) -> None:
