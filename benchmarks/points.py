@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from statistics import correlation
 from tempfile import TemporaryDirectory
 
 import click
@@ -29,11 +30,7 @@ def compute_ranks(values: Sequence[float]) -> list[float]:
 
 def compute_spearman(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Spearman's rank correlation coefficient, with ties."""
-    ranks = [compute_ranks(first), compute_ranks(second)]
-    means = [sum(each) / len(each) for each in ranks]
-    centred = [[r - m for r in each] for each, m in zip(ranks, means, strict=True)]
-    product = sum(a * b for a, b in zip(*centred, strict=True))
-    return product / (sum(a * a for a in centred[0]) * sum(b * b for b in centred[1])) ** 0.5
+    return correlation(compute_ranks(first), compute_ranks(second))
 
 
 def measure(slug: str, names: Collection[str]) -> dict[str, float]:

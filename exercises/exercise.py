@@ -22,19 +22,19 @@ LIST_ITEM_START = re.compile(r"^\d+\. ", re.MULTILINE)
 """the beginning of an item of a list in Markdown"""
 
 DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
-    PropertyGroup.CONTRACT: 10,
-    PropertyGroup.VALUES: 30,
-    PropertyGroup.MASK: 15,
+    PropertyGroup.CONTRACT: 5,
+    PropertyGroup.VALUES: 45,
+    PropertyGroup.MASK: 20,
     PropertyGroup.WEIGHTS: 10,
     PropertyGroup.SCALE: 10,
-    PropertyGroup.HEADS: 10,
+    PropertyGroup.HEADS: 15,
     PropertyGroup.GRADIENTS: 10,
     PropertyGroup.DROPOUT: 10,
-    PropertyGroup.PURITY: 10,
+    PropertyGroup.PURITY: 5,
     PropertyGroup.BATCH: 5,
     PropertyGroup.PRECISION: 5,
-    PropertyGroup.DEVICE: 5,
-    PropertyGroup.INITIALISATION: 5,
+    PropertyGroup.DEVICE: 2,
+    PropertyGroup.INITIALISATION: 3,
 }
 """The points of the groups, unless an exercise has its own; groups without properties have none."""
 

@@ -148,7 +148,9 @@ class CounterexampleSearch:
         return case in self._transform_case(case) and self._fails(case)
 
     def _transform_case(self, drawn: Case) -> tuple[Case, ...]:
-        return transform_cases(self.harness.contract, self.prop.transform, [drawn])
+        cases = transform_cases(self.harness.contract, self.prop.transform, [drawn])
+        unsupported = self.harness.unsupported
+        return tuple(case for case in cases if not any(each.is_in(case) for each in unsupported))
 
     def _fails(self, case: Case) -> bool:
         if case not in self.tried and self.harness.search_count < SEARCH_BUDGET:

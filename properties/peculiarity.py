@@ -6,7 +6,7 @@ checked next; where that does not hold, everything else is checked on cases with
 peculiarity thus costs what is said of it, and nothing else.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from properties.case import Case, MaskForm, MaskType, MemoryLayout
@@ -38,6 +38,11 @@ MASK_OF_NUMBERS = Peculiarity(
     lambda case: case.mask_form is not MaskForm.NONE and case.mask_type is not MaskType.BOOL,
     lambda case: replace(case, mask_type=MaskType.BOOL),
 )
+SINGLE_HEAD = Peculiarity(lambda case: case.heads == 1, lambda case: replace(case, heads=2))
+MASK_OF_TWO_AXES = Peculiarity(
+    lambda case: case.mask_form is MaskForm.QUERY_KEY,
+    lambda case: replace(case, mask_form=MaskForm.BATCH_HEAD_QUERY_KEY),
+)
 MASK_OF_MORE_AXES = Peculiarity(
     lambda case: case.mask_form not in (MaskForm.NONE, MaskForm.QUERY_KEY),
     lambda case: replace(case, mask_form=MaskForm.QUERY_KEY),
@@ -47,7 +52,7 @@ DOUBLE_PRECISION = Peculiarity(
 )
 ALL = (
     DOUBLE_PRECISION, SHORTER_THAN_CONTEXT, DROPOUT, BIASES, UNUSUAL_MEMORY, SINGLE_SEQUENCE,
-    AXIS_OF_ONE, MASK_OF_NUMBERS, MASK_OF_MORE_AXES,
+    AXIS_OF_ONE, SINGLE_HEAD, MASK_OF_TWO_AXES, MASK_OF_MORE_AXES, MASK_OF_NUMBERS,
 )  # fmt: skip
 
 
@@ -57,11 +62,11 @@ def select_plainest(cases: Sequence[Case]) -> Sequence[Case]:
     return [case for case in cases if _count(case) == least]
 
 
-def remove_all(cases: Sequence[Case], peculiarities: Sequence[Peculiarity]) -> Iterator[Case]:
+def remove_all(cases: Sequence[Case], peculiarities: Set[Peculiarity]) -> Iterator[Case]:
     """Yield the cases without these peculiarities."""
     for case in cases:
-        for each in peculiarities:
-            if each.is_in(case):
+        for each in ALL:
+            if each in peculiarities and each.is_in(case):
                 case = each.remove(case)
         yield case
 

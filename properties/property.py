@@ -16,7 +16,7 @@ from properties.cases.case_transforms import CaseTransform, identity, transform_
 from properties.contract import Capability, Contract
 from properties.group import PropertyGroup as PropertyGroup
 from properties.harness.case_context import CaseContext
-from properties.harness.harness import LiveContext
+from properties.harness.harness import Harness, LiveContext
 from properties.peculiarity import Peculiarity, remove_all
 from properties.violation import Status, SubmissionFailed, Violation, format_rows
 
@@ -60,6 +60,8 @@ class Property:
     """which of the fitting cases it may be checked on"""
     about: Peculiarity | None = None
     """the peculiarity that is supported if it holds; else the other claims do without"""
+    essential: bool = False
+    """whether its group is about this: if it does not hold, nothing of the group earns points"""
 
     def applies_to(self, contract: Contract) -> bool:
         """Return whether the property makes sense for this contract."""
@@ -85,7 +87,7 @@ class Property:
         )
 
     def replace_cases(
-        self, contract: Contract, cases: Sequence[Case], without: Sequence[Peculiarity]
+        self, contract: Contract, cases: Sequence[Case], without: Set[Peculiarity]
     ) -> Sequence[Case]:
         """Return cases without some peculiarities; none if it cannot be checked without them."""
         if not any(each.is_in(case) for case in cases for each in without):
@@ -139,6 +141,7 @@ class PropertyFamily:
         sizes: Sequence[Sizes] | SizesSource | None = None,
         choose: CaseSelection = tuple,
         about: Peculiarity | None = None,
+        essential: bool = False,
     ) -> Callable[[CheckFunction], Property]:
         def make(check: CheckFunction) -> Property:
             return Property(
@@ -157,6 +160,7 @@ class PropertyFamily:
                 list_sizes=_make_source(sizes),
                 choose=choose,
                 about=about,
+                essential=essential,
             )
 
         return make
@@ -249,10 +253,9 @@ def ignore_verdict(verdict: Verdict) -> None:
 
 def check_in_order(
     plan: Mapping[Property, Sequence[Case]],
-    contract: Contract,
+    harness: Harness,
     check: CheckOnCases,
     on_verdict: VerdictCallback = ignore_verdict,
-    lacking: Set[Capability] = frozenset(),
 ) -> Iterator[Verdict]:
     """Check each on its cases; a property that requires one that does not hold is not tried.
 
@@ -260,21 +263,21 @@ def check_in_order(
     those that do without what the submission is lacking, where the required one is about that.
     After one about a peculiarity that does not hold, the others are checked on cases without it.
     """
-    broken: set[Property] = set()
-    unsupported: dict[Peculiarity, Property] = {}
+    broken: list[Property] = []
+    harness.unsupported.clear()
     for prop, cases in plan.items():
+        left = prop.replace_cases(harness.contract, cases, harness.unsupported)
         required = (required for required in prop.requires if required in broken)
-        blocked_by = next((r for r in required if r.needs & lacking <= prop.needs), None)
-        left = prop.replace_cases(contract, cases, tuple(unsupported))
+        blocked_by = next((r for r in required if r.needs & harness.lacking <= prop.needs), None)
         if blocked_by is None and cases and not left:
-            blocked_by = next(p for each, p in unsupported.items() if each.is_in(cases[0]))
+            blocked_by = next(p for p in broken if p.about and any(map(p.about.is_in, cases)))
         if blocked_by is None:
             verdict = check(prop, left)
         else:
             verdict = Verdict(prop, Status.NOT_TRIED, blocked_by=blocked_by)
         if verdict.status is not Status.PASSED and not verdict.unsupported:
-            broken.add(prop)
+            broken.append(prop)
             if prop.about is not None and blocked_by is None:
-                unsupported[prop.about] = prop
+                harness.unsupported.add(prop.about)
         on_verdict(verdict)
         yield verdict

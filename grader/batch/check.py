@@ -84,11 +84,10 @@ def _check_again_alone(
         harness.forget()
         return check_live(prop, cases)
 
-    contract = harness.contract
-    verdicts = list(check_in_order(plan, contract, check_one, on_verdict, harness.lacking))
+    verdicts = list(check_in_order(plan, harness, check_one, on_verdict))
     if any(has_side_effects(verdict) for verdict in verdicts):
         restart()
-        verdicts = list(check_in_order(plan, contract, check_isolated, on_verdict, harness.lacking))
+        verdicts = list(check_in_order(plan, harness, check_isolated, on_verdict))
     return verdicts
 
 

@@ -20,9 +20,11 @@ from properties.violation import Note
 C = Capability
 SLUG = "attention"
 """what stands for an exercise where a class is judged as what it is"""
-INTENDED = frozenset({C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED})
-"""what an exercise decides, whatever a class does"""
-ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.OUTPUT_PROJECTION, C.BATCH})
+INTENDED = frozenset(
+    {C.CAUSAL, C.FULL, C.STATED, C.STABLE, C.DIVISIBLE, C.FUSED, C.OUTPUT_PROJECTION}
+)
+"""what an exercise decides, whatever a class does: one without an output layer is wrong by it"""
+ESSENTIAL = frozenset({C.ATTENTION, C.PROJECTED, C.HEADS, C.BATCH})
 """without which an answer is an answer to something else"""
 OWN = frozenset({C.OUTPUT_PROJECTION, C.OUTPUT_BIAS, C.BIAS, C.PADDING, C.CROSS})
 """what a class may have although the exercise does not ask for it"""

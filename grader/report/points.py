@@ -1,4 +1,9 @@
-"""From verdicts to points: the points of a group are shared evenly by its properties."""
+"""From verdicts to points: what a mistake costs grows with how much of the exercise it breaks.
+
+The points of a group are shared evenly by its properties. Nothing earns anything unless tokens
+attend, and nothing of a group if what the group is about does not hold: hidden tokens that are seen
+are not half right because some other claim about them holds.
+"""
 
 import math
 import tomllib
@@ -64,9 +69,14 @@ def award_points(
 ) -> list[float]:
     """Return the points of each verdict, in order; none unless the prerequisite holds.
 
-    What a search `found` to fail held on the fixed cases, which is enough of a prerequisite.
+    What a search `found` to fail held on the fixed cases, which is enough of a prerequisite, and
+    for the group.
     """
     value = distribute_points(exercise, points)
-    prerequisite = (v for v in verdicts if v.property is exercise.prerequisite)
-    holds = any(v.status is Status.PASSED or v.property in found for v in prerequisite)
-    return [value[v.property] if holds and v.status is Status.PASSED else 0.0 for v in verdicts]
+    held = {v.property for v in verdicts if v.status is Status.PASSED or v.property in found}
+    if exercise.prerequisite not in held:
+        return [0.0] * len(verdicts)
+    essential = (v.property for v in verdicts if v.property.essential)
+    worthless = {prop.group for prop in essential if prop not in held}
+    earns = (v.status is Status.PASSED and v.property.group not in worthless for v in verdicts)
+    return [value[v.property] if earned else 0.0 for v, earned in zip(verdicts, earns, strict=True)]

@@ -305,7 +305,14 @@ def _assert_values_lost_by_chance(
         raise Violation(ViolationKind.VALUE, expected, got, "training", hint=VALUES_HINT)
 
 
-@family_property(C.DROPOUT, on=simplify_for_counting, limit=1, hint=RATE_HINT, dtypes=("float64",))
+@family_property(
+    C.DROPOUT,
+    on=simplify_for_counting,
+    limit=1,
+    hint=RATE_HINT,
+    dtypes=("float64",),
+    essential=True,
+)
 def dropout_acts_on_the_attention_weights(context: LiveContext) -> None:
     """Dropping a weight removes a whole value from the average, not single coordinates of it."""
     observation = context.compute_once(observe_dropout)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, MaskForm
-from properties.cases.case_transforms import at_least, compose
+from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
-from properties.families.contract import FORM
+from properties.families.contract import FORM, SQUEEZE_HINT
 from properties.families.parameter_transforms import (
     make_identity_projection,
     permute_heads,
@@ -17,6 +17,7 @@ from properties.families.parameter_transforms import (
     zero_parameters,
 )
 from properties.harness.case_context import CaseContext
+from properties.peculiarity import SINGLE_HEAD, select_plainest
 from properties.property import PropertyFamily, PropertyGroup
 from properties.tolerance import Tolerance
 
@@ -33,6 +34,14 @@ def share_mask_across_heads(case: Case) -> Case:
         MaskForm.ONE_HEAD_QUERY_KEY: MaskForm.ONE_ONE_QUERY_KEY,
     }
     return replace(case, mask_form=shared.get(case.mask_form, case.mask_form))
+
+
+@family_property(
+    C.HEADS, on=with_values(heads=1), choose=select_plainest, about=SINGLE_HEAD, hint=SQUEEZE_HINT
+)
+def a_single_head_works_like_several(context: CaseContext) -> None:
+    """With a single head, too, everything returned has all its axes."""
+    context.call()
 
 
 @family_property(
@@ -84,7 +93,9 @@ def the_output_is_the_sum_of_what_the_heads_give(context: CaseContext) -> None:
     context.assert_unchanged(total + bias, context.output, tolerance)
 
 
-@family_property(C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT)
+@family_property(
+    C.HEADS, C.PROJECTED, C.MODULE, on=SEVERAL_HEADS, limit=3, hint=HINT, essential=True
+)
 def each_head_fills_only_its_own_part(context: CaseContext) -> None:
     """Changing one head's weights changes that head's part of the merged output and no other."""
     heads, d = context.case.heads, context.case.head_dim

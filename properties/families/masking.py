@@ -16,7 +16,12 @@ from properties.families.parameter_transforms import replace_parameters, zero_pa
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
-from properties.peculiarity import MASK_OF_MORE_AXES, MASK_OF_NUMBERS, select_plainest
+from properties.peculiarity import (
+    MASK_OF_MORE_AXES,
+    MASK_OF_NUMBERS,
+    MASK_OF_TWO_AXES,
+    select_plainest,
+)
 from properties.property import PropertyFamily, PropertyGroup
 from properties.violation import Violation, ViolationKind
 
@@ -32,8 +37,10 @@ MASK_NUMBERS = {
 }
 """types that a mask may have, and numbers of that type other than zero"""
 CAUSAL_HINT = "is the mask applied before the softmax, and does it hide what is above the diagonal?"
+SIZES_OF_MASKED = {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3}
+TWO_AXES = ({**SIZES_OF_MASKED, "mask_form": MaskForm.QUERY_KEY},)
 MASK_FORMS = tuple(
-    {"batch": 2, "tokens": 4, "heads": 2, "head_dim": 2, "d_in": 3, "mask_form": form}
+    {**SIZES_OF_MASKED, "mask_form": form}
     for form in (
         MaskForm.ONE_ONE_QUERY_KEY,
         MaskForm.BATCH_ONE_QUERY_KEY,
@@ -46,7 +53,7 @@ MASK_FORMS = tuple(
 MASKED = compose(at_least(tokens=3), lambda case: None if case.mask_form is MaskForm.NONE else case)
 
 
-@family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), hint=CAUSAL_HINT)
+@family_property(C.CAUSAL, C.TOKENS, on=at_least(tokens=2), hint=CAUSAL_HINT, essential=True)
 def the_future_is_invisible(context: CaseContext) -> None:
     """Changing a later token leaves every earlier output unchanged."""
     for start in sorted({1, context.case.tokens // 2, context.case.tokens - 1} - {0}):
@@ -150,6 +157,17 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 
 @family_property(
     C.ANY_MASK,
+    sizes=TWO_AXES,
+    about=MASK_OF_TWO_AXES,
+    hint="a mask of queries and keys holds for all sequences and heads: do not index other axes",
+)
+def a_mask_may_lack_axes(context: CaseContext) -> None:
+    """A mask of queries and keys alone is taken for all sequences and heads."""
+    context.call()
+
+
+@family_property(
+    C.ANY_MASK,
     sizes=MASK_FORMS,
     about=MASK_OF_MORE_AXES,
     hint="where the mask is False, the score becomes -inf",
@@ -244,7 +262,11 @@ def a_query_that_sees_nothing_spoils_no_other(context: CaseContext) -> None:
 
 
 @family_property(
-    C.MASK, on=MASKED, limit=3, hint="mask == 0 blocks; is the mask applied before softmax?"
+    C.MASK,
+    on=MASKED,
+    limit=3,
+    hint="mask == 0 blocks; is the mask applied before softmax?",
+    essential=True,
 )
 def blocked_tokens_change_nothing(context: CaseContext) -> None:
     """Changing a token leaves every output unchanged that may not attend to it."""

@@ -29,6 +29,7 @@ TOKEN_FACTORS = (2.0**17, 2.0**-17)
     on=compose(tomography.fit_for_recovery, with_values(sharpness=1)),
     limit=3,
     hint="divide by the square root of the width of one head, keys.shape[-1] ** 0.5",
+    essential=True,
 )
 def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) -> None:
     """The scores are multiplied by 1/√head_dim, no other number."""

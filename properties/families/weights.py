@@ -58,7 +58,7 @@ def repeating_every_token_changes_nothing(context: CaseContext) -> None:
     context.assert_unchanged(last, context.output[:, -1], both)
 
 
-@family_property(C.ATTENTION, C.PROJECTED, C.TOKENS, limit=3, hint=SUM_HINT)
+@family_property(C.ATTENTION, C.PROJECTED, C.TOKENS, limit=3, hint=SUM_HINT, essential=True)
 def the_weights_sum_to_one(context: CaseContext) -> None:
     """When all values are equal, every output is that value: the weights sum to one."""
     x = context.x.clone()

@@ -14,6 +14,7 @@ from properties.contract import Capability, Contract, Returns
 from properties.harness import aliases
 from properties.harness.case_context import CaseContext, Mask, NamedGradients, Outputs, Query
 from properties.harness.module_adapter import ModuleAdapter, construct
+from properties.peculiarity import Peculiarity
 from properties.subject import CallOptions, CallResult, Subject
 from properties.violation import Note, SubmissionFailed, Violation, ViolationKind
 from reference import Parameters
@@ -154,6 +155,8 @@ class Harness:
         """small cases on which properties failed"""
         self.search_count = 0
         """cases tried to find these"""
+        self.unsupported: set[Peculiarity] = set()
+        """what it is asked for no more, because a claim about it does not hold"""
         self._contexts: dict[Case, LiveContext] = {}
 
     @cached_property

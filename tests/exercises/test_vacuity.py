@@ -78,6 +78,8 @@ def test_generated_vacuous_answers_earn_nothing(slug: str, what: str) -> None:
     harness = Harness(make_subject(made_up(exercise, MADE_UP[what])), exercise.contract)
     plan = exercise.plan_cases()
     verdicts = list(
-        check_in_order(plan, lambda claim: find_first_failure(claim, harness, plan[claim]))
+        check_in_order(
+            plan, harness, lambda claim, cases: find_first_failure(claim, harness, cases)
+        )
     )
     assert sum(award_points(exercise, verdicts, None)) == 0

@@ -1,5 +1,6 @@
 """What is not supported is told from what is raised, and where; what is a failure stays one."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -124,12 +125,15 @@ def test_unsupported_property_says_why_it_was_not_tried() -> None:
 
 
 def test_dependants_of_an_unsupported_property_are_tried() -> None:
-    def judge(claim: Property) -> Verdict:
+    def judge(claim: Property, _: Sequence[Case]) -> Verdict:
         if claim is it_equals_the_equation:
             return replace(NOT_IN_SIXTEEN_BITS, property=claim)
         return Verdict(claim, Status.PASSED, 1)
 
-    verdicts = list(check_in_order([it_equals_the_equation, bfloat16_runs], judge))
+    plan = EXERCISE.plan_cases()
+    few = {claim: plan[claim] for claim in (it_equals_the_equation, bfloat16_runs)}
+    harness = Harness(make_subject({}), EXERCISE.contract)
+    verdicts = list(check_in_order(few, harness, judge))
     assert [v.status for v in verdicts] == [Status.NOT_TRIED, Status.PASSED]
 
 
@@ -153,7 +157,9 @@ def simplified_attention(x):
     harness = Harness(make_subject(namespace), EXERCISE.contract)
     plan = EXERCISE.plan_cases()
     verdicts = list(
-        check_in_order(plan, lambda claim: find_first_failure(claim, harness, plan[claim]))
+        check_in_order(
+            plan, harness, lambda claim, cases: find_first_failure(claim, harness, cases)
+        )
     )
     assert sum(award_points(EXERCISE, verdicts, None)) == 0
     assert summarise_status(verdicts) is Status.NOT_TRIED

@@ -33,7 +33,20 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
             "an answer that computes nothing can keep such claims, too."
         )
         return (no_points, *_describe_untried(properties))
-    return _describe_untried(properties)
+    return (*_describe_worthless(properties), *_describe_untried(properties))
+
+
+def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+    """Return a sentence on groups of which nothing earns points although something holds."""
+    held = [p for p in properties if p.status == Status.PASSED and p.max_points and not p.points]
+    if not held:
+        return ()
+    groups = ", ".join(dict.fromkeys(p.group for p in held))
+    verbs = "hold, but give" if len(held) > 1 else "holds, but gives"
+    return (
+        f"{_format_claim_count(len(held))} about {sanitise(groups)} {verbs} no points: "
+        "what matters most there does not hold.",
+    )
 
 
 def _count_generated(record: SubmissionRecord) -> str:

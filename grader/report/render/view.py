@@ -20,8 +20,10 @@ from grader.report.records import (
 from grader.report.render.sanitise import sanitise, sanitise_line
 from grader.report.render.sentences import describe_hidden, describe_properties, describe_search
 from grader.seed import SeedKind
+from properties.group import PropertyGroup
 from properties.violation import Status, format_location
 
+GROUP_ORDER = {group.value: place for place, group in enumerate(PropertyGroup)}
 MAX_NOTES = 20
 """how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
@@ -251,7 +253,7 @@ def _view_notes(notes: Sequence[NoteRecord]) -> tuple[MessageView, ...]:
 def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
     by_outcome = _group_by_outcome(properties)
     groups: dict[str, list[PropertyRecord]] = {}
-    for prop in properties:
+    for prop in sorted(properties, key=lambda prop: GROUP_ORDER.get(prop.group, len(GROUP_ORDER))):
         groups.setdefault(prop.group, []).append(prop)
     return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
 

@@ -1,6 +1,6 @@
 """Questions put all at once: the same verdicts as one by one, and nothing believed in vain."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from grader.batch.message import PLACEHOLDER_NAME, Comparison
 from grader.batch.plan import compile_batch_plan
 from grader.sandbox.grader_side.subject import ChannelSubject
 from grader.sandbox.wire import Message
+from properties.case import Case
 from properties.check import find_first_failure
 from properties.families.batch import each_sequence_is_attended_alone
 from properties.families.gradients import the_gradient_of_the_input_is_right
@@ -164,13 +165,12 @@ def named(verdicts: Iterable[Verdict]) -> list[tuple[str, Status]]:
 
 def one_by_one(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
     harness = Harness(make_subject(source), exercise.contract)
-    plan = exercise.plan_cases()
 
-    def apart(claim: Property) -> Verdict:
+    def apart(claim: Property, cases: Sequence[Case]) -> Verdict:
         harness.forget()
-        return find_first_failure(claim, harness, plan[claim])
+        return find_first_failure(claim, harness, cases)
 
-    return named(check_in_order(plan, apart))
+    return named(check_in_order(exercise.plan_cases(), harness, apart))
 
 
 def all_at_once(source: str, exercise: Exercise = EXERCISE) -> list[tuple[str, Status]]:
