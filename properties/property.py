@@ -89,14 +89,19 @@ class Property:
     def replace_cases(
         self, contract: Contract, cases: Sequence[Case], without: Set[Peculiarity]
     ) -> Sequence[Case]:
-        """Return cases without some peculiarities; none if it cannot be checked without them."""
-        if not any(each.is_in(case) for case in cases for each in without):
+        """Return cases without some peculiarities; none if it cannot be checked without them.
+
+        What is about something that a submission lacks asks for it all the same.
+        """
+        is_plain = not any(each.is_in(case) for case in cases for each in without)
+        if is_plain or not self.applies_to(contract):
             return cases
         plain = transform_cases(contract, self.transform, remove_all(cases, without))
+        dtypes = {*self.dtypes, *(case.dtype for case in cases)}
         return [
             case
             for case in plain
-            if case.dtype in self.dtypes and not any(each.is_in(case) for each in without)
+            if case.dtype in dtypes and not any(each.is_in(case) for each in without)
         ]
 
     def _apply_sizes(

@@ -57,13 +57,11 @@ def it_can_be_constructed(context: LiveContext) -> None:
 def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
     shapes = context.contract.get_parameter_shapes(context.case)
-    without_bias = context.contract.get_parameter_shapes(replace(context.case, bias=False))
     tensors = context.adapter.holder.read(list(shapes))
     for path, shape in shapes.items():
         if path not in tensors:
             listed = ", ".join(f"{n} {i.shape}" for n, i in _list_parameters(context).items())
-            option = "" if path in without_bias else " with qkv_bias=True"
-            expected = f"a weight `{path}` of shape {shape}{option}"
+            expected = f"a weight `{path}` of shape {shape}"
             got = f"there is none; its parameters: {listed or 'none'}"
             raise Violation(ViolationKind.CONSTRUCTION, expected, got)
         comparison.assert_shape(tensors[path], shape, path)

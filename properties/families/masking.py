@@ -158,6 +158,7 @@ def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
 @family_property(
     C.ANY_MASK,
     sizes=TWO_AXES,
+    on=with_values(mask_form=MaskForm.QUERY_KEY),
     about=MASK_OF_TWO_AXES,
     hint="a mask of queries and keys holds for all sequences and heads: do not index other axes",
 )
@@ -169,6 +170,7 @@ def a_mask_may_lack_axes(context: CaseContext) -> None:
 @family_property(
     C.ANY_MASK,
     sizes=MASK_FORMS,
+    on=lambda case: case if MASK_OF_MORE_AXES.is_in(case) else None,
     about=MASK_OF_MORE_AXES,
     hint="where the mask is False, the score becomes -inf",
 )

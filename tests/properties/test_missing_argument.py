@@ -79,8 +79,11 @@ def test_missing_argument_fails_its_properties(missing: tuple[str, ...]) -> None
     assert [note.kind for note in harness.notes.values()] == ["missing_argument"] * len(missing)
     assert summarise_status(verdicts) is Status.CRASHED
     whole = sum(distribute_points(MULTI_HEAD, None).values())
+    worthless = {claim.group for claim in about if claim.essential}
     lost = sum(
-        points for claim, points in distribute_points(MULTI_HEAD, None).items() if claim in about
+        points
+        for claim, points in distribute_points(MULTI_HEAD, None).items()
+        if claim in about or claim.group in worthless
     )
     assert sum(award_points(MULTI_HEAD, verdicts, None)) == pytest.approx(whole - lost)
 
