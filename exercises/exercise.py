@@ -23,7 +23,7 @@ LIST_ITEM_START = re.compile(r"^\d+\. ", re.MULTILINE)
 
 DEFAULT_POINTS: Mapping[PropertyGroup, float] = {
     PropertyGroup.CONTRACT: 5,
-    PropertyGroup.VALUES: 45,
+    PropertyGroup.VALUES: 40,
     PropertyGroup.MASK: 20,
     PropertyGroup.WEIGHTS: 10,
     PropertyGroup.SCALE: 10,

@@ -37,7 +37,12 @@ def share_mask_across_heads(case: Case) -> Case:
 
 
 @family_property(
-    C.HEADS, on=with_values(heads=1), choose=select_plainest, about=SINGLE_HEAD, hint=SQUEEZE_HINT
+    C.HEADS,
+    C.ATTENTION,
+    on=with_values(heads=1),
+    choose=select_plainest,
+    about=SINGLE_HEAD,
+    hint=SQUEEZE_HINT,
 )
 def a_single_head_works_like_several(context: CaseContext) -> None:
     """With a single head, too, everything returned has all its axes."""

@@ -5,14 +5,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from properties import comparison
-from properties.case import InputContent, MaskForm, MaskType
+from properties.case import MaskForm, MaskType
 from properties.cases.case_tensors import round_to_dtype
 from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_outputs_unchanged
 from properties.families.contract import FORM
-from properties.families.parameter_transforms import replace_parameters, zero_parameters
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import LiveContext
 from properties.harness.steps import build_fresh_module
@@ -74,32 +72,6 @@ def a_prefix_gives_the_same_outputs(context: CaseContext) -> None:
 
 
 @family_property(
-    C.ATTENTION,
-    C.PROJECTED,
-    C.TOKENS,
-    on=compose(
-        at_least(tokens=2), with_values(mask_form=MaskForm.NONE, content=InputContent.NORMAL)
-    ),
-    limit=3,
-    hint="does the mask hide too much (the diagonal, or the past)?",
-)
-def what_may_be_seen_is_seen(context: CaseContext) -> None:
-    """Changing a token changes its own output and every output that may attend to it."""
-    # Without queries all visible tokens have the same weight, so that none is negligible.
-    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
-    base = context.run(parameters=parameters)[0]
-    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
-    token = context.case.tokens // 2
-    changed = context.x.clone()
-    changed[:, token] += 2
-    moved = context.run(changed, parameters)[0] - base
-    tolerance = tolerance + context.compute_expected(changed, parameters).tolerances[0]
-    for row in range(token if context.contract.has(C.CAUSAL) else 0, context.case.tokens):
-        expected = f"another token {token} changes this output"
-        comparison.assert_differs(moved[:, row], tolerance[:, row], expected, f"output[:, {row}]")
-
-
-@family_property(
     C.CAUSAL,
     C.PROJECTED,
     C.TOKENS,
@@ -139,20 +111,6 @@ def the_order_of_the_past_does_not_matter(context: CaseContext) -> None:
     order = torch.cat([torch.arange(last).roll(1), torch.tensor([last])])
     moved = context.run(context.x[:, order])[0][:, last]
     context.assert_unchanged(moved, context.output[:, last], context.tolerance[:, last])
-
-
-@family_property(
-    C.FULL,
-    C.TOKENS,
-    on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.NONE)),
-    limit=3,
-    hint="without a mask and positions no token is special",
-)
-def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
-    """Tokens in another order give their outputs in that order."""
-    order = torch.arange(context.case.tokens).roll(1)
-    moved = context.run(context.x[:, order])[0]
-    context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
 
 
 @family_property(

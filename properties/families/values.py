@@ -114,6 +114,18 @@ CORRECT_VALUES = (it_equals_the_equation,)
 GUARDS_THE_ORACLE = "compares with an answer computed otherwise, and so guards the oracle itself"
 
 
+@family_property(
+    C.MODULE,
+    C.STATED,
+    on=with_values(dropout=0.0),
+    limit=1,
+    hint="does anything drop, or change, that nobody asked for?",
+)
+def no_dropout_means_no_difference(context: LiveContext) -> None:
+    """Without dropout, training gives what evaluation gives."""
+    context.assert_answer_unchanged(context.run_module(options=CallOptions(training=True, seed=1)))
+
+
 @family_property(C.ATTENTION, C.TOKENS, after=CORRECT_VALUES, redundant_because=GUARDS_THE_ORACLE)
 def it_equals_the_streaming_computation(context: CaseContext) -> None:
     """The output equals attention computed one key at a time (online softmax)."""

@@ -9,8 +9,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from properties import comparison
 from properties.case import Case, InputContent, MaskForm
-from properties.cases.case_transforms import with_values
+from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.comparisons import assert_right_with
 from properties.families.contract import FORM
@@ -32,6 +33,46 @@ C = Capability
 UNMASKED = with_values(mask_form=MaskForm.NONE)
 VALUE_FACTORS = (2.0**24, 2.0**-24)
 SUM_HINT = "softmax over the keys (the last axis), and nothing between softmax and values"
+
+
+@family_property(
+    C.FULL,
+    C.TOKENS,
+    on=compose(at_least(tokens=2), with_values(mask_form=MaskForm.NONE)),
+    limit=3,
+    hint="without a mask and positions no token is special",
+)
+def permuting_the_tokens_permutes_the_outputs(context: CaseContext) -> None:
+    """Tokens in another order give their outputs in that order."""
+    order = torch.arange(context.case.tokens).roll(1)
+    moved = context.run(context.x[:, order])[0]
+    context.assert_unchanged(moved, context.output[:, order], context.tolerance[:, order])
+
+
+@family_property(
+    C.ATTENTION,
+    C.PROJECTED,
+    C.TOKENS,
+    on=compose(
+        at_least(tokens=2), with_values(mask_form=MaskForm.NONE, content=InputContent.NORMAL)
+    ),
+    limit=3,
+    hint="does the mask hide too much (the diagonal, or the past)?",
+)
+def what_may_be_seen_is_seen(context: CaseContext) -> None:
+    """Changing a token changes its own output and every output that may attend to it."""
+    # Without queries all visible tokens have the same weight, so that none is negligible.
+    parameters = replace_parameters(context, **zero_parameters(context, "W_q", "b_q"))
+    base = context.run(parameters=parameters)[0]
+    tolerance = context.compute_expected(parameters=parameters).tolerances[0]
+    token = context.case.tokens // 2
+    changed = context.x.clone()
+    changed[:, token] += 2
+    moved = context.run(changed, parameters)[0] - base
+    tolerance = tolerance + context.compute_expected(changed, parameters).tolerances[0]
+    for row in range(token if context.contract.has(C.CAUSAL) else 0, context.case.tokens):
+        expected = f"another token {token} changes this output"
+        comparison.assert_differs(moved[:, row], tolerance[:, row], expected, f"output[:, {row}]")
 
 
 @family_property(C.ATTENTION, C.TOKENS, on=UNMASKED, limit=3, hint=SUM_HINT)
