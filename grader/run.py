@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from exercises import Exercise
 from grader import files, terminal
 from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
@@ -50,6 +51,7 @@ from grader.sandbox.isolation import IsolationLevel
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from grader.watch import read_stamp, wait_for_saves
+from properties.property import Property, PropertyGroup
 
 __all__ = [
     "compute_exit_code",
@@ -330,12 +332,20 @@ def format_hint(slug: str, number: int) -> str:
     return f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n"
 
 
+def _describe_weight(exercise: Exercise, prop: Property) -> str:
+    """Return what else a claim decides about points."""
+    if prop is exercise.prerequisite:
+        return " (If not, there are no points at all.)"
+    return " (If not, there are no points of this group.)" if prop.essential else ""
+
+
 def describe_exercise(slug: str) -> str:
     """Describe an exercise, its claims and the points of their groups. Raises TargetNotFound."""
     exercise = infer.find_exercise(slug)
     lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
-    for group in dict.fromkeys(p.group for p in exercise.properties):
+    for group in sorted({p.group for p in exercise.properties}, key=list(PropertyGroup).index):
         lines.append(f"{group.value}: {exercise.get_points(group):g} points")
-        lines += [f"  - {p.claim}" for p in exercise.properties if p.group is group]
+        members = (p for p in exercise.properties if p.group is group)
+        lines += [f"  - {p.claim}{_describe_weight(exercise, p)}" for p in members]
     lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"
