@@ -12,6 +12,7 @@ scores that a wrong scale may give, as one number. No two mistakes of the catalo
 to each other.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, InputContent, MaskForm
-from properties.contract import Capability, Returns
+from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
@@ -127,8 +128,9 @@ class DiagnosedMistake:
     cases_tried: int
     indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that give the same answers"""
-    pipeline: Pipeline | None = None
-    """computes the answers, with this mistake and those found with it; None if not known"""
+    pipelines: tuple[Pipeline, ...] = ()
+    """compute the answers, with this mistake and those found with it: one pipeline, or one for each
+    output if these are computed apart; empty if that is not known"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
@@ -155,11 +157,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
     ]
     if harness.contract.returns is not Returns.WEIGHTS_TWICE:
         return _explain(samples, mistakes, pairs=not few) or _diagnose_dropout(harness, device)
-    parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
-    # Each part is a single result, so mistakes about which results are returned cannot occur.
-    mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
-    diagnosed = [d for part in parts for d in _explain(part, mistakes, pairs=False)]
-    return tuple({d.mistake: d for d in diagnosed}.values())
+    return _explain_apart(samples, mistakes)
 
 
 def _diagnose_dropout(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
@@ -273,22 +271,28 @@ def _make_sample(
 ) -> Sample:
     x = context.x if x is None else x
     parameters = parameters or context.parameters
-    base = CORRECT if context.contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+    visible = context.may_attend(context.case.tokens, context.mask)
     return Sample(
-        make_attention_inputs(context, x, parameters), _observe_answer(context, x, parameters), base
+        make_attention_inputs(context.contract, context.case, x, parameters, visible),
+        _observe_answer(context, x, parameters),
+        get_correct_pipeline(context.contract),
     )
 
 
+def get_correct_pipeline(contract: Contract) -> Pipeline:
+    """Return the pipeline that computes what a contract asks for."""
+    return CORRECT if contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+
+
 def make_attention_inputs(
-    context: LiveContext, x: Tensor, parameters: Parameters
+    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
 ) -> AttentionInputs:
     """Return the inputs on which pipelines are evaluated for a case."""
-    contract, case = context.contract, context.case
     return AttentionInputs(
         x=x,
         parameters=parameters,
         heads=case.heads,
-        may_attend=context.may_attend(case.tokens, context.mask),
+        may_attend=may_attend,
         scale=get_scale(contract, case),
         context_length=case.context_length,
         causal=contract.has(Capability.CAUSAL),
@@ -348,6 +352,31 @@ def _explain(
     return ()
 
 
+def _explain_apart(
+    samples: Sequence[Sample], mistakes: Sequence[Mistake]
+) -> tuple[DiagnosedMistake, ...]:
+    """Explain two outputs that are computed apart, each by mistakes of its own."""
+    # Each part is a single result, so mistakes about which results are returned cannot occur.
+    mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
+    parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
+    found = [_explain(part, mistakes, pairs=False) for part in parts]
+    pipelines = [
+        _get_pipelines(part, explained) for part, explained in zip(parts, found, strict=True)
+    ]
+    both = tuple(itertools.chain(*pipelines)) if all(pipelines) else ()
+    named = {d.mistake: replace(d, pipelines=both) for explained in found for d in explained}
+    return tuple(named.values())
+
+
+def _get_pipelines(
+    samples: Sequence[Sample], explained: Sequence[DiagnosedMistake]
+) -> tuple[Pipeline, ...]:
+    """Return the pipeline of what is explained, the correct one of what is right, or none."""
+    if explained:
+        return explained[0].pipelines
+    return () if any(sample.is_wrong for sample in samples) else (samples[0].base,)
+
+
 def _make_diagnosed_mistakes(
     explanations: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
 ) -> tuple[DiagnosedMistake, ...]:
@@ -355,7 +384,7 @@ def _make_diagnosed_mistakes(
     single = [mistakes[0] for mistakes, _ in explanations if len(mistakes) == 1]
     others = tuple(dict.fromkeys(m for m in single if m not in best and not m.rare))
     matched = sum(sample.has_finite_answer for sample in samples)
-    return tuple(DiagnosedMistake(m, matched, len(samples), others, pipeline) for m in best)
+    return tuple(DiagnosedMistake(m, matched, len(samples), others, (pipeline,)) for m in best)
 
 
 def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iterator[Pipeline]:

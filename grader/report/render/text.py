@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,7 +17,9 @@ from grader.report.render.view import (
     GroupView,
     MessageView,
     SubmissionView,
+    count_claims,
     describe_cases,
+    describe_more,
     make_view,
     tally_statuses,
 )
@@ -28,6 +31,10 @@ FILE_COLUMN_WIDTH = 48
 """the maximal width of the file column in the last table; longer names are cut on the left"""
 
 
+MAX_LINES = 22
+"""how many lines a folded submission has, unless its first failures need more"""
+
+
 @dataclass(frozen=True, slots=True)
 class StyledLine:
     """One line, and its style on a terminal with colours."""
@@ -36,64 +43,127 @@ class StyledLine:
     style: str = ""
 
 
-def render(report: Report) -> str:
+Lines = Sequence[StyledLine]
+EMPTY = StyledLine("")
+
+
+def render(report: Report, more: str = "") -> str:
     """Render the text that a student or an instructor reads.
+
+    `more` is what shows all of it, such as an option: then what follows from a mistake is folded
+    into one line, and so is what does not fit into `MAX_LINES`. Without it nothing is folded.
 
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
     """
-    return "".join(f"{line.text}\n" for line in _iter_lines(report))
+    return "".join(f"{line.text}\n" for line in _iter_lines(report, more))
 
 
-def print_to(console: Console, report: Report) -> None:
+def print_to(console: Console, report: Report, more: str = "") -> None:
     """Print the same text, with colours if the console has them."""
     text = Text()
-    for line in _iter_lines(report):
+    for line in _iter_lines(report, more):
         text.append(line.text, line.style)
         text.append("\n")
     console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
 
 
-def _iter_lines(report: Report) -> Iterator[StyledLine]:
+def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
     views = [make_view(record) for record in report.submissions]
     if not views:
         yield StyledLine("Nothing was graded.")
     for i, view in enumerate(views):
         if i:
-            yield StyledLine("")
-        yield from _render_submission(view)
+            yield EMPTY
+        yield from _render_folded(view, more) if more else _render_whole(view)
     if len(views) > 1:
-        yield StyledLine("")
+        yield EMPTY
         yield from _render_table(views)
-        yield StyledLine("")
+        yield EMPTY
         yield StyledLine(tally_statuses([view.status for view in views]))
     if report.sandbox is not None:
-        yield StyledLine("")
+        yield EMPTY
         yield StyledLine(f"sandbox: {sanitise_line(report.sandbox.summary)}")
     if report.seed is not None:
         yield StyledLine(f"cases: {describe_cases(report.seed)}")
 
 
-def _render_submission(view: SubmissionView) -> Iterator[StyledLine]:
+def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
+    """Render every claim that does not hold, those that follow from the mistakes first."""
+    yield from _render_above(view, list(_render_groups(view.groups)))
+    for failure in view.consequences:
+        yield from (EMPTY, *_render_failure(failure))
+    yield from _render_heading(view)
+    for failure in view.others:
+        yield from (EMPTY, *_render_failure(failure))
+    yield from _render_below(view)
+
+
+def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
+    """Render one claim that follows from the mistakes, and of the others as many as there is room.
+
+    There is always room for one of them.
+    """
+    above = list(_render_above(view, list(_render_broken_groups(view.groups))))
+    above += _render_example(view, more)
+    above += _render_heading(view)
+    below = list(_render_below(view))
+    yield from above
+    yield from _render_first(view.others, MAX_LINES - len(above) - len(below), more)
+    yield from below
+
+
+def _render_example(view: SubmissionView, more: str) -> Iterator[StyledLine]:
+    """Render what the mistakes do to one claim, and to how many more."""
+    if view.consequences:
+        yield from (EMPTY, *_render_failure(view.consequences[0]))
+    if view.folded:
+        yield _describe_fold(count_claims(view.folded), more, " for this reason")
+
+
+def _render_first(failures: Sequence[FailureView], room: int, more: str) -> Iterator[StyledLine]:
+    """Render the first failures that there is room for, at least one, and count the others."""
+    blocks = [(EMPTY, *_render_failure(failure)) for failure in failures]
+    used = list(accumulate(map(len, blocks)))
+    fitting = len(used) if used and used[-1] <= room else sum(lines < room for lines in used)
+    shown = max(fitting, 1)
+    for block in blocks[:shown]:
+        yield from block
+    if failures[shown:]:
+        yield _describe_fold(count_claims(failures[shown:]), more)
+
+
+def _describe_fold(count: int, more: str, reason: str = "") -> StyledLine:
+    them = "it" if count == 1 else "them"
+    return StyledLine(f"  {describe_more(count, reason)}; {more} shows {them}")
+
+
+def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
+    if view.unexplained:
+        yield from (EMPTY, StyledLine(f"  {view.unexplained}", "bold"))
+
+
+def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
+    """Render what stands above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
     if view.error:
         yield from _render_message("error", view.error, "red")
     if view.diagnosis:
-        yield StyledLine("")
+        yield EMPTY
         yield from _render_diagnosis(view.diagnosis)
     if view.failures:
-        yield StyledLine("")
-        yield from _render_groups(view.groups)
-    for failure in view.failures:
-        yield StyledLine("")
-        yield from _render_failure(failure)
+        yield from (EMPTY, *groups)
+
+
+def _render_below(view: SubmissionView) -> Iterator[StyledLine]:
+    """Render what stands below the failures: sentences on all claims, and notes."""
     if view.failures and view.summary:
-        yield StyledLine("")
+        yield EMPTY
     for sentence in view.summary:
         yield from _indent(2, sentence)
     if view.failures and view.notes:
-        yield StyledLine("")
+        yield EMPTY
     for note in view.notes:
         yield from _render_message("note", note, "")
 
@@ -109,6 +179,16 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
+        )
+
+
+def _render_broken_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
+    """Render the groups of which not every claim holds, and name the others in one line."""
+    whole = [group for group in groups if group.status == Status.PASSED]
+    yield from _render_groups([group for group in groups if group not in whole])
+    if whole:
+        yield StyledLine(
+            f"  all claims hold of {', '.join(group.name for group in whole)}", "green"
         )
 
 

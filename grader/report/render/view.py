@@ -41,6 +41,8 @@ class FailureView:
     code: str = ""
     alike: int = 0
     evidence: EvidenceRecord | None = None
+    follows: bool = False
+    """whether it follows from the diagnosed mistakes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,11 @@ class DiagnosisView:
 
     headline: str
     sentences: tuple[str, ...]
+
+    @property
+    def pronoun(self) -> str:
+        """What stands for the mistakes in a sentence: "it" or "them"."""
+        return "them" if len(self.sentences) > 1 else "it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,41 @@ class SubmissionView:
     def failures(self) -> tuple[FailureView, ...]:
         """The failed properties, in order."""
         return tuple(failure for group in self.groups for failure in group.failures)
+
+    @property
+    def consequences(self) -> tuple[FailureView, ...]:
+        """Those that follow from the diagnosed mistakes."""
+        return tuple(failure for failure in self.failures if failure.follows)
+
+    @property
+    def others(self) -> tuple[FailureView, ...]:
+        """Those that do not; all of them without a diagnosis."""
+        return tuple(failure for failure in self.failures if not failure.follows)
+
+    @property
+    def folded(self) -> tuple[FailureView, ...]:
+        """Those that follow but for the first one, which shows what the mistakes do."""
+        return self.consequences[1:]
+
+    @property
+    def unexplained(self) -> str:
+        """What stands above failures that the diagnosis leaves unexplained, if it explains some."""
+        if self.diagnosis is None or not (self.consequences and self.others):
+            return ""
+        count = count_claims(self.others)
+        verb = "claim is" if count == 1 else "claims are"
+        return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
+
+
+def count_claims(failures: Sequence[FailureView]) -> int:
+    """Count failed properties, those too that are shown as alike."""
+    return sum(1 + failure.alike for failure in failures)
+
+
+def describe_more(count: int, reason: str = "") -> str:
+    """Return that so many more claims do not hold, and perhaps for which reason."""
+    verb = "claim does" if count == 1 else "claims do"
+    return f"{count} more {verb} not hold{reason}"
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
@@ -256,7 +298,8 @@ def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
     return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
 
 
-RecordsByOutcome = dict[tuple[str, str], list[PropertyRecord]]
+Outcome = tuple[str, str, bool]
+RecordsByOutcome = dict[Outcome, list[PropertyRecord]]
 
 
 def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
@@ -269,10 +312,10 @@ def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
     return groups
 
 
-def _get_outcome(prop: PropertyRecord) -> tuple[str, str]:
-    """Return the status and details of a property, without its case."""
+def _get_outcome(prop: PropertyRecord) -> Outcome:
+    """Return the status and details of a property, without its case, and whether it follows."""
     details = _strip_claim(prop)
-    return prop.status, details.rpartition("\non ")[0] or details
+    return prop.status, details.rpartition("\non ")[0] or details, prop.follows
 
 
 def _view_group(
@@ -324,6 +367,7 @@ def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
         code=sanitise(example.code, MAX_CODE_LENGTH) if example and example.code else "",
         alike=alike,
         evidence=prop.evidence,
+        follows=prop.follows,
     )
 
 
