@@ -26,7 +26,7 @@ from properties.mistakes.faulty_attention import (
     Computation,
     list_computations,
     make_correct_computation,
-    make_module_class,
+    make_namespace,
     restate,
 )
 from properties.property import Property, Verdict
@@ -52,8 +52,8 @@ class ComputationChecker:
 
     @cached_property
     def harness(self) -> Harness:
-        module_class = make_module_class(self.contract, self.computation)
-        harness = Harness(make_subject({self.contract.name: module_class}), self.contract)
+        namespace = make_namespace(self.contract, self.computation)
+        harness = Harness(make_subject(namespace), self.contract)
         harness.contract = self.contract
         return harness
 
@@ -97,16 +97,16 @@ def find_consequences(
 ) -> frozenset[Property]:
     """Return the properties that fail for no other reason than the diagnosed mistakes.
 
-    Where a mistake can be made in several ways, a property has to follow from each of them.
+    Of several ways in which the mistakes can be made, the one counts from which most follows.
     """
-    computations = list_computations(diagnosed)
-    if not computations:
-        return frozenset()
     restated = restate(contract)
-    wrong = [ComputationChecker(restated, each) for each in computations]
+    tried = [verdict for verdict in verdicts if _can_follow(verdict, restated)]
     right = ComputationChecker(restated, make_correct_computation(contract))
-    tried = (verdict for verdict in verdicts if _can_follow(verdict, restated))
-    return frozenset(v.property for v in tried if _follows(v, wrong, right))
+    found = (
+        frozenset(v.property for v in tried if _follows(v, ComputationChecker(restated, each), right))
+        for each in list_computations(contract, diagnosed)
+    )
+    return max(found, key=len, default=frozenset())
 
 
 def _can_follow(verdict: Verdict, contract: Contract) -> bool:
@@ -119,10 +119,7 @@ def _can_follow(verdict: Verdict, contract: Contract) -> bool:
     return scores + case.d_out * max(case.d_in, case.d_out) <= MAX_NUMEL
 
 
-def _follows(
-    verdict: Verdict, wrong: Sequence[ComputationChecker], right: ComputationChecker
-) -> bool:
+def _follows(verdict: Verdict, wrong: ComputationChecker, right: ComputationChecker) -> bool:
     assert verdict.case is not None, "a verdict that can be tried again has a case"
-    case, outcome = replace(verdict.case, device="cpu"), get_outcome(verdict)
-    fails = all(each.check(verdict.property, case) == outcome for each in wrong)
-    return fails and right.check(verdict.property, case) == PASSED
+    case, prop = replace(verdict.case, device="cpu"), verdict.property
+    return wrong.check(prop, case) == get_outcome(verdict) and right.check(prop, case) == PASSED

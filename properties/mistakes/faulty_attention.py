@@ -8,8 +8,9 @@ Names, arguments and call forms differ from class to class and mean nothing here
 those of its own, and its contract is the submission's in these terms (`restate`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,15 +23,17 @@ from properties.mistakes.diagnosis import (
     get_correct_pipeline,
     make_attention_inputs,
 )
-from properties.mistakes.pipeline import Dropping, Pipeline, run_pipeline
+from properties.mistakes.pipeline import CORRECT, Dropping, Pipeline, run_pipeline
 from properties.mistakes.steps.dropout import on_weights
 from properties.parameter_mapping import ParameterMapping
 from reference import Parameters, causal_mask, to_bool_mask
 
-NAME = "Attention"
-QUANTITIES = ("d_in", "heads", "head_dim", "context_length", "bias", "dropout")
-OWN_TERMS = frozenset({Capability.STATELESS, Capability.TRANSFER, Capability.CONFIG})
+NAME, SOURCE, TARGET = "Attention", "Source", "Target"
+QUANTITIES = ("d_in", "d_out", "heads", "context_length", "bias", "dropout")
+OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""
+RATE = 0.5
+"""of dropout that nobody asked for"""
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,23 @@ class Computation:
     pipelines: tuple[Pipeline, ...]
     """one for all outputs, or one for each"""
     dropping: Dropping = on_weights
+    rate: float | None = None
+    """of dropout, if it has one of its own"""
 
 
-def list_computations(diagnosed: Sequence[DiagnosedMistake]) -> tuple[Computation, ...]:
-    """Return what a submission with these mistakes may compute, and nothing if that is not known.
+def list_computations(
+    contract: Contract, diagnosed: Sequence[DiagnosedMistake]
+) -> tuple[Computation, ...]:
+    """Return what a submission with these mistakes may compute; nothing if that is not known.
 
-    There are several where a mistake can be made in several ways that its diagnosis does not tell
-    apart.
+    There are several where a mistake can be made in several ways that are not told apart.
     """
     for each in diagnosed:
         if each.pipelines:
             return (Computation(each.pipelines),)
+    rate = None if contract.has(Capability.DROPOUT) else RATE
     droppings = [dropping for each in diagnosed for dropping in each.mistake.droppings]
-    return tuple(Computation((Pipeline(),), dropping) for dropping in droppings)
+    return tuple(Computation((CORRECT,), dropping, rate) for dropping in droppings)
 
 
 def make_correct_computation(contract: Contract) -> Computation:
@@ -61,30 +68,54 @@ def make_correct_computation(contract: Contract) -> Computation:
     return Computation((get_correct_pipeline(contract),) * outputs)
 
 
-def restate(contract: Contract) -> Contract:
+def restate(contract: Contract, name: str = NAME) -> Contract:
     """Return what a contract asks for in the terms of the modules made here."""
-    biases = ("b_q", "b_k", "b_v")
-    names = ["W_q", "W_k", "W_v"]
-    names += [name for name in biases if contract.stores(name) or not contract.mappings]
-    names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
-    names += ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
+    parts = contract.transfer
     return replace(
         contract,
-        name=NAME,
-        entry=Entry.CLASS,
-        arguments=tuple(Argument(quantity, quantity) for quantity in QUANTITIES),
-        mappings=tuple(ParameterMapping(name, (name,)) for name in names),
+        name=name,
+        entry=Entry.CLASS if parts is None else Entry.TRANSFER,
+        arguments=_restate_arguments(contract),
+        mappings=tuple(ParameterMapping(each, (each,)) for each in _list_parameters(contract)),
         variables=(),
         call_form=USUAL,
-        transfer=None,
+        transfer=None if parts is None else (restate(parts[0], SOURCE), restate(parts[1], TARGET)),
         sizes=None,  # the cases have them already
         capabilities=contract.capabilities - OWN_TERMS,
     )
 
 
-def make_module_class(contract: Contract, computation: Computation) -> type["FaultyAttention"]:
-    """Return a class of modules that keep a restated contract but for what they compute."""
-    return type(NAME, (FaultyAttention,), {"contract": contract, "computation": computation})
+def _restate_arguments(contract: Contract) -> tuple[Argument, ...]:
+    """Return all quantities as arguments, with the defaults that they have in a contract."""
+    known = {argument.quantity: argument for argument in contract.arguments}
+    arguments = (replace(known.get(q, Argument(q, q)), name=q) for q in QUANTITIES)
+    return tuple(a for a in arguments if not (contract.square and a.name == "d_in"))
+
+
+def _list_parameters(contract: Contract) -> list[str]:
+    names = ["W_q", "W_k", "W_v"]
+    names += [b for b in ("b_q", "b_k", "b_v") if contract.stores(b) or not contract.mappings]
+    names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
+    return names + ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
+
+
+def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:
+    """Return the definitions that keep a restated contract but for what they compute."""
+    if contract.transfer is None:
+        return {contract.name: _make_class(contract, computation)}
+    source, target = contract.transfer
+    right = make_correct_computation(source)
+    made = {SOURCE: _make_class(source, right), TARGET: _make_class(target, computation)}
+    return {contract.name: _transfer, **made}
+
+
+def _make_class(contract: Contract, computation: Computation) -> type["FaultyAttention"]:
+    fields = {"contract": contract, "computation": computation}
+    return type(contract.name, (FaultyAttention,), fields)
+
+
+def _transfer(source: nn.Module, target: nn.Module) -> None:
+    target.load_state_dict(source.state_dict(), strict=False)
 
 
 class FaultyAttention(nn.Module):
@@ -93,20 +124,11 @@ class FaultyAttention(nn.Module):
     contract: Contract
     computation: Computation
 
-    def __init__(
-        self,
-        d_in: int,
-        heads: int,
-        head_dim: int,
-        context_length: int,
-        bias: bool,
-        dropout: float,
-    ) -> None:
+    def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__()
-        sizes = {"d_in": d_in, "heads": heads, "head_dim": head_dim}
-        self.case = Case(**sizes, context_length=context_length, bias=bias, dropout=dropout)
+        self.case = _make_case(self.contract, values, named)
         for name, shape in self.contract.get_parameter_shapes(self.case).items():
-            drawn = torch.empty(shape).uniform_(-1, 1) / d_in**0.5
+            drawn = torch.empty(shape).uniform_(-1, 1) / self.case.d_in**0.5
             self.register_parameter(name, nn.Parameter(drawn))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
@@ -121,11 +143,21 @@ class FaultyAttention(nn.Module):
         inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible)
         if self.contract.returns is Returns.WEIGHTS_TWICE:
             inputs = replace(inputs, wanted=("matrix",))
-        put, rate = self.computation.dropping, self.case.dropout
-        pipelines = (put(each, rate, self.training) for each in self.computation.pipelines)
+        how = self.computation
+        rate = self.case.dropout if how.rate is None else how.rate
+        pipelines = (how.dropping(each, rate, self.training) for each in how.pipelines)
         return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
 
     def _list_visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
         if self.contract.has(Capability.CAUSAL):
             return causal_mask(x.shape[-2])
         return None if mask is None else to_bool_mask(mask)
+
+
+def _make_case(contract: Contract, values: Sequence[Any], named: Mapping[str, Any]) -> Case:
+    """Return a case with the sizes and options of a module built with these arguments."""
+    given = {a.name: a.default for a in contract.arguments}
+    given |= dict(zip(given, values, strict=False)) | dict(named)
+    width, heads = given.pop("d_out"), given["heads"]
+    sizes = {"d_in": width, "tokens": given["context_length"], "head_dim": width // heads}
+    return Case(**{**sizes, **given})

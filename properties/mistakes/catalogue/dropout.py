@@ -65,7 +65,7 @@ BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
     "Dropout acts on the scores, before the softmax: a dropped score is 0, not weight 0.",
     "dropout",
-).dropping_by(dropout.on_scores)
+).dropping_by(dropout.on_scores, dropout.on_masked_scores)
 NOT_ON_WEIGHTS = define_mistake(
     "dropout_not_on_weights",
     "Dropout acts on something other than the attention weights, such as values or output: "

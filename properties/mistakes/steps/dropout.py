@@ -61,11 +61,6 @@ def at_rate(other: float, instead: float) -> Change:
     return lambda t, rate: drop(t, instead if rate == other else other)
 
 
-def _drop_scores(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
-    """Drop scores before they are hidden, since −∞ times 0 is NaN."""
-    return change_result("scale", drop)(pipeline, rate, training)
-
-
 def _drop_values(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
     def assign(s: PipelineState) -> QKVTensors:
         q, k, v = pipeline.assign(s)
@@ -77,7 +72,9 @@ def _drop_values(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
 never: Dropping = in_training(change_result("use", lambda weights, rate: weights))
 on_weights: Dropping = in_training(change_result("use", drop))
 """as it is asked for"""
-on_scores: Dropping = in_training(_drop_scores)
+on_scores: Dropping = in_training(change_result("scale", drop))
+on_masked_scores: Dropping = in_training(change_result("hide", drop))
+"""where −∞ times 0 is NaN"""
 on_values: Dropping = in_training(_drop_values)
 on_context: Dropping = in_training(change_result("merge", drop))
 on_output: Dropping = in_training(change_result("finish", drop))
