@@ -5,7 +5,7 @@ Theory of operation
     Which ones is not read off from tables but tried: an attention with exactly these mistakes
     (`properties.mistakes.faulty_attention`) is checked on the case on which the submission failed.
     A property follows from the mistakes if that attention fails it in the same way, and one without
-    mistakes does not fail it there. The latter shows that nothing else about our module is to blame.
+    mistakes does not fail it there. The latter shows that nothing else in our module is to blame.
 
     The module is our own code and runs in this process. What it does on a case does not depend on
     the submission, so in a class in which a mistake is frequent it is tried once.
@@ -103,7 +103,9 @@ def find_consequences(
     tried = [verdict for verdict in verdicts if _can_follow(verdict, restated)]
     right = ComputationChecker(restated, make_correct_computation(contract))
     found = (
-        frozenset(v.property for v in tried if _follows(v, ComputationChecker(restated, each), right))
+        frozenset(
+            v.property for v in tried if _follows(v, ComputationChecker(restated, each), right)
+        )
         for each in list_computations(contract, diagnosed)
     )
     return max(found, key=len, default=frozenset())

@@ -360,9 +360,7 @@ def _explain_apart(
     mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
     parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
     found = [_explain(part, mistakes, pairs=False) for part in parts]
-    pipelines = [
-        _get_pipelines(part, explained) for part, explained in zip(parts, found, strict=True)
-    ]
+    pipelines = [*map(_get_pipelines, parts, found)]
     both = tuple(itertools.chain(*pipelines)) if all(pipelines) else ()
     named = {d.mistake: replace(d, pipelines=both) for explained in found for d in explained}
     return tuple(named.values())

@@ -150,14 +150,16 @@ class FaultyAttention(nn.Module):
 
     def _list_visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
         if self.contract.has(Capability.CAUSAL):
-            return causal_mask(x.shape[-2])
+            return causal_mask(x.shape[-2], device=x.device)
         return None if mask is None else to_bool_mask(mask)
 
 
 def _make_case(contract: Contract, values: Sequence[Any], named: Mapping[str, Any]) -> Case:
     """Return a case with the sizes and options of a module built with these arguments."""
-    given = {a.name: a.default for a in contract.arguments}
+    given: dict[str, Any] = {a.name: a.default for a in contract.arguments}
     given |= dict(zip(given, values, strict=False)) | dict(named)
     width, heads = given.pop("d_out"), given["heads"]
+    if width % heads:
+        raise ValueError(f"{heads} heads do not divide a width of {width}")
     sizes = {"d_in": width, "tokens": given["context_length"], "head_dim": width // heads}
     return Case(**{**sizes, **given})

@@ -1,5 +1,6 @@
 """A report as plain text, for a terminal, a log or an e-mail."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -33,6 +34,8 @@ FILE_COLUMN_WIDTH = 48
 
 MAX_LINES = 22
 """how many lines a folded submission has, unless its first failures need more"""
+WIDTH = 98
+"""how long a line of the points of groups is"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
     There is always room for one of them.
     """
-    above = list(_render_above(view, list(_render_broken_groups(view.groups))))
+    above = list(_render_above(view, list(_render_points(view.groups))))
     above += _render_example(view, more)
     above += _render_heading(view)
     below = list(_render_below(view))
@@ -182,14 +185,20 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
         )
 
 
-def _render_broken_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    """Render the groups of which not every claim holds, and name the others in one line."""
-    whole = [group for group in groups if group.status == Status.PASSED]
-    yield from _render_groups([group for group in groups if group not in whole])
+def _render_points(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
+    """Render the points of groups of which not every claim holds, then the names of the others."""
+    whole = [group.name for group in groups if group.status == Status.PASSED]
+    broken = [group for group in groups if group.name not in whole]
+    yield from _wrap([f"{group.name} {group.score}" for group in broken], "red")
     if whole:
-        yield StyledLine(
-            f"  all claims hold of {', '.join(group.name for group in whole)}", "green"
-        )
+        yield from _wrap([f"all claims hold: {whole[0]}", *whole[1:]], "green")
+
+
+def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
+    """List items on as few lines as possible, none of them on two."""
+    joined = ", ".join(item.replace(" ", "\0") for item in items)
+    for line in textwrap.wrap(joined, WIDTH, initial_indent="  ", subsequent_indent="    "):
+        yield StyledLine(line.replace("\0", " "), style)
 
 
 def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
