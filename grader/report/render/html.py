@@ -11,8 +11,8 @@ from grader.report.records import Report, SubmissionRecord
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     count_claims,
+    describe_broken,
     describe_cases,
-    describe_more,
     make_view,
     tally_statuses,
 )
@@ -99,6 +99,6 @@ def get_environment() -> Environment:
     )
     environment.globals["symbols"] = SYMBOLS
     environment.globals["pictures"] = draw_pictures
-    environment.globals["describe_more"] = describe_more
+    environment.globals["describe_broken"] = describe_broken
     environment.globals["count_claims"] = count_claims
     return environment

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -19,8 +19,8 @@ from grader.report.render.view import (
     MessageView,
     SubmissionView,
     count_claims,
+    describe_broken,
     describe_cases,
-    describe_more,
     make_view,
     tally_statuses,
 )
@@ -105,40 +105,49 @@ def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
 def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
     """Render one claim that follows from the mistakes, and of the others as many as there is room.
 
-    There is always room for one of them.
+    There is always room for one of the others, and for the one that follows if there are none.
     """
     above = list(_render_above(view, list(_render_points(view.groups))))
-    above += _render_example(view, more)
-    above += _render_heading(view)
     below = list(_render_below(view))
+    room = MAX_LINES - len(above) - len(below)
+    needed = len(list(_render_others(view, 0, more)))
+    consequences = list(_render_consequences(view, room - needed, more))
     yield from above
-    yield from _render_first(view.others, MAX_LINES - len(above) - len(below), more)
+    yield from consequences
+    yield from _render_others(view, room - len(consequences), more)
     yield from below
 
 
-def _render_example(view: SubmissionView, more: str) -> Iterator[StyledLine]:
-    """Render what the mistakes do to one claim, and to how many more."""
-    if view.consequences:
-        yield from (EMPTY, *_render_failure(view.consequences[0]))
-    if view.folded:
-        yield _describe_fold(count_claims(view.folded), more, " for this reason")
+def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
+    """Render what the mistakes do to one claim, and to how many they do the same."""
+    if not view.consequences:
+        return
+    example = list(_render_failure(view.consequences[0]))
+    shown = not view.others or len(example) + 2 <= room
+    yield EMPTY
+    yield from example if shown else ()
+    if view.folded or not shown:
+        folded = view.folded if shown else view.consequences
+        yield _describe_fold(count_claims(folded), more, " more" * shown, " for this reason")
 
 
-def _render_first(failures: Sequence[FailureView], room: int, more: str) -> Iterator[StyledLine]:
-    """Render the first failures that there is room for, at least one, and count the others."""
-    blocks = [(EMPTY, *_render_failure(failure)) for failure in failures]
-    used = list(accumulate(map(len, blocks)))
-    fitting = len(used) if used and used[-1] <= room else sum(lines < room for lines in used)
+def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
+    """Render the first other failures that there is room for, at least one; count the rest."""
+    heading = list(_render_heading(view))
+    blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
+    lines = list(accumulate(map(len, blocks), initial=len(heading)))[1:]
+    # Unless all of them fit, there is a line more, which counts the rest.
+    fitting = len(lines) if lines and lines[-1] <= room else sum(n < room for n in lines)
     shown = max(fitting, 1)
-    for block in blocks[:shown]:
-        yield from block
-    if failures[shown:]:
-        yield _describe_fold(count_claims(failures[shown:]), more)
+    yield from heading
+    yield from chain.from_iterable(blocks[:shown])
+    if rest := view.others[shown:]:
+        yield _describe_fold(count_claims(rest), more, " more")
 
 
-def _describe_fold(count: int, more: str, reason: str = "") -> StyledLine:
+def _describe_fold(count: int, more: str, also: str, reason: str = "") -> StyledLine:
     them = "it" if count == 1 else "them"
-    return StyledLine(f"  {describe_more(count, reason)}; {more} shows {them}")
+    return StyledLine(f"  {describe_broken(count, also, reason)}; {more} shows {them}")
 
 
 def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:

@@ -172,10 +172,10 @@ def count_claims(failures: Sequence[FailureView]) -> int:
     return sum(1 + failure.alike for failure in failures)
 
 
-def describe_more(count: int, reason: str = "") -> str:
-    """Return that so many more claims do not hold, and perhaps for which reason."""
+def describe_broken(count: int, also: str = "", reason: str = "") -> str:
+    """Return that so many claims do not hold: " more" than others, and for which reason."""
     verb = "claim does" if count == 1 else "claims do"
-    return f"{count} more {verb} not hold{reason}"
+    return f"{count}{also} {verb} not hold{reason}"
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
