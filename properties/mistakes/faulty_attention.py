@@ -23,6 +23,7 @@ from properties.mistakes.diagnosis import (
     get_correct_pipeline,
     make_attention_inputs,
 )
+from properties.mistakes.mistake_table import NAN_WORKAROUNDS
 from properties.mistakes.pipeline import CORRECT, Dropping, Pipeline, run_pipeline
 from properties.mistakes.steps.dropout import on_weights
 from properties.parameter_mapping import ParameterMapping
@@ -56,10 +57,26 @@ def list_computations(
     """
     for each in diagnosed:
         if each.pipelines:
-            return (Computation(each.pipelines),)
+            return tuple(map(Computation, _vary_masking(contract, each.pipelines)))
     rate = None if contract.has(Capability.DROPOUT) else RATE
     droppings = [dropping for each in diagnosed for dropping in each.mistake.droppings]
     return tuple(Computation((CORRECT,), dropping, rate) for dropping in droppings)
+
+
+def _vary_masking(
+    contract: Contract, pipelines: tuple[Pipeline, ...]
+) -> list[tuple[Pipeline, ...]]:
+    """Return the pipelines, and others that differ only where a query may attend to nothing.
+
+    No case of a diagnosis has such a query, and no statement says what it gets.
+    """
+    found = [pipelines]
+    for workaround in NAN_WORKAROUNDS if contract.has(Capability.MASK) else ():
+        untouched = all(
+            getattr(p, step) is getattr(CORRECT, step) for p in pipelines for step in workaround
+        )
+        found += [tuple(p.override(workaround) for p in pipelines)] * untouched
+    return found
 
 
 def make_correct_computation(contract: Contract) -> Computation:
