@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.answers import find_answer, list_answers
@@ -84,7 +85,7 @@ def diagnose(name: str) -> list[DiagnosedMistake]:
     return [DiagnosedMistake(BY_NAME[name], 9, 9, pipelines=(CORRECT.override(overrides),))]
 
 
-CASE = MULTI_HEAD.plan_cases()[it_equals_the_equation][0]
+CASE = next(c for c in MULTI_HEAD.plan_cases()[it_equals_the_equation] if c.tokens > 3 < c.head_dim)
 
 
 def find(verdict: Verdict, name: str = "no_scale") -> frozenset[Property]:
@@ -230,7 +231,7 @@ def test_a_second_fault_stays_visible(server: ServerHandle, mistake: str, claim:
     record = grade(server, MULTI_HEAD, source)
     assert [each.name for each in record.diagnosis] == [mistake]
     alone = grade(server, MULTI_HEAD, change_solution(ANOTHER[claim]))
-    assert claim in list_left(record) & list_left(alone)
+    assert claim in list_left(record) & {p.name for p in list_failed(alone)}
     assert any(p.follows for p in list_failed(record))
     shown = render(record)
     assert " not explained by it:\n" in shown and len(shown.splitlines()) <= MAX_SHOWN, shown
@@ -282,5 +283,5 @@ def test_a_page_folds_what_follows(server: ServerHandle) -> None:
     example, *folded = [p.claim for p in list_failed(record) if p.follows]
     page = html.render_page(record, build_report([record]))
     fold = page.partition(f"{len(folded)} more claims do not hold for this reason")[2]
-    assert folded and all(f">{claim}</h" in fold for claim in folded)
-    assert f">{example}</h" in page and f">{example}</h" not in fold
+    assert folded and all(f">{escape(claim)}</h" in fold for claim in folded)
+    assert f">{escape(example)}</h" in page and f">{escape(example)}</h" not in fold
