@@ -124,11 +124,11 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
         return
     example = list(_render_failure(view.consequences[0]))
     shown = not view.others or len(example) + 2 <= room
-    yield EMPTY
-    yield from example if shown else ()
-    if view.folded or not shown:
-        folded = view.folded if shown else view.consequences
-        yield _describe_fold(count_claims(folded), more, " more" * shown, " for this reason")
+    if shown:
+        yield from (EMPTY, *example)
+    if folded := view.folded if shown else view.consequences:
+        also = " more" if shown else ""
+        yield _describe_fold(count_claims(folded), more, also, " for this reason")
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
