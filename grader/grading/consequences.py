@@ -84,7 +84,7 @@ def mark_consequences(
     """Return the same records, those marked that follow from the diagnosed mistakes."""
     try:
         found = find_consequences(contract, verdicts, diagnosed)
-    except Exception:  # a fault of ours here is no reason to lose a grade; tests find it below
+    except Exception:  # A fault of ours is no reason to lose a grade; tests call what is tried.
         found = frozenset()
     return [
         replace(record, follows=verdict.property in found)
@@ -102,12 +102,9 @@ def find_consequences(
     restated = restate(contract)
     tried = [verdict for verdict in verdicts if _can_follow(verdict, restated)]
     right = ComputationChecker(restated, make_correct_computation(contract))
-    found = (
-        frozenset(
-            v.property for v in tried if _follows(v, ComputationChecker(restated, each), right)
-        )
-        for each in list_computations(contract, diagnosed)
-    )
+    computations = list_computations(contract, diagnosed)
+    checkers = (ComputationChecker(restated, each) for each in computations)
+    found = (frozenset(v.property for v in tried if _follows(v, each, right)) for each in checkers)
     return max(found, key=len, default=frozenset())
 
 
