@@ -102,8 +102,8 @@ def find_consequences(
     restated = restate(contract)
     tried = [verdict for verdict in verdicts if _can_follow(verdict, restated)]
     right = ComputationChecker(restated, make_correct_computation(contract))
-    computations = list_computations(contract, diagnosed)
-    checkers = (ComputationChecker(restated, each) for each in computations)
+    ways = (each.draw_several() for each in list_computations(contract, diagnosed))
+    checkers = ([ComputationChecker(restated, draw) for draw in draws] for draws in ways)
     found = (frozenset(v.property for v in tried if _follows(v, each, right)) for each in checkers)
     return max(found, key=len, default=frozenset())
 
@@ -118,7 +118,11 @@ def _can_follow(verdict: Verdict, contract: Contract) -> bool:
     return scores + case.d_out * max(case.d_in, case.d_out) <= MAX_NUMEL
 
 
-def _follows(verdict: Verdict, wrong: ComputationChecker, right: ComputationChecker) -> bool:
+def _follows(
+    verdict: Verdict, wrong: Sequence[ComputationChecker], right: ComputationChecker
+) -> bool:
+    """Whether one of those that are wrong fails a property likewise, and the right one does not."""
     assert verdict.case is not None, "a verdict that can be tried again has a case"
     case, prop = replace(verdict.case, device="cpu"), verdict.property
-    return wrong.check(prop, case) == get_outcome(verdict) and right.check(prop, case) == PASSED
+    likewise = any(each.check(prop, case) == get_outcome(verdict) for each in wrong)
+    return likewise and right.check(prop, case) == PASSED

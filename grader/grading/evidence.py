@@ -90,7 +90,7 @@ def _collect_evidence(
 ) -> dict[int, EvidenceRecord]:
     """Measure the evidence, by the index of the verdict that it belongs to."""
     evidence: dict[int, EvidenceRecord] = {}
-    pipeline = next((pipeline for d in diagnosed for pipeline in d.pipelines), None)
+    pipeline = next((way[0] for d in diagnosed for way in d.ways), None)
     if failure := _find_first_failure(verdicts, VALUE_GROUPS):
         index, case = failure
         layouts = trace_layouts(pipeline) if pipeline is not None else ()

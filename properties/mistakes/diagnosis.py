@@ -13,6 +13,7 @@ to each other.
 """
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -118,6 +119,10 @@ MIN_ANSWERS = 3
 """how many answers a diagnosis has to explain at least"""
 
 
+Pipelines = tuple[Pipeline, ...]
+"""one for all outputs, or one for each if they are computed apart"""
+
+
 @dataclass(frozen=True)
 class DiagnosedMistake:
     """A mistake that explains the answers of a submission."""
@@ -128,9 +133,9 @@ class DiagnosedMistake:
     cases_tried: int
     indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that give the same answers"""
-    pipelines: tuple[Pipeline, ...] = ()
-    """compute the answers, with this mistake and those found with it: one pipeline, or one for each
-    output if these are computed apart; empty if that is not known"""
+    ways: tuple[Pipelines, ...] = ()
+    """what computes the answers, with this mistake and those found with it: the ways to make them
+    that nothing tells apart; none if that is not known"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
@@ -360,29 +365,30 @@ def _explain_apart(
     mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
     parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
     found = [_explain(part, mistakes, pairs=False) for part in parts]
-    pipelines = [*map(_get_pipelines, parts, found)]
-    both = tuple(itertools.chain(*pipelines)) if all(pipelines) else ()
-    named = {d.mistake: replace(d, pipelines=both) for explained in found for d in explained}
+    one, other = map(_list_ways, parts, found)
+    ways = tuple(itertools.starmap(operator.add, itertools.product(one, other)))
+    named = {d.mistake: replace(d, ways=ways) for explained in found for d in explained}
     return tuple(named.values())
 
 
-def _get_pipelines(
+def _list_ways(
     samples: Sequence[Sample], explained: Sequence[DiagnosedMistake]
-) -> tuple[Pipeline, ...]:
-    """Return the pipeline of what is explained, the correct one of what is right, or none."""
+) -> tuple[Pipelines, ...]:
+    """Return the ways of what is explained, the correct one of what is right, or none."""
     if explained:
-        return explained[0].pipelines
-    return () if any(sample.is_wrong for sample in samples) else (samples[0].base,)
+        return explained[0].ways
+    return () if any(sample.is_wrong for sample in samples) else ((samples[0].base,),)
 
 
 def _make_diagnosed_mistakes(
     explanations: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
 ) -> tuple[DiagnosedMistake, ...]:
-    best, pipeline = explanations[0]
+    best, _ = explanations[0]
     single = [mistakes[0] for mistakes, _ in explanations if len(mistakes) == 1]
     others = tuple(dict.fromkeys(m for m in single if m not in best and not m.rare))
     matched = sum(sample.has_finite_answer for sample in samples)
-    return tuple(DiagnosedMistake(m, matched, len(samples), others, (pipeline,)) for m in best)
+    ways = tuple((pipeline,) for mistakes, pipeline in explanations if mistakes == best)
+    return tuple(DiagnosedMistake(m, matched, len(samples), others, ways) for m in best)
 
 
 def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iterator[Pipeline]:

@@ -20,11 +20,11 @@ from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
 from properties.mistakes.diagnosis import (
     DiagnosedMistake,
+    Pipelines,
     get_correct_pipeline,
     make_attention_inputs,
 )
-from properties.mistakes.mistake_table import NAN_WORKAROUNDS
-from properties.mistakes.pipeline import CORRECT, Dropping, Pipeline, run_pipeline
+from properties.mistakes.pipeline import CORRECT, Dropping, run_pipeline
 from properties.mistakes.steps.dropout import on_weights
 from properties.parameter_mapping import ParameterMapping
 from reference import Parameters, causal_mask, to_bool_mask
@@ -35,17 +35,28 @@ OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""
 RATE = 0.5
 """of dropout that nobody asked for"""
+DRAWS = 6
+"""how often dropout that is wrong draws"""
 
 
 @dataclass(frozen=True)
 class Computation:
     """What an attention computes, right or wrong."""
 
-    pipelines: tuple[Pipeline, ...]
-    """one for all outputs, or one for each"""
+    pipelines: Pipelines
     dropping: Dropping = on_weights
     rate: float | None = None
     """of dropout, if it has one of its own"""
+    skipped: int = 0
+    """how many random numbers a call leaves out, so that dropout draws others"""
+
+    def draw_several(self) -> "tuple[Computation, ...]":
+        """Return it with other random numbers, too, if it is wrong in what dropout does.
+
+        Whether that shows on a small case is chance, and no submission draws as ours does.
+        """
+        draws = 1 if self.dropping is on_weights else DRAWS
+        return tuple(replace(self, skipped=number) for number in range(draws))
 
 
 def list_computations(
@@ -55,28 +66,12 @@ def list_computations(
 
     There are several where a mistake can be made in several ways that are not told apart.
     """
-    for each in diagnosed:
-        if each.pipelines:
-            return tuple(map(Computation, _vary_masking(contract, each.pipelines)))
+    ways = next((each.ways for each in diagnosed if each.ways), ())
+    if ways:
+        return tuple(map(Computation, ways))
     rate = None if contract.has(Capability.DROPOUT) else RATE
     droppings = [dropping for each in diagnosed for dropping in each.mistake.droppings]
     return tuple(Computation((CORRECT,), dropping, rate) for dropping in droppings)
-
-
-def _vary_masking(
-    contract: Contract, pipelines: tuple[Pipeline, ...]
-) -> list[tuple[Pipeline, ...]]:
-    """Return the pipelines, and others that differ only where a query may attend to nothing.
-
-    No case of a diagnosis has such a query, and no statement says what it gets.
-    """
-    found = [pipelines]
-    for workaround in NAN_WORKAROUNDS if contract.has(Capability.MASK) else ():
-        untouched = all(
-            getattr(p, step) is getattr(CORRECT, step) for p in pipelines for step in workaround
-        )
-        found += [tuple(p.override(workaround) for p in pipelines)] * untouched
-    return found
 
 
 def make_correct_computation(contract: Contract) -> Computation:
@@ -162,6 +157,7 @@ class FaultyAttention(nn.Module):
             inputs = replace(inputs, wanted=("matrix",))
         how = self.computation
         rate = self.case.dropout if how.rate is None else how.rate
+        torch.rand(how.skipped)
         pipelines = (how.dropping(each, rate, self.training) for each in how.pipelines)
         return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
 

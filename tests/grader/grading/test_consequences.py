@@ -82,7 +82,7 @@ def fail(prop: Property, case: Case, kind: ViolationKind = ViolationKind.VALUE) 
 
 def diagnose(name: str) -> list[DiagnosedMistake]:
     [overrides, *_] = BY_NAME[name].variants
-    return [DiagnosedMistake(BY_NAME[name], 9, 9, pipelines=(CORRECT.override(overrides),))]
+    return [DiagnosedMistake(BY_NAME[name], 9, 9, ways=((CORRECT.override(overrides),),))]
 
 
 CASE = next(c for c in MULTI_HEAD.plan_cases()[it_equals_the_equation] if c.tokens > 3 < c.head_dim)
