@@ -35,7 +35,7 @@ OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
 """what is about the form of a submission, which the module does not share"""
 RATE = 0.5
 """of dropout that nobody asked for"""
-DRAWS = 6
+DRAWS = 3
 """how often dropout that is wrong draws"""
 
 

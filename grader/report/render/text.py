@@ -34,6 +34,8 @@ FILE_COLUMN_WIDTH = 48
 
 MAX_LINES = 22
 """how many lines a folded submission has, unless its first failures need more"""
+FOLDED_NOTES = 2
+"""how many notes stand below failures where the others are folded, unless there is one other"""
 WIDTH = 98
 """how long a line of the points of groups is"""
 
@@ -99,7 +101,7 @@ def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
     yield from _render_heading(view)
     for failure in view.others:
         yield from (EMPTY, *_render_failure(failure))
-    yield from _render_below(view)
+    yield from _render_below(view, view.summary, view.notes)
 
 
 def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
@@ -108,7 +110,8 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
     There is always room for one of the others, and for the one that follows if there are none.
     """
     above = list(_render_above(view, list(_render_points(view.groups))))
-    below = list(_render_below(view))
+    notes = view.notes if not view.failures else _fold_notes(view.notes, more)
+    below = list(_render_below(view, view.short_summary, notes))
     room = MAX_LINES - len(above) - len(below)
     needed = len(list(_render_others(view, 0, more)))
     consequences = list(_render_consequences(view, room - needed, more))
@@ -168,15 +171,26 @@ def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
         yield from (EMPTY, *groups)
 
 
-def _render_below(view: SubmissionView) -> Iterator[StyledLine]:
+def _fold_notes(notes: Sequence[MessageView], more: str) -> Sequence[MessageView]:
+    """Return the notes, or the first of them and how many more there are."""
+    count = len(notes) - FOLDED_NOTES
+    if count < 2:
+        return notes
+    counted = MessageView("note", f"and {count} more notes; {more} shows them")
+    return (*notes[:FOLDED_NOTES], counted)
+
+
+def _render_below(
+    view: SubmissionView, summary: Sequence[str], notes: Sequence[MessageView]
+) -> Iterator[StyledLine]:
     """Render what stands below the failures: sentences on all claims, and notes."""
-    if view.failures and view.summary:
+    if view.failures and summary:
         yield EMPTY
-    for sentence in view.summary:
+    for sentence in summary:
         yield from _indent(2, sentence)
-    if view.failures and view.notes:
+    if view.failures and notes:
         yield EMPTY
-    for note in view.notes:
+    for note in notes:
         yield from _render_message("note", note, "")
 
 

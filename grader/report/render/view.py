@@ -18,7 +18,13 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import describe_hidden, describe_properties, describe_search
+from grader.report.render.sentences import (
+    count_untried,
+    describe_hidden,
+    describe_properties,
+    describe_search,
+    describe_untried,
+)
 from grader.seed import SeedKind
 from properties.violation import Status, format_location
 
@@ -117,6 +123,8 @@ class SubmissionView:
     status: str
     groups: tuple[GroupView, ...]
     summary: tuple[str, ...]
+    short_summary: tuple[str, ...]
+    """the same with one sentence at most on what was not tried"""
     error: MessageView | None
     notes: tuple[MessageView, ...]
     diagnosis: DiagnosisView | None = None
@@ -180,6 +188,8 @@ def describe_broken(count: int, also: str = "", reason: str = "") -> str:
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
     """Return the view of a record."""
+    whole = describe_properties(record)
+    others = (*describe_search(record), *describe_hidden(record.hidden))
     return SubmissionView(
         file=sanitise_line(record.file),
         exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
@@ -187,11 +197,8 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         score=format_points(record.score, record.max_score),
         status=format_status(record.status),
         groups=_view_groups(record.properties),
-        summary=(
-            *describe_properties(record),
-            *describe_search(record),
-            *describe_hidden(record.hidden),
-        ),
+        summary=(*whole, *describe_untried(record.properties), *others),
+        short_summary=(*whole, *count_untried(record.properties), *others),
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
         diagnosis=_view_diagnosis(record.diagnosis),

@@ -71,7 +71,7 @@ NOT_ON_WEIGHTS = define_mistake(
     "Dropout acts on something other than the attention weights, such as values or output: "
     "single coordinates vanish.",
     "dropout",
-).dropping_by(dropout.on_values, dropout.on_context, dropout.on_output)
+).dropping_by(dropout.on_values, dropout.on_context, dropout.on_output, dropout.on_input)
 WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",
     "Dropout takes all weights of a query away at once; it is to draw for each weight.",

@@ -75,6 +75,7 @@ on_weights: Dropping = in_training(change_result("use", drop))
 on_scores: Dropping = in_training(change_result("scale", drop))
 on_masked_scores: Dropping = in_training(change_result("hide", drop))
 """where −∞ times 0 is NaN"""
+on_input: Dropping = in_training(change_result("see", drop))
 on_values: Dropping = in_training(_drop_values)
 on_context: Dropping = in_training(change_result("merge", drop))
 on_output: Dropping = in_training(change_result("finish", drop))

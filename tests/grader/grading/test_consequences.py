@@ -40,9 +40,9 @@ from properties.violation import Status, Violation, ViolationKind
 
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 MULTI_HEAD = BY_SLUG["multi_head_attention"]
-MAX_SHOWN = 25
-"""how many lines one cause may fill"""
-SAMPLE = 16
+MAX_SHOWN, MAX_FOR_TWO = 25, 27
+"""how many lines one cause may fill, and one with something beside it"""
+SAMPLE = 24
 """in ordinary runs, one of so many wrong answers that announce a name is looked at"""
 
 
@@ -159,8 +159,50 @@ def iter_tagged() -> Iterator[str]:
 
 TAGGED = list(iter_tagged())
 LEFT = {
+    "causal_attention/input_scaled_in_place": {"the_output_has_the_right_shape"},
+    "causal_attention/training_switched_off": {"the_training_flag_is_left_alone"},
+    "fused_causal_self_attention/identity": {"it_goes_through_the_fused_attention"},
+    "fused_causal_self_attention/returns_values": {"it_goes_through_the_fused_attention"},
+    "looped_causal_self_attention/loop_returns_early": {
+        "every_weight_gets_a_gradient",
+        "the_gradients_predict_a_small_step_of_the_weights",
+    },
+    "masked_multi_head/extra_layer_norm": {"there_are_no_other_parameters"},
+    "masked_multi_head/scores_times_mask": {"any_number_but_zero_lets_attend", "bfloat16_runs"},
+    "masked_multi_head/shares_query_and_key_layer": {
+        "the_gradients_predict_a_small_step_of_the_weights",
+        "the_output_bias_shifts_the_output",
+        "the_projections_start_different",
+    },
+    "multi_head_attention/calls_self_eval": {"the_training_flag_is_left_alone"},
+    "multi_head_attention/out_proj_missing": {"the_weights_are_where_the_exercise_says"},
+    "multi_head_attention/output_on_the_meta_device": {
+        "derivatives_reach_only_the_past",
+        "earlier_calls_do_not_matter",
+        "every_weight_gets_a_gradient",
+        "it_moves_to_another_device",
+        "the_device_is_kept",
+        "the_gradient_predicts_a_small_step",
+        "the_gradients_predict_a_small_step_of_the_weights",
+    },
+    "multi_head_attention/query_and_key_tied": {
+        "the_gradients_predict_a_small_step_of_the_weights",
+        "the_projections_start_different",
+    },
+    "multi_head_attention/softmax_over_batch": {
+        "the_gradients_predict_a_small_step_of_the_weights"
+    },
+    "multi_head_wrapper/concatenated_over_tokens": {"the_biases_follow_the_option"},
     "multi_head_wrapper/one_head_repeated": {"the_heads_start_different"},
-    "weight_transfer/reshaped": {"the_gradients_predict_a_small_step_of_the_weights"},
+    "multi_head_wrapper/value_layer_shared": {"the_heads_start_different"},
+    "scaled_dot_product/input_centred_in_place": {
+        "results_may_be_written_over",
+        "the_gradient_predicts_a_small_step",
+        "the_input_is_left_unchanged",
+    },
+    "two_dimensional_output/heads_averaged": {"the_weights_are_where_the_exercise_says"},
+    "two_dimensional_output/zeros": {"the_weights_are_where_the_exercise_says"},
+    "weight_transfer/query_copied_to_all": {"the_gradients_predict_a_small_step_of_the_weights"},
 }
 """what another reason breaks as well"""
 
@@ -170,8 +212,9 @@ def test_one_cause_is_one_message(server: ServerHandle, answer: str) -> None:
     slug, name = answer.split("/")
     record = grade(server, BY_SLUG[slug], find_answer(BY_SLUG[slug], name).source)
     shown = render(record)
-    assert len(shown.splitlines()) <= MAX_SHOWN, shown
-    assert list_left(record) <= LEFT.get(answer, set()) or not record.diagnosis, shown
+    left = list_left(record) if record.diagnosis else set()
+    assert left <= LEFT.get(answer, set()), shown
+    assert len(shown.splitlines()) <= (MAX_FOR_TWO if left else MAX_SHOWN), shown
     whole = render(record, "")
     assert all(p.claim in whole for p in list_failed(record))
 
@@ -234,7 +277,7 @@ def test_a_second_fault_stays_visible(server: ServerHandle, mistake: str, claim:
     assert claim in list_left(record) & {p.name for p in list_failed(alone)}
     assert any(p.follows for p in list_failed(record))
     shown = render(record)
-    assert " not explained by it:\n" in shown and len(shown.splitlines()) <= MAX_SHOWN, shown
+    assert " not explained by it:\n" in shown and len(shown.splitlines()) <= MAX_FOR_TWO, shown
     [first, *_] = [p.claim for p in list_failed(record) if not p.follows]
     assert shown.index(first) > shown.index("not explained by it")
 

@@ -113,9 +113,26 @@ def test_without_a_mistake_there_are_as_many_as_fit(count: int) -> None:
 
 
 def test_there_is_always_one() -> None:
-    notes = tuple(NoteRecord("prints", f"note {n}") for n in range(20))
-    shown = render(make_submission(*fail_many(3), notes=notes))
+    note = NoteRecord("prints", "a long note\n" * 20)
+    shown = render(make_submission(*fail_many(3), notes=(note,)))
     assert shown.count("expected") == 1 and "2 more claims do not hold; --all" in shown
+
+
+def test_notes_below_failures_are_counted_and_those_of_a_right_answer_are_not() -> None:
+    notes = tuple(NoteRecord("prints", f"note {n}") for n in range(5))
+    shown = render(make_submission(*fail_many(3), notes=notes))
+    assert "note 1\n" in shown and "note 2\n" not in shown
+    assert "  note  and 3 more notes; --all shows them\n" in shown
+    assert render(make_submission(make_property(SHAPE), notes=notes)).count("note  note") == 5
+
+
+def test_reasons_for_not_trying_are_one_sentence() -> None:
+    failed, untried = make_failed(EQUATION), make_untried("a", EQUATION)
+    one = make_submission(failed, untried)
+    assert f"1 claim was not tried, because this did not hold: {EQUATION}\n" in render(one)
+    two = make_submission(failed, untried, make_failed(FUTURE), make_untried("b", FUTURE))
+    assert "  2 claims were not tried, because others did not hold.\n" in render(two)
+    assert render(two, "").count("was not tried, because this did not hold") == 2
 
 
 def test_crashes_of_one_kind_are_folded_as_before() -> None:
