@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
-from properties.mistakes.pipeline import values_alone
 from properties.mistakes.steps import output, scores
 
 TRIVIAL: Sequence[Mistake] = (
@@ -24,7 +23,6 @@ TRIVIAL: Sequence[Mistake] = (
         {"finish": output.values_projected},
         {"use": scores.identity_weights},
         {"finish": output.values_projected, "use": scores.identity_weights},
-        {"mix": values_alone},
     ),
     define_rare_mistake(
         "zeros_returned", "Zeros come back: nothing has been computed.", "last return"
