@@ -70,6 +70,10 @@ __all__ = [
 ]
 
 
+MORE = "--verbose"
+"""the option that shows what is folded"""
+
+
 class DeviceUnavailable(Exception):
     """The device does not exist here; the message says why."""
 
@@ -159,6 +163,7 @@ def watch_file(
     telling: Feedback | None,
     *,
     trusted: bool = False,
+    verbose: bool = False,
     ahead: Zygote | None = None,
 ) -> int:
     """Check a file now and whenever it is saved, until Ctrl-C or a closed output.
@@ -180,7 +185,7 @@ def watch_file(
                 report = redact_report(
                     build_report(records, server.isolation_level, settings.seed), telling
                 )
-                _show_next(report, form, first=code is None)
+                _show_next(report, form, first=code is None, verbose=verbose)
                 code = compute_exit_code(report)
                 if terminal.is_reader_gone():
                     break
@@ -192,14 +197,14 @@ def watch_file(
     return code
 
 
-def _show_next(report: Report, form: str, *, first: bool) -> None:
+def _show_next(report: Report, form: str, *, first: bool, verbose: bool) -> None:
     """Show a report in place of the last one on a terminal, and below it elsewhere."""
     console = Console()
     if console.is_terminal:
         console.clear()
     elif not first and form != "json":
         click.echo()
-    show_report(report, form)
+    show_report(report, form, verbose=verbose)
 
 
 def _record_missing(path: str, problem: str) -> SubmissionRecord:
@@ -238,8 +243,11 @@ def _make_progress() -> Progress:
     )
 
 
-def render_report(report: Report, form: str) -> str:
-    """Return the report as text, JSON, one HTML page or commands of a GitHub workflow."""
+def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
+    """Return the report as text, JSON, one HTML page or commands of a GitHub workflow.
+
+    Only text is folded, unless `verbose`: a log has room for all of it.
+    """
     match form:
         case "json":
             return escape_json(to_json(report))
@@ -248,7 +256,7 @@ def render_report(report: Report, form: str) -> str:
         case "github":
             return render.github.render(report, _find_file_line)
         case _:
-            return render.text.render(report)
+            return render.text.render(report, "" if verbose else MORE)
 
 
 def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | None:
@@ -261,15 +269,16 @@ def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | Non
         return None
 
 
-def show_report(report: Report, form: str) -> None:
+def show_report(report: Report, form: str, *, verbose: bool = False) -> None:
     """Write the report to standard output, in colour if that is a terminal."""
     console = Console()
     if form == "text" and console.is_terminal:
-        render.text.print_to(console, report)
+        render.text.print_to(console, report, "" if verbose else MORE)
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
         encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
-        click.echo(render_report(report, form).encode(encoding, "replace"), nl=False)
+        shown = render_report(report, form, verbose=verbose)
+        click.echo(shown.encode(encoding, "replace"), nl=False)
 
 
 def write_report(report: Report, out: Path) -> Path:

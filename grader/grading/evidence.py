@@ -90,7 +90,7 @@ def _collect_evidence(
 ) -> dict[int, EvidenceRecord]:
     """Measure the evidence, by the index of the verdict that it belongs to."""
     evidence: dict[int, EvidenceRecord] = {}
-    pipeline = next((d.pipeline for d in diagnosed if d.pipeline is not None), None)
+    pipeline = next((way[0] for d in diagnosed for way in d.ways), None)
     if failure := _find_first_failure(verdicts, VALUE_GROUPS):
         index, case = failure
         layouts = trace_layouts(pipeline) if pipeline is not None else ()
@@ -186,12 +186,13 @@ def _compare_recovered_weights(context: LiveContext) -> Weights | None:
 def _compare_pipeline_weights(context: LiveContext, pipeline: Pipeline) -> Weights | None:
     if not context.contract.has(Capability.ATTENTION):
         return None
-    inputs = make_attention_inputs(context, context.x, context.parameters)
+    visible = context.may_attend(context.case.tokens, context.mask)
+    given = context.x, context.parameters, visible
+    inputs = make_attention_inputs(context.contract, context.case, *given)
     evaluator = MemoisedEvaluator(inputs, CORRECT)
     right, wrong = evaluator.evaluate(CORRECT), evaluator.evaluate(pipeline)
     if right is None or wrong is None:
         return None
-    visible = context.may_attend(context.case.tokens, context.mask)
     worst = _find_worst(context.case, right.applied_weights, wrong.applied_weights, visible)
     return None if worst is None else replace(worst, made="followed")
 

@@ -5,7 +5,8 @@
 1. infer: `infer_targets` reads the outline and chooses definitions and their exercises.
 2. check: `check_all` gives a verdict on every property, from batches or by a `LiveChecker`;
    `search_further` tries generated cases, if that is asked for.
-3. explain: `explain_failures` counts points, names mistakes, and takes evidence and excerpts.
+3. explain: `explain_failures` counts points, names mistakes, tells what follows from them, and
+   takes evidence and excerpts.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ from exercises.exercise import BadContract
 from grader import fault
 from grader.batch.check import check_all, check_all_live
 from grader.grading import evidence, explain, infer, open_mode
+from grader.grading.consequences import mark_consequences
 from grader.grading.excerpts import collect_excerpts
 from grader.grading.infer import Inferred, Target
 from grader.grading.live_checker import LiveChecker, search_further
@@ -333,7 +335,10 @@ def explain_failures(
     verdicts: Sequence[Verdict],
     searched: SearchResult | None = None,
 ) -> Explanation:
-    """Return points, diagnosed mistakes, evidence and excerpts. Raises SubmissionFailed."""
+    """Return points, diagnosed mistakes and their consequences, evidence and excerpts.
+
+    Raises SubmissionFailed.
+    """
     session, harness = live.session, live.harness
     for _ in session.iter_tries():
         with contextlib.suppress(SubmissionFailed):  # the verdicts stand, and are reported
@@ -343,6 +348,7 @@ def explain_failures(
         )
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
         diagnosis = explain.record_diagnoses(session, mistakes)
+        properties = mark_consequences(properties, verdicts, harness.contract, mistakes)
         if session.is_alive:
             properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)
         source = collect_excerpts(session, list_locations(verdicts, diagnosis))

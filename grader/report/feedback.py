@@ -104,6 +104,8 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         if _has_failed(p) and feedback.get_level(p.name).includes(FeedbackLevel.MESSAGE)
     ]
     diagnosis = record.diagnosis if explained else ()
+    if not diagnosis:  # that a property follows from a mistake says that there is a known one
+        shown = [replace(p, follows=False) for p in shown]
     locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
     return SubmissionRecord(
         file=record.file,
@@ -197,6 +199,7 @@ def _redact_property(
         words=words if explained else "",
         cell=prop.cell if explained else None,
         line=prop.line if explained else None,
+        follows=prop.follows,
     )
 
 

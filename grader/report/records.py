@@ -123,6 +123,7 @@ class PropertyRecord:
     words: str = ""
     cell: int | None = None
     line: int | None = None
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

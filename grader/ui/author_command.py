@@ -85,7 +85,7 @@ def author(
             )
         except WrongSolution as refused:
             report = build_report([refused.record], server.isolation_level, settings.seed)
-            run.show_report(report, "text")
+            run.show_report(report, "text", verbose=True)
             click.echo("refused: the solution is wrong, as said above; nothing was written")
             sys.exit(1)
     click.echo(page.render_authored(authored), nl=False)

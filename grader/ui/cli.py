@@ -26,6 +26,7 @@ from grader.ui.options import (
     pop_limits,
     search_option,
     seed_option,
+    verbose_option,
 )
 from grader.ui.replay_command import replay_case
 from grader.ui.user_errors import is_user_error
@@ -78,6 +79,7 @@ def cli() -> None:
 @seed_option
 @search_option
 @feedback_option
+@verbose_option
 @course_commands.course_options
 @limits_options
 def grade(
@@ -89,6 +91,7 @@ def grade(
     feedback: str | None,
     seed: int | None,
     search: str | None,
+    verbose: bool,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -121,7 +124,7 @@ def grade(
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server)
             report = redact_report(complete, level)
     problem = "" if out is None else run.save_report(report, out)
-    run.show_report(report, form)
+    run.show_report(report, form, verbose=verbose)
     if problem:
         kept = "" if course is None else ", and the store keeps it"
         fail(f"{problem}. The report is what is printed{kept}.")
@@ -139,6 +142,7 @@ def grade(
 @click.option("--watch", is_flag=True, help="Check again whenever the file is saved.")
 @search_option
 @feedback_option
+@verbose_option
 @limits_options
 def check(
     path: str,
@@ -148,6 +152,7 @@ def check(
     feedback: str | None,
     seed: int,
     search: str | None,
+    verbose: bool,
     trusted: bool,
     **options: Any,
 ) -> None:
@@ -165,10 +170,11 @@ def check(
         settings = run.make_settings(exercise, None, seed=case_seed, limits=limits, **options)
         level = parse_feedback(feedback)
         if watch:
-            sys.exit(run.watch_file(path, settings, form, level, trusted=trusted, ahead=server))
+            how = {"trusted": trusted, "verbose": verbose, "ahead": server}
+            sys.exit(run.watch_file(path, settings, form, level, **how))
         complete = run.grade_paths((path,), settings, trusted=trusted, ahead=server)
         report = redact_report(complete, level)
-    run.show_report(report, form)
+    run.show_report(report, form, verbose=verbose)
     sys.exit(run.compute_exit_code(report))
 
 

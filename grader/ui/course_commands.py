@@ -244,7 +244,7 @@ def replay(run: str, student: str, location: str, trusted: bool) -> None:
         from grader.course import grading
 
         again = grading.replay(store, run, student, trusted=trusted)
-    runner.show_report(again.report, "text")
+    runner.show_report(again.report, "text", verbose=True)
     for difference in again.differences:
         click.echo(f"differs: {difference}")
     click.echo("the verdicts are the same" if again.same else "the verdicts are others")

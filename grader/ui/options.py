@@ -40,6 +40,11 @@ bind_option = click.option(
 by_hand_option = click.option(
     "--by-hand", is_flag=True, help="Put torch's own attention out of reach."
 )
+verbose_option = click.option(
+    "--verbose",
+    is_flag=True,
+    help="Print every claim that does not hold, also those that follow from a known mistake.",
+)
 feedback_option = click.option(
     "--feedback",
     metavar="LEVEL|FILE",

@@ -92,7 +92,7 @@ def _drops_weights(bench: Bench, case: Case) -> bool:
     results = bench.call(
         bench.contract.call_form, x, case=case, training=True, parameters=parameters
     )
-    if not results or results[0].shape[1] != case.tokens:
+    if not results or results[0].shape[1:] != (case.tokens, case.d_out):
         return False
     visible = torch.arange(1, case.tokens + 1) if bench.contract.has(C.CAUSAL) else case.tokens
     counts = results[0] * (torch.as_tensor(visible).view(1, -1, 1) * (1 - RATE))

@@ -21,6 +21,7 @@ from properties.violation import Violation, ViolationKind
 family_property = PropertyFamily(PropertyGroup.SCALE, FORM)
 C = Capability
 NEEDS = (C.ATTENTION, C.PROJECTED, C.TOKENS)
+NOT_SCALED = "weights that these scores give with no scale"
 TOKEN_FACTORS = (2.0**17, 2.0**-17)
 
 
@@ -45,7 +46,10 @@ def the_scores_are_divided_by_the_root_of_the_head_size(context: CaseContext) ->
         scale = get_scale(context.contract, context.case)
         usual = f"1/√{context.case.head_dim} = " if context.contract.scale is None else ""
         expected = f"scores scaled by {usual}{scale:.4g}"
-        raise Violation(ViolationKind.VALUE, expected, f"scaled by {scale * factor:.4g}", "weights")
+        explained = (got - factor * exact).abs() <= 1e-3 * (1 + got.abs())
+        # Of two tokens every weight is explained by some scale, so no more is said than "as if".
+        found = f"as if scaled by {scale * factor:.4g}" if bool(explained.all()) else NOT_SCALED
+        raise Violation(ViolationKind.VALUE, expected, found, "weights")
 
 
 def _compute_centred_logs(weights: Tensor, usable: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ scores that a wrong scale may give, as one number. No two mistakes of the catalo
 to each other.
 """
 
+import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +22,7 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, InputContent, MaskForm
-from properties.contract import Capability, Returns
+from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
@@ -117,6 +119,10 @@ MIN_ANSWERS = 3
 """how many answers a diagnosis has to explain at least"""
 
 
+Pipelines = tuple[Pipeline, ...]
+"""one for all outputs, or one for each if they are computed apart"""
+
+
 @dataclass(frozen=True)
 class DiagnosedMistake:
     """A mistake that explains the answers of a submission."""
@@ -127,8 +133,9 @@ class DiagnosedMistake:
     cases_tried: int
     indistinguishable: tuple[Mistake, ...] = ()
     """other mistakes that give the same answers"""
-    pipeline: Pipeline | None = None
-    """computes the answers, with this mistake and those found with it; None if not known"""
+    ways: tuple[Pipelines, ...] = ()
+    """what computes the answers, with this mistake and those found with it: the ways to make them
+    that nothing tells apart; none if that is not known"""
 
 
 def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, ...]:
@@ -155,11 +162,7 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
     ]
     if harness.contract.returns is not Returns.WEIGHTS_TWICE:
         return _explain(samples, mistakes, pairs=not few) or _diagnose_dropout(harness, device)
-    parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
-    # Each part is a single result, so mistakes about which results are returned cannot occur.
-    mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
-    diagnosed = [d for part in parts for d in _explain(part, mistakes, pairs=False)]
-    return tuple({d.mistake: d for d in diagnosed}.values())
+    return _explain_apart(samples, mistakes)
 
 
 def _diagnose_dropout(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
@@ -273,22 +276,28 @@ def _make_sample(
 ) -> Sample:
     x = context.x if x is None else x
     parameters = parameters or context.parameters
-    base = CORRECT if context.contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+    visible = context.may_attend(context.case.tokens, context.mask)
     return Sample(
-        make_attention_inputs(context, x, parameters), _observe_answer(context, x, parameters), base
+        make_attention_inputs(context.contract, context.case, x, parameters, visible),
+        _observe_answer(context, x, parameters),
+        get_correct_pipeline(context.contract),
     )
 
 
+def get_correct_pipeline(contract: Contract) -> Pipeline:
+    """Return the pipeline that computes what a contract asks for."""
+    return CORRECT if contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+
+
 def make_attention_inputs(
-    context: LiveContext, x: Tensor, parameters: Parameters
+    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
 ) -> AttentionInputs:
     """Return the inputs on which pipelines are evaluated for a case."""
-    contract, case = context.contract, context.case
     return AttentionInputs(
         x=x,
         parameters=parameters,
         heads=case.heads,
-        may_attend=context.may_attend(case.tokens, context.mask),
+        may_attend=may_attend,
         scale=get_scale(contract, case),
         context_length=case.context_length,
         causal=contract.has(Capability.CAUSAL),
@@ -348,14 +357,38 @@ def _explain(
     return ()
 
 
+def _explain_apart(
+    samples: Sequence[Sample], mistakes: Sequence[Mistake]
+) -> tuple[DiagnosedMistake, ...]:
+    """Explain two outputs that are computed apart, each by mistakes of its own."""
+    # Each part is a single result, so mistakes about which results are returned cannot occur.
+    mistakes = [m for m in mistakes if not any("give" in overrides for overrides in m.variants)]
+    parts = [[sample.select_output(i) for sample in samples] for i in (0, 1)]
+    found = [_explain(part, mistakes, pairs=False) for part in parts]
+    one, other = map(_list_ways, parts, found)
+    ways = tuple(itertools.starmap(operator.add, itertools.product(one, other)))
+    named = {d.mistake: replace(d, ways=ways) for explained in found for d in explained}
+    return tuple(named.values())
+
+
+def _list_ways(
+    samples: Sequence[Sample], explained: Sequence[DiagnosedMistake]
+) -> tuple[Pipelines, ...]:
+    """Return the ways of what is explained, the correct one of what is right, or none."""
+    if explained:
+        return explained[0].ways
+    return () if any(sample.is_wrong for sample in samples) else ((samples[0].base,),)
+
+
 def _make_diagnosed_mistakes(
     explanations: Sequence[tuple[Mistakes, Pipeline]], samples: Sequence[Sample]
 ) -> tuple[DiagnosedMistake, ...]:
-    best, pipeline = explanations[0]
+    best, _ = explanations[0]
     single = [mistakes[0] for mistakes, _ in explanations if len(mistakes) == 1]
     others = tuple(dict.fromkeys(m for m in single if m not in best and not m.rare))
     matched = sum(sample.has_finite_answer for sample in samples)
-    return tuple(DiagnosedMistake(m, matched, len(samples), others, pipeline) for m in best)
+    ways = tuple((pipeline,) for mistakes, pipeline in explanations if mistakes == best)
+    return tuple(DiagnosedMistake(m, matched, len(samples), others, ways) for m in best)
 
 
 def _iter_explaining_pipelines(sample: Sample, overrides: StepOverrides) -> Iterator[Pipeline]:

@@ -255,9 +255,20 @@ CORRECT = Pipeline()
 WITHOUT_ATTENTION = replace(CORRECT, mix=values_alone)
 """A linear layer: the values as they are projected."""
 
+Dropping = Callable[[Pipeline, float, bool], Pipeline]
+"""Puts dropout at a rate into a pipeline, for a call in training or for one in evaluation."""
+
 STEP_NAMES = tuple(step.name for step in fields(Pipeline))
 RESULT_NAMES = tuple(step.name for step in fields(PipelineState) if step.name != "inputs")
 """The field of the state that each step computes, in the order of the steps."""
+
+
+def run_pipeline(pipeline: Pipeline, inputs: AttentionInputs) -> PipelineState:
+    """Return all results of a pipeline. Raises one of SHAPE_ERRORS where shapes do not fit."""
+    state = PipelineState(inputs)
+    for step, result_name in zip(STEP_NAMES, RESULT_NAMES, strict=True):
+        setattr(state, result_name, getattr(pipeline, step)(state))
+    return state
 
 
 class MemoisedEvaluator:

@@ -12,7 +12,10 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties import families
 from properties.cases.case_set import generate_case_set
 from properties.check import find_first_failure
-from properties.families.scale import the_scores_are_divided_by_the_root_of_the_head_size
+from properties.families.scale import (
+    NOT_SCALED,
+    the_scores_are_divided_by_the_root_of_the_head_size,
+)
 from properties.families.values import (
     it_equals_the_streaming_computation,
     it_equals_torch_s_attention,
@@ -80,4 +83,17 @@ def test_another_scale_is_named_beside_the_one_that_is_asked_for() -> None:
     verdict = judged(claim, ScaledOtherwise)
     assert verdict.violation is not None
     assert verdict.violation.expected == "scores scaled by 0.3"
-    assert verdict.violation.got == "scaled by 0.31"
+    assert verdict.violation.got == "as if scaled by 0.31"
+
+
+class OverQueries(Scaled):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.c_attn(x).chunk(3, dim=-1)
+        weights = (q @ k.mT * self.scale).softmax(-2)
+        output: Tensor = self.c_proj(weights.tril() @ v)
+        return output
+
+
+def test_no_scale_is_named_where_none_explains_the_weights() -> None:
+    verdict = judged(the_scores_are_divided_by_the_root_of_the_head_size, OverQueries)
+    assert verdict.violation is not None and verdict.violation.got == NOT_SCALED

@@ -49,7 +49,10 @@ def render(report: Report, line_of: LineLookup) -> str:
 
 
 def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
-    """Yield the findings on a submission, the most telling first: errors, mistakes, properties."""
+    """Yield the findings on a submission, the most telling first: errors, mistakes, properties.
+
+    What follows from the mistakes comes last.
+    """
     view = make_view(record)
     if record.error is not None and view.error is not None:
         title = f"It could not be judged: {view.error.kind}"
@@ -58,7 +61,7 @@ def collect_annotations(record: SubmissionRecord) -> Iterator[Annotation]:
         for mistake, sentence in zip(record.diagnosis, view.diagnosis.sentences, strict=True):
             yield Annotation("The mistake", sentence, mistake.cell, mistake.line)
     by_claim = {sanitise_line(prop.claim): prop for prop in record.properties}
-    for failure in view.failures:
+    for failure in (*view.others, *view.consequences):
         prop = by_claim[failure.claim]
         case = f"\non        {failure.case}" if failure.case else ""
         message = (failure.details or failure.status) + case

@@ -9,7 +9,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from grader.report.pictures.draw import draw_pictures
 from grader.report.records import Report, SubmissionRecord
 from grader.report.render.sanitise import sanitise_line
-from grader.report.render.view import describe_cases, make_view, tally_statuses
+from grader.report.render.view import (
+    count_claims,
+    describe_broken,
+    describe_cases,
+    make_view,
+    tally_statuses,
+)
 
 SYMBOLS = {
     "passed": "✓",
@@ -93,4 +99,6 @@ def get_environment() -> Environment:
     )
     environment.globals["symbols"] = SYMBOLS
     environment.globals["pictures"] = draw_pictures
+    environment.globals["describe_broken"] = describe_broken
+    environment.globals["count_claims"] = count_claims
     return environment

@@ -19,7 +19,7 @@ def describe_hidden(count: int) -> tuple[str, ...]:
 
 
 def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
-    """Return sentences about all properties together."""
+    """Return a sentence about all properties together, if one is needed."""
     properties = record.properties
     passed = sum(p.status == Status.PASSED for p in properties)
     if properties and passed == len(properties):
@@ -32,8 +32,8 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
             f"{_format_claim_count(passed)} {verbs} no points yet: "
             "an answer that computes nothing can keep such claims, too."
         )
-        return (no_points, *_describe_untried(properties))
-    return (*_describe_worthless(properties), *_describe_untried(properties))
+        return (no_points,)
+    return _describe_worthless(properties)
 
 
 def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
@@ -76,7 +76,16 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
+    """Return one sentence on all properties that were not tried; the reason if there is one."""
+    sentences = describe_untried(properties)
+    if len(sentences) < 2:
+        return sentences
+    count = sum(p.status == Status.NOT_TRIED for p in properties)
+    return (f"{count} claims were not tried, because others did not hold.",)
+
+
+def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     """Return a sentence for every reason why properties were not tried."""
     untried = {p.claim: p for p in properties if p.status == Status.NOT_TRIED}
     counts = Counter(_find_reason(p, untried) for p in properties if p.status == Status.NOT_TRIED)

@@ -1,7 +1,9 @@
 """A report as plain text, for a terminal, a log or an e-mail."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,6 +18,8 @@ from grader.report.render.view import (
     GroupView,
     MessageView,
     SubmissionView,
+    count_claims,
+    describe_broken,
     describe_cases,
     make_view,
     tally_statuses,
@@ -28,6 +32,14 @@ FILE_COLUMN_WIDTH = 48
 """the maximal width of the file column in the last table; longer names are cut on the left"""
 
 
+MAX_LINES = 22
+"""how many lines a folded submission has, unless its first failures need more"""
+FOLDED_NOTES = 2
+"""how many notes stand below failures where the others are folded, unless there is one other"""
+WIDTH = 98
+"""how long a line of the points of groups is"""
+
+
 @dataclass(frozen=True, slots=True)
 class StyledLine:
     """One line, and its style on a terminal with colours."""
@@ -36,65 +48,149 @@ class StyledLine:
     style: str = ""
 
 
-def render(report: Report) -> str:
+Lines = Sequence[StyledLine]
+EMPTY = StyledLine("")
+
+
+def render(report: Report, more: str = "") -> str:
     """Render the text that a student or an instructor reads.
+
+    `more` is what shows all of it, such as an option: then what follows from a mistake is folded
+    into one line, and so is what does not fit into `MAX_LINES`. Without it nothing is folded.
 
     Only headlines and rows of the last table begin at the left edge, and each is a single line, so
     that no text from a submission can be mistaken for a verdict.
     """
-    return "".join(f"{line.text}\n" for line in _iter_lines(report))
+    return "".join(f"{line.text}\n" for line in _iter_lines(report, more))
 
 
-def print_to(console: Console, report: Report) -> None:
+def print_to(console: Console, report: Report, more: str = "") -> None:
     """Print the same text, with colours if the console has them."""
     text = Text()
-    for line in _iter_lines(report):
+    for line in _iter_lines(report, more):
         text.append(line.text, line.style)
         text.append("\n")
     console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
 
 
-def _iter_lines(report: Report) -> Iterator[StyledLine]:
+def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
     views = [make_view(record) for record in report.submissions]
     if not views:
         yield StyledLine("Nothing was graded.")
     for i, view in enumerate(views):
         if i:
-            yield StyledLine("")
-        yield from _render_submission(view)
+            yield EMPTY
+        yield from _render_folded(view, more) if more else _render_whole(view)
     if len(views) > 1:
-        yield StyledLine("")
+        yield EMPTY
         yield from _render_table(views)
-        yield StyledLine("")
+        yield EMPTY
         yield StyledLine(tally_statuses([view.status for view in views]))
     if report.sandbox is not None:
-        yield StyledLine("")
+        yield EMPTY
         yield StyledLine(f"sandbox: {sanitise_line(report.sandbox.summary)}")
     if report.seed is not None:
         yield StyledLine(f"cases: {describe_cases(report.seed)}")
 
 
-def _render_submission(view: SubmissionView) -> Iterator[StyledLine]:
+def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
+    """Render every claim that does not hold, those that follow from the mistakes first."""
+    yield from _render_above(view, list(_render_groups(view.groups)))
+    for failure in view.consequences:
+        yield from (EMPTY, *_render_failure(failure))
+    yield from _render_heading(view)
+    for failure in view.others:
+        yield from (EMPTY, *_render_failure(failure))
+    yield from _render_below(view, view.summary, view.notes)
+
+
+def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
+    """Render one claim that follows from the mistakes, and of the others as many as there is room.
+
+    There is always room for one of the others, and for the one that follows if there are none.
+    """
+    above = list(_render_above(view, list(_render_points(view.groups))))
+    notes = view.notes if not view.failures else _fold_notes(view.notes, more)
+    below = list(_render_below(view, view.short_summary, notes))
+    room = MAX_LINES - len(above) - len(below)
+    needed = len(list(_render_others(view, 0, more)))
+    consequences = list(_render_consequences(view, room - needed, more))
+    yield from above
+    yield from consequences
+    yield from _render_others(view, room - len(consequences), more)
+    yield from below
+
+
+def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
+    """Render what the mistakes do to one claim, and to how many they do the same."""
+    if not view.consequences:
+        return
+    example = list(_render_failure(view.consequences[0]))
+    shown = not view.others or len(example) + 2 <= room
+    if shown:
+        yield from (EMPTY, *example)
+    if folded := view.folded if shown else view.consequences:
+        also = " more" if shown else ""
+        yield _describe_fold(count_claims(folded), more, also, " for this reason")
+
+
+def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
+    """Render the first other failures that there is room for, at least one; count the rest."""
+    heading = list(_render_heading(view))
+    blocks = [(EMPTY, *_render_failure(failure)) for failure in view.others]
+    lines = list(accumulate(map(len, blocks), initial=len(heading)))[1:]
+    # Unless all of them fit, there is a line more, which counts the rest.
+    fitting = len(lines) if lines and lines[-1] <= room else sum(n < room for n in lines)
+    shown = max(fitting, 1)
+    yield from heading
+    yield from chain.from_iterable(blocks[:shown])
+    if rest := view.others[shown:]:
+        yield _describe_fold(count_claims(rest), more, " more")
+
+
+def _describe_fold(count: int, more: str, also: str, reason: str = "") -> StyledLine:
+    them = "it" if count == 1 else "them"
+    return StyledLine(f"  {describe_broken(count, also, reason)}; {more} shows {them}")
+
+
+def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
+    if view.unexplained:
+        yield from (EMPTY, StyledLine(f"  {view.unexplained}", "bold"))
+
+
+def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
+    """Render what stands above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
     if view.error:
         yield from _render_message("error", view.error, "red")
     if view.diagnosis:
-        yield StyledLine("")
+        yield EMPTY
         yield from _render_diagnosis(view.diagnosis)
     if view.failures:
-        yield StyledLine("")
-        yield from _render_groups(view.groups)
-    for failure in view.failures:
-        yield StyledLine("")
-        yield from _render_failure(failure)
-    if view.failures and view.summary:
-        yield StyledLine("")
-    for sentence in view.summary:
+        yield from (EMPTY, *groups)
+
+
+def _fold_notes(notes: Sequence[MessageView], more: str) -> Sequence[MessageView]:
+    """Return the notes, or the first of them and how many more there are."""
+    count = len(notes) - FOLDED_NOTES
+    if count < 2:
+        return notes
+    counted = MessageView("note", f"and {count} more notes; {more} shows them")
+    return (*notes[:FOLDED_NOTES], counted)
+
+
+def _render_below(
+    view: SubmissionView, summary: Sequence[str], notes: Sequence[MessageView]
+) -> Iterator[StyledLine]:
+    """Render what stands below the failures: sentences on all claims, and notes."""
+    if view.failures and summary:
+        yield EMPTY
+    for sentence in summary:
         yield from _indent(2, sentence)
-    if view.failures and view.notes:
-        yield StyledLine("")
-    for note in view.notes:
+    if view.failures and notes:
+        yield EMPTY
+    for note in notes:
         yield from _render_message("note", note, "")
 
 
@@ -110,6 +206,22 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
         )
+
+
+def _render_points(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
+    """Render the points of groups of which not every claim holds, then the names of the others."""
+    whole = [group.name for group in groups if group.status == Status.PASSED]
+    broken = [group for group in groups if group.name not in whole]
+    yield from _wrap([f"{group.name} {group.score}" for group in broken], "red")
+    if whole:
+        yield from _wrap([f"all claims hold: {whole[0]}", *whole[1:]], "green")
+
+
+def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
+    """List items on as few lines as possible, none of them on two."""
+    joined = ", ".join(item.replace(" ", "\0") for item in items)
+    for line in textwrap.wrap(joined, WIDTH, initial_indent="  ", subsequent_indent="    "):
+        yield StyledLine(line.replace("\0", " "), style)
 
 
 def _render_failure(failure: FailureView) -> Iterator[StyledLine]:

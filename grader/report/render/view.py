@@ -18,7 +18,13 @@ from grader.report.records import (
     SubmissionRecord,
 )
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.render.sentences import describe_hidden, describe_properties, describe_search
+from grader.report.render.sentences import (
+    count_untried,
+    describe_hidden,
+    describe_properties,
+    describe_search,
+    describe_untried,
+)
 from grader.seed import SeedKind
 from properties.group import PropertyGroup
 from properties.violation import Status, format_location
@@ -43,6 +49,8 @@ class FailureView:
     code: str = ""
     alike: int = 0
     evidence: EvidenceRecord | None = None
+    follows: bool = False
+    """whether it follows from the diagnosed mistakes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,11 @@ class DiagnosisView:
     headline: str
     sentences: tuple[str, ...]
 
+    @property
+    def pronoun(self) -> str:
+        """What stands for the mistakes in a sentence: "it" or "them"."""
+        return "them" if len(self.sentences) > 1 else "it"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
@@ -112,6 +125,8 @@ class SubmissionView:
     status: str
     groups: tuple[GroupView, ...]
     summary: tuple[str, ...]
+    short_summary: tuple[str, ...]
+    """the same with one sentence at most on what was not tried"""
     error: MessageView | None
     notes: tuple[MessageView, ...]
     diagnosis: DiagnosisView | None = None
@@ -137,9 +152,46 @@ class SubmissionView:
         """The failed properties, in order."""
         return tuple(failure for group in self.groups for failure in group.failures)
 
+    @property
+    def consequences(self) -> tuple[FailureView, ...]:
+        """Those that follow from the diagnosed mistakes."""
+        return tuple(failure for failure in self.failures if failure.follows)
+
+    @property
+    def others(self) -> tuple[FailureView, ...]:
+        """Those that do not; all of them without a diagnosis."""
+        return tuple(failure for failure in self.failures if not failure.follows)
+
+    @property
+    def folded(self) -> tuple[FailureView, ...]:
+        """Those that follow but for the first one, which shows what the mistakes do."""
+        return self.consequences[1:]
+
+    @property
+    def unexplained(self) -> str:
+        """What stands above failures that the diagnosis leaves unexplained, if it explains some."""
+        if self.diagnosis is None or not (self.consequences and self.others):
+            return ""
+        count = count_claims(self.others)
+        verb = "claim is" if count == 1 else "claims are"
+        return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
+
+
+def count_claims(failures: Sequence[FailureView]) -> int:
+    """Count failed properties, those too that are shown as alike."""
+    return sum(1 + failure.alike for failure in failures)
+
+
+def describe_broken(count: int, also: str = "", reason: str = "") -> str:
+    """Return that so many claims do not hold: " more" than others, and for which reason."""
+    verb = "claim does" if count == 1 else "claims do"
+    return f"{count}{also} {verb} not hold{reason}"
+
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
     """Return the view of a record."""
+    whole = describe_properties(record)
+    others = (*describe_search(record), *describe_hidden(record.hidden))
     return SubmissionView(
         file=sanitise_line(record.file),
         exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
@@ -147,11 +199,8 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         score=format_points(record.score, record.max_score),
         status=format_status(record.status),
         groups=_view_groups(record.properties),
-        summary=(
-            *describe_properties(record),
-            *describe_search(record),
-            *describe_hidden(record.hidden),
-        ),
+        summary=(*whole, *describe_untried(record.properties), *others),
+        short_summary=(*whole, *count_untried(record.properties), *others),
         error=_view_message(record.error) if record.error else None,
         notes=_view_notes(record.notes),
         diagnosis=_view_diagnosis(record.diagnosis),
@@ -258,7 +307,8 @@ def _view_groups(properties: Sequence[PropertyRecord]) -> tuple[GroupView, ...]:
     return tuple(_view_group(name, members, by_outcome) for name, members in groups.items())
 
 
-RecordsByOutcome = dict[tuple[str, str], list[PropertyRecord]]
+Outcome = tuple[str, str, bool]
+RecordsByOutcome = dict[Outcome, list[PropertyRecord]]
 
 
 def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
@@ -271,10 +321,10 @@ def _group_by_outcome(properties: Sequence[PropertyRecord]) -> RecordsByOutcome:
     return groups
 
 
-def _get_outcome(prop: PropertyRecord) -> tuple[str, str]:
-    """Return the status and details of a property, without its case."""
+def _get_outcome(prop: PropertyRecord) -> Outcome:
+    """Return the status and details of a property, without its case, and whether it follows."""
     details = _strip_claim(prop)
-    return prop.status, details.rpartition("\non ")[0] or details
+    return prop.status, details.rpartition("\non ")[0] or details, prop.follows
 
 
 def _view_group(
@@ -326,6 +376,7 @@ def _view_failure(prop: PropertyRecord, alike: int) -> FailureView:
         code=sanitise(example.code, MAX_CODE_LENGTH) if example and example.code else "",
         alike=alike,
         evidence=prop.evidence,
+        follows=prop.follows,
     )
 
 

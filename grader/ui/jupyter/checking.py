@@ -31,6 +31,8 @@ from grader.ui.jupyter.target import (
     infer_object,
 )
 
+MORE = "print(check(…).verbose)"
+"""what shows what is folded"""
 MAX_CLAIMS_NAMED = 3
 """the number of failed properties named when a check is interrupted"""
 
@@ -58,8 +60,13 @@ class CheckResult:
         """Whether every property holds."""
         return self.record.status == "passed"
 
-    def __str__(self) -> str:
+    @property
+    def verbose(self) -> str:
+        """All of it as text: every claim that does not hold, those too that are folded."""
         return render.text.render(build_report([self.record])).rstrip("\n")
+
+    def __str__(self) -> str:
+        return render.text.render(build_report([self.record]), MORE).rstrip("\n")
 
     def __repr__(self) -> str:
         return str(self)

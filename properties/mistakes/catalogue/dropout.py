@@ -5,78 +5,89 @@ examines every weight that comes back and names the mistake that it shows.
 """
 
 from properties.mistakes.catalogue.mistake import Mistake, define_mistake
+from properties.mistakes.steps import dropout
+from properties.mistakes.steps.dropout import change_result, in_training
 
 IN_EVALUATION = define_mistake(
     "dropout_in_evaluation",
     "Dropout acts in evaluation, too; it has to follow self.training.",
     "dropout:^(?!.*training) | dropout | kernel",
-)
+).dropping_by(change_result("use", dropout.drop))
 SCALED_IN_EVALUATION = define_mistake(
     "dropout_scaled_in_evaluation",
     "Weights are scaled down in evaluation; PyTorch's dropout scales them up in training instead.",
     "dropout | times",
+).dropping_by(
+    in_training(
+        change_result("use", dropout.drop_unscaled),
+        change_result("use", lambda weights, rate: weights * (1 - rate)),
+    )
 )
 NEVER = define_mistake(
     "dropout_never", "Dropout never acts: in training no weight is dropped.", "dropout"
-)
+).dropping_by(dropout.never)
 NOT_ASKED_FOR = define_mistake(
     "dropout_not_asked_for",
     "Weights are dropped in training, which nobody asked for.",
     "dropout | kernel",
-)
+).dropping_by(in_training(change_result("use", lambda weights, _: dropout.drop(weights, 0.5))))
 NOT_RESCALED = define_mistake(
     "dropout_not_rescaled",
     "The weights that dropout keeps are not scaled up by 1/(1 − p).",
     "dropout | times",
-)
+).dropping_by(in_training(change_result("use", dropout.drop_unscaled)))
 KEEPS_P = define_mistake(
     "dropout_keeps_p",
     "The rate of dropout is taken for the probability of staying.",
     "dropout | times",
-)
+).dropping_by(in_training(change_result("use", lambda w, rate: dropout.drop(w, 1 - rate))))
 SCALED_BY_P = define_mistake(
     "dropout_scaled_by_p",
     "The weights that dropout keeps are divided by p instead of 1 − p.",
     "dropout | divide",
+).dropping_by(in_training(change_result("use", lambda w, p: dropout.drop_unscaled(w, p) / p)))
+TWICE = define_mistake(
+    "dropout_twice", "Dropout is applied twice to the weights.", "last dropout"
+).dropping_by(
+    in_training(change_result("use", lambda w, rate: dropout.drop(dropout.drop(w, rate), rate)))
 )
-TWICE = define_mistake("dropout_twice", "Dropout is applied twice to the weights.", "last dropout")
 OTHER_RATE = define_mistake(
     "dropout_of_another_rate",
     "Dropout has a fixed rate of its own, whatever the argument says.",
     "dropout:\\d | dropout",
-)
+).dropping_by(in_training(change_result("use", dropout.at_rate(0.5, instead=0.1))))
 RENORMALISED = define_mistake(
     "dropout_renormalised",
     "After dropping, each row is made to sum to one again instead of being scaled by 1/(1 − p).",
     "dropout | sum",
-)
+).dropping_by(in_training(change_result("use", dropout.drop_renormalised)))
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
     "Dropout acts on the scores, before the softmax: a dropped score is 0, not weight 0.",
     "dropout",
-)
+).dropping_by(dropout.on_scores, dropout.on_masked_scores)
 NOT_ON_WEIGHTS = define_mistake(
     "dropout_not_on_weights",
     "Dropout acts on something other than the attention weights, such as values or output: "
     "single coordinates vanish.",
     "dropout",
-)
+).dropping_by(dropout.on_values, dropout.on_context, dropout.on_output, dropout.on_input)
 WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",
     "Dropout takes all weights of a query away at once; it is to draw for each weight.",
     "dropout",
-)
+).dropping_by(in_training(change_result("use", dropout.drop_together(3))))
 WHOLE_KEYS = define_mistake(
     "dropout_of_whole_keys",
     "Dropout takes a key away from all queries at once; it is to draw for each weight.",
     "dropout",
-)
+).dropping_by(in_training(change_result("use", dropout.drop_together(2))))
 SHARED_BY_BATCH = define_mistake(
     "dropout_shared_by_batch", "All sequences of a batch drop the same weights.", "dropout"
-)
+).dropping_by(in_training(change_result("use", dropout.drop_together(0))))
 SHARED_BY_HEADS = define_mistake(
     "dropout_shared_by_heads", "All heads drop the same weights.", "dropout"
-)
+).dropping_by(in_training(change_result("use", dropout.drop_together(1))))
 
 DROPOUT: tuple[Mistake, ...] = (
     IN_EVALUATION,

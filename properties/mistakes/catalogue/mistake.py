@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from properties.mistakes.pipeline import PipelineState, StepOverrides
+from properties.mistakes.pipeline import Dropping, PipelineState, StepOverrides
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Mistake:
     """too unlikely to be considered in combination with another mistake"""
     needs_several_heads: bool = False
     """possible only where the statement asks for several heads"""
+    droppings: tuple[Dropping, ...] = field(default=(), repr=False)
+    """of a mistake in dropout: the ways in which dropout may then act"""
 
     def simulated_by(
         self, *variants: StepOverrides, **overrides: Callable[[PipelineState], object]
@@ -41,6 +43,10 @@ class Mistake:
         …})` has two variants.
         """
         return replace(self, variants=((overrides,) if overrides else ()) + variants)
+
+    def dropping_by(self, *droppings: Dropping) -> "Mistake":
+        """Return the mistake with the ways in which dropout may act where it is made."""
+        return replace(self, droppings=droppings)
 
 
 def define_mistake(

@@ -3,6 +3,7 @@
     layers   from the tokens to the queries, keys and values of every head
     scores   from queries and keys to the weights
     output   from weights and values to the returned results
+    dropout  what dropout changes, and when
 
 They only compute; `properties.mistakes.catalogue` gives them names and sentences.
 """

@@ -249,7 +249,7 @@ def drawn(
     found: Harness, *named: str, verdicts: Sequence[Verdict] = VERDICTS
 ) -> dict[str, EvidenceRecord]:
     records = [PropertyRecord(v.property.name, "", "", "", 0, 0) for v in verdicts]
-    findings = [DiagnosedMistake(BY_NAME[name], 5, 5, pipeline=recipe(name)) for name in named]
+    findings = [DiagnosedMistake(BY_NAME[name], 5, 5, ways=((recipe(name),),)) for name in named]
     shown = attach_evidence(records, verdicts, found, findings)
     assert [r.name for r in shown] == [r.name for r in records]
     return {r.name: r.evidence for r in shown if r.evidence is not None}

@@ -145,7 +145,16 @@ def test_a_workflow_gets_annotations_and_the_text(headcheck: Command) -> None:
     assert ran.code == 1
     assert ran.out.startswith("::error file=bob.py,line=4,title=The mistake::The softmax runs")
     assert "\n::notice title=headcheck::bob.py: " in ran.out
-    assert headcheck("check", "bob.py").out in ran.out
+    assert headcheck("check", "bob.py", "--verbose").out in ran.out
+
+
+def test_verbose_shows_what_is_folded(headcheck: Command) -> None:
+    written(bob=RIGHT.replace("@ x\n", "@ x.tril()\n"))
+    folded, whole = headcheck("check", "bob.py"), headcheck("check", "bob.py", "--verbose")
+    assert "; --verbose shows" in folded.out and "--verbose" not in whole.out
+    assert len(folded.out.splitlines()) <= 25 < len(whole.out.splitlines())
+    graded = headcheck("grade", "bob.py", "--seed", "0", "--verbose").out
+    assert whole.out.partition("cases:")[0] == graded.partition("cases:")[0]
 
 
 def test_out_is_a_folder_with_the_report_and_its_pages(headcheck: Command) -> None:

@@ -25,7 +25,9 @@ KNOWN = [each for each in DETERMINISTIC if not each.rare][::3]
 
 def given(contract: Contract = MULTI_HEAD, case: int = 0) -> AttentionInputs:
     context = LiveContext(Harness(make_subject({}), contract), contract, contract.fit(CASES[case]))
-    return make_attention_inputs(context, context.x, context.parameters)
+    visible = context.may_attend(context.case.tokens, context.mask)
+    tensors = context.x, context.parameters, visible
+    return make_attention_inputs(contract, context.case, *tensors)
 
 
 def wanted(*, pairs: bool, case: int = 0) -> MistakeKey:

@@ -1,0 +1,128 @@
+"""Find the failed properties that follow from the mistakes that were named.
+
+Theory of operation
+    Of a submission with a known mistake many properties fail, and most of them for that reason.
+    Which ones is not read off from tables but tried: an attention with exactly these mistakes
+    (`properties.mistakes.faulty_attention`) is checked on the case on which the submission failed.
+    A property follows from the mistakes if that attention fails it in the same way, and one without
+    mistakes does not fail it there. The latter shows that nothing else in our module is to blame.
+
+    The module is our own code and runs in this process. What it does on a case does not depend on
+    the submission, so in a class in which a mistake is frequent it is tried once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from grader.report.records import PropertyRecord
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.check import find_first_failure
+from properties.contract import Contract
+from properties.harness.harness import Harness
+from properties.mistakes.diagnosis import DiagnosedMistake
+from properties.mistakes.faulty_attention import (
+    Computation,
+    list_computations,
+    make_correct_computation,
+    make_namespace,
+    restate,
+)
+from properties.property import Property, Verdict
+from properties.violation import Status
+
+MAX_NUMEL = 1 << 22
+"""how many weights, scores included, a case may have on which a property is tried again"""
+MAX_KNOWN = 1 << 14
+Outcome = tuple[str, str]
+"""a status, and what differs or the type of the exception"""
+PASSED: Outcome = (Status.PASSED.value, "")
+
+_KNOWN: dict[tuple[Contract, Computation, Property, Case], Outcome] = {}
+
+
+@dataclass(frozen=True)
+class ComputationChecker:
+    """Checks properties of an attention that computes something given."""
+
+    contract: Contract
+    """a restated one"""
+    computation: Computation
+
+    @cached_property
+    def harness(self) -> Harness:
+        namespace = make_namespace(self.contract, self.computation)
+        harness = Harness(make_subject(namespace), self.contract)
+        harness.contract = self.contract
+        return harness
+
+    def check(self, prop: Property, case: Case) -> Outcome:
+        """Return what comes of a property on a case."""
+        key = self.contract, self.computation, prop, case
+        if key not in _KNOWN:
+            if len(_KNOWN) == MAX_KNOWN:
+                del _KNOWN[next(iter(_KNOWN))]
+            _KNOWN[key] = get_outcome(find_first_failure(prop, self.harness, [case]))
+        return _KNOWN[key]
+
+
+def get_outcome(verdict: Verdict) -> Outcome:
+    """Return in which way a property failed, if it did."""
+    if verdict.violation is not None:
+        return verdict.status.value, verdict.violation.kind.value
+    raised = "" if verdict.failure is None else verdict.failure.message.partition(":")[0]
+    return verdict.status.value, raised
+
+
+def mark_consequences(
+    records: Sequence[PropertyRecord],
+    verdicts: Sequence[Verdict],
+    contract: Contract,
+    diagnosed: Sequence[DiagnosedMistake],
+) -> list[PropertyRecord]:
+    """Return the same records, those marked that follow from the diagnosed mistakes."""
+    try:
+        found = find_consequences(contract, verdicts, diagnosed)
+    except Exception:  # A fault of ours is no reason to lose a grade; tests call what is tried.
+        found = frozenset()
+    return [
+        replace(record, follows=verdict.property in found)
+        for record, verdict in zip(records, verdicts, strict=True)
+    ]
+
+
+def find_consequences(
+    contract: Contract, verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
+) -> frozenset[Property]:
+    """Return the properties that fail for no other reason than the diagnosed mistakes.
+
+    Of several ways in which the mistakes can be made, the one counts from which most follows.
+    """
+    restated = restate(contract)
+    tried = [verdict for verdict in verdicts if _can_follow(verdict, restated)]
+    right = ComputationChecker(restated, make_correct_computation(contract))
+    ways = (each.draw_several() for each in list_computations(contract, diagnosed))
+    checkers = ([ComputationChecker(restated, draw) for draw in draws] for draws in ways)
+    found = (frozenset(v.property for v in tried if _follows(v, each, right)) for each in checkers)
+    return max(found, key=len, default=frozenset())
+
+
+def _can_follow(verdict: Verdict, contract: Contract) -> bool:
+    """Whether a verdict is a failure that can be tried again."""
+    failed = verdict.status in (Status.FAILED, Status.CRASHED)
+    if not failed or verdict.case is None or not contract.has(*verdict.property.needs):
+        return False
+    case = verdict.case
+    scores = case.batch * case.heads * case.tokens**2
+    return scores + case.d_out * max(case.d_in, case.d_out) <= MAX_NUMEL
+
+
+def _follows(
+    verdict: Verdict, wrong: Sequence[ComputationChecker], right: ComputationChecker
+) -> bool:
+    """Whether one of those that are wrong fails a property likewise, and the right one does not."""
+    assert verdict.case is not None, "a verdict that can be tried again has a case"
+    case, prop = replace(verdict.case, device="cpu"), verdict.property
+    likewise = any(each.check(prop, case) == get_outcome(verdict) for each in wrong)
+    return likewise and right.check(prop, case) == PASSED

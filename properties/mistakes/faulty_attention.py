@@ -1,0 +1,178 @@
+"""Attention with known mistakes and nothing else wrong, as a module to be checked like any other.
+
+A diagnosis says what a submission computes: pipelines, or a way in which dropout acts. Here that
+becomes a module, which is built, called and trained as a submission is, so that every property can
+be checked on it. What it breaks follows from the mistakes; what it does not break has other causes.
+
+Names, arguments and call forms differ from class to class and mean nothing here. So the module has
+those of its own, and its contract is the submission's in these terms (`restate`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from properties.call_form import USUAL
+from properties.case import Case
+from properties.contract import Argument, Capability, Contract, Entry, Returns
+from properties.mistakes.diagnosis import (
+    DiagnosedMistake,
+    Pipelines,
+    get_correct_pipeline,
+    make_attention_inputs,
+)
+from properties.mistakes.pipeline import CORRECT, Dropping, run_pipeline
+from properties.mistakes.steps.dropout import on_weights
+from properties.parameter_mapping import ParameterMapping
+from reference import Parameters, causal_mask, to_bool_mask
+
+NAME, SOURCE, TARGET = "Attention", "Source", "Target"
+QUANTITIES = ("d_in", "d_out", "heads", "context_length", "bias", "dropout")
+OWN_TERMS = frozenset({Capability.STATELESS, Capability.CONFIG})
+"""what is about the form of a submission, which the module does not share"""
+RATE = 0.5
+"""of dropout that nobody asked for"""
+DRAWS = 3
+"""how often dropout that is wrong draws"""
+
+
+@dataclass(frozen=True)
+class Computation:
+    """What an attention computes, right or wrong."""
+
+    pipelines: Pipelines
+    dropping: Dropping = on_weights
+    rate: float | None = None
+    """of dropout, if it has one of its own"""
+    skipped: int = 0
+    """how many random numbers a call leaves out, so that dropout draws others"""
+
+    def draw_several(self) -> "tuple[Computation, ...]":
+        """Return it with other random numbers, too, if it is wrong in what dropout does.
+
+        Whether that shows on a small case is chance, and no submission draws as ours does.
+        """
+        draws = 1 if self.dropping is on_weights else DRAWS
+        return tuple(replace(self, skipped=number) for number in range(draws))
+
+
+def list_computations(
+    contract: Contract, diagnosed: Sequence[DiagnosedMistake]
+) -> tuple[Computation, ...]:
+    """Return what a submission with these mistakes may compute; nothing if that is not known.
+
+    There are several where a mistake can be made in several ways that are not told apart.
+    """
+    ways = next((each.ways for each in diagnosed if each.ways), ())
+    if ways:
+        return tuple(map(Computation, ways))
+    rate = None if contract.has(Capability.DROPOUT) else RATE
+    droppings = [dropping for each in diagnosed for dropping in each.mistake.droppings]
+    return tuple(Computation((CORRECT,), dropping, rate) for dropping in droppings)
+
+
+def make_correct_computation(contract: Contract) -> Computation:
+    """Return what a contract asks for."""
+    outputs = 2 if contract.returns is Returns.WEIGHTS_TWICE else 1
+    return Computation((get_correct_pipeline(contract),) * outputs)
+
+
+def restate(contract: Contract, name: str = NAME) -> Contract:
+    """Return what a contract asks for in the terms of the modules made here."""
+    parts = contract.transfer
+    return replace(
+        contract,
+        name=name,
+        entry=Entry.CLASS if parts is None else Entry.TRANSFER,
+        arguments=_restate_arguments(contract),
+        mappings=tuple(ParameterMapping(each, (each,)) for each in _list_parameters(contract)),
+        variables=(),
+        call_form=USUAL,
+        transfer=None if parts is None else (restate(parts[0], SOURCE), restate(parts[1], TARGET)),
+        sizes=None,  # the cases have them already
+        capabilities=contract.capabilities - OWN_TERMS,
+    )
+
+
+def _restate_arguments(contract: Contract) -> tuple[Argument, ...]:
+    """Return all quantities as arguments, with the defaults that they have in a contract."""
+    known = {argument.quantity: argument for argument in contract.arguments}
+    arguments = (replace(known.get(q, Argument(q, q)), name=q) for q in QUANTITIES)
+    return tuple(a for a in arguments if not (contract.square and a.name == "d_in"))
+
+
+def _list_parameters(contract: Contract) -> list[str]:
+    names = ["W_q", "W_k", "W_v"]
+    names += [b for b in ("b_q", "b_k", "b_v") if contract.stores(b) or not contract.mappings]
+    names += ["W_o"] * contract.has(Capability.OUTPUT_PROJECTION)
+    return names + ["b_o"] * contract.has(Capability.OUTPUT_BIAS)
+
+
+def make_namespace(contract: Contract, computation: Computation) -> dict[str, object]:
+    """Return the definitions that keep a restated contract but for what they compute."""
+    if contract.transfer is None:
+        return {contract.name: _make_class(contract, computation)}
+    source, target = contract.transfer
+    right = make_correct_computation(source)
+    made = {SOURCE: _make_class(source, right), TARGET: _make_class(target, computation)}
+    return {contract.name: _transfer, **made}
+
+
+def _make_class(contract: Contract, computation: Computation) -> type["FaultyAttention"]:
+    fields = {"contract": contract, "computation": computation}
+    return type(contract.name, (FaultyAttention,), fields)
+
+
+def _transfer(source: nn.Module, target: nn.Module) -> None:
+    target.load_state_dict(source.state_dict(), strict=False)
+
+
+class FaultyAttention(nn.Module):
+    """Attention by a given computation, with its parameters under their canonical names."""
+
+    contract: Contract
+    computation: Computation
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__()
+        self.case = _make_case(self.contract, values, named)
+        for name, shape in self.contract.get_parameter_shapes(self.case).items():
+            drawn = torch.empty(shape).uniform_(-1, 1) / self.case.d_in**0.5
+            self.register_parameter(name, nn.Parameter(drawn))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+        batched = self.contract.has(Capability.BATCH)
+        outputs = self._compute(x if batched else x.unsqueeze(0), mask)
+        own = outputs if batched else tuple(output[0] for output in outputs)
+        return own[0] if len(own) == 1 else own
+
+    def _compute(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+        parameters = Parameters(**dict(self.named_parameters()))
+        visible = self._list_visible(x, mask)
+        inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible)
+        if self.contract.returns is Returns.WEIGHTS_TWICE:
+            inputs = replace(inputs, wanted=("matrix",))
+        how = self.computation
+        rate = self.case.dropout if how.rate is None else how.rate
+        torch.rand(how.skipped)
+        pipelines = (how.dropping(each, rate, self.training) for each in how.pipelines)
+        return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
+
+    def _list_visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
+        if self.contract.has(Capability.CAUSAL):
+            return causal_mask(x.shape[-2], device=x.device)
+        return None if mask is None else to_bool_mask(mask)
+
+
+def _make_case(contract: Contract, values: Sequence[Any], named: Mapping[str, Any]) -> Case:
+    """Return a case with the sizes and options of a module built with these arguments."""
+    given: dict[str, Any] = {a.name: a.default for a in contract.arguments}
+    given |= dict(zip(given, values, strict=False)) | dict(named)
+    width, heads = given.pop("d_out"), given["heads"]
+    if width % heads:
+        raise ValueError(f"{heads} heads do not divide a width of {width}")
+    sizes = {"d_in": width, "tokens": given["context_length"], "head_dim": width // heads}
+    return Case(**{**sizes, **given})

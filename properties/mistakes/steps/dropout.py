@@ -1,0 +1,81 @@
+"""Dropout, as it is asked for and as people get it wrong: each puts it into a `Pipeline`."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from properties.mistakes.pipeline import Dropping, Pipeline, PipelineState, QKVTensors
+
+Change = Callable[[Tensor, float], Tensor]
+"""what becomes of a tensor at a rate of dropout"""
+
+
+def change_result(step: str, change: Change) -> Dropping:
+    """Change what a step gives, in training and in evaluation alike."""
+
+    def put(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
+        compute = getattr(pipeline, step)
+        return pipeline.override({step: lambda s: change(compute(s), rate)})
+
+    return put
+
+
+def in_training(dropping: Dropping, otherwise: Dropping | None = None) -> Dropping:
+    """Do this in training only, and something else, or nothing, in evaluation."""
+
+    def put(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
+        chosen = dropping if training else otherwise
+        return pipeline if chosen is None else chosen(pipeline, rate, training)
+
+    return put
+
+
+def drop(t: Tensor, rate: float) -> Tensor:
+    return F.dropout(t, rate)
+
+
+def draw_kept(t: Tensor, rate: float, *shared: int) -> Tensor:
+    """Draw ones for what is kept and zeros for the rest, one number along shared dimensions."""
+    shape = [1 if dim in shared else size for dim, size in enumerate(t.shape)]
+    return torch.empty(shape, dtype=t.dtype, device=t.device).bernoulli_(1 - rate)
+
+
+def drop_together(*dims: int) -> Change:
+    """Drop all weights along these dimensions at once."""
+    return lambda t, rate: t * draw_kept(t, rate, *dims) / (1 - rate)
+
+
+def drop_unscaled(t: Tensor, rate: float) -> Tensor:
+    return t * draw_kept(t, rate)
+
+
+def drop_renormalised(t: Tensor, rate: float) -> Tensor:
+    kept = drop_unscaled(t, rate)
+    return kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-12)
+
+
+def at_rate(other: float, instead: float) -> Change:
+    """Drop at a fixed rate, or at another one where that is the one asked for."""
+    return lambda t, rate: drop(t, instead if rate == other else other)
+
+
+def _drop_values(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
+    def assign(s: PipelineState) -> QKVTensors:
+        q, k, v = pipeline.assign(s)
+        return q, k, drop(v, rate)
+
+    return pipeline.override({"assign": assign})
+
+
+never: Dropping = in_training(change_result("use", lambda weights, rate: weights))
+on_weights: Dropping = in_training(change_result("use", drop))
+"""as it is asked for"""
+on_scores: Dropping = in_training(change_result("scale", drop))
+on_masked_scores: Dropping = in_training(change_result("hide", drop))
+"""where −∞ times 0 is NaN"""
+on_input: Dropping = in_training(change_result("see", drop))
+on_values: Dropping = in_training(_drop_values)
+on_context: Dropping = in_training(change_result("merge", drop))
+on_output: Dropping = in_training(change_result("finish", drop))

@@ -1,0 +1,211 @@
+"""What a terminal and a page show of many failures, with a named mistake and without."""
+
+from dataclasses import replace
+
+import pytest
+
+from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
+from grader.report.records import DiagnosisRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report.render import github, html, text
+from grader.report.render.view import make_view
+from tests.grader.report.records import (
+    EQUATION,
+    FUTURE,
+    SHAPE,
+    Outline,
+    make_crashed,
+    make_failed,
+    make_property,
+    make_report,
+    make_submission,
+    make_untried,
+)
+
+MISTAKE = DiagnosisRecord("no_mask", "Nothing is hidden.", 3, 12, 7, 7)
+SECOND = DiagnosisRecord("no_scale", "The scores are not scaled.", None, None, 7, 7)
+MORE = "--all"
+
+
+def follow(claim: PropertyRecord) -> PropertyRecord:
+    return replace(claim, follows=True)
+
+
+def fail_many(count: int, group: str = "values") -> list[PropertyRecord]:
+    return [make_failed(f"Claim {n} of {group}.", group) for n in range(count)]
+
+
+def explain(
+    *claims: PropertyRecord, by: tuple[DiagnosisRecord, ...] = (MISTAKE,)
+) -> SubmissionRecord:
+    return make_submission(*claims, diagnosis=by)
+
+
+def render(record: SubmissionRecord, more: str = MORE) -> str:
+    return text.render(make_report(record), more)
+
+
+def test_what_follows_is_one_example_and_one_line() -> None:
+    record = explain(make_property(SHAPE, "contract"), *map(follow, fail_many(18)))
+    assert (
+        render(record)
+        == """\
+ada.py  causal_attention (CausalAttention)  2 / 38  failed
+
+  One mistake was found; it explains the answers to all 7 inputs tried:
+    Nothing is hidden. (cell 3, line 12)
+
+  values 0 / 36
+  all claims hold: contract
+
+  Claim 0 of values.
+    expected  0.5 ± 1e-06 at output[0, 0]
+    got       1.5
+    on        batch=1 tokens=2 heads=1 float64 cpu seed=3
+    hint      √d_k?
+  17 more claims do not hold for this reason; --all shows them
+"""
+    )
+
+
+def test_one_more_is_it() -> None:
+    shown = render(explain(*map(follow, fail_many(2))))
+    assert "  1 more claim does not hold for this reason; --all shows it\n" in shown
+    assert "for this reason" not in render(explain(*map(follow, fail_many(1))))
+
+
+@pytest.mark.parametrize(
+    ("by", "said"), [((MISTAKE,), "explained by it:"), ((MISTAKE, SECOND), "explained by them:")]
+)
+def test_what_does_not_follow_comes_below_and_is_said_so(
+    by: tuple[DiagnosisRecord, ...], said: str
+) -> None:
+    shown = render(explain(make_failed(EQUATION), follow(make_failed(FUTURE)), by=by))
+    order = [FUTURE, f"  1 claim is not {said}\n", EQUATION]
+    assert [shown.index(each) for each in order] == sorted(shown.index(each) for each in order)
+
+
+def test_nothing_is_said_of_what_follows_if_nothing_does() -> None:
+    shown = render(explain(make_failed(EQUATION), make_failed(FUTURE)))
+    assert "explained by" not in shown and "reason" not in shown
+
+
+def test_what_is_not_explained_goes_before_the_example() -> None:
+    claims = [
+        *map(follow, fail_many(9)),
+        make_failed(EQUATION, "mask"),
+        make_failed(FUTURE, "mask"),
+    ]
+    notes = tuple(NoteRecord("prints", f"note {n}") for n in range(4))
+    shown = render(replace(explain(*claims), notes=notes))
+    assert "  9 claims do not hold for this reason; --all shows them\n" in shown
+    assert EQUATION in shown and FUTURE not in shown
+    assert "  1 more claim does not hold; --all shows it\n" in shown
+    assert len(shown.splitlines()) <= text.MAX_LINES
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 40])
+def test_without_a_mistake_there_are_as_many_as_fit(count: int) -> None:
+    shown = render(make_submission(*fail_many(count)))
+    left = count - shown.count("expected")
+    assert len(shown.splitlines()) <= text.MAX_LINES
+    assert count == 1 or shown.count("expected") >= 2
+    assert (f"{left} more claim" in shown) is (left > 0)
+
+
+def test_there_is_always_one() -> None:
+    note = NoteRecord("prints", "a long note\n" * 20)
+    shown = render(make_submission(*fail_many(3), notes=(note,)))
+    assert shown.count("expected") == 1 and "2 more claims do not hold; --all" in shown
+
+
+def test_notes_below_failures_are_counted_and_those_of_a_right_answer_are_not() -> None:
+    notes = tuple(NoteRecord("prints", f"note {n}") for n in range(5))
+    shown = render(make_submission(*fail_many(3), notes=notes))
+    assert "note 1\n" in shown and "note 2\n" not in shown
+    assert "  note  and 3 more notes; --all shows them\n" in shown
+    assert render(make_submission(make_property(SHAPE), notes=notes)).count("note  note") == 5
+
+
+def test_reasons_for_not_trying_are_one_sentence() -> None:
+    failed, untried = make_failed(EQUATION), make_untried("a", EQUATION)
+    one = make_submission(failed, untried)
+    assert f"1 claim was not tried, because this did not hold: {EQUATION}\n" in render(one)
+    two = make_submission(failed, untried, make_failed(FUTURE), make_untried("b", FUTURE))
+    assert "  2 claims were not tried, because others did not hold.\n" in render(two)
+    assert render(two, "").count("was not tried, because this did not hold") == 2
+
+
+def test_crashes_of_one_kind_are_folded_as_before() -> None:
+    crashed = [make_crashed(claim) for claim in "abcdef"]
+    assert "    5 more claims ended the same way\n" in render(make_submission(*crashed))
+    both = render(explain(*map(follow, crashed[:3]), *crashed[3:]))
+    assert both.count("    2 more claims ended the same way\n") == 2
+
+
+def test_many_groups_are_few_lines() -> None:
+    claims = [make_failed(f"{n}", f"group {n}") for n in range(13)]
+    rows = render(make_submission(*claims)).split("\n\n")[1].splitlines()
+    assert len(rows) <= 3 and all(len(row) <= text.WIDTH for row in rows)
+    assert not any(row.rstrip(",").endswith(("/", "0 /", "group")) for row in rows)
+
+
+def test_everything_is_shown_without_a_word_for_more() -> None:
+    claims = [*map(follow, fail_many(9)), *fail_many(9, "mask"), make_untried(SHAPE, EQUATION)]
+    shown = render(explain(*claims), "")
+    assert all(f"  {claim.claim}\n" in shown for claim in claims[:-1])
+    assert "--" not in shown and "9 claims are not explained by it:\n" in shown
+
+
+def test_a_page_has_one_closed_part_for_what_follows() -> None:
+    claims = [*map(follow, fail_many(4)), make_failed(EQUATION, "mask")]
+    page = html.render_page(explain(*claims), make_report())
+    head, _, fold = page.partition('<details class="group">\n<summary><div class="row"><h2 class')
+    assert "3 more claims do not hold for this reason" in fold
+    assert ">Claim 0 of values.</h" in head and ">Claim 1 of values.</h" not in head
+    assert ">Claim 1 of values.</h" in fold and EQUATION not in fold
+    assert "1 claim is not explained by it:" in Outline(page).words
+    listed = head.partition("Does not hold for the reason above")[2]
+    assert "<li>Claim 1 of values.</li>" in listed
+
+
+def test_a_fragment_folds_as_the_page_does() -> None:
+    shown = html.render_fragment(explain(*map(follow, fail_many(4))))
+    assert "3 more claims do not hold for this reason" in shown
+
+
+def test_a_workflow_gets_what_does_not_follow_first_and_everything_in_the_log() -> None:
+    record = explain(follow(make_failed(EQUATION)), make_failed(FUTURE))
+    titles = [each.title for each in github.collect_annotations(record)]
+    assert titles == ["The mistake", FUTURE, EQUATION]
+    log = github.render(make_report(record), lambda *_: None)
+    assert text.render(make_report(record)) in log
+
+
+# ------------------------------------------------------------------ levels of feedback
+
+
+@pytest.mark.parametrize("level", FeedbackLevel)
+def test_what_follows_is_told_with_the_mistake(level: FeedbackLevel) -> None:
+    record = explain(follow(make_failed(EQUATION)), make_failed(FUTURE))
+    told = redact_submission(record, Feedback(level))
+    assert bool(told.diagnosis) is (level is not FeedbackLevel.NAME)
+    follows = [claim.follows for claim in told.properties]
+    assert follows == [bool(told.diagnosis), False]
+
+
+def test_what_is_hidden_is_not_counted_among_what_follows() -> None:
+    record = explain(*map(follow, fail_many(3)))
+    hidden = frozenset({record.properties[2].name})
+    shown = render(redact_submission(record, Feedback(hidden=hidden)))
+    assert "  1 more claim does not hold for this reason; --all shows it\n" in shown
+    assert record.properties[2].claim not in render(
+        redact_submission(record, Feedback(hidden=hidden)), ""
+    )
+
+
+def test_one_level_for_each_does_not_mix_up_what_follows() -> None:
+    record = explain(follow(make_failed(EQUATION)), follow(make_failed(FUTURE)))
+    levels = {EQUATION: FeedbackLevel.NAME}
+    told = redact_submission(record, Feedback(FeedbackLevel.MESSAGE, levels))
+    assert [claim.follows for claim in told.properties] == [True, True]
+    assert not make_view(told).unexplained
