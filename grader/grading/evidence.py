@@ -30,13 +30,14 @@ from properties.cases.case_transforms import transform_cases
 from properties.contract import Capability, Contract, Returns
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
-from properties.mistakes.diagnosis import DiagnosedMistake, make_attention_inputs
+from properties.mistakes.diagnosis import DiagnosedMistake
 from properties.mistakes.pipeline import (
     CORRECT,
     SHAPE_ERRORS,
     MemoisedEvaluator,
     Pipeline,
 )
+from properties.mistakes.pipeline_inputs import make_attention_inputs
 from properties.property import PropertyGroup, Verdict
 from properties.tolerance import PRECISIONS
 from properties.violation import SubmissionFailed, Violation, ViolationKind

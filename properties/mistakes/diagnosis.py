@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from properties.case import Case, InputContent, MaskForm
-from properties.contract import Capability, Contract, Returns
+from properties.contract import Capability, Returns
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
@@ -37,15 +37,13 @@ from properties.mistakes.mistake_table import (
     make_key,
 )
 from properties.mistakes.pipeline import (
-    CORRECT,
-    WITHOUT_ATTENTION,
     AttentionInputs,
     MemoisedEvaluator,
     Pipeline,
     PipelineState,
     StepOverrides,
 )
-from properties.oracle import get_scale
+from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.subject import CallOptions
 from properties.tolerance import PRECISIONS
 from properties.violation import Status, SubmissionFailed, Violation
@@ -281,29 +279,6 @@ def _make_sample(
         make_attention_inputs(context.contract, context.case, x, parameters, visible),
         _observe_answer(context, x, parameters),
         get_correct_pipeline(context.contract),
-    )
-
-
-def get_correct_pipeline(contract: Contract) -> Pipeline:
-    """Return the pipeline that computes what a contract asks for."""
-    return CORRECT if contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
-
-
-def make_attention_inputs(
-    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
-) -> AttentionInputs:
-    """Return the inputs on which pipelines are evaluated for a case."""
-    return AttentionInputs(
-        x=x,
-        parameters=parameters,
-        heads=case.heads,
-        may_attend=may_attend,
-        scale=get_scale(contract, case),
-        context_length=case.context_length,
-        causal=contract.has(Capability.CAUSAL),
-        wanted=("output", "weights")
-        if contract.returns is Returns.OUTPUT_AND_WEIGHTS
-        else ("output",),
     )
 
 

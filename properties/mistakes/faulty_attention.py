@@ -18,13 +18,9 @@ from torch import Tensor, nn
 from properties.call_form import USUAL
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
-from properties.mistakes.diagnosis import (
-    DiagnosedMistake,
-    Pipelines,
-    get_correct_pipeline,
-    make_attention_inputs,
-)
+from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
 from properties.mistakes.pipeline import CORRECT, Dropping, run_pipeline
+from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
 from properties.mistakes.steps.dropout import on_weights
 from properties.parameter_mapping import ParameterMapping
 from reference import Parameters, causal_mask, to_bool_mask

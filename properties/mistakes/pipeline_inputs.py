@@ -1,0 +1,32 @@
+"""What a contract asks of a pipeline: which one is correct, and on what it is evaluated."""
+
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Capability, Contract, Returns
+from properties.mistakes.pipeline import CORRECT, WITHOUT_ATTENTION, AttentionInputs, Pipeline
+from properties.oracle import get_scale
+from reference import Parameters
+
+
+def get_correct_pipeline(contract: Contract) -> Pipeline:
+    """Return the pipeline that computes what a contract asks for."""
+    return CORRECT if contract.has(Capability.ATTENTION) else WITHOUT_ATTENTION
+
+
+def make_attention_inputs(
+    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
+) -> AttentionInputs:
+    """Return the inputs on which pipelines are evaluated for a case."""
+    return AttentionInputs(
+        x=x,
+        parameters=parameters,
+        heads=case.heads,
+        may_attend=may_attend,
+        scale=get_scale(contract, case),
+        context_length=case.context_length,
+        causal=contract.has(Capability.CAUSAL),
+        wanted=("output", "weights")
+        if contract.returns is Returns.OUTPUT_AND_WEIGHTS
+        else ("output",),
+    )
