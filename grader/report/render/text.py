@@ -123,9 +123,9 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
     """Render what the mistakes do to one claim, and to how many they do the same."""
-    if not view.consequences:
+    if view.example is None:
         return
-    example = list(_render_failure(view.consequences[0]))
+    example = list(_render_failure(view.example))
     shown = not view.others or len(example) + 2 <= room
     if shown:
         yield from (EMPTY, *example)

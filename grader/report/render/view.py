@@ -3,6 +3,7 @@
 The records of a report hold text as a submission wrote it; the views hold it sanitised.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -163,9 +164,16 @@ class SubmissionView:
         return tuple(failure for failure in self.failures if not failure.follows)
 
     @property
+    def example(self) -> FailureView | None:
+        """The one that shows what the mistakes do: the first with numbers to draw, if any."""
+        return next(
+            (f for f in self.consequences if f.evidence), next(iter(self.consequences), None)
+        )
+
+    @property
     def folded(self) -> tuple[FailureView, ...]:
-        """Those that follow but for the first one, which shows what the mistakes do."""
-        return self.consequences[1:]
+        """Those that follow but for the example."""
+        return tuple(failure for failure in self.consequences if failure is not self.example)
 
     @property
     def unexplained(self) -> str:
