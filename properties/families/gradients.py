@@ -9,7 +9,7 @@ from torch import Tensor
 from properties import comparison
 from properties.case import InputContent
 from properties.cases.case_tensors import draw_normal, make_parameters, round_to_dtype
-from properties.cases.case_transforms import at_least, with_values
+from properties.cases.case_transforms import at_least, compose, with_values
 from properties.contract import Capability
 from properties.families.contract import FORM
 from properties.families.values import it_equals_the_equation
@@ -193,9 +193,15 @@ def gradients_grow_with_the_loss(context: CaseContext) -> None:
         _assert_close_to_exact(context, own, exact, names)
 
 
+SMALL_STEPS = compose(
+    at_least(tokens=3),
+    with_values(dtype="float64", sharpness=1, content=InputContent.NORMAL),
+)
+
+
 @family_property(
     C.TOKENS,
-    on=with_values(dtype="float64", sharpness=1, content=InputContent.NORMAL),
+    on=SMALL_STEPS,
     dtypes=("float64",),
     limit=2,
     hint=CUT_HINT,
@@ -214,7 +220,7 @@ def the_gradient_predicts_a_small_step(context: CaseContext) -> None:
     C.TOKENS,
     C.PROJECTED,
     C.MODULE,
-    on=with_values(dtype="float64", sharpness=1, content=InputContent.NORMAL),
+    on=SMALL_STEPS,
     dtypes=("float64",),
     limit=1,
     hint=CUT_HINT,

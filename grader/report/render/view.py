@@ -3,7 +3,6 @@
 The records of a report hold text as a submission wrote it; the views hold it sanitised.
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
