@@ -175,10 +175,19 @@ def assert_no_effect(
     for step, probe in zip(steps, itertools.cycle(probes), strict=False):
         attempt(step, state)
         past.append(step)
-        failure = _find_failure(state, probe)
-        if failure is not None:
-            raise _find_shortest_failure(context, past, probe, failure)
-        past.append(probe)
+        _assert_probed(context, state, past, probe)
+    for probe in probes:  # what a step leaves behind may show in one of them alone
+        _assert_probed(context, state, past, probe)
+
+
+def _assert_probed(
+    context: LiveContext, state: HistoryState, past: list[HistoryStep], probe: Probe
+) -> None:
+    """Probe a module, which becomes a part of its past. Raises as `assert_no_effect` does."""
+    failure = _find_failure(state, probe)
+    if failure is not None:
+        raise _find_shortest_failure(context, past, probe, failure)
+    past.append(probe)
 
 
 def assert_no_first_effect(

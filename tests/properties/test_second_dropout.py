@@ -10,6 +10,7 @@ from exercises import BY_SLUG
 from grader.sandbox.grader_side.subject import make_subject
 from properties.check import find_first_failure
 from properties.families import dropout, list_properties
+from properties.families.values import no_dropout_means_no_difference
 from properties.harness.harness import Harness
 from properties.violation import Note, Status
 
@@ -140,7 +141,8 @@ def judged(slug: str, place: str, line: str) -> tuple[Mapping[str, str], set[Not
     harness = Harness(make_subject(namespace), exercise.contract)
     plan = exercise.plan_cases()
     verdicts = [
-        find_first_failure(claim, harness, plan[claim]) for claim in list_properties(dropout)
+        find_first_failure(claim, harness, plan[claim])
+        for claim in (*list_properties(dropout), no_dropout_means_no_difference)
     ]
     broken = {v.property.name: v.message for v in verdicts if v.status is not Status.PASSED}
     return broken, set(harness.notes.values())
