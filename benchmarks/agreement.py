@@ -64,9 +64,10 @@ def compute_score(judged: AnswerResult) -> float:
     if judged.earns_nothing(BY_SLUG[judged.answer.exercise]):
         return 0.0
     worth = points.distribute_points(BY_SLUG[judged.answer.exercise], None)
-    return round(
-        sum(p for claim, p in worth.items() if claim.name not in find_lost_claims(judged)), 2
-    )
+    lost = {claim for claim in worth if claim.name in find_lost_claims(judged)}
+    worthless = {claim.group for claim in lost if claim.essential}
+    earned = (p for c, p in worth.items() if c not in lost and c.group not in worthless)
+    return round(sum(earned), 2)
 
 
 def compare_seeds(answer: Answer, seeds: Sequence[int]) -> SeedComparison:

@@ -73,7 +73,7 @@ def test_a_report_says_why_and_without_the_case_only_the_sentence(
     record = grade(server, tmp_path, STRANGERS["mask_forgotten_to_be_cut_in_place"])
     failed = next(p for p in record.properties if p.status == "crashed")
     sentence = SENTENCES["mask_not_cut"]
-    assert f"\n  because   {sentence}: `attn_scores` is (batch=" in failed.message
+    assert f"\n  because   {sentence}: `attn_scores` is (" in failed.message
     assert "with a context_length of" in failed.message and failed.line is not None
     assert f"\n  because   {sentence}.\n" in failed.words
 

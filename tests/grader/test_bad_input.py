@@ -156,7 +156,7 @@ def test_special_file_is_not_opened(
     [handed_in] = find_submissions([str(strange(kind))])
     [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=BY_SLUG[SLUG]))
     assert error_of(record) == ErrorRecord("unreadable", message)
-    assert record.max_score == 100
+    assert record.max_score == 82
 
 
 def test_a_folder_with_the_name_of_a_notebook_is_a_folder(strange: Callable[[str], Path]) -> None:

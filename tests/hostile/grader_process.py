@@ -37,7 +37,7 @@ from tests.hostile.layers import leave_out
 
 CLAIMS = (
     "it_can_be_constructed",
-    "the_output_depends_on_queries_keys_and_values",
+    "it_attends",
     "the_input_is_left_unchanged",
     "it_equals_the_equation",
     "the_future_is_invisible",

@@ -38,7 +38,6 @@ LATER = {
     "parameters_and_buffers_are_left_unchanged": "multi_head_attention/drifts",
     "a_single_head_works_like_several": "masked_multi_head/squeezes_single_axes",
     "each_sequence_is_attended_alone": "multi_head_attention/softmax_over_batch",
-    "no_order_of_events_matters": "multi_head_attention/wrong_for_one_token_after_loading",
     "permuting_the_batch_permutes_the_output": "multi_head_attention/first_batch_item_only",
     "it_equals_the_streaming_computation": "multi_head_attention/no_scale",
     "it_equals_torch_s_attention": "multi_head_attention/no_mask",

@@ -137,10 +137,10 @@ def test_ambiguous_download_asks_for_the_system(headcheck: Command) -> None:
 
 def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     ran = kept("override", WHO, "70", "--store", "c.db", "--reason", "oral exam")
-    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 62.5 before, 70 now\n")
+    assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 31.5 before, 70 now\n")
     assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
 
-    Path("points.toml").write_text(f"[{SLUG}]\nvalues = 50\n")
+    Path("points.toml").write_text(f"[{SLUG}]\ncontract = 25\n")
     changed = ("regrade", SLUG, "--store", "c.db", "--points", "points.toml")
     shown = kept(*changed, "--diff")
     assert shown.code == 1
@@ -149,16 +149,16 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     assert "1 gain, 0 lose, 2 stay" in kept(*changed).out
     assert kept(*changed).code == 0
     ran = kept("override", WHO, "--clear", "--store", "c.db")
-    assert "70 before, 65 now" in ran.out
+    assert "70 before, 51.5 now" in ran.out
 
 
 def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command) -> None:
     exported = kept("export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv")
     rows = list(csv.DictReader(io.StringIO(exported.out)))
     assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
-        ("18", "turingalan", "62.5", "yes"),
+        ("18", "turingalan", "31.5", "yes"),
         ("19", "evil", "0", "no"),
-        ("s1", "Ada Lovelace", "100", "no"),
+        ("s1", "Ada Lovelace", "82", "no"),
     ]
     files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
     assert "these are 3 files: give a folder by --out" in kept(*files).err
@@ -168,7 +168,7 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
     ran = kept(*filled, "--out", "new.csv")
     assert (ran.code, ran.err) == (1, "headcheck: not in the sheet: 18, 19\n")
-    assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,100'
+    assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,82'
 
 
 def test_a_run_is_replayed_to_the_same_verdicts(kept: Command) -> None:
@@ -238,7 +238,7 @@ def test_more_points_than_there_are_cannot_be_given(course: Command) -> None:
     ran = course("override", f"{SLUG}/17", "101", "--store", "c.db")
     assert (ran.code, ran.err) == (
         2,
-        f"headcheck: {SLUG}/17: 101 is over the 100 points there are\n",
+        f"headcheck: {SLUG}/17: 101 is over the 82 points there are\n",
     )
 
 

@@ -150,7 +150,7 @@ def test_unreadable_files_are_reported_and_others_graded(
         error = records[student].error
         assert error is not None and message in error.message
         # worth what the exercise is worth, so that nothing is what they have of it
-        assert (records[student].score, records[student].max_score) == (0.0, 70.0)
+        assert (records[student].score, records[student].max_score) == (0.0, 67.0)
     assert graded(store_url, folder).submissions == tuple(records.values())
 
 

@@ -68,7 +68,7 @@ def test_a_case_that_is_refused(answer: Path, capsys: pytest.CaptureFixture[str]
         ),
         ({"case": "device=tpu"}, "`device=tpu` is none of cpu, cuda"),
         (
-            {"case": "tokens=1", "prop": "the_output_depends_on_queries_keys_and_values"},
+            {"case": "tokens=1", "prop": "it_attends"},
             "is not checked on such a case; near it is batch=1 tokens=3 ",
         ),
         (

@@ -131,7 +131,7 @@ def test_a_function_is_judged_as_what_it_computes(project: Path, pytester: pytes
     )
     result = run(pytester, "--headcheck", "scores:attend", *FEW, "-q")
     assert result.ret == 0
-    shape = "(batch, heads, tokens, width of one head)"
+    shape = "(batch, heads, tokens, width)"
     result.stdout.fnmatch_lines([f"assumed: its inputs have the shape {shape}"])
 
 
