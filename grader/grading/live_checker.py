@@ -20,7 +20,7 @@ from properties.case import Case
 from properties.check import check_property, find_first_failure
 from properties.harness.harness import Harness
 from properties.property import Property, Verdict
-from properties.violation import SubmissionFailed
+from properties.violation import Status, SubmissionFailed
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,11 @@ class LiveChecker:
         return self._check(prop, lambda: check_property(prop, self.harness, cases))
 
     def check_generated(self, prop: Property, case: Case) -> Verdict:
-        """Check one property on one generated case, which may be large."""
-        verdict = self._check(prop, lambda: find_first_failure(prop, self.harness, [case]))
+        """Check one property on one generated case, which may be large.
+
+        The case is tried without the peculiarities whose own claim did not hold on fixed cases.
+        """
+        verdict = self._check(prop, lambda: self._try_plain(prop, case))
         if verdict.violation is None or verdict.case is None:
             return verdict
         kind = verdict.violation.kind
@@ -47,6 +50,12 @@ class LiveChecker:
         # It fails only after what came before it in this process: reported as it was found.
         detailed = verdict.violation.with_details(prop.claim, verdict.case_description, prop.hint)
         return replace(verdict, violation=detailed)
+
+    def _try_plain(self, prop: Property, case: Case) -> Verdict:
+        harness = self.harness
+        left = prop.replace_cases(harness.contract, [case], harness.unsupported)
+        found = find_first_failure(prop, harness, left)
+        return found if left else Verdict(prop, Status.NOT_TRIED)
 
     def _check(self, prop: Property, check: Callable[[], Verdict]) -> Verdict:
         for _ in self.session.iter_tries():
@@ -82,6 +91,7 @@ def search_further(
     with contextlib.closing(live.session.open_search()) as session:
         channel = DroppingChannel(session)
         harness = Harness(ChannelSubject(channel), live.harness.requested_contract)
+        harness.unsupported |= live.harness.unsupported
         searching = LiveChecker(session, harness)
 
         def finish_case() -> None:

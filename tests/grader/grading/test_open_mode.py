@@ -11,6 +11,7 @@ from exercises import BY_SLUG
 from grader.audit.matrix import load_answers
 from grader.grading.grade import grade_file_or_raise
 from grader.grading.open_mode import SLUG, adapt_contract
+from grader.grading.search_limit import SearchLimit
 from grader.grading.settings import Settings
 from grader.reading.submission import find_submissions
 from grader.report.records import SubmissionRecord
@@ -91,12 +92,12 @@ def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
     """Grades a file; the records by the names that were judged."""
 
     def grade_source(
-        source: str, slug: str | None = None, **limits: float
+        source: str, slug: str | None = None, settings: Settings | None = None, **limits: float
     ) -> dict[str | None, SubmissionRecord]:
         path = tmp_path / "ada.py"
         path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
         exercise = BY_SLUG[slug] if slug else None
-        settings = Settings(exercise=exercise, limits=Limits().with_overrides(limits))
+        settings = settings or Settings(exercise=exercise, limits=Limits().with_overrides(limits))
         [handed_in] = find_submissions([str(path)])
         records = grade_file_or_raise(sandbox.server, handed_in, settings)
         return {record.name: record for record in records}
@@ -237,3 +238,14 @@ def test_a_call_that_never_returns_while_it_is_recognised_is_told(grade: Grade) 
     assert (record.score, record.properties) == (0, ())
     assert record.error is not None
     assert record.error.kind == "timed_out"
+
+
+def test_a_search_does_without_what_a_claim_of_its_own_denied(grade: Grade) -> None:
+    [answer] = [
+        each
+        for each in load_answers(BY_SLUG["multi_head_attention"])
+        if each.name == "qkv_bias_never"
+    ]
+    settings = Settings(exercise=BY_SLUG["multi_head_attention"], search=SearchLimit(cases=6))
+    record = grade(answer.source, slug="multi_head_attention", settings=settings)
+    assert broken(record["MultiHeadAttention"]) == ["the_biases_follow_the_option"]
