@@ -9,6 +9,7 @@ from dataclasses import replace
 from properties.call_form import USUAL
 from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
 from properties.parameter_mapping import ParameterMapping
+from properties.summary import select_summaries
 
 C = Capability
 
@@ -28,6 +29,8 @@ INPUTS: Mapping[Entry, tuple[str, ...]] = {
     Entry.FUNCTION: ("x", "queries", "keys"),
 }
 """what a call may pass; a function also takes its parameters"""
+PREREQUISITES = ("it_attends", "it_equals_the_equation")
+"""the properties without which nothing earns points: of an exercise the first that it has"""
 MASK_DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 TOGETHER = (
     ({"W_q", "W_k"}, ("W_q", "W_k", "W_v")),
@@ -126,13 +129,9 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
 
 def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
     """Yield the claims that are waived and do not exist, or that points depend on."""
-    from properties import families  # here, so that listing exercises does not import torch
-    from properties.families import values
-
-    kept = {values.it_equals_the_equation.name, values.it_attends.name}
-    applying = {each.name for each in families.select_for_contract(contract)}
+    applying = {each.name for each in select_summaries(contract)} if contract.waived else set()
     for name in contract.waived:
-        if name in kept:
+        if name in PREREQUISITES:
             text = f"without {name!r} nothing is judged: leave it out of `waived`"
             yield ("waived",), name, text
         elif name not in applying:

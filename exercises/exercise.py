@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from properties.case import Case
 from properties.contract import Contract
 from properties.group import PropertyGroup
+from properties.summary import PropertySummary, select_summaries
 
 if TYPE_CHECKING:  # imported where needed, so that listing exercises does not import torch
     from properties.property import Property
@@ -76,12 +77,22 @@ class Exercise:
 
         Raises BadContract if one is waived that does not exist, or that points depend on.
         """
-        from exercises.contract_checks import find_wrongly_waived
-        from exercises.contract_file import make_place, refuse
         from properties import families
 
+        names = {each.name for each in self.summaries}
+        return tuple(each for each in families.ALL if each.name in names)
+
+    @cached_property
+    def summaries(self) -> tuple[PropertySummary, ...]:
+        """What is known of `properties` without importing torch, in the same order.
+
+        Raises BadContract as `properties` does.
+        """
+        from exercises.contract_checks import find_wrongly_waived
+        from exercises.contract_file import make_place, refuse
+
         refuse(find_wrongly_waived(self.contract), make_place(self))
-        applying = families.select_for_contract(self.contract)
+        applying = select_summaries(self.contract)
         return tuple(each for each in applying if each.name not in self.contract.waived)
 
     @functools.cache  # noqa: B019  # exercises live as long as the process
@@ -101,10 +112,15 @@ class Exercise:
     @cached_property
     def prerequisite(self) -> Property:
         """The property without which nothing earns points: a stub keeps many by doing nothing."""
-        from properties.families import values
+        return next(each for each in self.properties if each.name == self.prerequisite_name)
 
-        attends = values.it_attends
-        return attends if attends in self.properties else values.it_equals_the_equation
+    @property
+    def prerequisite_name(self) -> str:
+        """The name of that property."""
+        from exercises.contract_checks import PREREQUISITES
+
+        names = {each.name for each in self.summaries}
+        return next(name for name in PREREQUISITES if name in names)
 
     def get_points(self, group: PropertyGroup) -> float:
         """Return the points of a group."""

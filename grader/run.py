@@ -18,7 +18,6 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from exercises import Exercise
 from grader import files, terminal
 from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
@@ -35,7 +34,7 @@ from grader.grading.worker_pool import (
 from grader.reading import submission
 from grader.reading.notebook_lines import find_file_line
 from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
-from grader.report import points, render
+from grader.report import points
 from grader.report.feedback import Feedback, redact_report
 from grader.report.records import (
     ErrorRecord,
@@ -45,20 +44,18 @@ from grader.report.records import (
     compute_exit_code,
     to_json,
 )
+from grader.report.render import github, html, text
 from grader.report.render.sanitise import escape_json
 from grader.sandbox.grader_side.launch import Zygote
 from grader.sandbox.isolation import IsolationLevel
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from grader.watch import read_stamp, wait_for_saves
-from properties.property import Property, PropertyGroup
 
 __all__ = [
     "compute_exit_code",
     "create_sandbox",
-    "describe_exercise",
     "examine_machine",
-    "format_hint",
     "grade_paths",
     "grade_with_progress",
     "make_settings",
@@ -252,11 +249,11 @@ def render_report(report: Report, form: str, *, verbose: bool = False) -> str:
         case "json":
             return escape_json(to_json(report))
         case "html":
-            return render.html.render_all(report)
+            return html.render_all(report)
         case "github":
-            return render.github.render(report, _find_file_line)
+            return github.render(report, _find_file_line)
         case _:
-            return render.text.render(report, "" if verbose else MORE)
+            return text.render(report, "" if verbose else MORE)
 
 
 def _find_file_line(record: SubmissionRecord, cell: int, line: int) -> int | None:
@@ -273,7 +270,7 @@ def show_report(report: Report, form: str, *, verbose: bool = False) -> None:
     """Write the report to standard output, in colour if that is a terminal."""
     console = Console()
     if form == "text" and console.is_terminal:
-        render.text.print_to(console, report, "" if verbose else MORE)
+        text.print_to(console, report, "" if verbose else MORE)
     else:
         # A terminal may not know every character; a file of JSON or HTML is always UTF-8.
         encoding = sys.stdout.encoding if form in ("text", "github") else "utf-8"
@@ -289,10 +286,10 @@ def write_report(report: Report, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
     for i, record in enumerate(report.submissions):
-        page = out / render.html.make_page_name(record, i)
-        files.write(page, render.html.render_page(record, report).encode())
+        page = out / html.make_page_name(record, i)
+        files.write(page, html.render_page(record, report).encode())
     index = out / "index.html"
-    files.write(index, render.html.render_index(report).encode())
+    files.write(index, html.render_index(report).encode())
     return index
 
 
@@ -326,35 +323,4 @@ def describe_isolation(level: IsolationLevel) -> str:
         lines += ["", "Missing"]
         for each in level.missing:
             lines += [f"  - {each.layer}: {each.why}", f"    {each.how}"]
-    return "\n".join(lines) + "\n"
-
-
-def format_hint(slug: str, number: int) -> str:
-    """Format one hint of an exercise, counted from 1. Raises TargetNotFound."""
-    hints = infer.find_exercise(slug).hints
-    if not 1 <= number <= len(hints):
-        raise infer.TargetNotFound(
-            f"{slug} has {len(hints)} hints, counted from 1; no hint {number}"
-        )
-    last = number == len(hints)
-    more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
-    return f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n"
-
-
-def _describe_weight(exercise: Exercise, prop: Property) -> str:
-    """Return what else a claim decides about points."""
-    if prop is exercise.prerequisite:
-        return " (If not, there are no points at all.)"
-    return " (If not, there are no points of this group.)" if prop.essential else ""
-
-
-def describe_exercise(slug: str) -> str:
-    """Describe an exercise, its claims and the points of their groups. Raises TargetNotFound."""
-    exercise = infer.find_exercise(slug)
-    lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
-    for group in sorted({p.group for p in exercise.properties}, key=list(PropertyGroup).index):
-        lines.append(f"{group.value}: {exercise.get_points(group):g} points")
-        members = (p for p in exercise.properties if p.group is group)
-        lines += [f"  - {p.claim}{_describe_weight(exercise, p)}" for p in members]
-    lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
     return "\n".join(lines) + "\n"

@@ -23,8 +23,8 @@ from grader.report.records import (
     SeedRecord,
     SubmissionRecord,
 )
-from properties import families
-from properties.property import PropertyGroup
+from properties.group import PropertyGroup
+from properties.summary import load_summaries
 from properties.violation import Status
 
 NOT_TRIED_PREFIX = "Not tried, because this did not hold: "
@@ -40,7 +40,6 @@ STATIC_NOTE_KINDS = (
     "unused_argument",
 )
 """kinds of notes that come from reading the code, not from checking a property"""
-PROPERTY_NAMES = frozenset(prop.name for prop in families.ALL)
 
 
 class FeedbackLevel(StrEnum):
@@ -258,7 +257,7 @@ def parse_table(table: Mapping[str, Any]) -> Feedback:
         raise BadFeedback('hidden must be a list of names: hidden = ["claim", "group"]')
     parsed = {name: _parse_level(f"levels.{name}", value) for name, value in levels.items()}
     # A property's own level takes precedence over that of its group, so it comes last.
-    order = sorted(parsed, key=lambda name: name in PROPERTY_NAMES)
+    order = sorted(parsed, key=lambda name: name not in list(PropertyGroup))
     by_property = {prop: parsed[name] for name in order for prop in _expand_name("levels", name)}
     withheld = frozenset(prop for name in hidden for prop in _expand_name("hidden", name))
     return Feedback(level, by_property, withheld)
@@ -272,10 +271,10 @@ def _parse_level(where: str, value: object) -> FeedbackLevel:
 
 def _expand_name(where: str, name: str) -> Sequence[str]:
     """Return the names of the properties that a name stands for: one, or all of a group."""
-    members = [prop.name for prop in families.ALL if name in (prop.name, prop.group)]
+    members = [prop.name for prop in load_summaries() if name in (prop.name, prop.group)]
     if members:
         return members
-    known = [*PROPERTY_NAMES, *(group.value for group in PropertyGroup)]
+    known = [*(prop.name for prop in load_summaries()), *(group.value for group in PropertyGroup)]
     raise BadFeedback(f"{where}: {_describe_unknown(name, known, 'claim or group')}")
 
 

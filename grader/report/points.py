@@ -5,14 +5,20 @@ attend, and nothing of a group if what the group is about does not hold: hidden 
 are not half right because some other claim about them holds.
 """
 
+from __future__ import annotations
+
 import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exercises import BY_SLUG, Exercise
-from properties.property import Property, PropertyGroup, Verdict
+from properties.group import PropertyGroup
 from properties.violation import Status
+
+if TYPE_CHECKING:  # so that reading a store does not import torch
+    from properties.property import Property, Verdict
 
 Points = Mapping[str, Mapping[str, float]]
 

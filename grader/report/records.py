@@ -6,13 +6,13 @@ pure functions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
 from grader import fault
 from grader.sandbox.isolation import IsolationLevel
 from grader.seed import Seed
+from grader.version import get_version as get_version
 
 MAX_TEXT_LENGTH = 4000
 """how many characters one text of a report has, since submissions choose some of them"""
@@ -211,14 +211,6 @@ def shorten(text: str) -> str:
     if len(text) <= MAX_TEXT_LENGTH:
         return text
     return f"{text[:MAX_TEXT_LENGTH]} [… shortened: {len(text)} characters in all]"
-
-
-def get_version() -> str:
-    """Return the version of the installed distribution."""
-    try:
-        return version("headcheck")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 def build_report(

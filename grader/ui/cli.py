@@ -3,12 +3,12 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
 from grader import fault, files, terminal
-from grader.ui import course_commands
+from grader.ui import course_commands, exercise_commands
 from grader.ui.author_command import author
 from grader.ui.bank_commands import bank
 from grader.ui.options import (
@@ -43,7 +43,7 @@ def _prestart_zygote(device: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    from grader.report.records import get_version
+    from grader.version import get_version
 
     if wanted:
         click.echo(f"headcheck, version {get_version()}")
@@ -233,66 +233,6 @@ def doctor() -> None:
     sys.exit(0 if enough else 1)
 
 
-@cli.command("list")
-def list_() -> None:
-    """List the exercises in teaching order."""
-    from exercises import ALL
-
-    width = max(len(exercise.slug) for exercise in ALL)
-    for exercise in ALL:
-        click.echo(f"{exercise.slug:<{width}}  {exercise.title} ({exercise.contract.name})")
-
-
-@cli.command()
-@click.argument("slug", metavar="SLUG|FOLDER")
-def show(slug: str) -> None:
-    """Show what an exercise asks, and what its claims are worth."""
-    from grader import run
-
-    click.echo(run.describe_exercise(slug), nl=False)
-
-
-@cli.command()
-@click.argument("slug", metavar="SLUG|FOLDER")
-@click.argument("number", type=click.IntRange(min=1), default=1)
-def hint(slug: str, number: int) -> None:
-    """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
-    from grader import run
-
-    click.echo(run.format_hint(slug, number), nl=False)
-
-
-@cli.command()
-@click.argument("words", nargs=-1, metavar="[SLUG|FOLDER] [DIRECTORY]")
-@click.option("--all", "series", is_flag=True, help="Every exercise, and a table of contents.")
-@click.option(
-    "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
-)
-def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"]) -> None:
-    """Write the starter of an exercise, or of all, as a notebook or a module, into a folder.
-
-    Nothing that is there already is overwritten.
-    """
-    from exercises import ALL, starter
-    from grader.grading import infer
-
-    slugs, folders = ((), words) if series else (words[:1], words[1:])
-    if len(folders) > 1 or not (series or slugs):
-        raise click.UsageError("write start SLUG [DIRECTORY], or start --all [DIRECTORY]")
-    folder = Path(folders[0] if folders else ".")
-    if folder.is_file():
-        raise click.UsageError(f"{folder} is a file; name a folder")
-    if series:
-        written = starter.write_starters(ALL, folder, form=form)
-    else:
-        exercise = infer.find_exercise(slugs[0])
-        written = starter.write_starter(exercise, folder, form=form)
-    for path in written:
-        click.echo(f"wrote {path}")
-    if not (series or exercise.is_ours or (folder / exercise.slug).exists()):
-        click.echo(f"to check it there, put a copy of the folder {exercise.slug} beside it")
-
-
 @cli.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
@@ -346,7 +286,8 @@ def gradescope(
     click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
 
 
-for command in (author, bank, replay_case, verify, *course_commands.COMMANDS):
+OWN = (author, bank, replay_case, verify)
+for command in (*OWN, *exercise_commands.COMMANDS, *course_commands.COMMANDS):
     cli.add_command(command)
 
 

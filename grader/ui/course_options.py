@@ -3,8 +3,8 @@
 Nothing heavy is imported before a command needs it.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +37,17 @@ def store_option(**more: Any) -> Callable[[Callable[..., Any]], Callable[..., An
     return click.option("--store", "location", metavar="FILE|URL", help=text, **more)
 
 
-def open_store(location: str, *, create: bool = False) -> AbstractContextManager["Store"]:
-    """Open a store. Raises CourseError if packages are missing."""
-    try:
-        from grader.course.store import store
-    except ImportError as error:
-        raise explain_missing_package(error) from None
-    return store.open_store(location, create=create)
+@contextmanager
+def open_store(location: str, *, create: bool = False) -> Iterator["Store"]:
+    """Open a store for the context. Raises CourseError if packages are missing."""
+    with ExitStack() as stack:
+        try:
+            from grader.course.store import store
+
+            opened = stack.enter_context(store.open_store(location, create=create))
+        except ImportError as error:
+            raise explain_missing_package(error) from None
+        yield opened
 
 
 def explain_missing_package(error: ImportError) -> Exception:

@@ -10,10 +10,13 @@ def is_user_error(error: Exception) -> bool:
 
     if isinstance(error, BadContract):  # of one of ours: what is imported next would raise it again
         return True
+    from grader.grading.infer import TargetNotFound
+
+    if isinstance(error, (TargetNotFound, CourseError, files.WriteError)):
+        return True  # before what is imported next, which takes seconds
     from exercises.answers import AnswerNotFound, BadBank
     from grader.authoring.decisions import BadDecision
     from grader.authoring.recognising import CannotAuthor
-    from grader.grading.infer import TargetNotFound
     from grader.grading.search_limit import BadSearch
     from grader.grading.stated_roles import BadBinding
     from grader.reading.submission import SubmissionNotFound
@@ -27,7 +30,6 @@ def is_user_error(error: Exception) -> bool:
         BadBinding,
         BadDecision,
         CannotAuthor,
-        TargetNotFound,
         AnswerNotFound,
         BadBank,
         DeviceUnavailable,
@@ -37,7 +39,5 @@ def is_user_error(error: Exception) -> bool:
         SandboxError,
         ReplayError,
         SubmissionNotFound,
-        CourseError,
-        files.WriteError,
     )
     return isinstance(error, kinds)

@@ -1,8 +1,6 @@
 """The command `headcheck verify`: the tests of the pytest plugin, without writing a test."""
 
-import subprocess
 import sys
-from importlib.metadata import entry_points
 
 import click
 
@@ -40,6 +38,8 @@ def verify(
 
     The code is trusted. Exit code: 0 every property holds, 1 not all do, 2 nothing was tried.
     """
+    import subprocess  # here, so that other commands start faster
+
     options: list[tuple[str, ...]] = [("--headcheck", name) for name in names]
     options = options or [("--headcheck-targets",)]
     options += [("--device", device) for device in devices]
@@ -54,6 +54,8 @@ def verify(
 
 def _load_plugins() -> list[str]:
     """Return the options that load what is not loaded by itself."""
+    from importlib.metadata import entry_points
+
     installed = any(found.value == PLUGIN for found in entry_points(group="pytest11"))
     needed = [REQUIRE_RESULTS] if installed else [PLUGIN, REQUIRE_RESULTS]
     return [word for name in needed for word in ("-p", name)]

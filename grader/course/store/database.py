@@ -3,30 +3,44 @@
 Theory. Whatever happens to this process or the machine, committed data stays: SQLite uses a
 write-ahead log and waits for the disk (WAL, synchronous=FULL). A writing transaction takes the lock
 at its start, so that two processes on one store wait for each other and neither fails midway.
+Alembic is imported only when a store has another version than the newest: that takes as long as
+reading the store.
 """
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, inspect, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    ExceptionContext,
+    column,
+    create_engine,
+    event,
+    inspect,
+    select,
+    table,
+    text,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from grader.course import CourseError
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 WAIT_S = 60
 """how long a process waits for another process's transaction on SQLite"""
 LOCK_ID = 0x6865616463686B  # our advisory lock: PostgreSQL identifies them by number
 VERSION_TABLE = "headcheck_version"
 """the table that holds the version of a store"""
+NEWEST_REVISION = "0001"
+"""the version of a store after the last migration"""
 
 
 class StoreError(CourseError):
@@ -111,15 +125,18 @@ def _upgrade(connection: Connection, shown: str) -> None:
     """Migrate to the newest version. Raises StoreError if the database is not a known store."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK_ID})
-    config = make_alembic_config()
-    script = ScriptDirectory.from_config(config)
     revision = get_revision(connection)
-    if revision == script.get_current_head():
+    if revision == NEWEST_REVISION:
         return
     if revision is None and (
         tables := set(inspect(connection).get_table_names()) - {VERSION_TABLE}
     ):
         raise StoreError(f"{shown}: is another program's database; it has a table {min(tables)!r}")
+    from alembic import command
+    from alembic.script import ScriptDirectory
+
+    config = make_alembic_config()
+    script = ScriptDirectory.from_config(config)
     if revision is not None and revision not in {s.revision for s in script.walk_revisions()}:
         advice = f"was written by a newer headcheck (version {revision}); install that"
         raise StoreError(f"{shown}: {advice}")
@@ -129,12 +146,15 @@ def _upgrade(connection: Connection, shown: str) -> None:
 
 def get_revision(connection: Connection) -> str | None:
     """Return the version of a store; None before the first migration."""
-    options = {"version_table": VERSION_TABLE}
-    return MigrationContext.configure(connection, opts=options).get_current_revision()
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.scalar(select(column("version_num")).select_from(table(VERSION_TABLE)))
 
 
-def make_alembic_config(**attributes: Any) -> Config:
+def make_alembic_config(**attributes: Any) -> "Config":
     """Return Alembic's configuration for these migrations."""
+    from alembic.config import Config
+
     config = Config(attributes=attributes)
     # Alembic interpolates: a percent sign in the path would begin a variable.
     folder = str(Path(__file__).parent / "migrations").replace("%", "%%")

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
 
 import exercises
 import grader
 import properties
-import reference
 from exercises import ALL, BY_SLUG, Exercise
 from exercises.contract_file import read_exercise
 from exercises.exercise import BadContract
@@ -118,6 +116,8 @@ def build_manifest(
     settings: Settings, attempts: str = "latest", feedback: Feedback = FULL_FEEDBACK
 ) -> Manifest:
     """Return the manifest of a run with these settings, by this version on this machine."""
+    import torch  # here, so that reading a store does not import it
+
     own_points = settings.points
     outside = settings.exercise if settings.exercise and not settings.exercise.is_ours else None
     return Manifest(
@@ -167,6 +167,8 @@ def digest_source() -> str:
 
     The version number alone does not change while a developer works on an exercise.
     """
+    import reference  # here, so that reading a store does not import torch
+
     patterns = {
         reference: ("**/*.py",),
         properties: ("**/*.py",),

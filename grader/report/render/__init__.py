@@ -5,7 +5,3 @@ All are pure functions of the report.
 Everything that a submission can influence is sanitised on its way into a `view`, which decides what
 is displayed. The renderers display nothing else.
 """
-
-from grader.report.render import github, html, text
-
-__all__ = ["github", "html", "text"]

@@ -15,8 +15,9 @@ from grader.grading.search_limit import BadSearch, parse_search
 from grader.grading.settings import Settings
 from grader.grading.stated_roles import BadBinding, parse_roles
 from grader.reading.submission import Submission
-from grader.report import render
 from grader.report.records import SubmissionRecord, build_report
+from grader.report.render.html import render_fragment
+from grader.report.render.text import render as render_text
 from grader.sandbox.grader_side.session import Session
 from grader.seed import make_seed
 from grader.ui.jupyter.global_state import preserve_global_state
@@ -63,16 +64,16 @@ class CheckResult:
     @property
     def verbose(self) -> str:
         """All of it as text: every claim that does not hold, those too that are folded."""
-        return render.text.render(build_report([self.record])).rstrip("\n")
+        return render_text(build_report([self.record])).rstrip("\n")
 
     def __str__(self) -> str:
-        return render.text.render(build_report([self.record]), MORE).rstrip("\n")
+        return render_text(build_report([self.record]), MORE).rstrip("\n")
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return render.html.render_fragment(self.record)
+        return render_fragment(self.record)
 
     def _repr_mimebundle_(self, **kinds: object) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}

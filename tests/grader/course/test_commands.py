@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -254,11 +255,12 @@ def test_without_dask_there_is_no_cluster_and_the_extra_is_named(
 
 
 @pytest.mark.parametrize("package", ["sqlalchemy", "alembic"])
-def test_missing_dependency_names_its_extra(package: str) -> None:
+def test_missing_dependency_names_its_extra(package: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()  # a store that has to be migrated
     program = f"""
 import sys
 sys.modules["{package}"] = None
-sys.argv = ["headcheck", "runs", "--store", "c.db"]
+sys.argv = ["headcheck", "runs", "--store", {str(tmp_path / "empty.db")!r}]
 from exercises import BY_SLUG
 from grader.ui.cli import main
 main()
@@ -279,9 +281,39 @@ assert not heavy, heavy
     assert python(program).returncode == 0
 
 
-def python(program: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs",),
+        ("override", f"{SLUG}/17", "50"),
+        ("override", f"{SLUG}/17", "--clear"),
+        ("comment", f"{SLUG}/17", "see me", "--exercise", SLUG),
+    ],
+    ids=" ".join,
+)
+def test_reading_a_store_and_deciding_needs_no_torch(
+    course: Command, arguments: tuple[str, ...]
+) -> None:
+    assert course(*GRADE).code == 1
+    program = f"""
+import sys
+from grader.ui.cli import cli
+cli({[*arguments, "--store", "c.db"]!r}, standalone_mode=False)
+heavy = {{"torch", "numpy", "hypothesis", "alembic"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = python(program, Path.cwd())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def python(program: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """What a fresh interpreter says to a program."""
     root = Path(course_commands.__file__).parents[2]
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=root, check=False, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        cwd=folder or root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+        capture_output=True,
+        text=True,
     )

@@ -418,10 +418,18 @@ HEAVY = "[m for m in ('torch', 'hypothesis', 'numpy', 'IPython', 'jinja2') if m 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["grade", "--help"], ["--version"], ["list"], ["nonsense"]],
+    [
+        ["--help"],
+        ["grade", "--help"],
+        ["--version"],
+        ["list"],
+        ["show", "causal_attention"],
+        ["hint", "causal_attention", "2"],
+        ["nonsense"],
+    ],
     ids=" ".join,
 )
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_commands_that_only_read_import_nothing_heavy(arguments: list[str]) -> None:
     program = f"""
 import sys
 from grader.ui.cli import main

@@ -1,0 +1,102 @@
+"""The commands about exercises: list, show, hint, start. None of them imports torch."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from exercises import Exercise
+    from properties.summary import PropertySummary
+
+
+@click.command("list")
+def list_() -> None:
+    """List the exercises in teaching order."""
+    from exercises import ALL
+
+    width = max(len(exercise.slug) for exercise in ALL)
+    for exercise in ALL:
+        click.echo(f"{exercise.slug:<{width}}  {exercise.title} ({exercise.contract.name})")
+
+
+@click.command()
+@click.argument("slug", metavar="SLUG|FOLDER")
+def show(slug: str) -> None:
+    """Show what an exercise asks, and what its claims are worth."""
+    from grader.grading.infer import find_exercise
+    from grader.ui.markdown import print_markdown
+
+    print_markdown(describe_exercise(find_exercise(slug), slug))
+
+
+@click.command()
+@click.argument("slug", metavar="SLUG|FOLDER")
+@click.argument("number", type=click.IntRange(min=1), default=1)
+def hint(slug: str, number: int) -> None:
+    """Show a hint on an exercise: the first, or number NUMBER. Each leads further."""
+    from grader.grading.infer import TargetNotFound, find_exercise
+    from grader.ui.markdown import print_markdown
+
+    hints = find_exercise(slug).hints
+    if number > len(hints):
+        raise TargetNotFound(f"{slug} has {len(hints)} hints, counted from 1; no hint {number}")
+    last = number == len(hints)
+    more = "This was the last." if last else f"The next: headcheck hint {slug} {number + 1}"
+    print_markdown(f"Hint {number} of {len(hints)}\n\n{hints[number - 1]}\n\n{more}\n")
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[SLUG|FOLDER] [DIRECTORY]")
+@click.option("--all", "series", is_flag=True, help="Every exercise, and a table of contents.")
+@click.option(
+    "--form", type=click.Choice(["ipynb", "py", "both"]), default="ipynb", show_default=True
+)
+def start(words: tuple[str, ...], series: bool, form: Literal["ipynb", "py", "both"]) -> None:
+    """Write the starter of an exercise, or of all, as a notebook or a module, into a folder.
+
+    Nothing that is there already is overwritten.
+    """
+    from exercises import ALL, starter
+    from grader.grading import infer
+
+    slugs, folders = ((), words) if series else (words[:1], words[1:])
+    if len(folders) > 1 or not (series or slugs):
+        raise click.UsageError("write start SLUG [DIRECTORY], or start --all [DIRECTORY]")
+    folder = Path(folders[0] if folders else ".")
+    if folder.is_file():
+        raise click.UsageError(f"{folder} is a file; name a folder")
+    if series:
+        written = starter.write_starters(ALL, folder, form=form)
+    else:
+        exercise = infer.find_exercise(slugs[0])
+        written = starter.write_starter(exercise, folder, form=form)
+    for path in written:
+        click.echo(f"wrote {path}")
+    if not (series or exercise.is_ours or (folder / exercise.slug).exists()):
+        click.echo(f"to check it there, put a copy of the folder {exercise.slug} beside it")
+
+
+def describe_exercise(exercise: "Exercise", slug: str) -> str:
+    """Describe an exercise, its claims and the points of their groups, in Markdown."""
+    from properties.group import PropertyGroup
+
+    groups: dict[PropertyGroup, list[PropertySummary]] = {}
+    for each in exercise.summaries:
+        groups.setdefault(each.group, []).append(each)
+    lines = [exercise.statement.rstrip(), "", "## What is checked"]
+    for group in sorted(groups, key=list(PropertyGroup).index):
+        lines += ["", f"### {group.value}: {exercise.get_points(group):g} points", ""]
+        lines += [f"- {each.claim}{_describe_weight(exercise, each)}" for each in groups[group]]
+    lines += ["", f"Stuck? There are {len(exercise.hints)} hints: headcheck hint {slug}"]
+    return "\n".join(lines) + "\n"
+
+
+def _describe_weight(exercise: "Exercise", claimed: "PropertySummary") -> str:
+    """Return what else a claim decides about points."""
+    if claimed.name == exercise.prerequisite_name:
+        return " (If not, there are no points at all.)"
+    return " (If not, there are no points of this group.)" if claimed.essential else ""
+
+
+COMMANDS = (list_, show, hint, start)

@@ -1,0 +1,11 @@
+"""The version of this program. Imports nothing heavy: `headcheck --version` only wants that."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def get_version() -> str:
+    """Return the version of the installed distribution."""
+    try:
+        return version("headcheck")
+    except PackageNotFoundError:
+        return "unknown (not installed)"

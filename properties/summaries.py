@@ -1,0 +1,37 @@
+"""Generate properties/summaries.toml from the properties.
+
+    python -m properties.summaries > properties/summaries.toml
+
+A test compares the two.
+"""
+
+import json
+import sys
+
+from properties.families import ALL
+from properties.property import Property
+
+HEAD = """\
+# Made by `python -m properties.summaries > properties/summaries.toml`; do not edit.
+# What properties/summary.py reads: all properties, in the order in which they are checked.
+"""
+
+
+def render_file() -> str:
+    """Return the text of the file."""
+    return "\n".join([HEAD, *map(_render_table, ALL)])
+
+
+def _render_table(each: Property) -> str:
+    needs = json.dumps(sorted(capability.name.lower() for capability in each.needs))
+    return (
+        f"[{each.name}]\n"
+        f"claim = {json.dumps(each.claim, ensure_ascii=False)}\n"
+        f'group = "{each.group.value}"\n'
+        f"needs = {needs}\n"
+        f"essential = {json.dumps(each.essential)}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_file())
