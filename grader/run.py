@@ -61,6 +61,7 @@ __all__ = [
     "make_settings",
     "render_report",
     "save_report",
+    "show_grades",
     "show_report",
     "watch_file",
     "write_report",
@@ -278,6 +279,16 @@ def show_report(report: Report, form: str, *, verbose: bool = False) -> None:
         click.echo(shown.encode(encoding, "replace"), nl=False)
 
 
+def show_grades(report: Report) -> None:
+    """Write the table of grades to standard output, in colour if that is a terminal."""
+    console = Console()
+    if console.is_terminal:
+        text.print_grades_to(console, report)
+    else:
+        shown = text.render_grades(report)
+        click.echo(shown.encode(sys.stdout.encoding, "replace"), nl=False)
+
+
 def write_report(report: Report, out: Path) -> Path:
     """Write report.json, index.html and a page for every submission; return the index's path.
 
@@ -294,12 +305,11 @@ def write_report(report: Report, out: Path) -> Path:
 
 
 def save_report(report: Report, out: Path) -> str:
-    """Write a report into a folder and print its path; return the problem if that fails."""
+    """Write a report into a folder; return the problem if that fails."""
     try:
-        index = write_report(report, out)
+        write_report(report, out)
     except WriteError as problem:
         return str(problem)
-    click.echo(f"report: {index}", err=True)
     return ""
 
 

@@ -97,9 +97,10 @@ def grade(
 ) -> None:
     """Grade files and folders of notebooks and modules. FILE:NAME picks one definition.
 
-    The report goes to standard output; --out also writes report.json, index.html and a page for
-    every submission. With --store it is kept, archives and downloads of course systems are taken,
-    and the same command goes on where it was interrupted.
+    The report goes to standard output. --out writes it as report.json, index.html and a page for
+    every submission; then only the table of grades is printed, and all of it with --verbose. With
+    --store it is kept, archives and downloads of course systems are taken, and the same command
+    goes on where it was interrupted.
 
     Exit code: 0 all passed, 1 not all passed, 2 nothing could be graded, or --out not written.
     """
@@ -124,10 +125,15 @@ def grade(
             complete = run.grade_paths(paths, settings, trusted=trusted, ahead=server)
             report = redact_report(complete, level)
     problem = "" if out is None else run.save_report(report, out)
-    run.show_report(report, form, verbose=verbose)
+    if out is None or problem or verbose or form != "text":
+        run.show_report(report, form, verbose=verbose)
+    else:
+        run.show_grades(report)
     if problem:
         kept = "" if course is None else ", and the store keeps it"
         fail(f"{problem}. The report is what is printed{kept}.")
+    if out is not None:
+        click.echo(f"report: {out / 'index.html'}", err=True)
     sys.exit(run.compute_exit_code(report))
 
 

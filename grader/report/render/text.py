@@ -1,7 +1,7 @@
 """A report as plain text, for a terminal, a log or an e-mail."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
@@ -66,8 +66,22 @@ def render(report: Report, more: str = "") -> str:
 
 def print_to(console: Console, report: Report, more: str = "") -> None:
     """Print the same text, with colours if the console has them."""
+    _print_lines(console, _iter_lines(report, more))
+
+
+def render_grades(report: Report) -> str:
+    """Render the last table alone, for one submission too: what there is to say is elsewhere."""
+    return "".join(f"{line.text}\n" for line in _iter_grades(report))
+
+
+def print_grades_to(console: Console, report: Report) -> None:
+    """Print the table, with colours if the console has them."""
+    _print_lines(console, _iter_grades(report))
+
+
+def _print_lines(console: Console, lines: Iterable[StyledLine]) -> None:
     text = Text()
-    for line in _iter_lines(report, more):
+    for line in lines:
         text.append(line.text, line.style)
         text.append("\n")
     console.print(text, end="", soft_wrap=True, highlight=False, emoji=False)
@@ -75,14 +89,24 @@ def print_to(console: Console, report: Report, more: str = "") -> None:
 
 def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
     views = [make_view(record) for record in report.submissions]
-    if not views:
-        yield StyledLine("Nothing was graded.")
     for i, view in enumerate(views):
         if i:
             yield EMPTY
         yield from _render_folded(view, more) if more else _render_whole(view)
     if len(views) > 1:
         yield EMPTY
+    yield from _render_grades(report, views if len(views) > 1 else ())
+
+
+def _iter_grades(report: Report) -> Iterator[StyledLine]:
+    return _render_grades(report, [make_view(record) for record in report.submissions])
+
+
+def _render_grades(report: Report, views: Sequence[SubmissionView]) -> Iterator[StyledLine]:
+    """Render the table of these submissions, if there are any, and how they were graded."""
+    if not report.submissions:
+        yield StyledLine("Nothing was graded.")
+    if views:
         yield from _render_table(views)
         yield EMPTY
         yield StyledLine(tally_statuses([view.status for view in views]))

@@ -321,6 +321,23 @@ def test_list_names_every_exercise_in_order(headcheck: Command) -> None:
     assert [line.split()[0] for line in ran.out.splitlines()] == [e.slug for e in ALL]
 
 
+def test_what_is_written_is_not_printed_but_for_the_table(headcheck: Command) -> None:
+    written(ada=RIGHT, bob=WRONG)
+    ran = headcheck("grade", "ada.py", "bob.py", "--seed", "0", "--out", "week1")
+    assert (ran.code, ran.err) == (1, f"report: {Path('week1/index.html')}\n")
+    head, ada, bob, *rest = ran.out.splitlines()
+    assert head.split() == ["file", "exercise", "score", "status"]
+    assert ada.startswith("ada.py") and ada.endswith("passed") and bob.startswith("bob.py")
+    assert rest[:2] == ["", "2 submissions: 1 passed, 1 failed"]
+    assert rest[3].startswith("sandbox: ") and rest[4].startswith("cases: ") and len(rest) == 5
+    whole = headcheck("grade", "ada.py", "bob.py", "--seed", "0").out
+    assert whole.endswith(ran.out) and "expected" in whole
+    again = headcheck("grade", "ada.py", "bob.py", "--seed", "0", "--out", "week1", "--verbose")
+    assert again.out.endswith(ran.out) and "expected" in again.out
+    alone = headcheck("grade", "bob.py", "--seed", "0", "--out", "week1").out
+    assert alone.splitlines()[2:4] == ["", "1 submission: 1 failed"]
+
+
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.slug)
 def test_show_prints_the_statement_and_its_points(headcheck: Command, exercise: Any) -> None:
     ran = headcheck("show", exercise.slug)
