@@ -6,19 +6,22 @@ torch in the same dtype, each measured against float64, by its root mean square.
 answers of the banks the largest ratio was 1.7 for values (log-sum-exp) and 1.3 for gradients, on
 sequences of some tokens, but 6 for log-sum-exp of scores that are not scaled; more than
 `LARGEST_RATIO`, or more in proportion where scores are large, is a violation. (FlashAttention's
-tests allow 2 and 3.) Longer sequences are not compared so: sums that a loop adds to in 16 bits grow
-worse with them, and gradients of 300 tokens by two loops had a ratio of 5.4.
+tests allow 2 and 3.) Only at the sizes of `HALF_SIZES` is the error compared so. On longer
+sequences sums that a loop adds to in 16 bits grow worse, and gradients of 300 tokens by two loops
+had a ratio of 5.4. Of two tokens the mean is over few roundings, and plain torch may make none.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from properties import comparison
+from properties.case import Case
 from properties.cases.case_tensors import DTYPES
 from properties.cases.case_transforms import at_least, compose, with_values
-from properties.contract import Capability, Returns
+from properties.contract import Capability, Contract, Returns
 from properties.families.contract import FORM
 from properties.families.parameter_transforms import replace_parameters, zero_parameters
 from properties.families.values import it_equals_the_equation
@@ -192,6 +195,8 @@ def assert_exact_values(context: CaseContext, parameters: Parameters) -> None:
     expected = context.compute_expected(parameters=parameters)
     got = context.run(parameters=parameters)
     context.assert_matches_oracle(got, expected)
+    if not has_compared_sizes(context.contract, context.case):
+        return
     leaves = _round(context, {"x": context.x, **dict(parameters.items())})
     with torch.no_grad():
         plain = _compute_plainly(context, leaves)
@@ -216,8 +221,9 @@ def assert_exact_gradients(context: CaseContext) -> None:
             continue
         limit = exact.compute_tolerance(name)
         context.assert_close(got.double(), exact.values[name], limit, where)
-        largest = compute_largest_ratio(context.expected)
-        _assert_comparable(got.double(), other, exact.values[name], where, largest)
+        if has_compared_sizes(context.contract, context.case):
+            largest = compute_largest_ratio(context.expected)
+            _assert_comparable(got.double(), other, exact.values[name], where, largest)
 
 
 def _round(context: CaseContext, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -242,6 +248,14 @@ def compute_largest_ratio(expected: Expected) -> float:
     """
     largest_score = float(expected.exact.scores.abs().max())
     return LARGEST_RATIO * max(1.0, largest_score / USUAL_SCORE)
+
+
+def has_compared_sizes(contract: Contract, case: Case) -> bool:
+    """Return whether the case has the sizes that are compared, as far as the contract has them."""
+    [sizes] = HALF_SIZES
+    compared = {**sizes, "context_length": sizes["tokens"], "batch": case.batch}
+    wanted = replace(case, **compared)  # type: ignore[arg-type]  # as the fields
+    return contract.fit(wanted) == case
 
 
 def _assert_comparable(
