@@ -1,6 +1,7 @@
 """What every test runs under: one torch thread, checked shapes, a Hypothesis profile."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,10 @@ if imported := [name for name in SHAPE_CHECKED if name in sys.modules]:
         f"shapes cannot be checked in {', '.join(imported)}: imported before tests/conftest.py. "
         "Let grader.ui.pytest_plugin.plugin import it where it is used."
     )
-install_import_hook(SHAPE_CHECKED, "beartype.beartype")
+# Who verifies an implementation from within a checkout loads this file, too, and needs no beartype.
+HAS_BEARTYPE = find_spec("beartype") is not None
+if HAS_BEARTYPE:
+    install_import_hook(SHAPE_CHECKED, "beartype.beartype")
 
 __all__ = ["connect_zygote", "server", "shared_zygote"]
 
@@ -75,7 +79,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(names, list(chosen), **mark.kwargs)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    ours = config.option.whole or config.option.markexpr != "not deep"
+    folders = [Path(__file__).parent] if ours else WHERE_CHECKED
+    if not HAS_BEARTYPE and any(f in item.path.parents for item in items for f in folders):
+        raise pytest.UsageError(
+            "these tests check shapes, and beartype is not installed; "
+            "as CONTRIBUTING.md says: pip install -c constraints.txt -e '.[dev,cohort]'"
+        )
     reason = explain_unavailable("cuda")
     if reason is None:
         return
