@@ -7,9 +7,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import grader
 from exercises import BY_SLUG
@@ -22,11 +25,17 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # Where the rooms are: in the checkout, or installed.
 ROOMS = str(Path(str(grader.__file__)).parents[1])
 FEW = "--headcheck-cases=bank"  # enough to show that it runs
+PROGRAMS = Path(sys.executable).parent
+IS_PLAIN = "HEADCHECK_PLAIN" in os.environ  # as the tox environment docs says
 # Without an installation there is no entry point.
-COMMANDS = {
-    "headcheck": [sys.executable, "-m", "grader"],
-    "pytest": [sys.executable, "-m", "pytest", "-p", "grader.ui.pytest_plugin.plugin", FEW],
-}
+COMMANDS = (
+    {"headcheck": [str(PROGRAMS / "headcheck")], "pytest": [str(PROGRAMS / "pytest"), FEW]}
+    if IS_PLAIN
+    else {
+        "headcheck": [sys.executable, "-m", "grader"],
+        "pytest": [sys.executable, "-m", "pytest", "-p", "grader.ui.pytest_plugin.plugin", FEW],
+    }
+)
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -44,8 +53,9 @@ def dialogues(text: str) -> Iterator[tuple[str, list[str]]]:
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     program, *arguments = shlex.split(command)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    environment |= {"PYTHONPATH": ROOMS, "PYTHONSAFEPATH": "1"}
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plugin is named in COMMANDS
+    if not IS_PLAIN:
+        environment |= {"PYTHONPATH": ROOMS, "PYTHONSAFEPATH": "1"}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plugin is named in COMMANDS
     return subprocess.run(
         [*COMMANDS[program], *arguments],
         cwd=folder,
@@ -69,6 +79,26 @@ def test_continuous_integration_runs_the_tests_as_the_readme_does() -> None:
     grading, testing = blocks(README, "bash")
     assert testing.strip() in (ROOT / ".ci" / "run").read_text().splitlines()
     assert "headcheck grade examples/class --out report" in grading
+
+
+@pytest.mark.skipif(not IS_PLAIN, reason="the environment is not that of the README: tox -e docs")
+def test_nothing_is_installed_but_what_the_readme_installs() -> None:
+    needed, found = ["headcheck"], {"pip"}
+    while needed:
+        name = canonicalize_name(needed.pop())
+        if name not in found:
+            found.add(name)
+            for each in map(Requirement, metadata.requires(name) or ()):
+                if each.marker is None or each.marker.evaluate({"extra": ""}):
+                    needed.append(each.name)
+    there = {canonicalize_name(each.name) for each in metadata.distributions()}
+    assert there - found == set()
+
+
+def test_a_checkout_is_verified_without_what_its_own_tests_need(folder: Path) -> None:
+    target = "exercises/simplified_attention/solution.py:simplified_attention"
+    done = run(f"headcheck verify {target} --exercise simplified_attention --cases bank", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_documented_output_matches(folder: Path) -> None:
