@@ -115,6 +115,7 @@ def add_a_property(checkout: Checkout) -> None:
     written = (checkout.folder / family).read_text(encoding="utf-8")
     checkout.write(family, written + PROPERTY)
     checkout.make("properties.page", "docs/properties.md")
+    checkout.make("properties.summaries", "properties/summaries.toml")
     checkout.write("exercises/linear_layer/answers/faults.toml", FAULT)
 
 

@@ -14,7 +14,7 @@ import pytest
 import grader
 from exercises import BY_SLUG
 
-WORKFLOW = (Path(__file__).parents[2] / "docs" / "classroom.yml").read_text(encoding="utf-8")
+WORKFLOW = (Path(__file__).parents[3] / "docs" / "classroom.yml").read_text(encoding="utf-8")
 STEPS = dict(re.findall(r"- name: (\w+)\n(?: {8}id.*\n)?.*run: \|\n((?: {10}.*\n)+)", WORKFLOW))
 EXERCISE = BY_SLUG["simplified_attention"]
 
