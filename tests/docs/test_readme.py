@@ -27,6 +27,9 @@ ROOMS = str(Path(str(grader.__file__)).parents[1])
 FEW = "--headcheck-cases=bank"  # enough to show that it runs
 PROGRAMS = Path(sys.executable).parent
 IS_PLAIN = "HEADCHECK_PLAIN" in os.environ  # as the tox environment docs says
+needs_plain = pytest.mark.skipif(
+    not IS_PLAIN, reason="the environment is not that of the README: tox -e docs"
+)
 # Without an installation there is no entry point.
 COMMANDS = (
     {"headcheck": [str(PROGRAMS / "headcheck")], "pytest": [str(PROGRAMS / "pytest"), FEW]}
@@ -81,7 +84,7 @@ def test_continuous_integration_runs_the_tests_as_the_readme_does() -> None:
     assert "headcheck grade examples/class --out report" in grading
 
 
-@pytest.mark.skipif(not IS_PLAIN, reason="the environment is not that of the README: tox -e docs")
+@needs_plain
 def test_nothing_is_installed_but_what_the_readme_installs() -> None:
     needed, found = ["headcheck"], {"pip"}
     while needed:
@@ -95,6 +98,7 @@ def test_nothing_is_installed_but_what_the_readme_installs() -> None:
     assert there - found == set()
 
 
+@needs_plain
 def test_a_checkout_is_verified_without_what_its_own_tests_need(folder: Path) -> None:
     target = "exercises/simplified_attention/solution.py:simplified_attention"
     done = run(f"headcheck verify {target} --exercise simplified_attention --cases bank", folder)
