@@ -18,8 +18,10 @@ listed among the capabilities: see `exercises.contract_checks`.
 """
 
 import functools
+import json
 import math
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import Enum
@@ -350,3 +352,11 @@ def read_exercise(folder: Path, text: str) -> Exercise:
     if own.get("cases", 1) < 1:
         raise place.enter("cases").fail(f"must be at least 1, not {own['cases']}")
     return Exercise(slug=folder.name, contract=contract, folder=folder, source=text, **own)
+
+
+def omit_points(text: str) -> str:
+    """Return what a contract file says besides points, in one form for any layout; "" for none."""
+    if not text:
+        return ""
+    table = {key: value for key, value in tomllib.loads(text).items() if key != "points"}
+    return json.dumps(table, default=str)  # in the order in which it is written: that may count

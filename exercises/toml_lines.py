@@ -64,7 +64,7 @@ def parse(place: Place) -> Table:
     except tomllib.TOMLDecodeError as problem:
         what, _, where = str(problem).rpartition(" (at ")
         found = re.match(r"line (\d+)", where)
-        line = int(found[1]) if found else len(place.text.splitlines())
+        line = int(found[1]) if found else max(1, len(place.text.splitlines()))
         raise place.fail_at(line, f"is no TOML: {what or problem}") from None
     except RecursionError:
         raise place.fail_at(1, "is no TOML: it is nested too deeply") from None

@@ -14,9 +14,10 @@ from grader.course.export.gradebook import (
     make_file_name,
     sum_points,
 )
-from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.rounding import round_sum
 
 
 def render(book: Gradebook) -> ExportedFiles:
@@ -52,8 +53,8 @@ def _make_test(result: ExerciseResult, p: PropertyRecord, number: int) -> dict[s
     return {
         "name": sanitise_line(p.claim),
         "number": str(number),
-        "score": round(p.points, SCORE_DECIMALS),
-        "max_score": round(p.max_points, SCORE_DECIMALS),
+        "score": round_sum(p.points),
+        "max_score": round_sum(p.max_points),
         "status": "passed" if p.status == "passed" else "failed",
         "output": sanitise(p.message),
         "tags": [result.exercise, p.group, p.status],

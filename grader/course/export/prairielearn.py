@@ -16,8 +16,9 @@ from grader.course.export.gradebook import (
     sum_max_points,
     sum_points,
 )
-from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.course.results import ExerciseResult
 from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.rounding import round_sum
 
 MAX_BYTES = 1_000_000
 """bytes; PrairieLearn accepts 1 MB"""
@@ -56,8 +57,8 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
             {
                 "name": sanitise_line(p.name),
                 "description": sanitise_line(p.claim),
-                "points": round(p.points, SCORE_DECIMALS),
-                "max_points": round(p.max_points, SCORE_DECIMALS),
+                "points": round_sum(p.points),
+                "max_points": round_sum(p.max_points),
                 "message": sanitise(p.message, max_message) if max_message else "",
             }
             for each in results
