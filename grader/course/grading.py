@@ -242,13 +242,21 @@ class RegradeResult:
         return compare_results(self.before, self.after)
 
 
-def regrade(store: Store, name: str, settings: Settings, *, trusted: bool) -> RegradeResult:
+def regrade(
+    store: Store,
+    name: str,
+    settings: Settings,
+    *,
+    trusted: bool,
+    feedback: Feedback | None = None,
+) -> RegradeResult:
     """Grade the current files of a run again. Judgements are saved, but no grade changes.
 
-    Raises SandboxError, StoreError, and CourseError after an internal error.
+    The feedback level stays, unless there is another. Raises
+    SandboxError, StoreError, and CourseError after an internal error.
     """
     last = store.load_newest_run(name).manifest
-    planned = manifest.build_manifest(settings, last.attempts, last.feedback)
+    planned = manifest.build_manifest(settings, last.attempts, feedback or last.feedback)
     current = store.load_graded_files(name)
     with _restore_files(store, current) as submitted_files:
         groups = group_by_content(submitted_files, settings)
@@ -275,6 +283,9 @@ def regrade(store: Store, name: str, settings: Settings, *, trusted: bool) -> Re
 def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
     """Make the new verdicts the current ones; overrides and comments stay."""
     begun = store.begin(name, regraded.manifest)
+    if begun.manifest.feedback != regraded.manifest.feedback:
+        told = replace(begun.manifest, feedback=regraded.manifest.feedback)
+        begun = store.update_manifest(begun, told)
     known = store.load_judgement_ids(regraded.manifest.key)
     linked = [(_restore_file(each, None), known[each.content_key]) for each in regraded.stored]
     store.link_judgements(begun, linked)

@@ -29,21 +29,17 @@ format_option = click.option(
     default="text",
     show_default=True,
 )
-course_option = click.option(
-    "--course",
-    "course_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The course file: points, rounding, feedback.  [default: headcheck.toml of the exercise]",
-)
-own_course_option = click.option(
-    "--course",
-    "course_file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The course file: points, rounding, feedback.  [default: headcheck.toml beside the work, "
-    "or of the exercise]",
-)
+
+
+def make_course_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option for the course file, and what counts without it."""
+    text = f"The course file: points, rounding, feedback.  [default: {default}]"
+    path = click.Path(path_type=Path)
+    return click.option("--course", "course_file", metavar="FILE", type=path, help=text)
+
+
+course_option = make_course_option("headcheck.toml of the exercise")
+own_course_option = make_course_option("headcheck.toml beside the file, or of the exercise")
 round_option = click.option(
     "--round",
     "rounding",

@@ -9,8 +9,8 @@ import click
 from grader.ui.course_options import open_store, store_option
 from grader.ui.options import (
     SEED_RANGE,
-    course_option,
     load_course_file,
+    make_course_option,
     round_option,
     trusted_option,
 )
@@ -20,7 +20,7 @@ from grader.ui.options import (
 @click.argument("run")
 @store_option(required=True)
 @click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
-@course_option
+@make_course_option("as the run was graded")
 @round_option
 @click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
 @trusted_option
@@ -45,6 +45,7 @@ def regrade(
         from grader.seed import make_seed
 
         settings = store.load_newest_run(run).manifest.settings
+        rules = None
         if course_file is not None:
             rules = load_course_file(course_file, settings.exercise)
             settings = replace(settings, points=rules.points, rounding=rules.rounding)
@@ -52,7 +53,8 @@ def regrade(
             settings = replace(settings, rounding=rounding)
         if seed is not None:
             settings = replace(settings, seed=make_seed(seed))
-        again = grading.regrade(store, run, settings, trusted=trusted)
+        feedback = rules.feedback if rules else None
+        again = grading.regrade(store, run, settings, trusted=trusted, feedback=feedback)
         if not diff:
             grading.adopt(store, run, again)
         changes, maxima = again.score_changes, again.changed_maxima
