@@ -204,7 +204,7 @@ def test_a_course_file_can_be_named_and_is_read_with_care(
     assert str(caught.value) == "exam.toml, line 2: there is no level 'nam'; did you mean 'name'?"
     with pytest.raises(CannotCheck, match=r"no\.toml, line 1: there is no such file"):
         check_answer("linear_layer", course="no.toml")
-    with pytest.raises(CannotCheck, match='course is the path of a file, as in "exam.toml", not 3'):
+    with pytest.raises(CannotCheck, match="course is the path of a file, as in"):
         check_answer("linear_layer", course=3)
 
 
