@@ -15,7 +15,7 @@ from grader.course.results import ExerciseResult
 from grader.report.records import SubmissionRecord
 from grader.report.render.github import format_command
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.rounding import HUNDREDTH, share_out
+from grader.report.rounding import HUNDREDTH, round_sum, share_out
 
 VERSION = 1
 STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
@@ -50,7 +50,8 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
         full = result.score >= result.max_score
         error = result.record.error
         status = "pass" if full else "error" if error and not result.override else "fail"
-        test = _make_test(result.record, result.exercise or "no exercise", status, result.score)
+        score = round_sum(result.score)
+        test = _make_test(result.record, result.exercise or "no exercise", status, score)
         yield test | {
             "message": sanitise(error.message) if error else "",
             "line_no": (error.line or 0) if error else 0,

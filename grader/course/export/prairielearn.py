@@ -13,12 +13,12 @@ from grader.course.export.gradebook import (
     format_feedback,
     format_number,
     make_file_name,
+    round_properties,
     sum_max_points,
     sum_points,
 )
 from grader.course.results import ExerciseResult
 from grader.report.render.sanitise import sanitise, sanitise_line
-from grader.report.rounding import round_sum
 
 MAX_BYTES = 1_000_000
 """bytes; PrairieLearn accepts 1 MB"""
@@ -57,11 +57,11 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
             {
                 "name": sanitise_line(p.name),
                 "description": sanitise_line(p.claim),
-                "points": round_sum(p.points),
-                "max_points": round_sum(p.max_points),
+                "points": p.points,
+                "max_points": p.max_points,
                 "message": sanitise(p.message, max_message) if max_message else "",
             }
             for each in results
-            for p in each.record.properties
+            for p in round_properties(each.record)
         ],
     }
