@@ -18,11 +18,12 @@ listed among the capabilities: see `exercises.contract_checks`.
 """
 
 import functools
+import json
 import math
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -36,7 +37,7 @@ from exercises.contract_checks import (
     suggest,
 )
 from exercises.exercise import BadContract, Exercise
-from exercises.toml_lines import find_line
+from exercises.toml_lines import Place, Table, parse, read_text
 from properties.call_form import USUAL, CallForm
 from properties.contract import Argument, Capability, Contract, Entry
 from properties.group import PropertyGroup
@@ -49,6 +50,7 @@ TEXT_FILES: Mapping[str, str] = {
     "hints.md": "a numbered list of hints",
 }
 """what else must be in the folder, and what it holds; a solution is needed by few commands"""
+NO_CONTRACT = "there is no such file: an exercise is a folder with a contract"
 SECONDS = ("call_s", "slow_s", "idle_s", "read_s", "import_s", "wall_s")
 COUNTS = (
     "slow_calls", "cpu_s", "memory", "threads", "open_files", "scratch", "source", "reply",
@@ -72,31 +74,6 @@ USUAL_CALLS = (("x",), ("x", "mask"))
 """what is passed in the usual form of a call"""
 OTHER_NAMES = {"Value": int | float | bool | str}
 """what `properties.contract` imports for the type checker alone, as far as it can be written"""
-
-Table = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A value in a contract file, by the keys that lead to it."""
-
-    path: Path
-    text: str
-    keys: tuple[str, ...] = ()
-
-    def enter(self, *keys: str) -> "Place":
-        return replace(self, keys=(*self.keys, *keys))
-
-    def fail(self, problem: str, value: object = None) -> BadContract:
-        """Return the error about this place, or about one of the values of a list there."""
-        line = find_line(self.text, self.keys, value)
-        return BadContract(f"{self.path}, line {line}: {problem}")
-
-    def fail_type(self, value: object, wanted: str) -> BadContract:
-        """Return the error about a value of another type."""
-        kinds: Mapping[type, str] = {dict: "a table", list: "a list"}
-        shown = kinds.get(type(value), repr(value)[:60])
-        return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
 
 
 def refuse(problems: Iterable[Problem], place: Place) -> None:
@@ -333,7 +310,7 @@ def load_exercise(folder: Path) -> Exercise:
     """
     folder = folder.expanduser().resolve()
     folder = folder.parent if folder.name == CONTRACT_FILE else folder
-    text = _read_text(folder / CONTRACT_FILE)
+    text = read_text(folder / CONTRACT_FILE, NO_CONTRACT)
     for name, holds in TEXT_FILES.items():
         if not (folder / name).is_file():
             raise BadContract(f"{folder / name}, line 1: there is no such file: write {holds}")
@@ -350,8 +327,8 @@ def load_contract(path: Path) -> Contract:
     path = path / CONTRACT_FILE if path.is_dir() else path
     if not path.is_file():
         raise BadContract(f"{path}: there is no such file: name a contract file, or its folder")
-    place = Place(path, _read_text(path))
-    table = _parse(place)
+    place = Place(path, read_text(path, NO_CONTRACT))
+    table = parse(place)
     contract = _read_contract(table, place, list_fields(Exercise))
     refuse(find_wrongly_waived(contract), place)
     stated = Capability.STATED.name.lower() in table.get("capabilities", ())
@@ -369,7 +346,7 @@ def read_exercise(folder: Path, text: str) -> Exercise:
     if not SLUG.fullmatch(folder.name):
         allowed = "name the folder with letters, digits, _ and -"
         raise place.fail(f"{folder.name!r} cannot name an exercise: {allowed}")
-    table = _parse(place)
+    table = parse(place)
     contract = _read_contract(table, place, others=list_fields(Exercise))
     own = _read_fields(table, Exercise, place)
     if own.get("cases", 1) < 1:
@@ -377,24 +354,9 @@ def read_exercise(folder: Path, text: str) -> Exercise:
     return Exercise(slug=folder.name, contract=contract, folder=folder, source=text, **own)
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        text = "there is no such file: an exercise is a folder with a contract"
-        raise BadContract(f"{path}, line 1: {text}") from None
-    except OSError as error:
-        raise BadContract(f"{path}, line 1: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise BadContract(f"{path}, line {line}: is not UTF-8: save it as such") from None
-
-
-def _parse(place: Place) -> Table:
-    try:
-        return tomllib.loads(place.text)
-    except tomllib.TOMLDecodeError as error:
-        what, _, where = str(error).rpartition(" (at ")
-        found = re.match(r"line (\d+)", where)
-        line = int(found[1]) if found else len(place.text.splitlines())
-        raise BadContract(f"{place.path}, line {line}: is no TOML: {what or error}") from None
+def omit_points(text: str) -> str:
+    """Return what a contract file says besides points, in one form for any layout; "" for none."""
+    if not text:
+        return ""
+    table = {key: value for key, value in tomllib.loads(text).items() if key != "points"}
+    return json.dumps(table, default=str)  # in the order in which it is written: that may count

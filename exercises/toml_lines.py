@@ -1,12 +1,73 @@
-"""Find the line on which a value of a TOML file is written, from its text."""
+"""Read a TOML file so that what is wrong in it is told with its line."""
 
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from exercises.exercise import BadContract
 
 KEY_PART = r"""(?:"[^"]*"|'[^']*'|[\w-]+)"""
 KEYS = rf"{KEY_PART}(?:\s*\.\s*{KEY_PART})*"
 ENTRY = re.compile(rf"\s*(?:\[+\s*({KEYS})\s*\]|({KEYS})\s*=)")
 """the header of a table, or a key and its equals sign"""
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in a TOML file, by the keys that lead to it."""
+
+    path: Path
+    text: str
+    keys: tuple[str, ...] = ()
+    error: type[Exception] = BadContract
+    """what is raised about the file"""
+
+    def enter(self, *keys: str) -> "Place":
+        return replace(self, keys=(*self.keys, *keys))
+
+    def fail(self, problem: str, value: object = None) -> Exception:
+        """Return the error about this place, or about one of the values of a list there."""
+        return self.fail_at(find_line(self.text, self.keys, value), problem)
+
+    def fail_at(self, line: int, problem: str) -> Exception:
+        return self.error(f"{self.path}, line {line}: {problem}")
+
+    def fail_type(self, value: object, wanted: str) -> Exception:
+        """Return the error about a value of another type."""
+        kinds: Mapping[type, str] = {dict: "a table", list: "a list"}
+        shown = kinds.get(type(value), repr(value)[:60])
+        return self.fail(f"`{'.'.join(self.keys)}` must be {wanted}, not {shown}")
+
+
+def read_text(path: Path, missing: str, error: type[Exception] = BadContract) -> str:
+    """Return the text of a file. Raises the error, where there is none with what is said then."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise error(f"{path}, line 1: {missing}") from None
+    except OSError as problem:
+        raise error(f"{path}, line 1: cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError as problem:
+        line = problem.object[: problem.start].count(b"\n") + 1
+        raise error(f"{path}, line {line}: is not UTF-8: save it as such") from None
+
+
+def parse(place: Place) -> Table:
+    """Return the table of a file. Raises the error of its place."""
+    try:
+        return tomllib.loads(place.text)
+    except tomllib.TOMLDecodeError as problem:
+        what, _, where = str(problem).rpartition(" (at ")
+        found = re.match(r"line (\d+)", where)
+        line = int(found[1]) if found else max(1, len(place.text.splitlines()))
+        raise place.fail_at(line, f"is no TOML: {what or problem}") from None
+    except RecursionError:
+        raise place.fail_at(1, "is no TOML: it is nested too deeply") from None
 
 
 def find_line(text: str, keys: tuple[str, ...], value: object = None) -> int:

@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from exercises import Exercise
 from grader import files, terminal
 from grader.files import WriteError
 from grader.grading import devices, infer, worker_pool
@@ -34,7 +35,7 @@ from grader.grading.worker_pool import (
 from grader.reading import submission
 from grader.reading.notebook_lines import find_file_line
 from grader.reading.submission import Submission, SubmissionNotFound, UnreadableSubmission
-from grader.report import points
+from grader.report.course_file import NO_COURSE_FILE, CourseFile
 from grader.report.feedback import Feedback, redact_report
 from grader.report.records import (
     ErrorRecord,
@@ -56,6 +57,7 @@ __all__ = [
     "compute_exit_code",
     "create_sandbox",
     "examine_machine",
+    "find_exercise",
     "grade_paths",
     "grade_with_progress",
     "make_settings",
@@ -77,9 +79,10 @@ class DeviceUnavailable(Exception):
 
 
 def make_settings(
-    exercise: str | None,
-    points_file: Path | None,
+    exercise: Exercise | None = None,
+    course: CourseFile = NO_COURSE_FILE,
     *,
+    rounding: float | None = None,
     device: str = "cpu",
     seed: Seed | None = None,
     limits: Mapping[str, float] | None = None,
@@ -90,19 +93,18 @@ def make_settings(
 ) -> Settings:
     """Return the settings of a run; the limits override those of an exercise.
 
-    Raises TargetNotFound, BadContract, BadBinding, DeviceUnavailable, and what
-    `points.load_points` raises.
+    Rounding overrides that of the course file. Raises BadBinding, DeviceUnavailable.
     """
     if not devices.is_known(device):
         raise DeviceUnavailable(f"{device}: no device; there are {devices.DEVICE_NAMES}")
     why_not = devices.explain_unavailable(device)
     if why_not is not None:
         raise DeviceUnavailable(f"{device}: {why_not}")
-    found = None if exercise is None else infer.find_exercise(exercise)
     return Settings(
-        exercise=found,
+        exercise=exercise,
         limit_overrides=limits or {},
-        points=None if points_file is None else points.load_points(points_file, found),
+        points=course.points,
+        rounding=rounding or course.rounding,
         seed=seed or Seed(),
         device=device,
         by_hand=by_hand,
@@ -110,6 +112,11 @@ def make_settings(
         search=search,
         roles=parse_roles(bindings),
     )
+
+
+def find_exercise(exercise: str | None) -> Exercise | None:
+    """Return the exercise of this slug, or in this folder. Raises TargetNotFound, BadContract."""
+    return None if exercise is None else infer.find_exercise(exercise)
 
 
 def grade_paths(

@@ -9,12 +9,19 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exercises import BY_SLUG
 from grader import fault, files, run
 from grader.course import CourseError
 from grader.course.intake import scratch
 from grader.course.intake.gather import Intake, SubmittedFile
 from grader.course.intake.roster import Student
-from grader.course.results import ExerciseResult, ScoreChange, compare_results, compute_results
+from grader.course.results import (
+    ExerciseResult,
+    ScoreChange,
+    compare_results,
+    compute_results,
+    list_changed_maxima,
+)
 from grader.course.store import bundle, manifest
 from grader.course.store.manifest import Manifest
 from grader.course.store.records import (
@@ -31,6 +38,7 @@ from grader.grading.worker_pool import RemoteGrader, Sandbox
 from grader.reading import submission
 from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission
+from grader.report import points
 from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import (
     FORMAT_VERSION,
@@ -75,8 +83,11 @@ def grade(
     if feedback is not None and feedback != begun.manifest.feedback:
         begun = store.update_manifest(begun, replace(begun.manifest, feedback=feedback))
     key = begun.manifest.key
-    known = store.load_judgement_ids(key)
     groups = group_by_content(intake.submitted_files, settings)
+    sandbox_then = score_judged(store, begun.manifest, groups)
+    if begun.manifest.sandbox is None and sandbox_then is not None:
+        begun = store.update_manifest(begun, replace(begun.manifest, sandbox=sandbox_then))
+    known = store.load_judgement_ids(key)
     graded = [each for each in groups if each.content.key in known]
     store.link_judgements(
         begun, [(file, known[g.content.key]) for g in graded for file in g.submitted_files]
@@ -96,6 +107,28 @@ def grade(
         begun, [each for each in store.load_graded_files(name) if each.student in students]
     )
     return replace(report, submissions=(*report.submissions, *faults))
+
+
+def score_judged(
+    store: Store, planned: Manifest, groups: Sequence[ContentGroup]
+) -> SandboxRecord | None:
+    """Give verdicts that the store has the points of these settings: nothing is judged again.
+
+    Return how the submissions of such a run were confined; None if there was none.
+    """
+    same = [r.manifest for r in store.list_runs() if r.manifest.verdict_key == planned.verdict_key]
+    wanted, settings = {each.content.key for each in groups}, planned.settings
+
+    def score(record: SubmissionRecord) -> SubmissionRecord:
+        named = settings.exercise
+        exercise = named if named and named.slug == record.exercise else None
+        exercise = exercise or BY_SLUG.get(record.exercise or "")
+        return points.score_again(record, exercise, settings.points, settings.rounding)
+
+    for earlier in reversed(same):
+        if earlier.key != planned.key:
+            store.copy_judgements(earlier.key, planned.key, wanted, score)
+    return next((each.sandbox for each in reversed(same) if each.sandbox is not None), None)
 
 
 def _is_internal_fault(record: SubmissionRecord) -> bool:
@@ -199,22 +232,36 @@ class RegradeResult:
     """the current files with their new verdicts"""
 
     @property
+    def changed_maxima(self) -> list[tuple[str, float, float]]:
+        """The exercises that are worth more or less points, with the maxima then and now."""
+        return list_changed_maxima(self.before, self.after)
+
+    @property
     def score_changes(self) -> list[ScoreChange]:
         """The students who would gain or lose."""
         return compare_results(self.before, self.after)
 
 
-def regrade(store: Store, name: str, settings: Settings, *, trusted: bool) -> RegradeResult:
+def regrade(
+    store: Store,
+    name: str,
+    settings: Settings,
+    *,
+    trusted: bool,
+    feedback: Feedback | None = None,
+) -> RegradeResult:
     """Grade the current files of a run again. Judgements are saved, but no grade changes.
 
-    Raises SandboxError, StoreError, and CourseError after an internal error.
+    The feedback level stays, unless there is another. Raises
+    SandboxError, StoreError, and CourseError after an internal error.
     """
     last = store.load_newest_run(name).manifest
-    planned = manifest.build_manifest(settings, last.attempts, last.feedback)
+    planned = manifest.build_manifest(settings, last.attempts, feedback or last.feedback)
     current = store.load_graded_files(name)
     with _restore_files(store, current) as submitted_files:
-        known = store.load_judgement_ids(planned.key)
         groups = group_by_content(submitted_files, settings)
+        planned = replace(planned, sandbox=score_judged(store, planned, groups))
+        known = store.load_judgement_ids(planned.key)
         todo = [each for each in groups if each.content.key not in known]
         for group, records, sandbox in _grade_groups(todo, settings, trusted):
             if sandbox is not None:
@@ -236,6 +283,9 @@ def regrade(store: Store, name: str, settings: Settings, *, trusted: bool) -> Re
 def adopt(store: Store, name: str, regraded: RegradeResult) -> Run:
     """Make the new verdicts the current ones; overrides and comments stay."""
     begun = store.begin(name, regraded.manifest)
+    if begun.manifest.feedback != regraded.manifest.feedback:
+        told = replace(begun.manifest, feedback=regraded.manifest.feedback)
+        begun = store.update_manifest(begun, told)
     known = store.load_judgement_ids(regraded.manifest.key)
     linked = [(_restore_file(each, None), known[each.content_key]) for each in regraded.stored]
     store.link_judgements(begun, linked)

@@ -11,9 +11,8 @@ from grader.report.feedback import Feedback, redact_submission
 from grader.report.records import SubmissionRecord
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.text import align_columns
+from grader.report.rounding import DECIMALS, HUNDREDTH, format_number, round_points, round_sum
 
-SCORE_DECIMALS = 6
-"""decimals of a score, as in a report"""
 CHANGES_HEADER = ("student", "exercise", "before", "after", "change", "")
 
 
@@ -50,11 +49,20 @@ class ScoreChange:
     """None if the exercise was found only once, so that there is nothing to compare"""
     overridden: bool
     """whether an override is in force, so that nothing changes for the student"""
+    maxima: tuple[float, float] | None = None
+    """the maximum points before and after, if these differ: shares of them are then compared"""
 
     @property
     def gain(self) -> float:
-        """The points gained; negative if points are lost."""
-        return round((self.after or 0.0) - (self.before or 0.0), SCORE_DECIMALS)
+        """The points gained; of other maxima the percent gained. Negative if there is a loss."""
+        before, after = self.before or 0.0, self.after or 0.0
+        if self.maxima is None:
+            return round(after - before, DECIMALS)
+        then, now = self.maxima
+        gained = after / now - before / then
+        # What rounding to hundredths of a point alone can do is no change.
+        noise = HUNDREDTH / 2 * (1 / then + 1 / now)
+        return round(100 * gained, DECIMALS) if abs(gained) > noise else 0.0
 
 
 def compute_results(
@@ -102,7 +110,9 @@ def _make_result(
 ) -> ExerciseResult:
     stored, record = best
     student, exercise = key
-    score = record.score if override is None or override.score is None else override.score
+    most = round_sum(record.max_score or max_scores.get(exercise, 0.0))
+    judged = round_points(record.score, most)
+    decided = None if override is None else override.score
     own = [c.text for c in comments if c.student == student and c.exercise in ("", exercise)]
     return ExerciseResult(
         student=student,
@@ -110,9 +120,9 @@ def _make_result(
         email=stored.email,
         handle=stored.handle,
         exercise=exercise,
-        score=round(score, SCORE_DECIMALS),
-        max_score=record.max_score or max_scores.get(exercise, 0.0),
-        judged=record.score,
+        score=judged if decided is None else round_sum(decided),
+        max_score=most,
+        judged=judged,
         status=record.status,
         attempt=stored.attempt,
         late=stored.late,
@@ -135,30 +145,73 @@ def compare_results(
     """Return the results whose graded score differs, the largest loss first."""
     old = {(each.student, each.exercise): each for each in before}
     new = {(each.student, each.exercise): each for each in after}
-    changes = [
-        ScoreChange(
-            *key,
-            before=old[key].judged if key in old else None,
-            after=new[key].judged if key in new else None,
-            overridden=key in old and old[key].override is not None,
-        )
-        for key in old.keys() | new.keys()
-    ]
+    changes = [_compare(key, old.get(key), new.get(key)) for key in old.keys() | new.keys()]
     return sorted((c for c in changes if c.gain), key=lambda c: (c.gain, c.student, c.exercise))
 
 
-def format_changes(changes: Sequence[ScoreChange], count: int, *, would: bool) -> str:
-    """Return a table of the changes and a tally of all `count` results."""
+def _compare(
+    key: tuple[str, str], old: ExerciseResult | None, new: ExerciseResult | None
+) -> ScoreChange:
+    maxima = (old.max_score, new.max_score) if old and new else (0.0, 0.0)
+    return ScoreChange(
+        *key,
+        before=old.judged if old else None,
+        after=new.judged if new else None,
+        overridden=old is not None and old.override is not None,
+        maxima=maxima if all(maxima) and maxima[0] != maxima[1] else None,
+    )
+
+
+def list_changed_maxima(
+    before: Sequence[ExerciseResult], after: Sequence[ExerciseResult]
+) -> list[tuple[str, float, float]]:
+    """Return the exercises that are worth more or less points, with the maxima then and now."""
+    then = {each.exercise: each.max_score for each in before if each.max_score}
+    now = {each.exercise: each.max_score for each in after if each.max_score}
+    both = sorted(then.keys() & now.keys())
+    return [(slug, then[slug], now[slug]) for slug in both if then[slug] != now[slug]]
+
+
+def format_changes(
+    changes: Sequence[ScoreChange],
+    count: int,
+    *,
+    would: bool,
+    maxima: Sequence[tuple[str, float, float]] = (),
+) -> str:
+    """Return a table of the changes and a tally of all `count` results.
+
+    Of exercises whose maximum changed, it says that shares are compared, not points.
+    """
     rows = [_format_change(each) for each in changes]
     gains = [each.gain > 0 for each in changes if not each.overridden]
     gain, lose, stay = sum(gains), len(gains) - sum(gains), count - len(gains)
     verb = "would " if would else ""
     tally = f"{gain} {verb}gain, {lose} {verb}lose, {stay} stay"
-    return "\n".join([*(align_columns([CHANGES_HEADER, *rows]) if rows else []), tally, ""])
+    said = [_explain_maximum(*each) for each in maxima]
+    return "\n".join([*said, *(align_columns([CHANGES_HEADER, *rows]) if rows else []), tally, ""])
+
+
+def _explain_maximum(slug: str, then: float, now: float) -> str:
+    points = f"{format_number(then)} points before, {format_number(now)} now"
+    return f"{sanitise_line(slug)}: {points}; compared is each score's share of these"
 
 
 def _format_change(change: ScoreChange) -> tuple[str, ...]:
-    scores = ("–" if each is None else f"{each:g}" for each in (change.before, change.after))
+    before, after = map(_format_score, (change.before, change.after), change.maxima or (0.0, 0.0))
     overridden = "overridden" if change.overridden else ""
     names = map(sanitise_line, (change.student, change.exercise))
-    return (*names, *scores, f"{change.gain:+g}", overridden)
+    unit = "" if change.maxima is None else " %"
+    return (*names, before, after, f"{_format_gain(change.gain)}{unit}", overridden)
+
+
+def _format_gain(gain: float) -> str:
+    return f"{'+' if gain > 0 else '-'}{format_number(abs(gain))}"
+
+
+def _format_score(score: float | None, most: float) -> str:
+    """Format points, with their share of a maximum if it is given."""
+    if score is None:
+        return "–"
+    share = f" ({format_number(100 * score / most)} %)" if most else ""
+    return f"{format_number(score)}{share}"

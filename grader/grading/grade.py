@@ -325,7 +325,8 @@ def grade_definition(
         *map(record_warning, warnings),
         *map(record_note, [*target.notes, *select_certain_notes(live.harness, verdicts)]),
     ]
-    return record_definition(submission, target, began, verdicts, notes, explanation)
+    found = verdicts, notes, explanation
+    return record_definition(submission, target, began, *found, settings.rounding)
 
 
 def explain_failures(

@@ -57,15 +57,16 @@ def record_definition(
     verdicts: Sequence[Verdict],
     notes: Sequence[NoteRecord],
     explanation: Explanation,
+    step: float,
 ) -> SubmissionRecord:
-    """Return the record of a definition that was judged."""
-    return SubmissionRecord(
+    """Return the record of a definition that was judged, its score rounded to a step."""
+    record = SubmissionRecord(
         file=submission.display_path,
         student=submission.student,
         exercise=target.exercise.slug,
         name=target.name,
-        score=round(sum(p.points for p in explanation.properties), 6),
-        max_score=round(sum(p.max_points for p in explanation.properties), 6),
+        score=0.0,
+        max_score=0.0,
         status=summarise_status(verdicts).value,
         seconds=time.monotonic() - began,
         properties=explanation.properties,
@@ -74,6 +75,7 @@ def record_definition(
         source=explanation.source,
         search=explanation.search,
     )
+    return points.add_up(record, step)
 
 
 def select_certain_notes(harness: Harness, verdicts: Sequence[Verdict]) -> list[Note]:
@@ -221,7 +223,7 @@ def record_ungraded(
 ) -> SubmissionRecord:
     """Return the record of a file, or of a definition, that could not be judged."""
     exercise = target.exercise if target else settings.exercise
-    most = sum(points.distribute_points(exercise, settings.points).values()) if exercise else 0.0
+    most = points.compute_maximum(exercise, settings.points) if exercise else 0.0
     known = {status.value for status in Status}
     return SubmissionRecord(
         file=submission.display_path,
@@ -229,7 +231,7 @@ def record_ungraded(
         exercise=exercise.slug if exercise else None,
         name=target.name if target else submission.name,
         score=0.0,
-        max_score=round(most, 6),
+        max_score=most,
         status=error.kind if error.kind in known else Status.NOT_TRIED.value,
         seconds=time.monotonic() - began,
         error=replace(error, message=shorten(error.message)),

@@ -7,6 +7,7 @@ from exercises import Exercise
 from grader.grading.search_limit import SearchLimit
 from grader.grading.stated_roles import StatedRoles
 from grader.report.points import Points
+from grader.report.rounding import HUNDREDTH
 from grader.sandbox.limits import Limits
 from grader.seed import Seed
 from properties.contract import Capability
@@ -21,6 +22,8 @@ class Settings:
     limit_overrides: Mapping[str, float] = field(default_factory=dict)
     """limits that go before those of an exercise"""
     points: Points | None = None
+    rounding: float = HUNDREDTH
+    """the step, in points, that scores are rounded to"""
     seed: Seed = field(default_factory=Seed)
     device: str = "cpu"
     by_hand: bool = False

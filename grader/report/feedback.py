@@ -5,14 +5,12 @@ that a field added to a record is withheld until it is named here. It is called 
 before anything is rendered or written.
 """
 
-import difflib
-import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
 
+from exercises.contract_checks import suggest
+from exercises.toml_lines import Place
 from grader.report.records import (
     Counterexample,
     Excerpt,
@@ -72,6 +70,7 @@ class Feedback:
 
 
 FULL_FEEDBACK = Feedback()
+LEVELS = tuple(level.value for level in FeedbackLevel)
 
 
 def redact_report(report: Report, feedback: Feedback | None) -> Report:
@@ -218,70 +217,90 @@ def _redact_message(
 
 
 class BadFeedback(Exception):
-    """An invalid level or file of levels; the message says where and why."""
+    """A word that is no feedback level; the message says which there are."""
 
 
-def load_feedback(text: str) -> Feedback:
-    """Parse the name of a level, or read a TOML file, whose path ends in `.toml`.
+def parse_level(word: str) -> Feedback:
+    """Return the feedback of a level, by its name. Raises BadFeedback."""
+    if word in list(FeedbackLevel):
+        return Feedback(FeedbackLevel(word))
+    advice = "levels of single claims are for a course file, and --course"
+    raise BadFeedback(f"--feedback: there is no level {word!r}; {advice}; {suggest(word, LEVELS)}")
 
-    Raises BadFeedback.
+
+def read_feedback(value: object, place: Place) -> Feedback:
+    """Return what a course file says under `feedback`: a level, or a table.
+
+    Raises the error of the place.
     """
-    if text in list(FeedbackLevel):
-        return Feedback(FeedbackLevel(text))
-    if not text.endswith(".toml"):
-        problem = _describe_unknown(text, list(FeedbackLevel), "level")
-        raise BadFeedback(f"--feedback: {problem} (or name a .toml file)")
-    try:
-        table = tomllib.loads(Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadFeedback(f"{text}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadFeedback(f"{text}: is not TOML: {error}") from None
-    try:
-        return parse_table(table)
-    except BadFeedback as problem:
-        raise BadFeedback(f"{text}: {problem}") from None
-
-
-def parse_table(table: Mapping[str, Any]) -> Feedback:
-    """Parse the settings in a file: `level`, `hidden` and table `levels`. Raises BadFeedback."""
-    settings = ["level", "hidden", "levels"]
-    for key in table:
+    if not isinstance(value, dict):
+        return Feedback(_read_level(value, place))
+    settings = ("level", "hidden", "levels")
+    for key in value:
         if key not in settings:
-            raise BadFeedback(_describe_unknown(key, settings, "setting"))
-    level = _parse_level("level", table.get("level", FeedbackLevel.FULL.value))
-    levels, hidden = table.get("levels", {}), table.get("hidden", [])
-    if not isinstance(levels, dict):
-        raise BadFeedback('levels must be a table: [levels], and below it claim = "level"')
-    if not isinstance(hidden, list) or not all(isinstance(name, str) for name in hidden):
-        raise BadFeedback('hidden must be a list of names: hidden = ["claim", "group"]')
-    parsed = {name: _parse_level(f"levels.{name}", value) for name, value in levels.items()}
+            raise place.enter(key).fail(f"there is no key {key!r}; {suggest(key, settings)}")
+    level = _read_level(value.get("level", FeedbackLevel.FULL.value), place.enter("level"))
+    levels = _read_levels(value.get("levels", {}), place.enter("levels"))
+    return Feedback(level, levels, _read_hidden(value.get("hidden", []), place.enter("hidden")))
+
+
+def _read_levels(value: object, place: Place) -> Mapping[str, FeedbackLevel]:
+    if not isinstance(value, dict):
+        raise place.fail_type(value, "a table")
+    parsed = {name: _read_level(each, place.enter(name)) for name, each in value.items()}
     # A property's own level takes precedence over that of its group, so it comes last.
-    order = sorted(parsed, key=lambda name: name not in list(PropertyGroup))
-    by_property = {prop: parsed[name] for name in order for prop in _expand_name("levels", name)}
-    withheld = frozenset(prop for name in hidden for prop in _expand_name("hidden", name))
-    return Feedback(level, by_property, withheld)
+    names = _list_names()
+    order = sorted(parsed, key=lambda name: name in names)
+    return {prop: parsed[name] for name in order for prop in _expand_name(name, place.enter(name))}
 
 
-def _parse_level(where: str, value: object) -> FeedbackLevel:
-    if isinstance(value, str) and value in list(FeedbackLevel):
+def _read_hidden(value: object, place: Place) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise place.fail_type(value, 'a list of names, as in ["dropout"]')
+    return frozenset(prop for name in value for prop in _expand_name(name, place))
+
+
+def _read_level(value: object, place: Place) -> FeedbackLevel:
+    if isinstance(value, str) and value in LEVELS:
         return FeedbackLevel(value)
-    raise BadFeedback(f"{where}: {_describe_unknown(value, list(FeedbackLevel), 'level')}")
+    raise place.fail(f"there is no level {value!r}; {suggest(value, LEVELS)}")
 
 
-def _expand_name(where: str, name: str) -> Sequence[str]:
+def _list_names() -> frozenset[str]:
+    return frozenset(prop.name for prop in load_summaries())
+
+
+def _expand_name(name: str, place: Place) -> Sequence[str]:
     """Return the names of the properties that a name stands for: one, or all of a group."""
     members = [prop.name for prop in load_summaries() if name in (prop.name, prop.group)]
     if members:
         return members
-    known = [*(prop.name for prop in load_summaries()), *(group.value for group in PropertyGroup)]
-    raise BadFeedback(f"{where}: {_describe_unknown(name, known, 'claim or group')}")
+    known = (*_list_names(), *(group.value for group in PropertyGroup))
+    close = suggest(name, known)
+    listed = close if close.startswith("did") else "docs/properties.md lists them"
+    raise place.fail(f"there is no claim or group {name!r}; {listed}", name)
 
 
-def _describe_unknown(value: object, known: Sequence[str], what: str) -> str:
-    """Describe an unknown value, with suggestions."""
-    close = difflib.get_close_matches(str(value), known, n=3)
-    if close:
-        return f"there is no {what} {value!r}; did you mean {' or '.join(close)}?"
-    listed = f"there are {', '.join(known)}" if len(known) < 10 else "docs/properties.md lists them"
-    return f"there is no {what} {value!r}; {listed}"
+def bind_feedback(wanted: Feedback | None, binding: Feedback) -> Feedback:
+    """Return what is told to somebody who may ask for less than what binds them, but not more."""
+    if wanted is None:
+        return binding
+    names = wanted.levels.keys() | binding.levels.keys()
+    return Feedback(
+        _get_lower(wanted.level, binding.level),
+        {name: _get_lower(wanted.get_level(name), binding.get_level(name)) for name in names},
+        wanted.hidden | binding.hidden,
+    )
+
+
+def tells_more(wanted: Feedback, binding: Feedback) -> bool:
+    """Whether somebody wants to know more of a property than what binds them tells."""
+    hides = bool(binding.hidden) and wanted == FULL_FEEDBACK
+    return hides or any(
+        not binding.get_level(name).includes(wanted.get_level(name))
+        for name in _list_names() - binding.hidden
+    )
+
+
+def _get_lower(one: FeedbackLevel, other: FeedbackLevel) -> FeedbackLevel:
+    return one if other.includes(one) else other

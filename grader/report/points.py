@@ -7,13 +7,13 @@ are not half right because some other claim about them holds.
 
 from __future__ import annotations
 
-import math
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exercises import BY_SLUG, Exercise
+from exercises import Exercise
+from grader.report.records import PropertyRecord, SubmissionRecord
+from grader.report.rounding import round_points, round_sum
 from properties.group import PropertyGroup
 from properties.violation import Status
 
@@ -21,37 +21,7 @@ if TYPE_CHECKING:  # so that reading a store does not import torch
     from properties.property import Property, Verdict
 
 Points = Mapping[str, Mapping[str, float]]
-
-
-class BadPoints(Exception):
-    """An invalid points file; the message says where and why."""
-
-
-def load_points(path: Path, exercise: Exercise | None = None) -> Points:
-    """Load the points of groups from TOML: a table per exercise, a number per group.
-
-    `exercise` is one that may stand there without being one of ours. Raises BadPoints.
-    """
-    known = BY_SLUG.keys() | ({exercise.slug} if exercise else set())
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadPoints(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadPoints(f"{path}: is not TOML: {error}") from None
-    for slug, groups in table.items():
-        if slug not in known:
-            raise BadPoints(f"{path}: there is no exercise {slug!r}; see `headcheck list`")
-        if not isinstance(groups, dict):
-            raise BadPoints(f"{path}: [{slug}] must be a table of groups and points")
-        for group, points in groups.items():
-            if group not in {g.value for g in PropertyGroup}:
-                names = ", ".join(g.value for g in PropertyGroup)
-                raise BadPoints(f"{path}: [{slug}] has no group {group!r}; there are {names}")
-            number = isinstance(points, int | float) and not isinstance(points, bool)
-            if not number or not 0 <= points < math.inf:
-                raise BadPoints(f"{path}: [{slug}] {group} must be a number of at least 0")
-    return table
+"""the points of groups by exercise, where they differ from an exercise's own"""
 
 
 def distribute_points(exercise: Exercise, points: Points | None) -> dict[Property, float]:
@@ -65,6 +35,11 @@ def distribute_points(exercise: Exercise, points: Points | None) -> dict[Propert
         for group, members in groups.items()
         for prop in members
     }
+
+
+def compute_maximum(exercise: Exercise, points: Points | None) -> float:
+    """Return the most points that an answer to an exercise can earn."""
+    return round_sum(sum(distribute_points(exercise, points).values()))
 
 
 def award_points(
@@ -86,3 +61,40 @@ def award_points(
     worthless = {prop.group for prop in essential if prop not in held}
     earns = (v.status is Status.PASSED and v.property.group not in worthless for v in verdicts)
     return [value[v.property] if earned else 0.0 for v, earned in zip(verdicts, earns, strict=True)]
+
+
+def score_again(
+    record: SubmissionRecord, exercise: Exercise | None, points: Points | None, step: float
+) -> SubmissionRecord:
+    """Return a record with the points that its verdicts are worth now; the verdicts stay.
+
+    Without the exercise, that of a class which is judged as what it is, only rounding is new.
+    """
+    if exercise is not None and record.error is not None:
+        return replace(record, max_score=compute_maximum(exercise, points))
+    if exercise is not None:
+        record = replace(record, properties=_award_again(record, exercise, points))
+    if record.error is not None:
+        return record
+    return add_up(record, step)
+
+
+def _award_again(
+    record: SubmissionRecord, exercise: Exercise, points: Points | None
+) -> tuple[PropertyRecord, ...]:
+    by_name = {prop.name: prop for prop in exercise.properties}
+    verdicts = [Verdict(by_name[p.name], Status(p.status)) for p in record.properties]
+    found = {by_name[name] for name in record.search.found} if record.search else set()
+    value = distribute_points(exercise, points)
+    earned = award_points(exercise, verdicts, points, found)
+    return tuple(
+        replace(p, points=got, max_points=value[by_name[p.name]])
+        for p, got in zip(record.properties, earned, strict=True)
+    )
+
+
+def add_up(record: SubmissionRecord, step: float) -> SubmissionRecord:
+    """Return a record whose score is that of its properties, rounded to a step."""
+    most = sum(p.max_points for p in record.properties)
+    score = round_points(sum(p.points for p in record.properties), most, step)
+    return replace(record, score=score, max_score=round_sum(most))

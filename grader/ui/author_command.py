@@ -68,7 +68,7 @@ def author(
     from grader.report.records import build_report
 
     limits = pop_limits(options)
-    settings = run.make_settings(None, None, limits=limits, **options)
+    settings = run.make_settings(limits=limits, **options)
     submission = _find_file(file, name)
     if out is not None:
         check_folder(out)  # rather than fail after a minute

@@ -15,15 +15,18 @@ from grader.ui.options import (
     SEED_RANGE,
     bind_option,
     by_hand_option,
+    course_option,
     device_option,
     exercise_option,
     feedback_option,
     format_option,
     limits_options,
+    load_course_file,
+    own_course_option,
     parse_feedback,
     parse_search,
-    points_option,
     pop_limits,
+    round_option,
     search_option,
     seed_option,
     verbose_option,
@@ -70,7 +73,8 @@ def cli() -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder for report.json and HTML pages."
 )
-@points_option
+@course_option
+@round_option
 @by_hand_option
 @device_option
 @click.option(
@@ -87,7 +91,7 @@ def grade(
     exercise: str | None,
     form: str,
     out: Path | None,
-    points: Path | None,
+    course_file: Path | None,
     feedback: str | None,
     seed: int | None,
     search: str | None,
@@ -113,8 +117,10 @@ def grade(
 
         limits = pop_limits(options)
         case_seed = choose_grading_seed(seed)
-        settings = run.make_settings(exercise, points, seed=case_seed, limits=limits, **options)
-        level = parse_feedback(feedback)
+        asked = run.find_exercise(exercise)
+        rules = load_course_file(course_file, asked)
+        settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
+        level = parse_feedback(feedback) or rules.feedback
         if out is not None:
             files.ensure_writable(out)  # rather than fail after an hour
         if course is not None:
@@ -141,6 +147,7 @@ def grade(
 @click.argument("path", metavar="FILE[:NAME]")
 @exercise_option
 @format_option
+@own_course_option
 @by_hand_option
 @device_option
 @click.option("--seed", default=0, show_default=True, type=SEED_RANGE, help="Chooses the cases.")
@@ -154,6 +161,7 @@ def check(
     path: str,
     exercise: str | None,
     form: str,
+    course_file: Path | None,
     watch: bool,
     feedback: str | None,
     seed: int,
@@ -164,6 +172,7 @@ def check(
 ) -> None:
     """Check one file while working on it. The exit code tells: 0 all passed, 1 not yet.
 
+    A course file says what it will be graded by, and the most that is told.
     With --watch it is that of the last check; Ctrl-C ends it.
     """
     options["search"] = parse_search(search)
@@ -173,8 +182,12 @@ def check(
         from grader.seed import make_seed
 
         limits, case_seed = pop_limits(options), make_seed(seed)
-        settings = run.make_settings(exercise, None, seed=case_seed, limits=limits, **options)
-        level = parse_feedback(feedback)
+        asked, wanted = run.find_exercise(exercise), parse_feedback(feedback)
+        rules = load_course_file(course_file, asked, Path(path).parent)
+        settings = run.make_settings(asked, rules, seed=case_seed, limits=limits, **options)
+        level, why_less = rules.limit(wanted)
+        if why_less:
+            click.echo(f"headcheck: {why_less}", err=True)
         if watch:
             how = {"trusted": trusted, "verbose": verbose, "ahead": server}
             sys.exit(run.watch_file(path, settings, form, level, **how))
@@ -242,7 +255,8 @@ def doctor() -> None:
 @cli.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.zip")
-@points_option
+@course_option
+@round_option
 @by_hand_option
 @seed_option
 @click.option(
@@ -260,7 +274,7 @@ def doctor() -> None:
 def gradescope(
     slug: str,
     out: Path,
-    points: Path | None,
+    course_file: Path | None,
     minutes: int,
     wheel: Path | None,
     feedback: str | None,
@@ -277,19 +291,22 @@ def gradescope(
     from grader.course.autograder import pack
     from grader.course.autograder import wheel as wheels
     from grader.course.store import manifest
+    from grader.grading import infer
     from grader.report.feedback import FULL_FEEDBACK
-    from grader.report.points import distribute_points
+    from grader.report.points import compute_maximum
+    from grader.report.rounding import format_number
     from grader.seed import choose_grading_seed
 
     limits, case_seed = pop_limits(options), choose_grading_seed(seed)
-    settings = run.make_settings(slug, points, seed=case_seed, limits=limits, **options)
-    level = parse_feedback(feedback) or FULL_FEEDBACK
+    exercise = infer.find_exercise(slug)
+    rules = load_course_file(course_file, exercise)
+    settings = run.make_settings(exercise, rules, seed=case_seed, limits=limits, **options)
+    level = parse_feedback(feedback) or rules.feedback or FULL_FEEDBACK
     plan = autograder.AutograderPlan(manifest.build_manifest(settings, feedback=level), trusted)
     headcheck = wheels.build_own_wheel() if wheel is None else wheels.read_wheel(wheel)
     files.write(out, pack.build_archive(plan, headcheck, minutes))
-    assert settings.exercise is not None  # the one that was named
-    most = sum(distribute_points(settings.exercise, settings.points).values())
-    click.echo(f"wrote {out}: {most:g} points, {minutes} minutes; set these on Gradescope")
+    most = format_number(compute_maximum(exercise, settings.points))
+    click.echo(f"wrote {out}: {most} points, {minutes} minutes; set these on Gradescope")
 
 
 OWN = (author, bank, replay_case, verify)

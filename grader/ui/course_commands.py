@@ -25,12 +25,11 @@ from grader.ui.course_options import (
     warn_about,
 )
 from grader.ui.options import (
-    SEED_RANGE,
     feedback_option,
     parse_feedback,
-    points_option,
     trusted_option,
 )
+from grader.ui.regrade_command import regrade
 
 if TYPE_CHECKING:
     from grader.grading.settings import Settings
@@ -152,39 +151,6 @@ def runs(location: str) -> None:
 
 
 @click.command()
-@click.argument("run")
-@store_option(required=True)
-@click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
-@points_option
-@click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
-@trusted_option
-def regrade(
-    run: str, location: str, diff: bool, points: Path | None, seed: int | None, trusted: bool
-) -> None:
-    """Grade again what a run holds, with this version: what did not change is not judged.
-
-    Shows who gains or loses. With --diff that is all: nobody's grade changes. What people
-    decided by `headcheck override` stays in any case. Exit code: 0 nothing differs, 1 something.
-    """
-    with open_store(location) as store:
-        from grader.course import grading
-        from grader.course.results import format_changes
-        from grader.report import points as points_
-        from grader.seed import make_seed
-
-        settings = store.load_newest_run(run).manifest.settings
-        if points is not None:
-            settings = replace(settings, points=points_.load_points(points, settings.exercise))
-        if seed is not None:
-            settings = replace(settings, seed=make_seed(seed))
-        again = grading.regrade(store, run, settings, trusted=trusted)
-        if not diff:
-            grading.adopt(store, run, again)
-        click.echo(format_changes(again.score_changes, len(again.before), would=diff), nl=False)
-    sys.exit(1 if again.score_changes else 0)
-
-
-@click.command()
 @click.argument("who", metavar="RUN/STUDENT")
 @click.argument("score", type=click.FloatRange(min=0), required=False)
 @store_option(required=True)
@@ -201,13 +167,16 @@ def override(
     with open_store(location) as store:
         from grader.course.result_lookup import find_result
         from grader.course.store.records import Override
+        from grader.report.rounding import format_number
 
         result = find_result(store, run, student, get_slug(exercise))
         if score is not None and score > result.max_score:
-            raise CourseError(f"{who}: {score:g} is over the {result.max_score:g} points there are")
+            most = format_number(result.max_score)
+            raise CourseError(f"{who}: {format_number(score)} is over the {most} points there are")
         store.add_override(Override(run, student, result.exercise, score, reason, _get_author()))
         counts = result.judged if score is None else score
-        click.echo(f"{who} {result.exercise}: {result.score:g} before, {counts:g} now")
+        change = f"{format_number(result.score)} before, {format_number(counts)} now"
+        click.echo(f"{who} {result.exercise}: {change}")
 
 
 @click.command()

@@ -10,7 +10,9 @@ import click
 from grader.grading import devices
 
 if TYPE_CHECKING:
+    from exercises import Exercise
     from grader.grading.search_limit import SearchLimit
+    from grader.report.course_file import CourseFile
     from grader.report.feedback import Feedback
 
 SEED_RANGE = click.IntRange(0, 2**63 - 1)
@@ -27,8 +29,24 @@ format_option = click.option(
     default="text",
     show_default=True,
 )
-points_option = click.option(
-    "--points", type=click.Path(path_type=Path), help="TOML file of points per group."
+
+
+def make_course_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option for the course file, and what counts without it."""
+    text = f"The course file: points, rounding, feedback.  [default: {default}]"
+    path = click.Path(path_type=Path)
+    return click.option("--course", "course_file", metavar="FILE", type=path, help=text)
+
+
+course_option = make_course_option("headcheck.toml of the exercise")
+own_course_option = make_course_option("headcheck.toml beside the file, or of the exercise")
+round_option = click.option(
+    "--round",
+    "rounding",
+    metavar="STEP",
+    type=float,
+    callback=lambda _, __, step: check_step(step),
+    help="Round scores to multiples of this many points, such as 0.5.  [default: 0.01]",
 )
 bind_option = click.option(
     "--bind",
@@ -47,8 +65,8 @@ verbose_option = click.option(
 )
 feedback_option = click.option(
     "--feedback",
-    metavar="LEVEL|FILE",
-    help="What is told: name, message, case, full, or a TOML file that says it claim by claim.",
+    metavar="LEVEL",
+    help="How much is told: name, message, case or full.  [default: the course file's, or full]",
 )
 device_option = click.option(
     "--device",
@@ -128,8 +146,38 @@ def parse_search(text: str | None) -> "SearchLimit | None":
     return None if text is None else search_limit.parse_search(text)
 
 
-def parse_feedback(text: str | None) -> "Feedback | None":
+def parse_feedback(word: str | None) -> "Feedback | None":
     """Return the level that `--feedback` names; None without the option. Raises BadFeedback."""
     from grader.report import feedback
 
-    return None if text is None else feedback.load_feedback(text)
+    return None if word is None else feedback.parse_level(word)
+
+
+def check_step(step: float | None) -> float | None:
+    """Return what `--round` says. Raises click.BadParameter if scores cannot be rounded to it."""
+    from grader.report.rounding import explain_bad_step
+
+    problem = None if step is None else explain_bad_step(step)
+    if problem is not None:
+        raise click.BadParameter(problem)
+    return step
+
+
+def load_course_file(
+    named: Path | None, exercise: "Exercise | None", work: Path | None = None
+) -> "CourseFile":
+    """Return the course file that is named, or the one that is found. Raises BadCourseFile.
+
+    One that is found beside somebody's own work is named on standard error.
+    """
+    from grader.report import course_file
+
+    if named is not None:
+        return course_file.read_course_file(named, exercise)
+    found = course_file.find_course_file(exercise, work)
+    course = course_file.read_course_file(found, exercise)
+    if found is not None:
+        from grader.report.render.sanitise import sanitise_line
+
+        click.echo(f"headcheck: course file: {sanitise_line(str(found))}", err=True)
+    return course

@@ -11,6 +11,7 @@ import click
 @click.argument("name", metavar="FILE.py:NAME|PACKAGE.MODULE:NAME")
 @click.option("--exercise", metavar="SLUG|FOLDER", help="What it answers.")
 @click.option("--contract", metavar="FILE|FOLDER", help="The contract that it keeps.")
+@click.option("--course", metavar="FILE", help="The course file, which says how much is told.")
 @click.option("--property", "prop", required=True, metavar="NAME", help="What is tried.")
 @click.option("--sizes", metavar="RULES", help="The sizes that it has, if not all.")
 def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
@@ -26,9 +27,9 @@ def replay_case(case: str, name: str, prop: str, **options: str | None) -> None:
 
     sys.path.append(str(Path.cwd()))  # where `python -m` would look for a package
     said = {key: Setting(text, f"--{key}") for key, text in options.items() if text}
-    verdict = replay(case, TargetSettings(Setting(name, "NAME"), **said), prop)
+    verdict, told = replay(case, TargetSettings(Setting(name, "NAME"), **said), prop)
     if verdict.unsupported:
         raise ReplayError(f"not supported: {verdict.failure}")
     holds = verdict.status is Status.PASSED
-    click.echo(f"holds: {verdict.property.claim}" if holds else verdict.message)
+    click.echo(f"holds: {verdict.property.claim}" if holds else told)
     sys.exit(0 if holds else 1)

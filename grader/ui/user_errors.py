@@ -20,8 +20,8 @@ def is_user_error(error: Exception) -> bool:
     from grader.grading.search_limit import BadSearch
     from grader.grading.stated_roles import BadBinding
     from grader.reading.submission import SubmissionNotFound
+    from grader.report.course_file import BadCourseFile
     from grader.report.feedback import BadFeedback
-    from grader.report.points import BadPoints
     from grader.run import DeviceUnavailable
     from grader.sandbox.grader_side.servers import SandboxError
     from grader.ui.pytest_plugin.replay import ReplayError
@@ -33,7 +33,7 @@ def is_user_error(error: Exception) -> bool:
         AnswerNotFound,
         BadBank,
         DeviceUnavailable,
-        BadPoints,
+        BadCourseFile,
         BadFeedback,
         BadSearch,
         SandboxError,

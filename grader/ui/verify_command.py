@@ -14,6 +14,7 @@ EXIT_CODES = {0: 0, 1: 1}
 @click.argument("names", nargs=-1, metavar="[PACKAGE.MODULE:NAME|FILE.py:NAME]...")
 @click.option("--contract", metavar="FILE|FOLDER", help="The contract that it keeps.")
 @click.option("--exercise", metavar="SLUG|FOLDER", help="The exercise that it answers.")
+@click.option("--course", metavar="FILE", help="The course file, which says how much is told.")
 @click.option("--sizes", metavar="RULES", help='The sizes that it has: "head_dim=even tokens<=64".')
 @click.option("--device", "devices", multiple=True, metavar="DEVICE", help="Where to try it.")
 @click.option(
@@ -27,6 +28,7 @@ def verify(
     names: tuple[str, ...],
     contract: str | None,
     exercise: str | None,
+    course: str | None,
     sizes: str | None,
     devices: tuple[str, ...],
     cases: str,
@@ -43,7 +45,12 @@ def verify(
     options: list[tuple[str, ...]] = [("--headcheck", name) for name in names]
     options = options or [("--headcheck-targets",)]
     options += [("--device", device) for device in devices]
-    said = {"--contract": contract, "--exercise": exercise, "--headcheck-sizes": sizes}
+    said = {
+        "--contract": contract,
+        "--exercise": exercise,
+        "--course": course,
+        "--headcheck-sizes": sizes,
+    }
     options += [(option, text) for option, text in said.items() if text is not None]
     words = [word for option in options for word in option]
     # In a process of its own, which has imported nothing that pytest would rewrite.

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 import grader
 from exercises import BY_SLUG
-from grader.report import points
+from grader.report import course_file, points
 from properties.property import PropertyGroup
 
 ROOT = Path(__file__).parents[2]
@@ -117,13 +117,14 @@ def test_documented_output_matches(folder: Path) -> None:
     assert codes == {"check": 1, "start": 0, "show": 0, "audit": 0, "--headcheck": 0}
 
 
-def test_points_example_is_valid(tmp_path: Path) -> None:
-    path = tmp_path / "points.toml"
+def test_course_file_example_is_valid(tmp_path: Path) -> None:
+    path = tmp_path / "headcheck.toml"
     path.write_text(blocks(README, "toml")[0])
-    given = points.load_points(path)
+    course = course_file.read_course_file(path)
+    given = course.points
     exercise = BY_SLUG["multi_head_attention"]
     worth = points.distribute_points(exercise, given)
-    assert given == tomllib.loads(path.read_text())
+    assert given == tomllib.loads(path.read_text())["points"]
     assert sum(w for p, w in worth.items() if p.group is PropertyGroup.VALUES) == pytest.approx(40)
     assert sum(w for p, w in worth.items() if p.group is PropertyGroup.DROPOUT) == 0
 

@@ -20,7 +20,7 @@ from grader.course.autograder.__main__ import main as grade_on_gradescope
 from grader.course.autograder.wheel import Wheel
 from grader.course.store import manifest
 from grader.grading.infer import TargetNotFound, find_exercise
-from grader.report.points import BadPoints, load_points
+from grader.report.course_file import BadCourseFile, read_course_file
 from grader.ui.jupyter import CannotCheck
 from tests.grader.course.test_autograder import wheel
 from tests.grader.ui.jupyter.cells import run_cell
@@ -113,8 +113,8 @@ def test_check_tells_a_right_answer_from_a_wrong_one(headcheck: Command, own: Pa
 
 
 def test_workers_grade_it(headcheck: Command, own: Path) -> None:
-    Path("points.toml").write_text(f"[{SLUG}]\nvalues = 50\n")
-    options = ("--points", "points.toml", "--jobs", "2", "--format", "json")
+    Path("points.toml").write_text(f"[points.{SLUG}]\nvalues = 50\n")
+    options = ("--course", "points.toml", "--jobs", "2", "--format", "json")
     ran = headcheck("grade", "right.py", "wrong.py", "--exercise", f"course/{SLUG}", *options)
     told = json.loads(ran.out)["submissions"]
     assert [(each["exercise"], each["status"]) for each in told] == [
@@ -232,7 +232,7 @@ def test_two_of_one_name_have_plans_of_their_own(
 
 
 def settings_of(folder: Path) -> manifest.Manifest:
-    return manifest.build_manifest(run.make_settings(str(folder), None))
+    return manifest.build_manifest(run.make_settings(run.find_exercise(str(folder))))
 
 
 def test_a_run_is_repeated_from_its_manifest(own: Path, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_run_is_repeated_from_its_manifest(own: Path, tmp_path: Path) -> None:
     repeated = kept.settings.exercise
     assert repeated is not None
     assert repeated.source == CONTRACT, "as it was"
-    assert manifest.build_manifest(run.make_settings("linear_layer", None)).contract == ""
+    assert manifest.build_manifest(run.make_settings(BY_SLUG["linear_layer"])).contract == ""
     with pytest.raises(manifest.ManifestError, match="the run judged 'joined_attention': "):
         _ = replace(kept, contract="title = 3").settings
 
@@ -264,10 +264,13 @@ def test_a_course_is_graded_regraded_and_decided_upon(headcheck: Command, own: P
 
 def test_points_are_for_exercises_that_there_are(own: Path, tmp_path: Path) -> None:
     path = tmp_path / "points.toml"
-    path.write_text(f"[{SLUG}]\nvalues = 50\n", encoding="utf-8")
-    assert load_points(path, load_exercise(own)) == {SLUG: {"values": 50}}
-    with pytest.raises(BadPoints, match="there is no exercise 'joined_attention'"):
-        load_points(path)
+    path.write_text(f"[points.{SLUG}]\nvalues = 50\n", encoding="utf-8")
+    assert read_course_file(path, load_exercise(own)).points == {SLUG: {"values": 50}}
+    with pytest.raises(BadCourseFile, match="line 1: there is no exercise 'joined_attention'"):
+        read_course_file(path)
+    beside = own.parent / "headcheck.toml"  # as a course with several exercises has it
+    shutil.copy(path, beside)
+    assert read_course_file(beside).points == {SLUG: {"values": 50}}
 
 
 # -------------------------------------------------------------------------- elsewhere

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from exercises import BY_SLUG
 from grader import run
 from grader.report.records import Report, SubmissionRecord
 
@@ -54,7 +55,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     (folder / "e_folder.ipynb").mkdir()
     with (folder / "h_large.py").open("wb") as file:
         file.truncate(60 << 20)
-    chosen = run.make_settings(SLUG, None, limits={"call_s": 1.0})
+    chosen = run.make_settings(BY_SLUG[SLUG], limits={"call_s": 1.0})
     return run.grade_paths([str(folder), str(folder / "nobody.py")], chosen)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from grader.course.export.gradebook import ExportedFiles, Gradebook, make_file_name, sum_max_points
-from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.course.results import ExerciseResult
 from grader.report.records import SubmissionRecord
 from grader.report.render.github import format_command
 from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.rounding import HUNDREDTH, round_sum, share_out
 
 VERSION = 1
 STATUSES = {"passed": "pass", "failed": "fail", "not_tried": "fail"}
@@ -49,28 +50,33 @@ def _make_tests(result: ExerciseResult) -> Iterator[dict[str, Any]]:
         full = result.score >= result.max_score
         error = result.record.error
         status = "pass" if full else "error" if error and not result.override else "fail"
-        test = _make_test(result.record, result.exercise or "no exercise", status, result.score)
+        score = round_sum(result.score)
+        test = _make_test(result.record, result.exercise or "no exercise", status, score)
         yield test | {
             "message": sanitise(error.message) if error else "",
             "line_no": (error.line or 0) if error else 0,
             "duration": round(result.record.seconds * 1000),
         }
         return
-    for p in result.record.properties:
+    record = result.record
+    # The reporter adds up what the tests earned: the score, which is rounded.
+    shown = [p.points for p in record.properties]
+    hidden = max(record.score - sum(shown), 0.0) if record.hidden else 0.0
+    *shares, rest = share_out([*shown, hidden], result.score)
+    for p, points in zip(record.properties, shares, strict=True):
         status = STATUSES.get(p.status, "error")
-        test = _make_test(result.record, sanitise_line(p.claim), status, p.points)
+        test = _make_test(record, sanitise_line(p.claim), status, points)
         yield test | {"message": sanitise(p.message), "test_code": p.name}
-    if result.record.hidden:
-        yield _make_hidden_test(result.record)
+    if record.hidden:
+        yield _make_hidden_test(record, rest)
 
 
-def _make_hidden_test(record: SubmissionRecord) -> dict[str, Any]:
+def _make_hidden_test(record: SubmissionRecord, got: float) -> dict[str, Any]:
     """Return one test for all hidden properties, so that the reporter's sum is right."""
-    got = record.score - sum(p.points for p in record.properties)
     most = record.max_score - sum(p.max_points for p in record.properties)
     name = f"{record.hidden} hidden check{'s' * (record.hidden > 1)}"
-    status = "pass" if got >= most - 10**-SCORE_DECIMALS else "fail"
-    return _make_test(record, name, status, round(got, SCORE_DECIMALS))
+    status = "pass" if record.status == "passed" or most - got < HUNDREDTH else "fail"
+    return _make_test(record, name, status, got)
 
 
 def _make_test(record: SubmissionRecord, name: str, status: str, score: float) -> dict[str, Any]:

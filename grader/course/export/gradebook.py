@@ -4,15 +4,18 @@ import csv
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from grader.course import CourseError
 from grader.course.export.sheet import Sheet, build_sheet_roster, find_student
 from grader.course.intake.roster import Roster, Student
-from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.course.results import ExerciseResult
+from grader.report.records import PropertyRecord, SubmissionRecord
 from grader.report.render.sanitise import sanitise
 from grader.report.render.sentences import describe_hidden
+from grader.report.rounding import format_number as format_number  # exports find it here
+from grader.report.rounding import round_sum, share_out
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """the beginnings by which a spreadsheet takes text for a formula"""
@@ -83,18 +86,22 @@ def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str |
 
 def sum_points(results: Iterable[ExerciseResult]) -> float:
     """Return the sum of the scores."""
-    return round(sum(each.score for each in results), SCORE_DECIMALS)
+    return round_sum(sum(each.score for each in results))
 
 
 def sum_max_points(results: Iterable[ExerciseResult]) -> float:
     """Return the sum of the maximum points."""
-    return round(sum(each.max_score for each in results), SCORE_DECIMALS)
+    return round_sum(sum(each.max_score for each in results))
 
 
-def format_number(value: float) -> str:
-    """Format points as gradebooks read them: without exponent and trailing zeros."""
-    text = f"{value:.{SCORE_DECIMALS}f}".rstrip("0").rstrip(".")
-    return "0" if text in ("", "-0") else text
+def round_properties(record: SubmissionRecord) -> list[PropertyRecord]:
+    """Return what is shown of properties with points in hundredths; the maxima add up exactly."""
+    maxima = [p.max_points for p in record.properties]
+    shares = share_out(maxima, round_sum(sum(maxima)))
+    return [
+        replace(p, points=most if p.points else 0.0, max_points=most)
+        for p, most in zip(record.properties, shares, strict=True)
+    ]
 
 
 def escape_cell(text: str) -> str:

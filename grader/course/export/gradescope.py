@@ -12,9 +12,10 @@ from grader.course.export.gradebook import (
     Gradebook,
     format_feedback,
     make_file_name,
+    round_properties,
     sum_points,
 )
-from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord
 from grader.report.render.sanitise import sanitise, sanitise_line
 
@@ -30,7 +31,7 @@ def render(book: Gradebook) -> ExportedFiles:
 
 def make_results(results: list[ExerciseResult]) -> dict[str, Any]:
     """Return one student's results.json."""
-    properties = [(each, p) for each in results for p in each.record.properties]
+    properties = [(each, p) for each in results for p in round_properties(each.record)]
     return {
         "score": sum_points(results),
         "execution_time": round(sum(each.record.seconds for each in results)),
@@ -52,8 +53,8 @@ def _make_test(result: ExerciseResult, p: PropertyRecord, number: int) -> dict[s
     return {
         "name": sanitise_line(p.claim),
         "number": str(number),
-        "score": round(p.points, SCORE_DECIMALS),
-        "max_score": round(p.max_points, SCORE_DECIMALS),
+        "score": p.points,
+        "max_score": p.max_points,
         "status": "passed" if p.status == "passed" else "failed",
         "output": sanitise(p.message),
         "tags": [result.exercise, p.group, p.status],

@@ -13,10 +13,11 @@ from grader.course.export.gradebook import (
     format_feedback,
     format_number,
     make_file_name,
+    round_properties,
     sum_max_points,
     sum_points,
 )
-from grader.course.results import SCORE_DECIMALS, ExerciseResult
+from grader.course.results import ExerciseResult
 from grader.report.render.sanitise import sanitise, sanitise_line
 
 MAX_BYTES = 1_000_000
@@ -56,11 +57,11 @@ def make_results(results: list[ExerciseResult], max_message: int = 4000) -> dict
             {
                 "name": sanitise_line(p.name),
                 "description": sanitise_line(p.claim),
-                "points": round(p.points, SCORE_DECIMALS),
-                "max_points": round(p.max_points, SCORE_DECIMALS),
+                "points": p.points,
+                "max_points": p.max_points,
                 "message": sanitise(p.message, max_message) if max_message else "",
             }
             for each in results
-            for p in each.record.properties
+            for p in round_properties(each.record)
         ],
     }

@@ -1,10 +1,11 @@
-"""Describe a run so that it can be repeated: all settings and versions its verdicts depend on."""
+"""Describe a run so that it can be repeated: all settings and versions its results depend on."""
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import exercises
 import grader
 import properties
 from exercises import ALL, BY_SLUG, Exercise
-from exercises.contract_file import read_exercise
+from exercises.contract_file import CONTRACT_FILE, omit_points, read_exercise
 from exercises.exercise import BadContract
 from grader.course import CourseError
 from grader.grading.search_limit import SearchLimit
@@ -22,7 +23,11 @@ from grader.grading.settings import Settings
 from grader.report import points
 from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.report.records import SandboxRecord, get_version
+from grader.report.rounding import HUNDREDTH
 from grader.seed import Seed, SeedKind, make_seed
+
+POINT_RULES = ("points.py", "rounding.py")
+"""the modules that say what verdicts are worth"""
 
 
 class ManifestError(CourseError):
@@ -38,7 +43,7 @@ class Manifest:
     judge: str
     """digest of the grading source: properties, exercises, grader and sandbox"""
     plan: str
-    """digest of the public cases of every property, and of its points"""
+    """digest of the public cases of every property"""
     exercise: str | None
     """null if inferred from names and signatures"""
     seed: int
@@ -47,6 +52,10 @@ class Manifest:
     limits: dict[str, float]
     """those set on the command line"""
     points: dict[str, dict[str, float]] | None
+    worth: str = ""
+    """digest of the points of every property, and of the rules by which they are awarded"""
+    rounding: float = HUNDREDTH
+    """the step that scores are rounded to"""
     seed_kind: SeedKind | None = None
     """who knows the seed; null in runs of versions without secret seeds"""
     by_hand: bool = False
@@ -67,10 +76,16 @@ class Manifest:
 
     @property
     def key(self) -> str:
-        """The digest of all that verdicts depend on: same key and bytes, same verdict."""
+        """The digest of all that results depend on: same key and bytes, same result."""
         nowhere = replace(self, python="", platform="", sandbox=None, seed_kind=None, folder="")
         relevant = replace(nowhere, attempts="", feedback=FULL_FEEDBACK)
         return _digest(msgspec.json.encode(relevant, order="deterministic"))
+
+    @property
+    def verdict_key(self) -> str:
+        """The digest of all that verdicts depend on: points are not among it."""
+        asked = omit_points(self.contract)
+        return replace(self, points=None, worth="", rounding=HUNDREDTH, contract=asked).key
 
     @property
     def case_seed(self) -> Seed:
@@ -93,6 +108,7 @@ class Manifest:
             exercise=self._find_exercise(),
             limit_overrides=self.limits,
             points=self.points,
+            rounding=self.rounding,
             seed=self.case_seed,
             device=self.device,
             by_hand=self.by_hand,
@@ -131,6 +147,8 @@ def build_manifest(
         device=settings.device,
         limits={name: float(value) for name, value in settings.limit_overrides.items()},
         points=None if own_points is None else {k: dict(v) for k, v in own_points.items()},
+        worth=digest_points(settings),
+        rounding=settings.rounding,
         by_hand=settings.by_hand,
         search=settings.search,
         python=platform.python_version(),
@@ -143,22 +161,36 @@ def build_manifest(
 
 
 def digest_cases(settings: Settings) -> str:
-    """Return a digest of the cases that each property is tried on, and of its points.
+    """Return a digest of the cases that each property is tried on.
 
     Of the public cases: the seed, which changes their numbers, is a field of its own.
     """
-    exercises = ALL if settings.exercise is None else (settings.exercise,)
-    lines = (line for each in exercises for line in _describe_exercise(each, settings))
+    lines = (line for each in _list_exercises(settings) for line in _list_cases(each, settings))
     return _digest("\n".join(lines).encode())
 
 
-def _describe_exercise(exercise: Exercise, settings: Settings) -> Iterator[str]:
-    points_of = points.distribute_points(exercise, settings.points)
+def _list_exercises(settings: Settings) -> Sequence[Exercise]:
+    return ALL if settings.exercise is None else (settings.exercise,)
+
+
+def _list_cases(exercise: Exercise, settings: Settings) -> Iterator[str]:
     limits: Mapping[str, Any] = dict(exercise.limits)
     yield f"{exercise.slug} {exercise.contract.name} {sorted(limits.items())}"
     for property_, cases in exercise.plan_cases(device=settings.device).items():
-        yield f"{property_.name} {property_.group.value} {points_of[property_]!r}"
+        yield f"{property_.name} {property_.group.value}"
         yield from map(repr, cases)
+
+
+def digest_points(settings: Settings) -> str:
+    """Return a digest of the points of each property, and of the rules by which they are awarded.
+
+    Verdicts do not depend on either: see `Manifest.verdict_key`.
+    """
+    lines = [files("grader.report").joinpath(name).read_text("utf-8") for name in POINT_RULES]
+    for exercise in _list_exercises(settings):
+        worth = points.distribute_points(exercise, settings.points)
+        lines += [f"{exercise.slug} {prop.name} {each!r}" for prop, each in worth.items()]
+    return _digest("\n".join(lines).encode())
 
 
 @cache
@@ -180,8 +212,13 @@ def digest_source() -> str:
     for package, globs in patterns.items():
         folder = Path(package.__path__[0])
         for path in sorted({path for pattern in globs for path in folder.glob(pattern)}):
-            digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+            digest.update(f"{path.relative_to(folder)}\n".encode() + _read_source(path))
     return digest.hexdigest()
+
+
+def _read_source(path: Path) -> bytes:
+    data = path.read_bytes()
+    return omit_points(data.decode()).encode() if path.name == CONTRACT_FILE else data
 
 
 def _digest(data: bytes) -> str:

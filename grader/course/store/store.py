@@ -7,7 +7,7 @@ with the rest.
 
 import difflib
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
@@ -109,6 +109,29 @@ class Store:
             judgement = save_judgement(connection, key, content, records)
             if run is not None:
                 link_judgements(connection, run, [(each, judgement) for each in submitted_files])
+
+    def copy_judgements(
+        self,
+        from_key: str,
+        key: str,
+        wanted: Collection[tuple[str, str]],
+        convert: Callable[[SubmissionRecord], SubmissionRecord],
+    ) -> None:
+        """Save the judgements of these contents under other settings, each record converted.
+
+        What is not judged under the first settings, or is under the others, stays as it is.
+        """
+        found, there = self.load_judgement_ids(from_key), self.load_judgement_ids(key)
+        todo = [each for each in found if each in wanted and each not in there]
+        if not todo:
+            return
+        with begin_write(self.engine) as connection:
+            for batch in split_batches(todo):
+                records = load_records(connection, {found[each] for each in batch})
+                for digest, kind in batch:
+                    converted = [convert(each) for each in records.get(found[digest, kind], ())]
+                    content = FileContent(digest, kind, None)  # the bytes are here already
+                    save_judgement(connection, key, content, converted)
 
     def link_judgements(self, run: Run, linked: Iterable[tuple[SubmittedFile, int]]) -> None:
         """Link files of a run to judgements that exist already."""

@@ -25,6 +25,7 @@ from grader.report.render.sentences import (
     describe_search,
     describe_untried,
 )
+from grader.report.rounding import format_number, round_points
 from grader.seed import SeedKind
 from properties.group import PropertyGroup
 from properties.violation import Status, format_location
@@ -221,19 +222,10 @@ def format_status(status: str) -> str:
 
 
 def format_points(score: float, maximum: float) -> str:
-    """Format `17.5 / 20` with two decimals, or more if a deficit would be rounded away."""
+    """Format `17.5 / 20`, in hundredths at most; only full points are the maximum."""
     if not maximum and not score:
         return "–"
-    for decimals in (2, 4, 6):
-        if float(f"{score:.{decimals}f}") != maximum or abs(score - maximum) < 1e-6:
-            break
-    return f"{_format_number(score, decimals)} / {_format_number(maximum, decimals)}"
-
-
-def _format_number(value: float, decimals: int) -> str:
-    text = f"{value:.{decimals}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text == "-0" else text
+    return f"{format_number(round_points(score, maximum))} / {format_number(maximum)}"
 
 
 def tally_statuses(statuses: Sequence[str]) -> str:
@@ -350,7 +342,7 @@ def _view_group(
     score, maximum = sum(p.points for p in properties), sum(p.max_points for p in properties)
     return GroupView(
         name=format_status(name),
-        score=format_points(score, round(maximum, 6)),
+        score=format_points(score, maximum),
         status=_combine_statuses([p.status for p in properties]),
         total=len(properties),
         passed=_select_by_status(properties, Status.PASSED),

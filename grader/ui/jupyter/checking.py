@@ -15,6 +15,13 @@ from grader.grading.search_limit import BadSearch, parse_search
 from grader.grading.settings import Settings
 from grader.grading.stated_roles import BadBinding, parse_roles
 from grader.reading.submission import Submission
+from grader.report.course_file import (
+    BadCourseFile,
+    CourseFile,
+    find_course_file,
+    read_course_file,
+)
+from grader.report.feedback import FULL_FEEDBACK, Feedback, redact_submission
 from grader.report.records import SubmissionRecord, build_report
 from grader.report.render.html import render_fragment
 from grader.report.render.text import render as render_text
@@ -86,6 +93,7 @@ def check(
     seed: int = 0,
     search: int | str | None = None,
     bind: str = "",
+    course: str | None = None,
 ) -> CheckResult:
     """Grade a class or a function defined in this process; a notebook displays the result.
 
@@ -93,13 +101,14 @@ def check(
     class that answers none is judged as what it computes. Other definitions that it needs are taken
     from the caller. `seed` chooses the cases; 0 are the public ones. With `search`, generated cases
     are then tried on what holds: so many, or for "30s". `bind` says what arguments are that were
-    taken for others: "heads=n_head causal=yes".
+    taken for others: "heads=n_head causal=yes". Points and how much is told are those of the file
+    `course`, else of `headcheck.toml` beside the notebook or in the exercise's folder.
 
     Raises CannotCheck, with what to write instead, and CheckInterrupted.
     """
     caller = sys._getframe(1)
     namespace = {**caller.f_globals, **caller.f_locals}
-    return check_in_namespace(definition, exercise, namespace, seed, search, bind)
+    return check_in_namespace(definition, exercise, namespace, seed, search, bind, course)
 
 
 def check_in_namespace(
@@ -109,21 +118,35 @@ def check_in_namespace(
     seed: int = 0,
     search: int | str | None = None,
     bind: str = "",
+    course: str | None = None,
 ) -> CheckResult:
     """Do the same in a given namespace. Raises CannotCheck, CheckInterrupted."""
-    settings = make_settings(exercise, seed, search, bind)
+    asked = make_request(exercise, seed, search, bind, course)
     text = find_source_text(definition)
     defined = describe_definition(find_name(definition, namespace), definition, text)
-    record = judge(defined, {**namespace, defined.name: definition}, text, settings)
+    record = judge(defined, {**namespace, defined.name: definition}, text, asked)
     problem = explain_unknown(defined, record)
     if problem is not None:
         raise CannotCheck(problem)
     return CheckResult(record)
 
 
-def make_settings(
-    exercise: Exercise | str | None, seed: int, search: int | str | None, bind: str
-) -> Settings:
+@dataclass(frozen=True)
+class Request:
+    """What was said of a check, here and in a course file."""
+
+    settings: Settings
+    feedback: Feedback = FULL_FEEDBACK
+    """what is told"""
+
+
+def make_request(
+    exercise: Exercise | str | None = None,
+    seed: int = 0,
+    search: int | str | None = None,
+    bind: str = "",
+    course: str | None = None,
+) -> Request:
     """Return what was said of a check. Raises CannotCheck if it cannot be understood."""
     if type(seed) is not int or seed < 0:
         raise CannotCheck(f"seed is a whole number from 0 on, not {seed!r}"[:200])
@@ -136,23 +159,45 @@ def make_settings(
         said = str(problem).replace("--search:", "search").replace("--bind ", "bind ")
         raise CannotCheck(said) from None
     named = None if exercise is None else find_exercise(exercise)
-    return Settings(exercise=named, seed=make_seed(seed), search=limit, roles=roles)
+    rules = _read_course(course, named)
+    settings = Settings(
+        exercise=named,
+        points=rules.points,
+        rounding=rules.rounding,
+        seed=make_seed(seed),
+        search=limit,
+        roles=roles,
+    )
+    return Request(settings, rules.feedback or FULL_FEEDBACK)
+
+
+def _read_course(named: str | None, exercise: Exercise | None) -> CourseFile:
+    """Return the course file that is named, or the one that is found. Raises CannotCheck."""
+    if named is not None and not isinstance(named, str):
+        raise CannotCheck(f'course is the path of a file, as in "exam.toml", not {named!r}'[:200])
+    path = find_course_file(exercise, Path()) if named is None else Path(named).expanduser()
+    try:
+        return read_course_file(path, exercise)
+    except BadCourseFile as problem:
+        raise CannotCheck(str(problem)) from None
 
 
 def judge(
     defined: DefinitionSignature,
     namespace: Mapping[str, Any],
     text: SourceText,
-    settings: Settings,
+    asked: Request,
 ) -> SubmissionRecord:
-    """Return the record of a definition. Raises CannotCheck, CheckInterrupted."""
+    """Return what may be told of a definition. Raises CannotCheck, CheckInterrupted."""
+    settings, feedback = asked.settings, asked.feedback
     inferred = infer_object(defined, settings.exercise)
     progress = Progress(defined.name)
     try:
         with preserve_global_state(), progress:
-            return _grade(inferred, defined.name, namespace, text, settings, progress)
+            record = _grade(inferred, defined.name, namespace, text, settings, progress)
+            return redact_submission(record, feedback)
     except KeyboardInterrupt:
-        raise CheckInterrupted(_describe_progress(progress)) from None
+        raise CheckInterrupted(_describe_progress(progress, feedback)) from None
     except BadContract as problem:
         raise CannotCheck(str(problem)) from None
     except Exception as error:
@@ -177,14 +222,17 @@ def _grade(
     return record
 
 
-def _describe_progress(progress: Progress) -> str:
+def _describe_progress(progress: Progress, feedback: Feedback) -> str:
     """Return in a line what was known when a check was interrupted."""
     message = f"stopped after {progress.done} of {progress.claims} claims about {progress.name}"
-    broken = [verdict.property.claim for verdict in progress.broken]
+    shown = (v.property for v in progress.broken if v.property.name not in feedback.hidden)
+    broken = [prop.claim for prop in shown]
     if not progress.done:
         return f"stopped before the first claim about {progress.name} was judged."
-    if not broken:
+    if not progress.broken:
         return f"{message}; none of these was broken. Run the cell again to check them all."
+    if not broken:  # what is must not be told
+        return f"{message}. Run the cell again to check them all."
     named = " ".join(f"“{claim}”" for claim in broken[:MAX_CLAIMS_NAMED])
     more = f" and {len(broken) - MAX_CLAIMS_NAMED} more" if len(broken) > MAX_CLAIMS_NAMED else ""
     return f"{message}; broken by then: {named}{more}. Run the cell again to check them all."

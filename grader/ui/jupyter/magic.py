@@ -13,8 +13,7 @@ from IPython.display import display
 from exercises import Exercise
 from grader.grading import infer
 from grader.grading.infer import DefinitionSignature
-from grader.grading.settings import Settings
-from grader.ui.jupyter.checking import CheckResult, check, judge, make_settings
+from grader.ui.jupyter.checking import CheckResult, Request, check, judge, make_request
 from grader.ui.jupyter.live import find_source_text
 from grader.ui.jupyter.target import (
     CannotCheck,
@@ -37,15 +36,15 @@ def headcheck(line: str, cell: str) -> None:
     """
     shell = get_ipython()
     assert shell is not None  # nothing else calls magics
-    settings = _read_line(line)
+    asked = _read_line(line)
     if not shell.run_cell(cell, store_history=False).success:
         raise CannotCheck("the cell ended with an error, so nothing was checked")
     found = _describe_all(_find_names(shell.transform_cell(cell)), shell.user_ns)
     unknown = []
-    chosen = _select(found, settings.exercise)
+    chosen = _select(found, asked.settings.exercise)
     for defined in chosen:
         text = find_source_text(shell.user_ns[defined.name])
-        record = judge(defined, shell.user_ns, text, settings)
+        record = judge(defined, shell.user_ns, text, asked)
         problem = explain_unknown(defined, record)
         if problem is None:
             display(CheckResult(record))
@@ -55,13 +54,13 @@ def headcheck(line: str, cell: str) -> None:
         raise CannotCheck(unknown[-1])  # the last one usually is the whole of the others
 
 
-def _read_line(line: str) -> Settings:
+def _read_line(line: str) -> Request:
     """Return what the first line of a cell says. Raises CannotCheck."""
-    asked, *bound = (part.strip() for part in line.split("--bind"))
-    if " " in asked and not Path(asked).is_dir():  # a folder may have spaces in its path
-        words = asked.split()
-        raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {asked}"[:200])
-    return make_settings(asked or None, 0, None, " ".join(bound))
+    named, *bound = (part.strip() for part in line.split("--bind"))
+    if " " in named and not Path(named).is_dir():  # a folder may have spaces in its path
+        words = named.split()
+        raise CannotCheck(f"%%headcheck takes one exercise, not {len(words)}: {named}"[:200])
+    return make_request(named or None, bind=" ".join(bound))
 
 
 def _find_names(source: str) -> list[str]:

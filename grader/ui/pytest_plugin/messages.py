@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from grader.report.feedback import Feedback, FeedbackLevel
 from properties.case import Case
 from properties.cases.case_text import format_case
 from properties.contract import Contract
@@ -12,6 +13,7 @@ from properties.property import Property, Verdict
 from properties.violation import SubmissionFailed
 
 MAX_REASONS = 3
+HIDDEN_FAILURE = "A check that is not shown does not hold."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,16 @@ def complete_verdict(verdict: Verdict, contract: Contract) -> Verdict:
         return verdict
     prop, on = verdict.property, contract.describe(verdict.case)
     return replace(verdict, violation=verdict.violation.with_details(prop.claim, on, prop.hint))
+
+
+def describe_failure(verdict: Verdict, feedback: Feedback) -> str:
+    """Return as much of the message of a property that fails as may be told."""
+    if verdict.property.name in feedback.hidden:
+        return HIDDEN_FAILURE
+    level = feedback.get_level(verdict.property.name)
+    if level.includes(FeedbackLevel.CASE):
+        return verdict.message
+    return verdict.redacted_message if level is FeedbackLevel.MESSAGE else verdict.property.claim
 
 
 def add_row(message: str, name: str, text: str) -> str:

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from grader.ui.pytest_plugin.target_settings import TargetSettings
 
 NOTE_KEY = "headcheck note"
-SETTINGS = {"contract": "--contract", "exercise": "--exercise", "sizes": "--headcheck-sizes"}
+SETTINGS = {
+    "contract": "--contract",
+    "exercise": "--exercise",
+    "sizes": "--headcheck-sizes",
+    "course": "--course",
+}
 """the options that say something of a target"""
 SOURCES = ("bank", "search", "both")
 
@@ -50,6 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--exercise",
         metavar="SLUG|FOLDER",
         help="the exercise whose contract it keeps, or its folder",
+    )
+    group.addoption(
+        "--course",
+        metavar="FILE",
+        help="the course file, which says how much is told of what fails (default: headcheck.toml "
+        "beside the implementation, or of the exercise)",
     )
     group.addoption(
         "--device",
@@ -104,7 +115,8 @@ def list_targets(config: pytest.Config) -> "list[TargetSettings]":
     names, whole = config.getoption("--headcheck") or [], config.getoption("--headcheck-targets")
     given = {key: config.getoption(option) for key, option in SETTINGS.items()}
     if not (names or whole):
-        for key in ("contract", "exercise"):  # sizes may stand among the options of every run
+        # Sizes may stand among the options of every run.
+        for key in ("contract", "exercise", "course"):
             if given[key] is not None:
                 problem = f"{SETTINGS[key]} needs --headcheck to say what is to be tried"
                 raise pytest.UsageError(problem)
@@ -149,6 +161,7 @@ def load_suite(settings: "TargetSettings") -> "PropertySuite":
         title=target.title,
         replay=target.replay,
         assumptions=target.assumptions,
+        feedback=target.feedback,
     )
 
 
@@ -176,6 +189,8 @@ class SuitePlugin:
             bank = f"up to {len(suite.case_set)} cases of the bank"
             tried = {"bank": bank, "search": search, "both": f"{bank} and {search}"}[self.source]
             lines.append(f"headcheck: {suite.title}, on {tried}")
+            if suite.hidden:
+                lines.append(f"headcheck: {suite.hidden} checks are not shown, and not run here")
         return lines
 
     @pytest.hookimpl(tryfirst=True)  # so that -k, -m and --lf apply to these, too

@@ -3,7 +3,7 @@
 from grader.grading import devices
 from grader.sandbox.grader_side.subject import make_subject
 from grader.ui.pytest_plugin.locate import suggest
-from grader.ui.pytest_plugin.messages import complete_verdict
+from grader.ui.pytest_plugin.messages import complete_verdict, describe_failure
 from grader.ui.pytest_plugin.suite import list_properties
 from grader.ui.pytest_plugin.target import load_target
 from grader.ui.pytest_plugin.target_settings import BadTarget, TargetSettings
@@ -20,17 +20,23 @@ class ReplayError(Exception):
     """What cannot be replayed; the message, one line, says why."""
 
 
-def replay(text: str, settings: TargetSettings, property_name: str) -> Verdict:
-    """Return the verdict of a property on the case of this line. Raises ReplayError."""
+def replay(text: str, settings: TargetSettings, property_name: str) -> tuple[Verdict, str]:
+    """Return the verdict of a property on the case of this line, and what is told of a failure.
+
+    Raises ReplayError.
+    """
     try:
         case = parse_case(text)
         target = load_target(settings)
     except (BadCase, BadTarget) as error:
         raise ReplayError(str(error)) from error
     prop = _find_property(target.contract, property_name)
+    if prop.name in target.feedback.hidden:
+        raise ReplayError(f"{prop.name} is not shown: the course file hides it")
     _ensure_allowed(target.contract, prop, case)
     harness = Harness(make_subject(target.namespace), target.contract)
-    return complete_verdict(find_first_failure(prop, harness, [case]), target.contract)
+    verdict = complete_verdict(find_first_failure(prop, harness, [case]), target.contract)
+    return verdict, describe_failure(verdict, target.feedback)
 
 
 def _find_property(contract: Contract, name: str) -> Property:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis.database import ExampleDatabase
 from hypothesis.errors import Flaky, Unsatisfiable
 
+from grader.report.feedback import FeedbackLevel
 from grader.ui.pytest_plugin.messages import add_row, complete_verdict
 from grader.ui.pytest_plugin.suite import (
     PropertySuite,
@@ -119,10 +120,12 @@ def make_search(suite: PropertySuite, variant: PropertyVariant) -> Callable[[], 
         **largest,
     )
     key = f"{suite.title} {variant.name}"
-    return make_settings(variant.prop, key)(given(case=strategy)(search))
+    tells_cases = suite.feedback.get_level(variant.prop.name).includes(FeedbackLevel.CASE)
+    chosen = make_settings(variant.prop, key, tells_cases=tells_cases)
+    return chosen(given(case=strategy)(search))
 
 
-def make_settings(prop: Property, key: str) -> settings:
+def make_settings(prop: Property, key: str, *, tells_cases: bool = True) -> settings:
     """Return the user's settings, as far as a search can follow them.
 
     Refusals are searched for with more examples, the same in every process: other properties leave
@@ -135,7 +138,7 @@ def make_settings(prop: Property, key: str) -> settings:
         kept = {"database": KeptExamples(profile.database, key)}
     if prop is no_case_is_refused:
         share, kept = REFUSAL_SHARE, {"database": None, "derandomize": True}
-    quiet = profile.verbosity is Verbosity.normal
+    quiet = profile.verbosity is Verbosity.normal or not tells_cases
     return settings(
         max_examples=max(1, math.ceil(profile.max_examples * share)),
         deadline=None,

@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grader.grading import devices
+from grader.report.feedback import FULL_FEEDBACK, WITHHELD_REASON, Feedback, FeedbackLevel
 from grader.sandbox.grader_side.subject import ChannelSubject, InProcessChannel, make_subject
 from grader.sandbox.worker.runtime import WorkerRuntime
-from grader.ui.pytest_plugin.messages import ReplayCommand, add_row, describe_refusals
+from grader.ui.pytest_plugin.messages import (
+    ReplayCommand,
+    add_row,
+    describe_failure,
+    describe_refusals,
+)
 from properties import families, support
 from properties.case import Case
 from properties.cases.case_set import DEFAULT_COUNT, generate_case_set
@@ -77,11 +83,13 @@ class PropertySuite:
         title: str = "",
         replay: ReplayCommand | None = None,
         assumptions: Sequence[str] = (),
+        feedback: Feedback = FULL_FEEDBACK,
     ) -> None:
         self.contract = contract if sizes is None else contract.with_sizes(sizes)
         self.title = title or contract.name
         self.replay = replay
         self.assumptions = assumptions
+        self.feedback = feedback
         self.case_set = generate_case_set(self.contract, cases)
         self.harness = Harness(make_subject(namespace), self.contract)
         self._runtime = WorkerRuntime(dict(namespace))
@@ -98,12 +106,21 @@ class PropertySuite:
             PropertyVariant(prop, device, dtype)
             for device in devices
             for prop in list_properties(self.contract)
+            if prop.name not in self.feedback.hidden
             for dtype in prop.dtypes
         ]
 
     @property
+    def hidden(self) -> int:
+        """How many properties a course file hides: they have no tests."""
+        names = (prop.name for prop in list_properties(self.contract))
+        return sum(name in self.feedback.hidden for name in names)
+
+    @property
     def notes(self) -> tuple[Note, ...]:
-        """Observations so far that are worth reporting but no failures."""
+        """Observations so far that are worth reporting but no failures, if all may be told."""
+        if self.hidden or not self.feedback.level.includes(FeedbackLevel.MESSAGE):
+            return ()
         return tuple({**self.search_harness.notes, **self.harness.notes}.values())
 
     def get_outcome(self, variant: PropertyVariant) -> VariantOutcome:
@@ -131,7 +148,9 @@ class PropertySuite:
             return VariantOutcome(skipped=missing)
         for earlier in list_prerequisites(variant, self.contract):
             if self.get_outcome(earlier).blocks:
-                return VariantOutcome(skipped=f"not tried, because of {earlier.name}", blocks=True)
+                shown = earlier.prop.name not in self.feedback.hidden
+                why = f"because of {earlier.name}" if shown else WITHHELD_REASON
+                return VariantOutcome(skipped=f"not tried, {why}", blocks=True)
         devices.make_deterministic(variant.device)
         return None
 
@@ -141,7 +160,15 @@ class PropertySuite:
         unsupported = [each for each in refusals if each and each.status is Status.NOT_TRIED]
         if len(unsupported) < len(refusals):
             return None
-        return VariantOutcome(skipped=f"not supported: {unsupported[0]}")
+        return self.skip_unsupported(variant.prop, unsupported[0])
+
+    def skip_unsupported(
+        self, prop: Property, why: SubmissionFailed | None, how_often: str = ""
+    ) -> VariantOutcome:
+        """Return the outcome of what is not supported, with the reason if it may be told."""
+        counted = f"not supported{how_often}"
+        told = self.feedback.get_level(prop.name).includes(FeedbackLevel.CASE)
+        return VariantOutcome(skipped=f"{counted}: {why}" if told else counted)
 
     def find_refusal(self, case: Case) -> SubmissionFailed | None:
         """Return what the plain call on a case raises, if it raises."""
@@ -180,11 +207,11 @@ class PropertySuite:
 
     def describe_verdict(self, verdict: Verdict) -> str:
         """Return the message of a property that fails, and the command that shows it again."""
-        if verdict.case is None or self.replay is None:
-            return verdict.message
-        return add_row(
-            verdict.message, "replay", self.replay.render(verdict.property, verdict.case)
-        )
+        told = describe_failure(verdict, self.feedback)
+        level = self.feedback.get_level(verdict.property.name)
+        if verdict.case is None or self.replay is None or level is not FeedbackLevel.FULL:
+            return told
+        return add_row(told, "replay", self.replay.render(verdict.property, verdict.case))
 
     # ---------------------------------------------------------------------------- the bank
 
@@ -193,7 +220,7 @@ class PropertySuite:
             return self._report_refusals(variant)
         chosen, left_out = self._select_cases(variant)
         if not chosen and left_out:
-            return _skip_refused(left_out, variant)
+            return self._skip_refused(left_out, variant)
         return self._check_each(variant.prop, chosen)
 
     def _select_cases(
@@ -242,7 +269,7 @@ class PropertySuite:
                 return VariantOutcome(skipped="the contract allows no case of the kind it needs")
             return VariantOutcome()
         if verdict.unsupported:
-            return VariantOutcome(skipped=f"not supported: {verdict.failure}")
+            return self.skip_unsupported(verdict.property, verdict.failure)
         return VariantOutcome(failure=self.describe_verdict(verdict), blocks=True)
 
     def _report_refusals(self, variant: PropertyVariant) -> VariantOutcome:
@@ -254,15 +281,28 @@ class PropertySuite:
             return VariantOutcome()
         if not crashes:
             first = next(iter(refused.values()))
-            count = f"on {len(refused)} of {len(cases)} cases"
-            return VariantOutcome(skipped=f"not supported {count}: {first}")
+            count = f" on {len(refused)} of {len(cases)} cases"
+            return self.skip_unsupported(no_case_is_refused, first, count)
         smallest = min(crashes, key=lambda case: (case.size, str(case)))
         failure, on = crashes[smallest], self.contract.describe(smallest)
         verdict = Verdict(
             no_case_is_refused, failure.status, case=smallest, failure=failure, case_description=on
         )
-        counted = describe_refusals(list(crashes.values()), len(cases))
-        return VariantOutcome(failure=add_row(self.describe_verdict(verdict), "refused", counted))
+        message = self.describe_verdict(verdict)
+        if self.feedback.get_level(no_case_is_refused.name).includes(FeedbackLevel.CASE):
+            counted = describe_refusals(list(crashes.values()), len(cases))
+            message = add_row(message, "refused", counted)
+        return VariantOutcome(failure=message)
+
+    def _skip_refused(
+        self, refusals: Sequence[SubmissionFailed], variant: PropertyVariant
+    ) -> VariantOutcome:
+        """Return the outcome of a variant all of whose cases are refused, while others are not."""
+        unsupported = [refusal for refusal in refusals if refusal.status is Status.NOT_TRIED]
+        if unsupported:
+            return self.skip_unsupported(variant.prop, unsupported[0])
+        reported = PropertyVariant(no_case_is_refused, variant.device, variant.dtype)
+        return VariantOutcome(skipped=f"every case that this needs is refused: see {reported.name}")
 
     def _list_all_cases(self, variant: PropertyVariant) -> list[Case]:
         bank = self._list_bank(variant)
@@ -286,15 +326,6 @@ def _call_once(harness: Harness, case: Case) -> SubmissionFailed | None:
     except Violation:
         return None
     return None
-
-
-def _skip_refused(refusals: Sequence[SubmissionFailed], variant: PropertyVariant) -> VariantOutcome:
-    """Return the outcome of a variant all of whose cases are refused, while others are not."""
-    unsupported = [refusal for refusal in refusals if refusal.status is Status.NOT_TRIED]
-    if unsupported:
-        return VariantOutcome(skipped=f"not supported: {unsupported[0]}")
-    reported = PropertyVariant(no_case_is_refused, variant.device, variant.dtype)
-    return VariantOutcome(skipped=f"every case that this needs is refused: see {reported.name}")
 
 
 def list_properties(contract: Contract) -> tuple[Property, ...]:

@@ -9,6 +9,8 @@ from typing import Any
 from exercises.contract_file import load_contract
 from exercises.exercise import BadContract
 from grader.grading.infer import TargetNotFound, find_exercise
+from grader.report.course_file import BadCourseFile, find_course_file, read_course_file
+from grader.report.feedback import FULL_FEEDBACK, Feedback
 from grader.sandbox.grader_side.subject import make_subject
 from grader.ui.pytest_plugin.locate import DefinitionNotFound, locate
 from grader.ui.pytest_plugin.messages import ReplayCommand
@@ -35,6 +37,8 @@ class VerifiedTarget:
     cases: int = DEFAULT_COUNT
     assumptions: tuple[str, ...] = ()
     """a sentence each; none where the contract was named"""
+    feedback: Feedback = FULL_FEEDBACK
+    """how much is told of what fails"""
 
 
 def load_target(settings: TargetSettings) -> VerifiedTarget:
@@ -53,7 +57,21 @@ def load_target(settings: TargetSettings) -> VerifiedTarget:
     else:
         target = _load_for_contract(name, asked)
     own = {**vars(module), target.contract.name: definition}
-    return _limit_sizes(replace(target, namespace=own), settings.sizes)
+    target = replace(target, namespace=own, feedback=_read_feedback(settings))
+    return _limit_sizes(target, settings.sizes)
+
+
+def _read_feedback(settings: TargetSettings) -> Feedback:
+    """Return how much the course file lets be told. Raises BadTarget."""
+    name, asked, course = settings.name, settings.exercise, settings.course
+    exercise = None if asked is None else find_exercise(asked.text)
+    file, colon, _ = name.text.rpartition(":")
+    beside = Path(file).parent if colon and file.endswith(".py") else Path()
+    path = find_course_file(exercise, beside) if course is None else Path(course.text)
+    try:
+        return read_course_file(path, exercise).feedback or FULL_FEEDBACK
+    except BadCourseFile as problem:
+        raise (course or name).fail(problem) from problem
 
 
 def _load_for_exercise(name: str, asked: Setting) -> VerifiedTarget:

@@ -16,7 +16,9 @@ from typing import Any
 from grader.ui.pytest_plugin.locate import suggest
 
 PYPROJECT = "pyproject.toml"
-KEYS = ("contract", "exercise", "sizes")
+KEYS = ("contract", "exercise", "sizes", "course")
+PATHS = ("contract", "course")
+"""of these, paths from the folder of pyproject.toml"""
 """what may be said of a target"""
 DEMANDS = ("contract", "exercise")
 """what says what is asked of a target: one of them at most"""
@@ -48,6 +50,8 @@ class TargetSettings:
     exercise: Setting | None = None
     """the slug of an exercise, or its folder"""
     sizes: Setting | None = None
+    course: Setting | None = None
+    """a course file, which says how much is told"""
 
     def override(self, options: Mapping[str, Setting]) -> "TargetSettings":
         """Return what is said where options are given, too: these count."""
@@ -92,7 +96,7 @@ def _read_target(targets: Mapping[str, Any], name: str, folder: Path) -> TargetS
         place = f"{PYPROJECT}: {keys}.{key}"
         if not isinstance(text, str):
             raise BadTarget(f"{place}: must be a text in quotes, not {str(text)[:60]}")
-        said[key] = Setting(str(folder / text) if key == "contract" else text, place)
+        said[key] = Setting(str(folder / text) if key in PATHS else text, place)
     return TargetSettings(Setting(name, f"{PYPROJECT}: {keys}"), **said)
 
 

@@ -59,9 +59,7 @@ def wheel() -> Wheel:
 
 
 def plan_of(**options: Any) -> AutograderPlan:
-    return AutograderPlan(
-        manifest.build_manifest(run.make_settings(EXERCISE.slug, None, **options))
-    )
+    return AutograderPlan(manifest.build_manifest(run.make_settings(EXERCISE, **options)))
 
 
 Graded = Callable[..., tuple[subprocess.CompletedProcess[str], dict[str, Any]]]

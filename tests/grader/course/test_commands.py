@@ -1,5 +1,6 @@
 """The commands about a course, from the command line to the exit code; with a real sandbox."""
 
+import base64
 import csv
 import io
 import json
@@ -17,6 +18,8 @@ import pytest
 
 from exercises import BY_SLUG
 from exercises.answers import find_answer
+from grader import run
+from grader.course import grading
 from grader.ui import course_commands
 from grader.ui.cli import main
 
@@ -141,16 +144,73 @@ def test_decision_survives_a_previewed_regrade(kept: Command) -> None:
     assert (ran.code, ran.out) == (0, f"{WHO} {SLUG}: 31.5 before, 70 now\n")
     assert kept("comment", WHO, "a late night?", "--store", "c.db").code == 0
 
-    Path("points.toml").write_text(f"[{SLUG}]\ncontract = 25\n")
-    changed = ("regrade", SLUG, "--store", "c.db", "--points", "points.toml")
+    Path("course.toml").write_text(f"[points.{SLUG}]\ncontract = 25\n")
+    changed = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml")
     shown = kept(*changed, "--diff")
     assert shown.code == 1
-    assert "1 would gain, 0 would lose, 2 stay" in shown.out and "overridden" in shown.out
+    assert shown.out.splitlines() == [
+        f"{SLUG}: 82 points before, 102 now; compared is each score's share of these",
+        "student  exercise              before          after           change",
+        f"18       {SLUG}  31.5 (38.41 %)  51.5 (50.49 %)  +12.08 %  overridden",
+        "0 would gain, 0 would lose, 3 stay",
+    ]
     assert kept(*changed, "--diff").out == shown.out, "nothing was changed"
-    assert "1 gain, 0 lose, 2 stay" in kept(*changed).out
+    assert "0 gain, 0 lose, 3 stay" in kept(*changed).out
     assert kept(*changed).code == 0
     ran = kept("override", WHO, "--clear", "--store", "c.db")
     assert "70 before, 51.5 now" in ran.out
+
+
+def test_what_only_points_change_is_not_judged_again(
+    kept: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(*_: object, **__: object) -> None:
+        raise AssertionError("a worker was started")
+
+    monkeypatch.setattr(run, "create_sandbox", judged)
+    monkeypatch.setattr(grading, "precompile_plans", judged)
+    Path("course.toml").write_text(f"[points.{SLUG}]\nvalues = 17\nprecision = 1.25\n")
+    rounded = ("regrade", SLUG, "--store", "c.db", "--course", "course.toml", "--round", "2.5")
+    assert kept(*rounded, "--diff").code == 1
+    assert kept(*rounded).code == 1
+    exported = kept("export", SLUG, "--store", "c.db", "--format", "csv")
+    rows = {r["student"]: r for r in csv.DictReader(io.StringIO(exported.out))}
+    assert {r["max_score"] for r in rows.values()} == {"55.25"}
+    assert rows["s1"]["score"] == "55.25", "all points stay all points"
+    assert rows["18"]["score"] == "30"
+    again = (*GRADE, "--roster", "roster.csv", "--round", "4", "--format", "json")
+    told = json.loads(kept(*again, "--course", "course.toml").out)
+    scores = {each["student"]: each["score"] for each in told["submissions"]}
+    assert scores == {"s1": 55.25, "18": 32.0, "19": 0.0}
+    assert told["sandbox"] is not None
+    assert kept("regrade", SLUG, "--store", "c.db").code == 0, "points are kept with the run"
+
+
+def test_a_score_is_one_number_everywhere(course: Command) -> None:
+    Path("course.toml").write_text(f"[points.{SLUG}]\ngradients = 7.7\nprecision = 3.31\n")
+    ran = course(*GRADE, "--course", "course.toml", "--round", "0.25", "--out", "report")
+    told = json.loads(Path("report/report.json").read_text())["submissions"]
+    score = next(f"{each['score']:g}" for each in told if each["student"] == "18")
+    assert float(score) % 0.25 == 0 and float(score) > 0
+    assert f"{score} / " in ran.out and f"{score} / " in Path("report/index.html").read_text()
+
+    def export(form: str, *more: str) -> str:
+        return course("export", SLUG, "--store", "c.db", "--format", form, *more).out
+
+    [row] = [r for r in csv.DictReader(io.StringIO(export("csv"))) if r["student"] == "18"]
+    assert row["score"] == row["judged"] == score
+    assert f",{score}\r\n" in export("canvas")
+    assert f",{score}," in export("moodle-gradebook")
+    assert export("gradescope", "--out", "out") == export("github", "--out", "out") == ""
+    assert json.loads(Path("out/18.json").read_text())["score"] == float(score)
+    tests = json.loads(base64.b64decode(Path("out/18.result").read_bytes()))["tests"]
+    assert sum(test["score"] for test in tests) == pytest.approx(float(score), abs=1e-9)
+    assert course("dashboard", SLUG, "--store", "c.db", "--out", "pages").code == 0
+    assert f"{score} / " in Path("pages/index.html").read_text()
+    [student] = [p for p in Path("pages").iterdir() if "turingalan" in p.name]
+    assert f"{score} / " in student.read_text()
+    assert course("override", WHO, "1.239", "--store", "c.db").code == 0
+    assert ",1.24\r\n" in export("canvas") and ",1.24," in export("csv")
 
 
 def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command) -> None:

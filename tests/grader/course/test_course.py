@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 import traceback
@@ -14,16 +15,29 @@ from typing import Any
 import pytest
 
 from exercises import BY_SLUG
+from exercises.contract_file import load_exercise
+from grader import run
 from grader.course import grading
 from grader.course.intake.gather import IntakeOptions, gather_submissions
 from grader.course.result_lookup import load_results
+from grader.course.results import ExerciseResult, compare_results
 from grader.course.store import manifest
 from grader.course.store.records import Override
 from grader.course.store.store import open_store
 from grader.grading import worker_pool
 from grader.grading.settings import Settings
-from grader.report.records import Report, SeedRecord, get_version, strip_seconds, to_json
+from grader.report.points import compute_maximum, score_again
+from grader.report.records import (
+    PropertyRecord,
+    Report,
+    SeedRecord,
+    SubmissionRecord,
+    get_version,
+    strip_seconds,
+    to_json,
+)
 from grader.seed import Seed, SeedKind, draw_secret_seed, make_seed
+from tests.grader.course.gradebooks import MakeRecord, make_standing
 
 SETTINGS = Settings(exercise=BY_SLUG["causal_weights"])
 
@@ -296,6 +310,85 @@ def test_nothing_changes_with_the_same_settings(
         assert again.score_changes == [] and len(fake_grader.graded_texts) == 4
         assert grading.adopt(store, "week 1", again).id == 1
         assert len(store.load_graded_files("week 1")) == 5
+
+
+def make_judged(failing: str = "") -> SubmissionRecord:
+    """A record of a real answer to the exercise, as the grader makes it."""
+    exercise = SETTINGS.exercise
+    assert exercise is not None
+    claims = tuple(
+        PropertyRecord(p.name, p.claim, p.group, "failed" if p.name == failing else "passed", 0, 0)
+        for p in exercise.properties
+    )
+    status = "failed" if failing else "passed"
+    record = SubmissionRecord("a.py", "a", exercise.slug, "f", 0, 0, status, 0.1, claims)
+    return score_again(record, exercise, None, 0.01)
+
+
+def test_points_and_rounding_start_no_worker(
+    store_url: str, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"ada": make_judged(), "bob": make_judged("bfloat16_runs"), "eve": make_judged()}
+    fake_grader.record = lambda student, *_: answers.get(student, answers["ada"])
+    (folder / "tom.zip").write_bytes(b"no zip")
+    graded(store_url, folder)
+    judged = fake_grader.graded_texts
+    monkeypatch.setattr(run, "create_sandbox", None)  # whoever calls it fails
+    before = scores(store_url)
+    for changes in (
+        {"points": {"causal_weights": {"precision": 20.0}}},
+        {"rounding": 0.5},
+        {"points": {"causal_weights": {"values": 0.25}}, "rounding": 1.0},
+    ):
+        chosen = replace(SETTINGS, **changes)
+        with open_store(store_url) as store:
+            again = grading.regrade(store, "week 1", chosen, trusted=False)
+            assert scores(store_url) == before
+            grading.adopt(store, "week 1", again)
+            newest = store.load_newest_run("week 1").manifest
+            assert newest.sandbox is not None and newest.settings.rounding == chosen.rounding
+            files = store.load_graded_files("week 1")
+        before = scores(store_url)
+        most = compute_maximum(BY_SLUG["causal_weights"], chosen.points)
+        assert {record.max_score for each in files for record in each.records} == {most}
+        assert before["ada"] == most > before["bob"] > 0
+        assert scores(store_url) == {
+            each.student: each.score
+            for each in graded(store_url, folder, chosen=chosen).submissions
+        }
+    assert fake_grader.graded_texts == judged
+
+
+def test_points_of_a_contract_start_no_worker(
+    store_url: str, tmp_path: Path, folder: Path, fake_grader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_grader.record = lambda *_: replace(make_judged("bfloat16_runs"), exercise="own_weights")
+    own = tmp_path / "own_weights"
+    shutil.copytree(BY_SLUG["causal_weights"].folder, own)
+    graded(store_url, folder, chosen=Settings(exercise=load_exercise(own)))
+    judged, before = fake_grader.graded_texts, scores(store_url)
+    monkeypatch.setattr(run, "create_sandbox", None)
+    contract = own / "contract.toml"
+    text = contract.read_text()
+    assert "[points]" not in text
+    contract.write_text(f"# Points are other ones.\n{text}\n[points]\nprecision = 50\n")
+    graded(store_url, folder, chosen=Settings(exercise=load_exercise(own)))
+    assert scores(store_url)["ada"] > before["ada"] > 0
+    assert fake_grader.graded_texts == judged
+
+
+def test_shares_are_compared_where_the_maximum_changed(record: MakeRecord) -> None:
+    def results(points: float, most: float) -> list[ExerciseResult]:
+        return [make_standing("ada", replace(record("ada"), score=points, max_score=most))]
+
+    [change] = compare_results(results(50, 100), results(75, 200))
+    assert (change.gain, change.maxima) == (-12.5, (100, 200))
+    assert compare_results(results(33.33, 100), results(66.67, 200)) == []
+    assert compare_results(results(50, 100), results(50, 100)) == []
+    [change] = compare_results(results(50, 100), results(50.5, 100))
+    assert (change.gain, change.maxima) == (0.5, None)
+    [change] = compare_results(results(0, 0), results(50, 100))
+    assert change.gain == 50
 
 
 def test_replay_reproduces_verdicts_and_writes_nothing(

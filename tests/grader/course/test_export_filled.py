@@ -56,7 +56,7 @@ def test_canvas_s_own_export_filled_in(odd_gradebook: Gradebook, tmp_path: Path)
     header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "week 1 (4711)"]
     assert rows[0] == header, "no other grade is touched"
     assert [row[-1] for row in rows[1:]] == [
-        "100", "100", "16.666667", "33.333333", "0", "50", "7", "",
+        "100", "100", "16.67", "33.33", "0", "50", "7", "",
     ]  # fmt: skip
     assert [row[0] for row in rows[2:4]] == ["Lovelace, Ada", "O'Neil, Conway"]
     assert exported.left_out == ()
@@ -106,7 +106,7 @@ def test_moodle_s_worksheet_in_any_language(odd_gradebook: Gradebook, tmp_path: 
     given = sheet_of(tmp_path, text)
     exported = export(replace(odd_gradebook, sheet=given), "moodle-worksheet")
     rows = read_table(exported)
-    assert get_column(rows, "Bewertung") == ["100", "16,666667", "33,333333", "0", "50", "12,5"]
+    assert get_column(rows, "Bewertung") == ["100", "16,67", "33,33", "0", "50", "12,5"]
     comments = get_column(rows, "Feedback als Kommentar")
     assert comments[0] == "'=HYPERLINK(1)\nwell\ndone" and comments[-1] == "old"
     untouched = [i for i in range(len(rows[0])) if i not in (4, 8)]

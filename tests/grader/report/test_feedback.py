@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,11 @@ from grader.report.feedback import (
     BadFeedback,
     Feedback,
     FeedbackLevel,
-    load_feedback,
+    bind_feedback,
+    parse_level,
     redact_report,
     redact_submission,
+    tells_more,
 )
 from grader.report.records import (
     Counterexample,
@@ -35,7 +36,7 @@ from grader.report.render import html, text
 from grader.report.render.view import SEED_PHRASES
 from grader.seed import Seed, draw_secret_seed, make_seed
 from properties import families
-from properties.property import PropertyGroup, Verdict
+from properties.property import Verdict
 from properties.violation import KIND_MESSAGES, Status, SubmissionFailed, Violation, ViolationKind
 
 LESS = [level for level in FeedbackLevel if level is not FeedbackLevel.FULL]
@@ -301,71 +302,51 @@ def test_other_verdicts_have_no_message() -> None:
 
 @pytest.mark.parametrize("level", FeedbackLevel)
 def test_a_level_is_read_by_its_name(level: FeedbackLevel) -> None:
-    assert load_feedback(level.value) == Feedback(level)
+    assert parse_level(level.value) == Feedback(level)
 
 
-def test_file_sets_levels_by_property_or_group(tmp_path: Path) -> None:
-    path = tmp_path / "exam.toml"
-    path.write_text(
-        'level = "message"\nhidden = ["dropout", "bfloat16_runs"]\n'
-        '[levels]\nthe_output_is_finite = "case"\ncontract = "full"\n'
+def test_unknown_level_is_reported() -> None:
+    with pytest.raises(BadFeedback) as caught:
+        parse_level("ful")
+    advice = "exceptions for single claims are written into a course file, for --course"
+    assert (
+        str(caught.value) == f"--feedback: there is no level 'ful'; did you mean 'full'?; {advice}"
     )
-    found = load_feedback(str(path))
-    dropout = {claim.name for claim in families.ALL if claim.group is PropertyGroup.DROPOUT}
-    assert found.hidden == dropout | {"bfloat16_runs"}
-    assert found.get_level("the_output_is_finite") is FeedbackLevel.CASE
-    assert found.get_level("it_can_be_constructed") is FeedbackLevel.FULL
-    assert found.get_level("it_equals_the_equation") is FeedbackLevel.MESSAGE
 
 
-def test_empty_file_hides_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "nothing.toml"
-    path.write_text("")
-    assert load_feedback(str(path)) == FULL_FEEDBACK
+def test_nobody_is_told_more_than_what_binds_them() -> None:
+    exam = Feedback(FeedbackLevel.CASE, {SECOND.name: FeedbackLevel.NAME}, frozenset({FIRST.name}))
+    assert bind_feedback(None, exam) == exam
+    full = bind_feedback(FULL_FEEDBACK, exam)
+    assert (full.level, full.get_level(SECOND.name), full.hidden) == (
+        FeedbackLevel.CASE,
+        FeedbackLevel.NAME,
+        exam.hidden,
+    )
+    less = bind_feedback(Feedback(FeedbackLevel.MESSAGE), exam)
+    assert less.get_level("anything") is FeedbackLevel.MESSAGE
+    assert less.get_level(SECOND.name) is FeedbackLevel.NAME
+    assert less.hidden == exam.hidden
 
 
 @pytest.mark.parametrize(
-    ("written", "problem"),
+    ("wanted", "binding", "more"),
     [
-        ("level = 'mesage'", "level: there is no level 'mesage'; did you mean message?"),
-        ("level = 3", "level: there is no level 3; there are name, message, case, full"),
-        ("[levels]\nvalues = 'all'", "levels.values: there is no level 'all'; there are name, "),
-        ("hiden = []", "there is no setting 'hiden'; did you mean hidden?"),
-        ("hidden = 'dropout'", 'hidden must be a list of names: hidden = ["claim", "group"]'),
-        ("levels = 'name'", 'levels must be a table: [levels], and below it claim = "level"'),
+        (FULL_FEEDBACK, FULL_FEEDBACK, False),
+        (FULL_FEEDBACK, Feedback(FeedbackLevel.CASE), True),
+        (Feedback(FeedbackLevel.NAME), Feedback(FeedbackLevel.CASE), False),
+        (Feedback(FeedbackLevel.CASE), Feedback(FeedbackLevel.CASE), False),
         (
-            "hidden = ['it_equal_the_equation']",
-            "hidden: there is no claim or group 'it_equal_the_equation'; "
-            "did you mean it_equals_the_equation",
+            Feedback(FeedbackLevel.CASE),
+            Feedback(FeedbackLevel.FULL, {FIRST.name: FeedbackLevel.NAME}),
+            True,
         ),
-        (
-            "hidden = ['droput']",
-            "hidden: there is no claim or group 'droput'; did you mean dropout",
-        ),
-        (
-            "[levels]\nzzz = 'name'",
-            "levels: there is no claim or group 'zzz'; docs/properties.md lists them",
-        ),
-        ("level =", "is not TOML: "),
+        (FULL_FEEDBACK, Feedback(hidden=frozenset({FIRST.name})), True),
+        (Feedback(FeedbackLevel.CASE), Feedback(hidden=frozenset({FIRST.name})), False),
     ],
 )
-def test_invalid_file_reports_location_and_suggestion(
-    tmp_path: Path, written: str, problem: str
-) -> None:
-    path = tmp_path / "exam.toml"
-    path.write_text(written)
-    with pytest.raises(BadFeedback) as caught:
-        load_feedback(str(path))
-    assert str(caught.value).startswith(f"{path}: {problem}")
-
-
-def test_unknown_level_or_file_is_reported() -> None:
-    with pytest.raises(BadFeedback) as caught:
-        load_feedback("ful")
-    expected = "--feedback: there is no level 'ful'; did you mean full? (or name a .toml file)"
-    assert str(caught.value) == expected
-    with pytest.raises(BadFeedback, match=r"none\.toml: cannot be read: No such file"):
-        load_feedback("none.toml")
+def test_it_is_known_who_wants_more(wanted: Feedback, binding: Feedback, more: bool) -> None:
+    assert tells_more(wanted, binding) is more
 
 
 @pytest.mark.parametrize("level", [FeedbackLevel.NAME, FeedbackLevel.MESSAGE, FeedbackLevel.CASE])

@@ -14,6 +14,7 @@ import pytest
 from exercises import ALL, BY_SLUG
 from grader import run
 from grader.report.records import from_json
+from grader.report.rounding import round_points
 from grader.ui.cli import main
 
 RIGHT = """
@@ -118,10 +119,9 @@ def test_a_report_in_json_is_all_there_is_on_standard_output(headcheck: Command)
 
 def test_feedback_levels_apply_to_every_output(headcheck: Command) -> None:
     written(bob=WRONG)
-    Path("exam.toml").write_text('level = "message"\nhidden = ["it_equals_the_equation"]\n')
-    ran = headcheck(
-        "grade", "bob.py", "--format", "json", "--out", "told", "--feedback", "exam.toml"
-    )
+    exam = '[feedback]\nlevel = "message"\nhidden = ["it_equals_the_equation"]\n'
+    Path("exam.toml").write_text(exam)
+    ran = headcheck("grade", "bob.py", "--format", "json", "--out", "told", "--course", "exam.toml")
     assert ran.code == 1
     for text in (ran.out, *(path.read_text() for path in Path("told").iterdir())):
         assert "seed=" not in text and "it_equals_the_equation" not in text
@@ -135,7 +135,8 @@ def test_unknown_level_gives_a_one_line_error(headcheck: Command) -> None:
     written(bob=WRONG)
     said = one_line(headcheck("check", "bob.py", "--feedback", "messag"))
     assert said == (
-        "--feedback: there is no level 'messag'; did you mean message? (or name a .toml file)"
+        "--feedback: there is no level 'messag'; levels of single claims are for a course file, "
+        "and --course; did you mean 'message'?"
     )
 
 
@@ -180,34 +181,79 @@ def test_html_is_one_page(headcheck: Command) -> None:
 
 def test_points_change_what_a_group_is_worth(headcheck: Command) -> None:
     written(ada=RIGHT)
-    Path("points.toml").write_text("[simplified_attention]\nvalues = 1000\n")
-    ran = headcheck("grade", "ada.py", "--points", "points.toml", "--format", "json")
+    Path("course.toml").write_text("[points.simplified_attention]\nvalues = 1000\n")
+    ran = headcheck("grade", "ada.py", "--course", "course.toml", "--format", "json")
     [record] = from_json(ran.out).submissions
     assert record.score == record.max_score == pytest.approx(1042)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "p.toml: cannot be read: No such file or directory"),
-        ("values = ", "p.toml: is not TOML"),
-        ("[causal]\nvalues = 1", "p.toml: there is no exercise 'causal'; see `headcheck list`"),
-        ("causal_attention = 3", "[causal_attention] must be a table of groups and points"),
-        ("[causal_attention]\nvalue = 1", "has no group 'value'; there are contract, values"),
-        ("[causal_attention]\nvalues = -1", "values must be a number of at least 0"),
-        ("[causal_attention]\nvalues = true", "values must be a number of at least 0"),
-        ("[causal_attention]\nvalues = 'ten'", "values must be a number of at least 0"),
-        ("[causal_attention]\nvalues = nan", "values must be a number of at least 0"),
-        ("[causal_attention]\nvalues = inf", "values must be a number of at least 0"),
-    ],
-)
-def test_bad_points_file_is_reported_and_nothing_is_graded(
-    headcheck: Command, text: str | None, message: str
+@pytest.mark.parametrize("command", ["grade", "check"])
+def test_bad_course_file_is_reported_and_nothing_is_graded(
+    headcheck: Command, command: str
 ) -> None:
     written(ada=RIGHT)
-    if text is not None:
-        Path("p.toml").write_text(text)
-    assert message in one_line(headcheck("grade", "ada.py", "--points", "p.toml"))
+    message = "p.toml, line 1: there is no such file: name a course file"
+    assert message in one_line(headcheck(command, "ada.py", "--course", "p.toml"))
+    Path("p.toml").write_text("round = 1\n[points.causal_attention]\nvalue = 1\n")
+    ran = headcheck(command, "ada.py", "--course", "p.toml")
+    message = "p.toml, line 3: there is no group 'value'; did you mean 'values'?"
+    assert one_line(ran) == message
+
+
+def test_scores_are_rounded_to_a_step(headcheck: Command) -> None:
+    written(ada=WRONG)
+    same = ("--seed", "0", "--format", "json")
+    exact = from_json(headcheck("grade", "ada.py", *same).out).submissions[0]
+    ran = headcheck("grade", "ada.py", *same, "--round", "10")
+    [record] = from_json(ran.out).submissions
+    assert record.score == round_points(exact.score, exact.max_score, 10) != exact.score
+    assert record.properties == exact.properties
+    ran = headcheck("grade", "ada.py", "--round", "0.003")
+    assert (ran.code, ran.out) == (2, "")
+    assert "hundredths of a point or multiples of them, not to 0.003" in ran.err
+
+
+# ------------------------------------------------------- what students are graded by
+
+
+def test_check_knows_the_points_of_the_course_beside_the_work(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    Path("headcheck.toml").write_text("[points.simplified_attention]\nvalues = 58\n")
+    ran = headcheck("check", "ada.py")
+    assert "100 / 100" in ran.out
+    assert ran.err == "headcheck: course file: headcheck.toml\n"
+    Path("other.toml").write_text("[points.simplified_attention]\nvalues = 59\n")
+    ran = headcheck("check", "ada.py", "--course", "other.toml")
+    assert "101 / 101" in ran.out and ran.err == ""
+
+
+def test_grades_are_not_decided_by_a_file_that_was_handed_in(headcheck: Command) -> None:
+    written(ada=RIGHT)
+    Path("headcheck.toml").write_text("[points.simplified_attention]\nvalues = 58\n")
+    ran = headcheck("grade", "ada.py")
+    assert "82 / 82" in ran.out and ran.err == ""
+
+
+def test_nobody_raises_the_level_of_an_exam(headcheck: Command) -> None:
+    written(ada=WRONG)
+    Path("headcheck.toml").write_text('feedback = "name"\n')
+    less = headcheck("check", "ada.py")
+    assert "expected" in headcheck("grade", "ada.py", "--verbose").out
+    assert "expected" not in less.out and "got" not in less.out
+    more = headcheck("check", "ada.py", "--feedback", "full", "--verbose")
+    assert "expected" not in more.out and "got" not in more.out
+    said = "headcheck: headcheck.toml lets students see less than --feedback full, and counts"
+    assert more.err.splitlines() == ["headcheck: course file: headcheck.toml", said]
+    assert headcheck("check", "ada.py", "--feedback", "name").err == less.err
+
+
+def test_a_course_file_says_what_grade_tells_unless_the_command_does(headcheck: Command) -> None:
+    written(ada=WRONG)
+    Path("exam.toml").write_text('[feedback]\nlevel = "message"\nhidden = ["values"]\n')
+    ran = headcheck("grade", "ada.py", "--course", "exam.toml")
+    assert "hidden check" in ran.out and "expected" not in ran.out
+    ran = headcheck("grade", "ada.py", "--course", "exam.toml", "--feedback", "full", "--verbose")
+    assert "hidden check" not in ran.out and "expected" in ran.out
 
 
 def test_a_definition_is_picked_after_a_colon(headcheck: Command) -> None:

@@ -94,3 +94,18 @@ def test_sizes_of_a_replay(answer: Path, sizes: str, capsys: pytest.CaptureFixtu
     code = replay(answer, CASE, "it_equals_the_equation", "simplified_attention", "--sizes", sizes)
     assert code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_no_more_is_told_than_the_course_file_lets(
+    answer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer.write_text(RIGHT.replace("@ x\n", "@ x * 2\n"))
+    course = answer.parent / "headcheck.toml"
+    course.write_text('feedback = "name"\n')
+    assert replay(answer) == 1
+    printed = capsys.readouterr().out
+    assert printed == "The output equals the equation of the statement, computed in float64.\n"
+    course.write_text('[feedback]\nhidden = ["values"]\n')
+    assert replay(answer) == 2
+    said = capsys.readouterr().err
+    assert said == "headcheck: it_equals_the_equation is not shown: the course file hides it\n"

@@ -19,6 +19,7 @@ from grader.sandbox.grader_side.in_process import UnconfinedSandbox
 from grader.ui.jupyter import CannotCheck, CheckInterrupted
 from grader.ui.jupyter.checking import check_in_namespace
 from grader.ui.jupyter.progress import Progress
+from properties.group import PropertyGroup
 from tests.grader.ui.jupyter.cells import check_answer, run_cell, run_solution
 
 ANSWERS = [
@@ -159,6 +160,70 @@ def test_submission_prints_and_warnings_are_hidden(capsys: pytest.CaptureFixture
         """,
     )
     assert capsys.readouterr() == ("", "")
+
+
+# ------------------------------------------------------------------------- the course file
+
+EXAM = """
+round = 10
+[points.linear_layer]
+values = 48
+[feedback]
+level = "message"
+hidden = ["purity"]
+"""
+WRONG_LINEAR = "def linear(x, weight, bias):\n    return x @ weight.mT + 2 * bias"
+
+
+def test_check_goes_by_the_course_file_beside_the_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("headcheck.toml").write_text(EXAM)
+    right, wrong = check_answer("linear_layer"), check_answer("linear_layer", WRONG_LINEAR)
+    assert right.score == right.record.max_score == 80
+    detached = WRONG_LINEAR.replace("x @ weight.mT + 2 * bias", "(x @ weight.mT + bias).detach()")
+    nearly = check_answer("linear_layer", detached)
+    assert 0 < nearly.score < 80 and nearly.score % 10 == 0
+    assert wrong.record.hidden > 0
+    for shown in (str(wrong), wrong.verbose, wrong._repr_html_(), repr(wrong.record)):
+        assert "seed=" not in shown and "±" not in shown
+        assert "an input is changed" not in shown
+    assert "The output equals the equation" in wrong.verbose
+
+
+def test_a_course_file_can_be_named_and_is_read_with_care(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("exam.toml").write_text('feedback = "name"')
+    told = check_answer("linear_layer", WRONG_LINEAR, course="exam.toml")
+    assert "hint" not in told.verbose and "equals the equation" in told.verbose
+    assert "±" in check_answer("linear_layer", WRONG_LINEAR).verbose
+    Path("exam.toml").write_text("\nfeedback = 'nam'")
+    with pytest.raises(CannotCheck) as caught:
+        check_answer("linear_layer", course="exam.toml")
+    assert str(caught.value) == "exam.toml, line 2: there is no level 'nam'; did you mean 'name'?"
+    with pytest.raises(CannotCheck, match=r"no\.toml, line 1: there is no such file"):
+        check_answer("linear_layer", course="no.toml")
+    with pytest.raises(CannotCheck, match="course is the path of a file, as in"):
+        check_answer("linear_layer", course=3)
+
+
+def test_an_interrupt_tells_nothing_that_is_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    groups = ", ".join(f'"{group.value}"' for group in PropertyGroup)
+    Path("headcheck.toml").write_text(f"[feedback]\nhidden = [{groups}]")
+    calls: list[int] = []
+    whole = stopping(0, calls)
+    check_in_namespace(whole["causal_weights"], None, whole)
+    namespace = stopping(after=len(calls) - 10)
+    with pytest.raises(CheckInterrupted) as caught:
+        check_in_namespace(namespace["causal_weights"], None, namespace)
+    assert str(caught.value).startswith("stopped after ")
+    assert "broken" not in str(caught.value) and "equation" not in str(caught.value)
 
 
 # ------------------------------------------------------------------------------- interruptions

@@ -94,6 +94,24 @@ def test_several_answers_of_a_cell_are_checked_in_turn(shell: InteractiveShell) 
     ]
 
 
+def test_the_magic_goes_by_the_course_file(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    course = Path("headcheck.toml")
+    course.write_text('feedback = "name"\n[points.linear_layer]\nvalues = 48\n')
+    cell = "%%headcheck linear_layer\ndef linear(x, weight, bias):\n    return "
+    assert records(shell, f"{cell}x @ weight.mT + bias")[0].endswith("  80 / 80  passed")
+    _, _, [output] = shown(shell, f"{cell}x @ weight.mT")
+    assert "equals the equation" in output.data["text/plain"]
+    for told in (output.data["text/plain"], output.data["text/html"]):
+        assert "hint" not in told and "seed=" not in told
+    course.write_text("round = 0\n")
+    ended, _, outputs = shown(shell, f"{cell}x @ weight.mT")
+    assert str(ended.error_in_exec).startswith("headcheck.toml, line 1: scores are rounded to")
+    assert outputs == []
+
+
 REFUSED = {
     "%%headcheck\nx = 1": "this cell defines no class and no function, so nothing was checked",
     "%%headcheck\ndef f(): ...": "this cell defines `f`, and no exercise asks for that: say which",

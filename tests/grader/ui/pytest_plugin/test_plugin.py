@@ -201,3 +201,56 @@ def test_nothing_heavy_is_imported_before_anyone_asks() -> None:
     assert not {"torch", "hypothesis", "reference", "properties", "exercises"} & set(
         found.stdout.split()
     )
+
+
+# ------------------------------------------------------------------------- the course file
+
+EXAM = """
+feedback.level = "%s"
+feedback.hidden = ["precision", "it_attends"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "told", "withheld"),
+    [
+        ("name", [], ["  got *", "  hint *", "  on *", "*replay-case*"]),
+        ("message", ["  got *", "  hint *"], ["  expected *", "  on *", "*replay-case*"]),
+        ("case", ["  expected *", "  got *", "  on *"], ["*replay-case*"]),
+        ("full", ["  expected *", "  on *", "  replay *"], []),
+    ],
+)
+def test_the_level_of_an_exam_binds_this_too(
+    run: Run, pytester: pytest.Pytester, level: str, told: list[str], withheld: list[str]
+) -> None:
+    pytester.makepyfile(mine=DOUBLED)
+    (pytester.path / "headcheck.toml").write_text(EXAM % level)
+    result = run("mine.py:attend", "-k", "equation or float32 or attends", "-p", "no:xdist")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["headcheck: * checks are not shown, and not run here"])
+    result.stdout.fnmatch_lines(["The output equals the equation of the statement, *", *told])
+    for line in (*withheld, "*float32_is_exact*", "*it_attends*"):
+        result.stdout.no_fnmatch_line(line)
+
+
+def test_a_search_withholds_the_case_too(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(mine=LATE)
+    pytester.makeconftest(PROFILE)
+    (pytester.path / "exam.toml").write_text('feedback = "message"\n')
+    options = ("--course", "exam.toml", "--hypothesis-verbosity", "verbose", "-p", "no:xdist")
+    result = run("mine.py:attend", *SEARCH, "-k", "equation", *options)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["The output equals the equation of the statement, *", "  got *"])
+    for line in ("  on *", "*tokens=41*", "*replay-case*"):
+        result.stdout.no_fnmatch_line(line)
+
+
+def test_a_bad_course_file_ends_the_run(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(mine=RIGHT)
+    course = pytester.path / "headcheck.toml"
+    course.write_text("feedback = 'nam'\n")
+    result = run("mine.py:attend")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --headcheck: headcheck.toml, line 1: there is no level*"])
+    result = run("mine.py:attend", "--course", "no.toml")
+    result.stderr.fnmatch_lines(["ERROR: --course: no.toml, line 1: there is no such file*"])

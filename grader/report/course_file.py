@@ -1,0 +1,158 @@
+"""A course file, `headcheck.toml`: what work is worth, and how much students are told.
+
+    round = 0.5                        # the step, in points, that scores are rounded to
+    feedback = "message"               # or a table: see docs/feedback-levels.md
+
+    [points.multi_head_attention]      # of groups of properties, where they are not the usual
+    values = 40
+
+Students get it with the exercise, so that their own checks know what they are graded by. Nobody
+grades by a file that a student handed in: it is looked for beside the work only where people check
+their own.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from exercises import BY_SLUG, Exercise
+from exercises.contract_checks import suggest
+from exercises.contract_file import CONTRACT_FILE
+from exercises.toml_lines import Place, parse, read_text
+from grader.report.feedback import Feedback, bind_feedback, read_feedback, tells_more
+from grader.report.points import Points
+from grader.report.render.sanitise import sanitise_line
+from grader.report.rounding import HUNDREDTH, explain_bad_step
+from properties.group import PropertyGroup
+
+COURSE_FILE = "headcheck.toml"
+KEYS = ("round", "feedback", "points")
+MAX_BYTES = 1 << 16
+"""far more than the points of all groups of all exercises, and the levels of all properties"""
+MAX_MESSAGE = 1000
+"""characters of a message, for which the file, or its name, may be to blame"""
+MISSING = "there is no such file: name a course file"
+
+
+class BadCourseFile(Exception):
+    """A course file that cannot be used; the message, one line, says where and what to do."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(sanitise_line(text, MAX_MESSAGE))
+
+
+@dataclass(frozen=True)
+class CourseFile:
+    """What a course says of grades and of feedback."""
+
+    points: Points | None = None
+    rounding: float = HUNDREDTH
+    feedback: Feedback | None = None
+    """None where it says nothing of it"""
+    path: Path | None = None
+    """None where there is no file"""
+
+    def limit(self, wanted: Feedback | None) -> tuple[Feedback | None, str]:
+        """Return what those are told who check their own work, and why not all that they wanted.
+
+        They may ask for less than the course file tells, and not for more.
+        """
+        if self.feedback is None:
+            return wanted, ""
+        told = bind_feedback(wanted, self.feedback)
+        if wanted is None or not tells_more(wanted, self.feedback):
+            return told, ""
+        text = f"{self.path} lets students see less than --feedback {wanted.level}, and counts"
+        return told, sanitise_line(text, MAX_MESSAGE)
+
+
+NO_COURSE_FILE = CourseFile()
+
+
+def find_course_file(exercise: Exercise | None, work: Path | None = None) -> Path | None:
+    """Return the course file in the folder of somebody's own work, else in that of the exercise."""
+    folders = [] if work is None else [work]
+    if exercise is not None and not exercise.is_ours:
+        folders.append(exercise.folder)
+    paths = (folder / COURSE_FILE for folder in folders)
+    return next((path for path in paths if path.exists()), None)
+
+
+def read_course_file(path: Path | None, exercise: Exercise | None = None) -> CourseFile:
+    """Return what a course file says; nothing without one. Raises BadCourseFile.
+
+    `exercise` is one that may have points there without being one of ours.
+    """
+    if path is None:
+        return NO_COURSE_FILE
+    if path.exists() and not (path.is_file() and path.stat().st_size <= MAX_BYTES):
+        raise BadCourseFile(f"{path}, line 1: is no file of at most {MAX_BYTES >> 10} KiB")
+    place = Place(path, read_text(path, MISSING, BadCourseFile), error=BadCourseFile)
+    table = parse(place)
+    for key in table:
+        if key not in KEYS:
+            raise place.enter(key).fail(_explain_unknown_key(key))
+    said = table.get("feedback")
+    feedback = None if said is None else read_feedback(said, place.enter("feedback"))
+    return CourseFile(
+        points=_read_points(table.get("points"), place.enter("points"), exercise),
+        rounding=_read_step(table.get("round", HUNDREDTH), place.enter("round")),
+        feedback=feedback,
+        path=path,
+    )
+
+
+def _explain_unknown_key(key: str) -> str:
+    if key in BY_SLUG:
+        return f"there is no key {key!r}; points are in a table [points.{key}]"
+    return f"there is no key {key!r}; {suggest(key, KEYS)}"
+
+
+def _read_step(value: object, place: Place) -> float:
+    if not _is_number(value):
+        raise place.fail_type(value, "a number, as in 0.5")
+    step = float(value)  # type: ignore[arg-type]  # it is a number
+    if problem := explain_bad_step(step):
+        raise place.fail(problem)
+    return step
+
+
+def _read_points(value: object, place: Place, exercise: Exercise | None) -> Points | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise place.fail_type(value, "a table of exercises: write [points.SLUG]")
+    for slug in value:
+        if not _is_exercise(slug, place.path, exercise):
+            known = suggest(slug, [*BY_SLUG, *([exercise.slug] if exercise else [])])
+            listed = known if known.startswith("did") else "see `headcheck list`"
+            raise place.enter(slug).fail(f"there is no exercise {slug!r}; {listed}")
+    return {slug: _read_groups(groups, place.enter(slug)) for slug, groups in value.items()}
+
+
+def _is_exercise(slug: str, path: Path, exercise: Exercise | None) -> bool:
+    """Whether an exercise has this name: ours, the one that is checked, or one in a folder near."""
+    if slug in BY_SLUG or (exercise is not None and slug == exercise.slug):
+        return True
+    around = {path.resolve().parent, path.resolve().parent.parent}
+    around |= {exercise.folder.parent} if exercise is not None else set()
+    named = Path(slug).name == slug
+    return named and any((folder / slug / CONTRACT_FILE).is_file() for folder in around)
+
+
+def _read_groups(groups: object, place: Place) -> Mapping[str, float]:
+    if not isinstance(groups, dict):
+        raise place.fail_type(groups, "a table of groups and points, as in values = 40")
+    known = [group.value for group in PropertyGroup]
+    for group, points in groups.items():
+        at = place.enter(group)
+        if group not in known:
+            raise at.fail(f"there is no group {group!r}; {suggest(group, known)}")
+        if not _is_number(points) or not 0 <= points < math.inf:
+            raise at.fail_type(points, "a number of at least 0")
+    return groups
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

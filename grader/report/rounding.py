@@ -1,0 +1,64 @@
+"""Round points by one rule, so that terminals, pages and gradebooks show the same number.
+
+A score is rounded once, where it is added up. What is shown of it afterwards, or added to others,
+is in hundredths already.
+"""
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
+
+DECIMALS = 2
+"""decimals of a score, everywhere"""
+HUNDREDTH = 0.01
+"""the step that scores are rounded to, unless a course has its own"""
+NOISE_DECIMALS = 6
+"""the decimals of a sum of floats that mean something"""
+
+
+def explain_bad_step(step: float) -> str | None:
+    """Say why scores cannot be rounded to a step; None if they can."""
+    hundredths = step / HUNDREDTH
+    if 1 - 1e-6 <= hundredths <= 1e6 and abs(hundredths - round(hundredths)) < 1e-6:
+        return None
+    return f"scores are rounded to hundredths of a point or multiples of them, not to {step:g}"
+
+
+def round_points(points: float, most: float, step: float = HUNDREDTH) -> float:
+    """Return points out of so many, rounded to the nearest multiple of a step, halves up.
+
+    The maximum is never reached by rounding, and full points stay the maximum, whatever the step.
+    """
+    exact, unit = _drop_noise(points), _drop_noise(step)
+    top = _drop_noise(most)
+    if exact >= top:
+        return round_sum(most)
+    steps = (exact / unit).to_integral_value(ROUND_HALF_UP)
+    below = (top / unit).to_integral_value(ROUND_CEILING) - 1
+    return float(min(steps, below) * unit)
+
+
+def round_sum(points: float) -> float:
+    """Return points that nothing limits, in hundredths: a maximum, or what a person decided."""
+    return float(_drop_noise(points).quantize(Decimal(10) ** -DECIMALS, ROUND_HALF_UP))
+
+
+def _drop_noise(value: float) -> Decimal:
+    return Decimal(f"{value:.{NOISE_DECIMALS}f}")
+
+
+def format_number(points: float) -> str:
+    """Format points as everybody reads them: without exponent and needless zeros."""
+    text = f"{round_sum(points):.{DECIMALS}f}".rstrip("0").rstrip(".")
+    return "0" if text in ("", "-0") else text
+
+
+def share_out(points: Sequence[float], total: float) -> list[float]:
+    """Return points in hundredths that add up to a rounded total, in proportion to those given."""
+    whole = sum(points)
+    shares, given, reached = [], 0.0, 0.0
+    for each in points:
+        reached += each
+        upto = round_sum(total * reached / whole) if whole else 0.0
+        shares.append(round_sum(upto - given))
+        given = upto
+    return shares

@@ -1,0 +1,63 @@
+"""The command `headcheck regrade`: what a stored run is worth now, and who gains or loses."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from grader.ui.course_options import open_store, store_option
+from grader.ui.options import (
+    SEED_RANGE,
+    load_course_file,
+    make_course_option,
+    round_option,
+    trusted_option,
+)
+
+
+@click.command()
+@click.argument("run")
+@store_option(required=True)
+@click.option("--diff", is_flag=True, help="Only show who would gain or lose.")
+@make_course_option("as the run was graded")
+@round_option
+@click.option("--seed", type=SEED_RANGE, help="Chooses other cases.")
+@trusted_option
+def regrade(
+    run: str,
+    location: str,
+    diff: bool,
+    course_file: Path | None,
+    rounding: float | None,
+    seed: int | None,
+    trusted: bool,
+) -> None:
+    """Grade again what a run holds, with this version: what did not change is not judged.
+
+    Where only points or their rounding are new, nothing is. Shows who gains or loses. With --diff
+    that is all: nobody's grade changes. What people decided by `headcheck override` stays in any
+    case. Exit code: 0 nothing differs, 1 something.
+    """
+    with open_store(location) as store:
+        from grader.course import grading
+        from grader.course.results import format_changes
+        from grader.seed import make_seed
+
+        settings = store.load_newest_run(run).manifest.settings
+        rules = None
+        if course_file is not None:
+            rules = load_course_file(course_file, settings.exercise)
+            settings = replace(settings, points=rules.points, rounding=rules.rounding)
+        if rounding is not None:
+            settings = replace(settings, rounding=rounding)
+        if seed is not None:
+            settings = replace(settings, seed=make_seed(seed))
+        feedback = rules.feedback if rules else None
+        again = grading.regrade(store, run, settings, trusted=trusted, feedback=feedback)
+        if not diff:
+            grading.adopt(store, run, again)
+        changes, maxima = again.score_changes, again.changed_maxima
+        text = format_changes(changes, len(again.before), would=diff, maxima=maxima)
+        click.echo(text, nl=False)
+    sys.exit(1 if again.score_changes else 0)

@@ -1,0 +1,168 @@
+"""A course file says what it means, and what is wrong with one is a line."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from grader.report.course_file import (
+    MAX_BYTES,
+    NO_COURSE_FILE,
+    BadCourseFile,
+    CourseFile,
+    find_course_file,
+    read_course_file,
+)
+from grader.report.feedback import FULL_FEEDBACK, Feedback, FeedbackLevel
+from properties import families
+from properties.property import PropertyGroup
+
+
+def read(folder: Path, text: str | bytes) -> CourseFile:
+    path = folder / "headcheck.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_course_file(path)
+
+
+def test_an_empty_file_changes_nothing_but_that_there_is_one(tmp_path: Path) -> None:
+    assert read(tmp_path, "") == CourseFile(path=tmp_path / "headcheck.toml")
+    assert read_course_file(None) == NO_COURSE_FILE
+
+
+def test_a_file_has_points_rounding_and_a_level(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, 'round = 0.5\nfeedback = "message"\n[points.causal_attention]\nvalues = 50\n'
+    )
+    assert found.points == {"causal_attention": {"values": 50}}
+    assert found.rounding == 0.5
+    assert found.feedback == Feedback(FeedbackLevel.MESSAGE)
+
+
+def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        '[feedback]\nlevel = "message"\nhidden = ["dropout", "bfloat16_runs"]\n'
+        '[feedback.levels]\nthe_output_is_finite = "case"\ncontract = "full"\n',
+    ).feedback
+    assert found is not None
+    dropout = {claim.name for claim in families.ALL if claim.group is PropertyGroup.DROPOUT}
+    assert found.hidden == dropout | {"bfloat16_runs"}
+    assert found.get_level("the_output_is_finite") is FeedbackLevel.CASE
+    assert found.get_level("it_can_be_constructed") is FeedbackLevel.FULL
+    assert found.get_level("it_equals_the_equation") is FeedbackLevel.MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("round = ", "1: is no TOML: Invalid value"),
+        ("\n\nround", "3: is no TOML: "),
+        (b"round = 1 # \xff", "1: is not UTF-8: save it as such"),
+        ("a = " + "[" * 5000, "1: is no TOML: it is nested too deeply"),
+        ("#" * (MAX_BYTES + 1), "1: is no file of at most 64 KiB"),
+        (
+            "\nround = 0",
+            "2: scores are rounded to hundredths of a point or multiples of them, ",
+        ),
+        ("round = 0.125", "1: scores are rounded to hundredths of a point or multiples"),
+        ("round = nan", "1: scores are rounded to hundredths of a point or multiples"),
+        ("round = inf", "1: scores are rounded to hundredths of a point or multiples"),
+        ("round = true", "1: `round` must be a number, as in 0.5, not True"),
+        ("rounds = 1", "1: there is no key 'rounds'; did you mean 'round'?"),
+        ("x = 1", "1: there is no key 'x'; there are feedback, points, round"),
+        (
+            "[causal_attention]\nvalues = 1",
+            "1: there is no key 'causal_attention'; points are in a table [points.cau",
+        ),
+        ("points = 3", "1: `points` must be a table of exercises: write [points.SLUG], not 3"),
+        ("[points.zzz]\nvalues = 1", "1: there is no exercise 'zzz'; see `headcheck list`"),
+        ("[points.'../..']\nvalues = 1", "1: there is no exercise '../..'; see `headcheck list`"),
+        (
+            "[points]\ncausal_atention.values = 1",
+            "2: there is no exercise 'causal_atention'; did you mean 'causal_attention'?",
+        ),
+        (
+            "[points]\ncausal_attention = 3",
+            "2: `points.causal_attention` must be a table of groups and points, as in values = 40, "
+            "not 3",
+        ),
+        (
+            "[points.causal_attention]\n\nvalue = 1",
+            "3: there is no group 'value'; did you mean 'values'?",
+        ),
+        (
+            "[points.causal_attention]\nvalues = -1",
+            "2: `points.causal_attention.values` must be a number of at least 0, not -1",
+        ),
+        ("[points.causal_attention]\nvalues = true", "2: `points.causal_attention.values` must be"),
+        ("[points.causal_attention]\nvalues = nan", "2: `points.causal_attention.values` must be"),
+        ("[points.causal_attention]\nvalues = inf", "2: `points.causal_attention.values` must be"),
+        ("[points.causal_attention]\nvalues = 'x'", "2: `points.causal_attention.values` must be"),
+        ("feedback = 'mesage'", "1: there is no level 'mesage'; did you mean 'message'?"),
+        ("feedback = 3", "1: there is no level 3; there are case, full, message, name"),
+        ("[feedback]\nlevel = 3", "2: there is no level 3; there are case, full, message, name"),
+        ("[feedback.levels]\nvalues = 'all'", "2: there is no level 'all'; there are case, full"),
+        ("[feedback]\nhiden = []", "2: there is no key 'hiden'; did you mean 'hidden'?"),
+        (
+            "[feedback]\nhidden = 'dropout'",
+            "2: `feedback.hidden` must be a list of names, as in [\"dropout\"], not 'dropout'",
+        ),
+        ("[feedback]\nlevels = 'name'", "2: `feedback.levels` must be a table, not 'name'"),
+        (
+            "[feedback]\nhidden = [\n'droput']",
+            "3: there is no claim or group 'droput'; did you mean 'dropout'?",
+        ),
+        (
+            "[feedback.levels]\nzzz = 'name'",
+            "2: there is no claim or group 'zzz'; docs/properties.md lists them",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, written: str | bytes, problem: str
+) -> None:
+    with pytest.raises(BadCourseFile) as caught:
+        read(tmp_path, written)
+    said = str(caught.value)
+    assert said.startswith(f"{tmp_path / 'headcheck.toml'}, line {problem}")
+    assert "\n" not in said
+
+
+def test_a_hostile_name_or_text_is_a_line_without_control_characters(tmp_path: Path) -> None:
+    folder = tmp_path / "\x1b[2Jeve\nroot"
+    folder.mkdir()
+    with pytest.raises(BadCourseFile) as caught:
+        read(folder, '"\\u001b[1m\\n" = 1')
+    assert not {"\x1b", "\n"} & {*str(caught.value)}
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "dangling"])
+def test_what_is_no_file_is_reported_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "headcheck.toml"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("nowhere")
+    with pytest.raises(BadCourseFile, match=r"toml, line 1: (is no|there is no such) file"):
+        read_course_file(path)
+
+
+def test_it_is_found_beside_the_work(tmp_path: Path) -> None:
+    assert find_course_file(None, tmp_path) is None
+    read(tmp_path, "")
+    assert find_course_file(None, tmp_path) == tmp_path / "headcheck.toml"
+    assert find_course_file(None) is None
+
+
+def test_students_may_ask_for_less_and_not_for_more(tmp_path: Path) -> None:
+    silent = read(tmp_path, "round = 1")
+    assert silent.limit(None) == (None, "")
+    assert silent.limit(FULL_FEEDBACK) == (FULL_FEEDBACK, "")
+    exam = read(tmp_path, 'feedback = "message"')
+    assert exam.limit(None) == (Feedback(FeedbackLevel.MESSAGE), "")
+    assert exam.limit(Feedback(FeedbackLevel.NAME)) == (Feedback(FeedbackLevel.NAME), "")
+    told, why = exam.limit(Feedback(FeedbackLevel.CASE))
+    assert told == Feedback(FeedbackLevel.MESSAGE)
+    assert why == f"{exam.path} lets students see less than --feedback case, and counts"

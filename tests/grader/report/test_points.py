@@ -1,0 +1,158 @@
+"""Points are rounded by one rule, and can be awarded again from what is stored."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exercises import BY_SLUG
+from grader.report.points import award_points, compute_maximum, distribute_points, score_again
+from grader.report.records import ErrorRecord, PropertyRecord, SearchRecord, SubmissionRecord
+from grader.report.rounding import (
+    HUNDREDTH,
+    explain_bad_step,
+    format_number,
+    round_points,
+    round_sum,
+    share_out,
+)
+from properties.property import Verdict
+from properties.violation import Status
+
+EXERCISE = BY_SLUG["causal_attention"]
+POINTS = {EXERCISE.slug: {"values": 70.0, "contract": 1 / 3}}
+
+
+@pytest.mark.parametrize(
+    ("points", "most", "step", "rounded"),
+    [
+        (2 / 3, 1, 0.01, 0.67),
+        (2.675, 5, 0.01, 2.68),
+        (0.1 + 0.2, 0.3, 0.01, 0.3),
+        (17.25, 20, 0.5, 17.5),
+        (17.24, 20, 0.5, 17.0),
+        (17.5, 20, 1, 18.0),
+        (19.999, 20, 0.01, 19.99),
+        (19.9, 20, 1, 19.0),
+        (20.0, 20, 1, 20.0),
+        (20.25, 20.25, 0.5, 20.25),
+        (20.2, 20.25, 0.5, 20.0),
+        (33.3333333333333, 33.3333333333334, 0.01, 33.33),
+        (3.0, 5, 10, 0.0),
+        (5.0, 5, 10, 5.0),
+        (0.0, 5, 0.5, 0.0),
+        (0.0, 0, 0.5, 0.0),
+    ],
+)
+def test_points_are_rounded_to_the_nearest_step_and_never_up_to_all(
+    points: float, most: float, step: float, rounded: float
+) -> None:
+    assert round_points(points, most, step) == rounded
+
+
+@given(
+    most=st.floats(0.01, 1000),
+    share=st.floats(0, 1),
+    hundredths=st.integers(1, 1000),
+)
+def test_a_rounded_score_is_a_multiple_below_the_maximum(
+    most: float, share: float, hundredths: int
+) -> None:
+    step = hundredths * HUNDREDTH
+    points = most * share
+    rounded = round_points(points, most, step)
+    if rounded == round_sum(most):
+        assert points >= most - 1e-6 or round_sum(most) < most
+    else:
+        assert abs(rounded / step - round(rounded / step)) < 1e-6
+        assert 0 <= rounded < most
+        assert abs(rounded - points) <= step
+    assert round_points(rounded, most, step) == pytest.approx(rounded)
+
+
+@pytest.mark.parametrize("step", [0.01, 0.05, 0.25, 0.5, 1, 2.5, 10])
+def test_scores_can_be_rounded_to(step: float) -> None:
+    assert explain_bad_step(step) is None
+
+
+@pytest.mark.parametrize("step", [0, -1, 0.001, 0.125, 1e9, float("nan"), float("inf")])
+def test_scores_cannot_be_rounded_to(step: float) -> None:
+    assert "hundredths of a point" in str(explain_bad_step(step))
+
+
+@given(st.lists(st.floats(0, 50), max_size=30), st.integers(0, 5000))
+def test_shares_add_up_to_what_is_shared(points: list[float], hundredths: int) -> None:
+    total = hundredths * HUNDREDTH if sum(points) else 0.0
+    shares = share_out(points, round_sum(total))
+    assert len(shares) == len(points)
+    assert sum(shares) == pytest.approx(total, abs=1e-9)
+    assert all(share >= 0 and share == round_sum(share) for share in shares)
+
+
+def test_a_number_of_points_has_two_decimals_at_most() -> None:
+    shown = [format_number(x) for x in (0.0, -0.0, 100.0, 1e-7, 0.1 + 0.2, 33.335, 1e6, -0.001)]
+    assert shown == ["0", "0", "100", "0", "0.3", "33.34", "1000000", "0"]
+
+
+# ---------------------------------------------------------------------------- again
+
+
+def judged(failing: set[str], search: SearchRecord | None = None) -> SubmissionRecord:
+    """A record as the grader makes it, of an answer that fails these."""
+    verdicts = [
+        Verdict(p, Status.FAILED if p.name in failing else Status.PASSED)
+        for p in EXERCISE.properties
+    ]
+    found = {v.property for v in verdicts if search and v.property.name in search.found}
+    worth = distribute_points(EXERCISE, None)
+    earned = award_points(EXERCISE, verdicts, None, found)
+    claims = tuple(
+        PropertyRecord(p.name, p.claim, p.group, v.status, got, worth[p])
+        for p, v, got in zip(EXERCISE.properties, verdicts, earned, strict=True)
+    )
+    return SubmissionRecord(
+        "a.py", "a", EXERCISE.slug, "A", 0.0, 0.0, "failed", 0.5, claims, search=search
+    )
+
+
+@pytest.mark.parametrize(
+    ("failing", "found"),
+    [
+        (set(), ()),
+        ({"it_attends"}, ()),
+        ({"it_attends"}, ("it_attends",)),
+        ({"it_equals_the_equation"}, ()),
+        ({"the_future_is_invisible", "bfloat16_runs"}, ("the_future_is_invisible",)),
+        ({"bfloat16_runs"}, ()),
+    ],
+)
+def test_points_awarded_again_are_those_of_the_grader(
+    failing: set[str], found: tuple[str, ...]
+) -> None:
+    record = judged(failing, SearchRecord(5, found) if found else None)
+    same = score_again(record, EXERCISE, None, HUNDREDTH)
+    assert same.properties == record.properties
+    again = score_again(record, EXERCISE, POINTS, 0.5)
+    assert [p.status for p in again.properties] == [p.status for p in record.properties]
+    assert score_again(again, EXERCISE, None, HUNDREDTH) == same
+    values = sum(p.max_points for p in again.properties if p.group == "values")
+    assert values == pytest.approx(70)
+    assert again.max_score == compute_maximum(EXERCISE, POINTS)
+    assert again.score == again.max_score if not failing else again.score % 0.5 == 0
+    assert (again.score == 0) is ("it_attends" in failing and not found)
+
+
+def test_what_was_not_judged_is_of_as_many_points_as_an_answer() -> None:
+    error = ErrorRecord("not_found", "nothing")
+    record = SubmissionRecord("a", "a", EXERCISE.slug, None, 0.0, 1.0, "not_tried", 0, error=error)
+    again = score_again(record, EXERCISE, POINTS, 1)
+    assert again == replace(record, max_score=compute_maximum(EXERCISE, POINTS))
+    assert score_again(record, None, POINTS, 1) == record
+
+
+def test_of_a_class_judged_as_what_it_is_only_rounding_is_new() -> None:
+    record = replace(judged({"bfloat16_runs"}), exercise="attention")
+    again = score_again(record, None, None, 1)
+    assert again.properties == record.properties
+    assert again.score == int(again.score) < again.max_score
