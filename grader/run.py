@@ -288,9 +288,8 @@ def write_report(report: Report, out: Path) -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
-    for i, record in enumerate(report.submissions):
-        page = out / render.html.make_page_name(record, i)
-        files.write(page, render.html.render_page(record, report).encode())
+    for name, page in render.html.render_pages(report).items():
+        files.write(out / name, page.encode())
     index = out / "index.html"
     files.write(index, render.html.render_index(report).encode())
     return index

@@ -1,21 +1,20 @@
 "use strict";
-// Sorts and filters the rows that are there, and draws a line of the matrix for each that shows.
+// Sorts and filters the rows that are there, and those of the matrix with them.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const body = byId("results");
-  const rows = Array.from(body.rows, (row) => ({
-    row,
-    text: row.textContent.toLowerCase(),
-    ends: row.dataset.ends,
-    status: row.dataset.status,
-    student: row.cells[0].textContent.trim(),
+  // Accents and case do not count; NFKD leaves these letters whole.
+  const whole = { "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ß": "ss" };
+  const fold = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{Mn}/gu, "")
+    .replace(/[æœøłđðþıß]/g, (letter) => whole[letter]);
+  const table = byId("table");
+  const matrix = byId("matrix");
+  const beside = matrix ? Array.from(matrix.tBodies[0].rows) : [];
+  const rows = Array.from(table.tBodies[0].rows, (row, i) => ({
+    row, beside: beside[i], text: fold(row.textContent), status: row.dataset.status,
   }));
-  const claims = Array.from(byId("claims").content.children, (each) => each.textContent);
-  const canvas = byId("matrix");
-  const said = byId("said");
+  const heads = Array.from(table.tHead.rows[0].cells);
   const filter = byId("filter");
   const status = byId("status");
-  let shown = rows;
   let column = -1;
   let down = false;
 
@@ -31,62 +30,34 @@
     down = downwards;
     const keys = new Map(rows.map((each) => [each, key(each, at)]));
     rows.sort((a, b) => compare(keys.get(a), keys.get(b)) * (down ? -1 : 1));
-    const fragment = document.createDocumentFragment();
-    rows.forEach((each) => fragment.append(each.row));
-    body.append(fragment);
+    table.tBodies[0].append(...rows.map((each) => each.row));
+    if (matrix) matrix.tBodies[0].append(...rows.map((each) => each.beside));
     heads.forEach((head, i) =>
       head.setAttribute("aria-sort", i !== at ? "none" : down ? "descending" : "ascending"));
-    choose();
   }
 
   function choose() {
-    const wanted = filter.value.trim().toLowerCase();
-    shown = rows.filter((each) =>
-      each.text.includes(wanted) && (status.value === "" || each.status === status.value));
-    const visible = new Set(shown);
-    rows.forEach((each) => { each.row.hidden = !visible.has(each); });
-    byId("count").textContent = `${shown.length} of ${rows.length}`;
-    draw();
-  }
-
-  const height = () => Math.max(1, Math.min(8, Math.floor(15000 / Math.max(1, shown.length))));
-  const width = 8;
-
-  function draw() {
-    const colours = getComputedStyle(document.documentElement);
-    const colour = {
-      p: colours.getPropertyValue("--good"), f: colours.getPropertyValue("--bad"),
-      c: colours.getPropertyValue("--ink"), n: colours.getPropertyValue("--line"),
-    };
-    const high = height();
-    canvas.width = Math.max(1, claims.length * width);
-    canvas.height = Math.max(1, shown.length * high);
-    const context = canvas.getContext("2d");
-    shown.forEach((each, y) => {
-      for (let x = 0; x < each.ends.length; x += 1) {
-        const fill = colour[each.ends[x]];
-        if (fill) {
-          context.fillStyle = fill;
-          context.fillRect(x * width, y * high, width - 1, high > 2 ? high - 1 : high);
-        }
-      }
+    const wanted = fold(filter.value.trim());
+    let shown = 0;
+    rows.forEach((each) => {
+      const fits = each.text.includes(wanted) && (status.value === "" || each.status === status.value);
+      each.row.hidden = !fits;
+      if (each.beside) each.beside.hidden = !fits;
+      shown += fits;
     });
+    byId("count").textContent = `${shown} of ${rows.length}`;
   }
 
-  const heads = Array.from(document.querySelectorAll("#table thead th"));
   heads.forEach((head, i) => {
-    head.querySelector("button").addEventListener("click", () => sort(i, column === i && !down));
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    button.addEventListener("click", () => sort(i, column === i && !down));
+    head.append(button);
   });
   filter.addEventListener("input", choose);
   status.addEventListener("change", choose);
-  const words = { p: "holds", f: "does not hold", c: "crashed or ended", n: "not tried" };
-  canvas.addEventListener("mousemove", (event) => {
-    const each = shown[Math.floor(event.offsetY / height())];
-    const x = Math.floor(event.offsetX / width);
-    if (each && claims[x]) {
-      said.textContent = `${each.student}: ${claims[x]} (${words[each.ends[x]] || "not asked"})`;
-    }
-  });
+  byId("tools").hidden = false;
   // #filter=…&status=…&sort=N or -N: a view that can be kept as a bookmark.
   const asked = new URLSearchParams(location.hash.slice(1));
   filter.value = asked.get("filter") || "";
@@ -94,8 +65,7 @@
   if (asked.has("sort")) {
     const at = Number(asked.get("sort"));
     sort(Math.min(Math.abs(at), heads.length) - 1, at < 0);
-  } else {
-    choose();
   }
+  choose();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();
