@@ -23,6 +23,7 @@ from grader.report.records import Report, SubmissionRecord
 from grader.report.render.overview import Entry, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
+    SubmissionView,
     count_claims,
     describe_broken,
     describe_cases,
@@ -159,8 +160,10 @@ def make_page_name(submission: SubmissionRecord, index: int) -> str:
     return f"{index + 1:03d}-{slug or 'submission'}.html"
 
 
-def _make_rows(report: Report, links: list[str]) -> list[tuple[str, object]]:
-    return [(link, make_view(s)) for link, s in zip(links, report.submissions, strict=True)]
+def _make_rows(report: Report, links: list[str]) -> list[tuple[str, str, SubmissionView]]:
+    labels = map(sanitise_line, label_submissions(report.submissions))
+    views = map(make_view, report.submissions)
+    return list(zip(links, labels, views, strict=True))
 
 
 def _render_template(name: str, report: Report, **variables: object) -> str:

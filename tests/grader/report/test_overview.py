@@ -103,7 +103,7 @@ def test_outcome_of_a_hostile_message_is_sanitised() -> None:
     ("made", "reason"),
     [
         (CRASHED, f"It crashed: {BECAUSE}."),
-        (record(claim("runs", "crashed", words="It runs.\n  got       KeyError was raised (line 4)")),
+        (record(claim("runs", "crashed", words="R.\n  got       KeyError was raised (line 4)")),
          "It crashed: KeyError was raised"),
         (record(claim("runs", "crashed", words="")), "It crashed."),
         (SLOW, "It timed out."),
