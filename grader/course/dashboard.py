@@ -13,7 +13,7 @@ from grader.course.export.gradebook import Gradebook, format_number
 from grader.course.results import ExerciseResult
 from grader.report.records import Report
 from grader.report.render import html
-from grader.report.render.overview import Entry, make_overview
+from grader.report.render.overview import ClassResult, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import format_points, format_status, tally_statuses
 
@@ -113,9 +113,9 @@ def rank_properties(results: Sequence[ExerciseResult]) -> list[HardProperty]:
     return [HardProperty(key[2], sanitise_line(key[0]), broken[key], tried[key]) for key in order]
 
 
-def _make_entries(book: Gradebook, links: Sequence[str]) -> list[Entry]:
+def _make_entries(book: Gradebook, links: Sequence[str]) -> list[ClassResult]:
     return [
-        Entry(each.record, label, link, each.score, each.max_score)
+        ClassResult(each.record, label, link, each.score, each.max_score)
         for each, label, link in zip(book.results, _label_results(book), links, strict=True)
     ]
 

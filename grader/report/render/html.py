@@ -20,7 +20,7 @@ from markupsafe import Markup
 from grader.report.collation import collate, fold_accents
 from grader.report.pictures.draw import draw_pictures
 from grader.report.records import Report, SubmissionRecord
-from grader.report.render.overview import Entry, make_overview
+from grader.report.render.overview import ClassResult, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     SubmissionView,
@@ -67,7 +67,7 @@ def render_index(report: Report) -> str:
     links = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
     order = _sort_indices(labels)
     entries = [
-        Entry(record, label, link, record.score, record.max_score)
+        ClassResult(record, label, link, record.score, record.max_score)
         for record, label, link in zip(report.submissions, labels, links, strict=True)
     ]
     rows = _make_rows(report, links)

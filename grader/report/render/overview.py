@@ -21,7 +21,7 @@ UNNAMED_PREFIX = "No known mistake explains it. The first claim that does not ho
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ClassResult:
     """One result of a class: a record, what it is called, and where its page is."""
 
     record: SubmissionRecord
@@ -105,7 +105,7 @@ class Overview:
     matrix: Matrix
 
 
-def make_overview(entries: Sequence[Entry]) -> Overview:
+def make_overview(entries: Sequence[ClassResult]) -> Overview:
     """Return what is said of these results together; the matrix keeps their order."""
     return Overview(
         bins=compute_histogram(entries),
@@ -115,7 +115,7 @@ def make_overview(entries: Sequence[Entry]) -> Overview:
     )
 
 
-def compute_histogram(entries: Sequence[Entry]) -> tuple[HistogramBin, ...]:
+def compute_histogram(entries: Sequence[ClassResult]) -> tuple[HistogramBin, ...]:
     """Return the distribution of scores as shares of the maximum; full scores have a bin."""
     counts = Counter(
         min(int(each.score / each.max_score * BINS), BINS) for each in entries if each.max_score
@@ -128,14 +128,14 @@ def compute_histogram(entries: Sequence[Entry]) -> tuple[HistogramBin, ...]:
     )
 
 
-def group_mistakes(entries: Sequence[Entry]) -> tuple[MistakeGroup, ...]:
+def group_mistakes(entries: Sequence[ClassResult]) -> tuple[MistakeGroup, ...]:
     """Group the results by mistake, the most frequent first; two mistakes are in two groups."""
     groups = _group_by(entries, _list_mistakes)
     order = sorted(groups, key=lambda key: (-len(groups[key]), key))
     return tuple(_make_mistake_group(key, groups[key]) for key in order)
 
 
-def group_endings(entries: Sequence[Entry]) -> tuple[EndingGroup, ...]:
+def group_endings(entries: Sequence[ClassResult]) -> tuple[EndingGroup, ...]:
     """Group the results without an answer by the reason, the most frequent first."""
     groups = _group_by(entries, _list_reasons)
     order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
@@ -145,7 +145,7 @@ def group_endings(entries: Sequence[Entry]) -> tuple[EndingGroup, ...]:
     )
 
 
-def make_matrix(entries: Sequence[Entry]) -> Matrix:
+def make_matrix(entries: Sequence[ClassResult]) -> Matrix:
     """Return a row for each result, a column for each group of properties that one of them has."""
     found = {p.group for each in entries for p in each.record.properties}
     groups = sorted(found, key=lambda group: (GROUP_ORDER.get(group, len(GROUP_ORDER)), group))
@@ -154,36 +154,36 @@ def make_matrix(entries: Sequence[Entry]) -> Matrix:
 
 
 def _group_by(
-    entries: Sequence[Entry], list_keys: Callable[[Entry], Iterable[Key]]
-) -> dict[Key, list[Entry]]:
-    groups: dict[Key, list[Entry]] = {}
+    entries: Sequence[ClassResult], list_keys: Callable[[ClassResult], Iterable[Key]]
+) -> dict[Key, list[ClassResult]]:
+    groups: dict[Key, list[ClassResult]] = {}
     for each in entries:
         for key in list_keys(each):
             groups.setdefault(key, []).append(each)
     return groups
 
 
-def _sort(entries: Sequence[Entry]) -> list[Entry]:
+def _sort(entries: Sequence[ClassResult]) -> list[ClassResult]:
     return sorted(entries, key=lambda each: collate(each.label))
 
 
-def _make_member(entry: Entry) -> Member:
+def _make_member(entry: ClassResult) -> Member:
     return Member(sanitise_line(entry.label), entry.link)
 
 
-def _list_reasons(entry: Entry) -> Iterator[str]:
+def _list_reasons(entry: ClassResult) -> Iterator[str]:
     if reason := name_ending(entry.record):
         yield reason
 
 
-def _make_ending_member(entry: Entry) -> Member:
+def _make_ending_member(entry: ClassResult) -> Member:
     """Return somebody with what happened, unless the reason of the group says all of it."""
     [outcome] = describe_outcome(entry.record)
     details = "" if outcome == name_ending(entry.record) else outcome
     return Member(sanitise_line(entry.label), entry.link, details)
 
 
-def _list_mistakes(entry: Entry) -> Iterator[tuple[bool, str]]:
+def _list_mistakes(entry: ClassResult) -> Iterator[tuple[bool, str]]:
     """Yield whether a mistake is a known one, and its sentence."""
     if entry.record.diagnosis:
         yield from ((True, sanitise(each.sentence)) for each in entry.record.diagnosis)
@@ -193,7 +193,7 @@ def _list_mistakes(entry: Entry) -> Iterator[tuple[bool, str]]:
         yield False, sanitise_line(failure.claim)
 
 
-def _make_mistake_group(key: tuple[bool, str], entries: Sequence[Entry]) -> MistakeGroup:
+def _make_mistake_group(key: tuple[bool, str], entries: Sequence[ClassResult]) -> MistakeGroup:
     named, sentence = key
     failures = [p for each in entries for p in each.record.properties if p.status == Status.FAILED]
     best = min(failures, key=_measure_example, default=None)

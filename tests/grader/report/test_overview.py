@@ -14,7 +14,7 @@ from grader.report.records import (
 )
 from grader.report.render import overview
 from grader.report.render.outcome import describe_outcome, name_ending
-from grader.report.render.overview import Entry, MatrixCell
+from grader.report.render.overview import ClassResult, MatrixCell
 from properties.violation import Status
 
 BECAUSE = "A matrix product lacks a transpose"
@@ -46,8 +46,8 @@ def record(*claims: PropertyRecord, **more: object) -> SubmissionRecord:
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def entry(label: str, made: SubmissionRecord, score: float = 0.0) -> Entry:
-    return Entry(made, label, f"{label}.html", score, 4.0)
+def entry(label: str, made: SubmissionRecord, score: float = 0.0) -> ClassResult:
+    return ClassResult(made, label, f"{label}.html", score, 4.0)
 
 
 CRASHED = record(claim("runs", "crashed", "contract"), claim("is_right", "not_tried"))
@@ -154,7 +154,7 @@ def test_mistake_has_the_smallest_example() -> None:
 
 def test_scores_are_counted_and_full_ones_apart() -> None:
     entries = [entry("x", RIGHT, score) for score in (0.0, 0.1, 2.0, 3.99, 4.0)]
-    bins = overview.compute_histogram([*entries, Entry(UNREAD, "y", "", 0.0, 0.0)])
+    bins = overview.compute_histogram([*entries, ClassResult(UNREAD, "y", "", 0.0, 0.0)])
     assert {each.label: each.count for each in bins if each.count} == {
         "0–10 %": 2, "50–60 %": 1, "90–100 %": 1, "all points": 1,
     }  # fmt: skip

@@ -360,7 +360,9 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
         (27, False, ()),
     ]
     assert source.lines[2].text == "    return scores"
-    assert '<li value="26" class="marked"><mark><code>scores = q @ k</code></mark>' in page(record)
+    marked = '<mark><code style="--indent: 2ch">scores = q @ k</code></mark>'
+    assert f'<li value="26" class="marked">{marked}' in page(record)
+    assert '<code style="--indent: 6ch">    return scores</code>' in page(record)
 
 
 def test_marked_line_without_a_message_says_look_here() -> None:
