@@ -303,9 +303,8 @@ def write_report(report: Report, out: Path) -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     files.write(out / "report.json", escape_json(to_json(report)).encode())
-    for i, record in enumerate(report.submissions):
-        page = out / html.make_page_name(record, i)
-        files.write(page, html.render_page(record, report).encode())
+    for name, page in html.render_pages(report).items():
+        files.write(out / name, page.encode())
     index = out / "index.html"
     files.write(index, html.render_index(report).encode())
     return index

@@ -28,9 +28,9 @@ FORMATS: Mapping[str, ExportFormat] = {
     "canvas": ExportFormat(
         "canvas:render",
         "Canvas's gradebook CSV. `--into` its own export: students and sections as they are, and "
-        "this column alone, so that no other grade is touched.",
+        "this column alone, so that no other grade is touched. Grades only.",
     ),
-    "csv": ExportFormat("plain:render", "A row for every student and exercise."),
+    "csv": ExportFormat("plain:render", "A row for every student and exercise, with feedback."),
     "github": ExportFormat(
         "github:render",
         "For every student the output `result` of an autograding step, and annotations.",

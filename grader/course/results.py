@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grader.course.store.records import Comment, GradedFile, Override
+from grader.report.collation import collate
 from grader.report.feedback import Feedback, redact_submission
 from grader.report.records import SubmissionRecord
 from grader.report.render.sanitise import sanitise_line
@@ -70,7 +71,7 @@ def compute_results(
     overrides: Mapping[tuple[str, str], Override] | None = None,
     comments: Iterable[Comment] = (),
 ) -> list[ExerciseResult]:
-    """Return all results, by student and exercise."""
+    """Return all results, in the order of names, then of ids and exercises."""
     best: dict[tuple[str, str], tuple[GradedFile, SubmissionRecord]] = {}
     graded_files = list(stored)
     only = _find_only_exercise(graded_files)
@@ -86,7 +87,7 @@ def compute_results(
     said = list(comments)
     return [
         _make_result(kept[key], key, max_scores, (overrides or {}).get(key), said)
-        for key in sorted(kept)
+        for key in sorted(kept, key=lambda key: _rank_result(kept[key][0], key[1]))
     ]
 
 
@@ -94,6 +95,10 @@ def _find_only_exercise(stored: Sequence[GradedFile]) -> str:
     """Return the exercise if all answers are to the same one; unreadable files then count as it."""
     slugs = {record.exercise for each in stored for record in each.records if record.exercise}
     return slugs.pop() if len(slugs) == 1 else ""
+
+
+def _rank_result(graded: GradedFile, exercise: str) -> tuple[object, ...]:
+    return collate(graded.name or graded.student), collate(graded.student), exercise
 
 
 def _is_better(record: SubmissionRecord, than: SubmissionRecord) -> bool:

@@ -11,8 +11,8 @@ CONTEXT_LINES = 8
 """lines shown before and after a position in a longer cell"""
 MAX_LINES = 160
 """lines shown in total at most"""
-MAX_LINE_LENGTH = 240
-"""characters shown of a line at most"""
+MAX_LINE_LENGTH, MAX_MARKED_LENGTH = 240, 2000
+"""characters shown of a line at most, and of one to look at: the mistake may be anywhere in it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,23 @@ def extract_excerpts(
     excerpts: list[SourceLines] = []
     room = MAX_LINES
     for cell in source.cells:
-        lines = cell.text.split("\n")
-        for first, last in _iter_runs(marked.get(cell.number, ()), len(lines)):
-            shown = lines[first - 1 : min(last, first - 1 + room)]
+        all_lines = cell.text.split("\n")
+        for first, last in _iter_runs(marked.get(cell.number, ()), len(all_lines)):
+            shown = all_lines[first - 1 : min(last, first - 1 + room)]
             room -= len(shown)
             if shown:
-                text = "\n".join(map(_truncate_line, shown))
-                excerpts.append(SourceLines(cell.number, first, text))
+                wanted = marked[cell.number]
+                lines = (
+                    _truncate_line(each, is_marked=n in wanted)
+                    for n, each in enumerate(shown, first)
+                )
+                excerpts.append(SourceLines(cell.number, first, "\n".join(lines)))
     return excerpts
+
+
+def get_line_limit(*, is_marked: bool) -> int:
+    """Return how many characters of a line are shown."""
+    return MAX_MARKED_LENGTH if is_marked else MAX_LINE_LENGTH
 
 
 def _iter_runs(marked: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
@@ -57,6 +66,6 @@ def _iter_runs(marked: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
         yield first, min(length, last + CONTEXT_LINES)
 
 
-def _truncate_line(line: str) -> str:
+def _truncate_line(line: str, *, is_marked: bool) -> str:
     """Return the beginning of a line, without lone surrogates, which could not be sent."""
-    return line[:MAX_LINE_LENGTH].encode(errors="replace").decode()
+    return line[: get_line_limit(is_marked=is_marked)].encode(errors="replace").decode()

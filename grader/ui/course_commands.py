@@ -264,6 +264,8 @@ def export(
     except ImportError as error:
         raise explain_missing_package(error) from None
     _write(exported.files, out)
+    for remark in exported.remarks:
+        click.echo(f"headcheck: {remark}", err=True)
     warn_about("not in the sheet", exported.left_out)
     sys.exit(1 if exported.left_out else 0)
 

@@ -20,6 +20,7 @@ from grader.reading.submission import find_submissions
 from grader.report.records import Report, SubmissionRecord, build_report
 from grader.report.render import html
 from grader.sandbox.grader_side.in_process import UnconfinedSandbox
+from tests.browser.classroom import grade_class, write_class, write_pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -132,3 +133,11 @@ def pages(report: Report, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     for name, text in zip(PAGES, [*written, html.render_all(report)], strict=True):
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in PAGES}
+
+
+@pytest.fixture(scope="session")
+def class_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a class's report, with a dashboard in a folder of its own."""
+    folder = tmp_path_factory.mktemp("course")
+    write_class(folder / "class")
+    return write_pages(grade_class(folder / "class"), folder / "report").parent

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 PAGES = ("index", "split", "mask", "right", "broken", "hostile", "whole")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+UNFOLD = "document.querySelectorAll('details').forEach((each) => { each.open = true })"
 MOST = 200 << 10
 """bytes of a screenshot for the documents"""
 
@@ -79,6 +80,7 @@ def test_a_narrow_window_scrolls_in_one_direction(
 
 def test_pictures_have_accessible_names(reader: "Reader", pages: dict[str, Path]) -> None:
     page = reader.open(pages["split"]).page
+    page.evaluate(UNFOLD)
     for name in (
         "Expected: attention weights, a row for each token",
         "Got: attention weights, a row for each token",
@@ -162,6 +164,8 @@ def test_screenshots_for_the_docs(
     """Kept in the folder that HEADCHECK_SCREENSHOTS names, to be looked at by people."""
     shown = reader.open(pages[page]).page
     shown.emulate_media(color_scheme=scheme)
+    if what:
+        shown.evaluate(UNFOLD)
     path = Path(os.environ.get("HEADCHECK_SCREENSHOTS", tmp_path)) / f"{name}.png"
     if what:
         shown.locator(what).first.screenshot(path=path)

@@ -16,6 +16,7 @@ from grader.course.export.gradebook import (
 )
 from grader.course.export.sheet import Sheet
 from grader.course.results import ExerciseResult
+from grader.report.collation import collate
 
 IDENTITY = (
     "Student", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Root Account", "Section",
@@ -80,8 +81,10 @@ def _fill_sheet(book: Gradebook, sheet: Sheet) -> ExportedFiles:
         rows.append([row[i] for i in kept] + grades)
     if not has_points_row:
         rows.insert(1, [f"    {POINTS_POSSIBLE}", *[""] * (len(kept) - 1), *possible])
-    left_out = tuple(sorted(book.students.keys() - matched))
-    return ExportedFiles({"canvas.csv": encode_csv(rows)}, left_out)
+    left_out = tuple(sorted(book.students.keys() - matched, key=collate))
+    new = [title for title, column in zip(titles, columns, strict=True) if column is None]
+    remarks = tuple(f"new column, which the sheet did not have: {title}" for title in new)
+    return ExportedFiles({"canvas.csv": encode_csv(rows, bom=sheet.bom)}, left_out, remarks)
 
 
 def _find_column(title: str, header: Sequence[str]) -> int | None:

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from grader.course.export.sheet import Sheet, build_sheet_roster, find_student
 from grader.course.intake.roster import Roster, Student
 from grader.course.results import ExerciseResult
 from grader.report.records import PropertyRecord, SubmissionRecord
+from grader.report.render.outcome import describe_outcome
 from grader.report.render.sanitise import sanitise
 from grader.report.render.sentences import describe_hidden
 from grader.report.rounding import format_number as format_number  # exports find it here
@@ -75,6 +77,8 @@ class ExportedFiles:
 
     files: Mapping[str, bytes]
     left_out: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """what the files have or lack that the instructor may not expect, a line each"""
 
 
 def make_student_finder(book: Gradebook) -> Callable[[Sequence[str], str], str | None]:
@@ -110,27 +114,41 @@ def escape_cell(text: str) -> str:
     return f"'{clean}" if clean.lstrip(" ").startswith(FORMULA_PREFIXES) else clean
 
 
-def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",") -> bytes:
-    """Encode rows as CSV in UTF-8, quoted where necessary."""
+def encode_csv(rows: Iterable[Sequence[str]], delimiter: str = ",", *, bom: bool = False) -> bytes:
+    """Encode rows as CSV in UTF-8, quoted where necessary, after a byte-order mark if asked to."""
     buffer = io.StringIO(newline="")
     csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
-    return buffer.getvalue().encode()
+    return buffer.getvalue().encode("utf-8-sig" if bom else "utf-8")
 
 
 def format_feedback(results: Sequence[ExerciseResult]) -> str:
-    """Return what a student reads next to the grade: people's comments, then mistakes."""
+    """Return what a student reads next to the grade: people's comments, then what happened."""
     lines = list(dict.fromkeys(text for each in results for text in each.comments))
     for each in results:
-        if each.record.error is not None:
-            lines.append(each.record.error.message)
-        lines += [found.sentence for found in each.record.diagnosis]
+        lines += describe_outcome(each.record)
         lines += describe_hidden(each.record.hidden)
     return sanitise("\n".join(lines), MAX_FEEDBACK)
 
 
 def make_file_name(student: str, ending: str) -> str:
-    """Return a valid file name for any student id; different ids have different names."""
-    safe = quote(student, safe=" ").replace(".", "%2E")
-    if len(safe) > 100:
-        safe = f"{safe[:60]}-{hashlib.sha256(student.encode()).hexdigest()[:16]}"
+    """Return a valid file name for any student id; different ids have different names.
+
+    Letters and digits of all scripts stay as they are.
+    """
+    # File systems compose accents or take them apart, so only a composed id keeps its marks.
+    composed = unicodedata.is_normalized("NFC", student)
+    safe = "".join(c if _is_plain(c, composed=composed) else _escape(c) for c in student)
+    if len(safe.encode()) > 150:
+        safe = f"{safe[:40]}-{hashlib.sha256(student.encode()).hexdigest()[:16]}"
     return f"{safe}{ending}"
+
+
+def _escape(character: str) -> str:
+    return "%2E" if character == "." else quote(character, safe="")
+
+
+def _is_plain(character: str, *, composed: bool) -> bool:
+    """Whether a character of an id can stand in a file name."""
+    if character.isascii():
+        return character.isalnum() or character in " _-~"
+    return character.isalnum() or (composed and unicodedata.category(character) in ("Mn", "Mc"))

@@ -22,9 +22,13 @@ from grader.course.export.gradebook import (
     sum_points,
 )
 from grader.course.export.sheet import Sheet
+from grader.report.collation import collate
 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 COMMENT_HEADER = re.compile(r"feedback|comment|coment|komment|commenti|retro|opmerk", re.I)
+NO_COMMENT_COLUMN = (
+    "no feedback in it: the worksheet has no column for comments after that of the grade"
+)
 IDENTITY_COLUMNS = 3
 """the first columns: a participant's number, name and address"""
 
@@ -55,8 +59,9 @@ def render_worksheet(book: Gradebook) -> ExportedFiles:
             if comments is not None and (text := format_feedback(results)):
                 filled[comments] = escape_cell(text)
         rows.append(filled)
-    files = {"moodle-worksheet.csv": encode_csv(rows, sheet.delimiter)}
-    return ExportedFiles(files, tuple(sorted(book.students.keys() - matched)))
+    files = {"moodle-worksheet.csv": encode_csv(rows, sheet.delimiter, bom=sheet.bom)}
+    left_out = tuple(sorted(book.students.keys() - matched, key=collate))
+    return ExportedFiles(files, left_out, () if comments is not None else (NO_COMMENT_COLUMN,))
 
 
 def _find_grade_column(sheet: Sheet, named: str) -> int:

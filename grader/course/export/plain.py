@@ -7,6 +7,7 @@ from grader.course.export.gradebook import (
     Gradebook,
     encode_csv,
     escape_cell,
+    format_feedback,
     format_number,
 )
 from grader.course.results import ExerciseResult
@@ -35,6 +36,8 @@ class GradebookRow:
     late: bool
     submitted: str
     file: str
+    feedback: str
+    """what the student is told, as in a gradebook"""
 
 
 def make_rows(book: Gradebook) -> list[GradebookRow]:
@@ -62,6 +65,7 @@ def _make_row(book: Gradebook, each: ExerciseResult) -> GradebookRow:
         late=each.late,
         submitted=each.submitted or "",
         file=sanitise(each.record.file),
+        feedback=format_feedback([each]),
     )
 
 

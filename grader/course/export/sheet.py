@@ -1,5 +1,6 @@
 """Read the sheets that gradebooks export to be filled in, and find the student of a row."""
 
+import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +15,16 @@ class Sheet:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     delimiter: str = ","
+    bom: bool = False
+    """whether it begins with a byte-order mark, by which some spreadsheets know UTF-8"""
 
 
 def read_sheet(path: Path) -> Sheet:
     """Read a sheet. Raises RosterError if it is no CSV file."""
     header, rows = read_table(path)
     text = path.read_text(encoding="utf-8-sig")
-    return Sheet(tuple(header), tuple(map(tuple, rows)), detect_delimiter(text))
+    bom = path.read_bytes().startswith(codecs.BOM_UTF8)
+    return Sheet(tuple(header), tuple(map(tuple, rows)), detect_delimiter(text), bom)
 
 
 def find_student(

@@ -1,15 +1,29 @@
-"""A report as static HTML pages that need no network and no script."""
+"""A report as static HTML pages that need no network.
 
+Everything can be read without a script. That of the index, which sorts and filters the rows that
+are there, is allowed by its digest alone.
+"""
+
+import base64
+import hashlib
 import re
-import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
+from posixpath import commonpath
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from grader.report.collation import collate, fold_accents
 from grader.report.pictures.draw import draw_pictures
 from grader.report.records import Report, SubmissionRecord
+from grader.report.render.overview import ClassResult, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
+    SubmissionView,
     count_claims,
     describe_broken,
     describe_cases,
@@ -31,15 +45,90 @@ MAX_NAME_LENGTH = 40
 """how many characters of a page's file name come from the submission"""
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The submission before or after another in the index: its name, and its page."""
+
+    label: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What a page links to besides the index."""
+
+    previous: Neighbour | None = None
+    next: Neighbour | None = None
+
+
 def render_index(report: Report) -> str:
-    """Render a page with a table of all submissions, each with a link to its page."""
+    """Render a page on all submissions together, with a link to the page of each."""
+    labels = label_submissions(report.submissions)
     links = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
-    return _render_template("index.html.j2", report, rows=_make_rows(report, links))
+    order = _sort_indices(labels)
+    entries = [
+        ClassResult(record, label, link, record.score, record.max_score)
+        for record, label, link in zip(report.submissions, labels, links, strict=True)
+    ]
+    rows = _make_rows(report, links)
+    return _render_template(
+        "index.html.j2",
+        report,
+        rows=[rows[i] for i in order],
+        overview=make_overview([entries[i] for i in order]),
+    )
 
 
-def render_page(submission: SubmissionRecord, report: Report) -> str:
+def render_pages(report: Report, labels: Sequence[str] = ()) -> dict[str, str]:
+    """Render the page of each submission, by its file name, with links to those beside it.
+
+    `labels` are what the submissions are called; by default it is their files.
+    """
+    labels = labels or label_submissions(report.submissions)
+    names = [make_page_name(record, i) for i, record in enumerate(report.submissions)]
+    order = _sort_indices(labels)
+    line = [None, *(Neighbour(sanitise_line(labels[i]), names[i]) for i in order), None]
+    beside = {i: Neighbours(line[at], line[at + 2]) for at, i in enumerate(order)}
+    return {
+        name: render_page(record, report, beside[i])
+        for i, (name, record) in enumerate(zip(names, report.submissions, strict=True))
+    }
+
+
+def render_page(
+    submission: SubmissionRecord, report: Report, neighbours: Neighbours | None = None
+) -> str:
     """Render the page of one submission of a report."""
-    return _render_template("page.html.j2", report, shown=make_view(submission))
+    shown = make_view(submission)
+    beside = neighbours or Neighbours()
+    return _render_template("page.html.j2", report, shown=shown, beside=beside)
+
+
+def label_submissions(submissions: Sequence[SubmissionRecord]) -> list[str]:
+    """Return what distinguishes the submissions: their paths, without what all have in common."""
+    paths = [record.file for record in submissions]
+    folder = _find_common_folder(paths)
+    short = [path[len(folder) :] for path in paths]
+    if len({path.rpartition("/")[2] for path in short}) == 1 and all("/" in p for p in short):
+        short = [path.rpartition("/")[0] for path in short]
+    several = Counter(short)
+    return [
+        f"{label} {record.name}" if several[label] > 1 and record.name else label
+        for label, record in zip(short, submissions, strict=True)
+    ]
+
+
+def _find_common_folder(paths: Sequence[str]) -> str:
+    """Return the folder that all files lie in, with its slash; empty if there is none."""
+    folders = [path.rpartition("/")[0] for path in paths]
+    if not all(folders) or len({path.startswith("/") for path in paths}) > 1:
+        return ""
+    common = commonpath(folders)
+    return f"{common}/" if common and all(p.startswith(f"{common}/") for p in paths) else ""
+
+
+def _sort_indices(labels: Sequence[str]) -> list[int]:
+    return sorted(range(len(labels)), key=lambda i: collate(labels[i]))
 
 
 def render_all(report: Report) -> str:
@@ -66,13 +155,15 @@ def make_page_name(submission: SubmissionRecord, index: int) -> str:
     """
     stem = re.split(r"[/\\]", submission.file[-1000:])[-1].rpartition(".")[0]
     words = f"{stem[:MAX_NAME_LENGTH]} {(submission.name or '')[:MAX_NAME_LENGTH]}"
-    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode().lower()
+    plain = fold_accents(words).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^a-z0-9]+", "-", plain)[:MAX_NAME_LENGTH].strip("-")
     return f"{index + 1:03d}-{slug or 'submission'}.html"
 
 
-def _make_rows(report: Report, links: list[str]) -> list[tuple[str, object]]:
-    return [(link, make_view(s)) for link, s in zip(links, report.submissions, strict=True)]
+def _make_rows(report: Report, links: list[str]) -> list[tuple[str, str, SubmissionView]]:
+    labels = map(sanitise_line, label_submissions(report.submissions))
+    views = map(make_view, report.submissions)
+    return list(zip(links, labels, views, strict=True))
 
 
 def _render_template(name: str, report: Report, **variables: object) -> str:
@@ -101,4 +192,8 @@ def get_environment() -> Environment:
     environment.globals["pictures"] = draw_pictures
     environment.globals["describe_broken"] = describe_broken
     environment.globals["count_claims"] = count_claims
+    script = files("grader").joinpath("report/render/templates/index.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment.globals["script"] = Markup(script)
+    environment.globals["digest"] = digest
     return environment

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.reading.excerpts import get_line_limit
 from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
@@ -35,8 +36,8 @@ MAX_NOTES = 20
 """how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
 """how many characters of a counterexample's code are displayed"""
-MAX_EXCERPTS, MAX_SOURCE_LINES, MAX_SOURCE_LINE_LENGTH = 8, 160, 240
-"""how many excerpts of source are displayed, lines of each, and characters of a line"""
+MAX_EXCERPTS, MAX_SOURCE_LENGTH, MAX_SOURCE_LINES = 8, 38_400, 160
+"""how many excerpts of source are displayed, and characters and lines of each"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,8 @@ class SubmissionView:
     exercise: str
     name: str
     score: str
+    share: float
+    """of the points"""
     status: str
     groups: tuple[GroupView, ...]
     summary: tuple[str, ...]
@@ -205,6 +208,7 @@ def make_view(record: SubmissionRecord) -> SubmissionView:
         exercise="no exercise" if record.exercise is None else sanitise_line(record.exercise),
         name=sanitise_line(record.name or ""),
         score=format_points(record.score, record.max_score),
+        share=record.score / record.max_score if record.max_score else 0.0,
         status=format_status(record.status),
         groups=_view_groups(record.properties),
         summary=(*whole, *describe_untried(record.properties), *others),
@@ -271,13 +275,13 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
-    lines = excerpt.text[: MAX_SOURCE_LINES * MAX_SOURCE_LINE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
+    lines = excerpt.text[:MAX_SOURCE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
     return SourceView(
         "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
         tuple(
             SourceLine(
                 n,
-                sanitise_line(line.expandtabs(4), MAX_SOURCE_LINE_LENGTH),
+                sanitise_line(line.expandtabs(4), get_line_limit(is_marked=n in marked)),
                 n in marked,
                 tuple(messages.get(n, ())),
             )
@@ -343,7 +347,7 @@ def _view_group(
     return GroupView(
         name=format_status(name),
         score=format_points(score, maximum),
-        status=_combine_statuses([p.status for p in properties]),
+        status=combine_statuses([p.status for p in properties]),
         total=len(properties),
         passed=_select_by_status(properties, Status.PASSED),
         failures=tuple(failures),
@@ -356,7 +360,7 @@ def _select_by_status(properties: Sequence[PropertyRecord], status: str) -> tupl
     return tuple(sanitise_line(p.claim) for p in properties if p.status == status)
 
 
-def _combine_statuses(statuses: Sequence[str]) -> str:
+def combine_statuses(statuses: Sequence[str]) -> str:
     """Return the first failure; without one, whether all properties were tried."""
     failures = [status for status in statuses if status not in (Status.PASSED, Status.NOT_TRIED)]
     if failures:

@@ -74,7 +74,8 @@ def make_odd_gradebook(record: MakeRecord) -> Gradebook:
 
 def read_table(exported: ExportedFiles, delimiter: str = ",") -> list[list[str]]:
     (data,) = exported.files.values()
-    return list(csv.reader(io.StringIO(data.decode(), newline=""), delimiter=delimiter))
+    text = data.decode("utf-8-sig")
+    return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
 
 
 def get_column(rows: list[list[str]], name: str) -> list[str]:

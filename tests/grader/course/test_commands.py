@@ -217,9 +217,9 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     exported = kept("export", SLUG, "--store", "c.db", "--format", "csv", "--roster", "roster.csv")
     rows = list(csv.DictReader(io.StringIO(exported.out)))
     assert [(r["student"], r["name"], r["score"], r["late"]) for r in rows] == [
-        ("18", "turingalan", "31.5", "yes"),
-        ("19", "evil", "0", "no"),
         ("s1", "Ada Lovelace", "82", "no"),
+        ("19", "evil", "0", "no"),
+        ("18", "turingalan", "31.5", "yes"),
     ]
     files = ("export", SLUG, "--store", "c.db", "--format", "gradescope")
     assert "these are 3 files: give a folder by --out" in kept(*files).err
@@ -228,7 +228,8 @@ def test_a_course_is_exported_as_a_table_as_files_and_into_a_sheet(kept: Command
     Path("sheet.csv").write_text('Student,ID,SIS User ID,Section\n"Lovelace, Ada",17,s1,A\n')
     filled = ("export", SLUG, "--store", "c.db", "--format", "canvas", "--into", "sheet.csv")
     ran = kept(*filled, "--out", "new.csv")
-    assert (ran.code, ran.err) == (1, "headcheck: not in the sheet: 18, 19\n")
+    new = f"headcheck: new column, which the sheet did not have: {SLUG}\n"
+    assert (ran.code, ran.err) == (1, f"{new}headcheck: not in the sheet: 18, 19\n")
     assert Path("new.csv").read_text().splitlines()[-1] == '"Lovelace, Ada",17,s1,A,82'
 
 

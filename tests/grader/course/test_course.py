@@ -79,6 +79,15 @@ def test_graded_submissions_are_reported_and_stored(
     assert scores(store_url) == {"ada": 100.0, "bob": 50.0, "eve": 0.0, "zoe": 100.0}
 
 
+@pytest.mark.usefixtures("fake_grader")
+def test_results_are_in_the_order_of_names(store_url: str, folder: Path) -> None:
+    for student in ("Émile", "Zoé", "Łukasz", "s9", "s10", "李"):
+        (folder / f"{student}.py").write_text("50")
+    graded(store_url, folder)
+    names = ["ada", "bob", "Émile", "eve", "Łukasz", "s9", "s10", "Zoé", "zoe", "李"]
+    assert list(scores(store_url)) == names
+
+
 def test_only_changed_files_are_regraded(store_url: str, folder: Path, fake_grader: Any) -> None:
     first = graded(store_url, folder)
     assert graded(store_url, folder) == first

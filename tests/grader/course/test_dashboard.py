@@ -62,42 +62,12 @@ def odd_gradebook(record: Record) -> Gradebook:
     )
 
 
-def test_scores_are_counted_and_full_ones_apart(odd_gradebook: Gradebook) -> None:
-    counts = {
-        each.label: each.count
-        for each in dashboard.compute_histogram(odd_gradebook.results)
-        if each.count
-    }
-    assert counts == {"0–10 %": 2, "50–60 %": 2, "80–90 %": 1, "all points": 1}
-    assert max(each.share for each in dashboard.compute_histogram(odd_gradebook.results)) == 1.0
-    assert [each.share for each in dashboard.compute_histogram([])] == [0.0] * 11
-
-
-def test_repeated_mistake_is_listed_once_with_the_shortest_example(
-    odd_gradebook: Gradebook,
-) -> None:
-    rows = dashboard._make_rows(odd_gradebook, [f"{i}.html" for i in range(6)])
-    named, unnamed = dashboard.cluster_mistakes(odd_gradebook.results, rows)
-    assert (named.sentence, named.named) == ("Not scaled.", True)
-    assert named.students == (("Name of bob", "1.html"), ("Name of cyd", "2.html"))
-    assert named.code == "print(1)" and "expected  1 < 2" in named.message
-    assert unnamed.sentence == f"{dashboard.UNNAMED_PREFIX}It is right." and not unnamed.named
-    assert [name for name, _ in unnamed.students] == ["Name of dan"]
-
-
 def test_properties_are_sorted_by_number_of_violations(odd_gradebook: Gradebook) -> None:
     hard = [
         (each.claim, each.broken, each.tried)
         for each in dashboard.rank_properties(odd_gradebook.results)
     ]
     assert hard == [("It is right.", 4, 5), ("It runs.", 1, 5)]
-
-
-def test_every_result_has_a_line_of_the_matrix(odd_gradebook: Gradebook, record: Record) -> None:
-    other = standing("ada", record("ada", 100, "linear_layer"))
-    both = replace(odd_gradebook, results=(*odd_gradebook.results, other))
-    ends = [row.ends for row in dashboard._make_rows(both, [""] * 7)]
-    assert ends == ["pp  ", "pf  ", "pf  ", "pf  ", "cc  ", "    ", "  pp"]
 
 
 def test_page_is_complete_and_a_missing_page_is_no_error(odd_gradebook: Gradebook) -> None:
@@ -178,27 +148,51 @@ def browse() -> Callable[[Path, str], str]:
 
 def rows(text: str) -> list[tuple[str, bool]]:
     """The students of the table in its order, and whether each is to be seen."""
-    found = re.findall(r"<tr data-ends=[^>]*?( hidden=\"\")?><th[^>]*>.*?<bdi>(.*?)</bdi>", text)
+    found = re.findall(r"<tr data-status=[^>]*?( hidden=\"\")?><th[^>]*>.*?<bdi>(.*?)</bdi>", text)
     return [(student, not hidden) for hidden, student in found]
 
 
-def test_the_script_sorts_filters_and_draws(
+def test_the_script_sorts_and_filters_the_table_and_the_matrix(
     odd_gradebook: Gradebook, tmp_path: Path, browse: Callable[..., str]
 ) -> None:
     page = tmp_path / "index.html"
     page.write_text(dashboard.render(odd_gradebook, "1.0"), encoding="utf-8")
     plain = browse(page)
     assert "data-ready=" in plain and "6 of 6" in plain
-    assert re.search(r'<canvas id="matrix" width="16" height="48">', plain)
     assert [student for student, _ in rows(plain)] == ["ada", "bob", "cyd", "dan", "eve", "fay"]
 
     best_first = browse(page, "#sort=-4")
     assert [student for student, _ in rows(best_first)][:2] == ["ada", "dan"]
     assert 'aria-sort="descending"' in best_first
+    matrix = best_first[best_first.index('id="matrix"') :]
+    assert matrix.index("Name of dan") < matrix.index("Name of bob")
 
     chosen = browse(page, "#filter=NAME%20of%20b&status=failed")
     assert [student for student, seen in rows(chosen) if seen] == ["bob"]
-    assert "1 of 6" in chosen and 'height="8"' in chosen
+    assert "1 of 6" in chosen
+    matrix = chosen[chosen.index('id="matrix"') :]
+    assert re.findall(r"<tr>.*?<bdi>(.*?)</bdi>", matrix)[-1:] == ["Name of bob"]
+
+
+def test_the_filter_knows_no_accents(
+    odd_gradebook: Gradebook, tmp_path: Path, browse: Callable[..., str]
+) -> None:
+    names = ("Łukasz", "Émile", "Groß", "Zoë", "Ødegård", "Şule")
+    results = tuple(
+        replace(each, name=name) for each, name in zip(odd_gradebook.results, names, strict=True)
+    )
+    page = tmp_path / "index.html"
+    page.write_text(dashboard.render(replace(odd_gradebook, results=results), "1.0"), "utf-8")
+    for wanted, found in (
+        ("emile", "bob"),
+        ("LUKASZ", "ada"),
+        ("gross", "cyd"),
+        ("%C3%B8de", "eve"),
+    ):
+        text = browse(page, f"#filter={wanted}")
+        assert [student for student, seen in rows(text) if seen] == [found]
+    in_order = [student for student, _ in rows(browse(page, "#sort=2"))]
+    assert in_order == ["bob", "cyd", "ada", "eve", "fay", "dan"]
 
 
 def test_thousands_of_students_are_a_page(

@@ -19,6 +19,7 @@ from grader.course.export.gradebook import (
     make_file_name,
 )
 from grader.report.records import SubmissionRecord
+from grader.report.render.sanitise import UNSAFE
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
     WEEK,
@@ -120,12 +121,20 @@ def test_file_names_of_students_stay_in_the_folder() -> None:
         "李" * 100,
         "con",
         "a\0b",
+        "a\u202eb",
+        "Émilie",
+        "E\u0301milie",
     ]
     names = [make_file_name(each, ".json") for each in ids]
     assert len(set(names)) == len(ids)
     for name in names:
         assert Path(name).name == name and len(name.encode()) < 256
-        assert name.isascii() and not name.startswith("..")
+        assert not UNSAFE.search(name) and "." not in name.removesuffix(".json")
+
+
+@pytest.mark.parametrize("student", ["Émilie du Châtelet", "李小龍", "हिन्दी", "Łukasz-O_Neil"])
+def test_file_names_of_students_are_names_in_all_scripts(student: str) -> None:
+    assert make_file_name(student, ".json") == f"{student}.json"
 
 
 def test_a_class_of_thousands_adds_up(record: MakeRecord) -> None:

@@ -1,5 +1,6 @@
 """Sheets that gradebooks handed out, filled in: what was there stays."""
 
+import codecs
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,3 +148,30 @@ def test_moodle_s_gradebook_never_gets_feedback_without_a_grade(odd_gradebook: G
     assert rows[0] == ["ID number", "Email address", "Full name", WEEK, f"{WEEK} (feedback)"]
     assert all(row[3] for row in rows[1:])
     assert rows[5][:3] == ["s4", "", "Émilie 李 du Châtelet"]
+
+
+@pytest.mark.parametrize(("text", "form"), [(CANVAS, "canvas"), (MOODLE, "moodle-worksheet")])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_byte_order_mark_stays_and_none_is_added(
+    odd_gradebook: Gradebook, tmp_path: Path, text: str, form: str, mark: str
+) -> None:
+    given = sheet_of(tmp_path, mark + text.removeprefix("\ufeff"))
+    (data,) = export(replace(odd_gradebook, sheet=given), form).files.values()
+    assert data.startswith(codecs.BOM_UTF8) == bool(mark)
+    assert "Émilie" in data.decode()
+
+
+def test_a_new_column_and_a_missing_one_are_remarked(
+    odd_gradebook: Gradebook, tmp_path: Path
+) -> None:
+    canvas = replace(odd_gradebook, sheet=sheet_of(tmp_path, CANVAS))
+    assert export(canvas, "canvas").remarks == ()
+    remark = "new column, which the sheet did not have: new"
+    assert export(replace(canvas, column="new"), "canvas").remarks == (remark,)
+    moodle = replace(odd_gradebook, sheet=sheet_of(tmp_path, MOODLE))
+    assert export(moodle, "moodle-worksheet").remarks == ()
+    text = "Identifier,Full name,Grade,Maximum Grade\nParticipant 17,x,,100.00\n"
+    bare = replace(odd_gradebook, sheet=sheet_of(tmp_path, text))
+    assert export(bare, "moodle-worksheet").remarks == (
+        "no feedback in it: the worksheet has no column for comments after that of the grade",
+    )

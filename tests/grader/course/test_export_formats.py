@@ -13,6 +13,7 @@ import pytest
 
 from grader.course.export import Gradebook, export
 from grader.course.export.prairielearn import MAX_BYTES
+from grader.course.export.sheet import Sheet
 from grader.report.records import ErrorRecord
 from tests.grader.course.gradebooks import (
     UNKNOWN_STUDENT,
@@ -143,3 +144,62 @@ def test_parquet(odd_gradebook: Gradebook) -> None:
     assert read.num_rows == 5
     assert str(read.schema.field("score").type) == "double"
     assert read.column("name").to_pylist()[3] == "=cmd|'/c calc'!A1"
+
+
+@pytest.fixture
+def unanswered(record: MakeRecord) -> Gradebook:
+    """Crashed, out of time, without a return, and unread: none has a mistake with a name."""
+    first, last = record("x", 0).properties
+    crashed = replace(first, status="crashed", message="It runs.\n  got       KeyError: 1 (line 4)")
+    slow = replace(first, status="timed_out", message="It runs.\n  got       took more than 3 s")
+    empty = replace(first, status="failed", message="It runs.\n  got       None")
+    untried = replace(last, status="not_tried", message="")
+    unread = ErrorRecord("syntax", "never closed", 1, 3)
+    blank = replace(record("x", 0), diagnosis=(), properties=())
+    records = [
+        replace(blank, properties=(each, untried), status=each.status)
+        for each in (crashed, slow, empty)
+    ]
+    records.append(replace(blank, status="not_tried", error=unread))
+    people = [
+        make_standing(f"s{i}", made, name=name)
+        for i, (name, made) in enumerate(
+            zip(["Łukasz", "Émile", "Zoë", "李"], records, strict=True), start=1
+        )
+    ]
+    return Gradebook(WEEK, tuple(people))
+
+
+TOLD = [
+    "It crashed: KeyError: 1 (line 4)",
+    "It timed out: took more than 3 s",
+    "This does not hold: It runs. Got: None.",
+    "never closed (cell 1, line 3)",
+]
+
+
+def test_tables_say_what_happened_where_there_is_no_mistake(unanswered: Gradebook) -> None:
+    rows = read_table(export(unanswered, "moodle-gradebook"))
+    assert get_column(rows, f"{WEEK} (feedback)") == TOLD
+    assert get_column(rows, "Full name") == ["Łukasz", "Émile", "Zoë", "李"]
+    assert get_column(read_table(export(unanswered, "csv")), "feedback") == TOLD
+    header = "Identifier,Name,Grade,Maximum Grade,Feedback comments\n"
+    lines = "".join(f"Participant s{i},x,,100.00,\n" for i in range(1, 5))
+    sheet = Sheet(*_split(header + lines))
+    filled = read_table(export(replace(unanswered, sheet=sheet), "moodle-worksheet"))
+    assert get_column(filled, "Feedback comments") == TOLD
+
+
+def _split(text: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    header, *rows = (tuple(line.split(",")) for line in text.splitlines())
+    return header, tuple(rows)
+
+
+@pytest.mark.parametrize("form", ["gradescope", "prairielearn"])
+def test_results_say_what_happened_where_there_is_no_mistake(
+    unanswered: Gradebook, form: str
+) -> None:
+    files = load_json(export(unanswered, form))
+    told = [files[f"s{i}.json"].get("output") for i in range(1, 5)]
+    assert told[:3] == TOLD[:3]
+    assert told[3] == TOLD[3] or files["s4.json"]["format_errors"] == ["never closed"]

@@ -11,6 +11,7 @@ from grader.reading.excerpts import (
     CONTEXT_LINES,
     MAX_LINE_LENGTH,
     MAX_LINES,
+    MAX_MARKED_LENGTH,
     MAX_WHOLE_CELL,
     SourceLines,
 )
@@ -26,6 +27,10 @@ def source(length: int, number: int | None = None) -> SubmissionSource:
     return SubmissionSource(
         (SourceCell(number, "\n".join(f"line {n}" for n in range(1, length + 1))),)
     )
+
+
+def enumerate_lines(lines: SourceLines) -> enumerate[str]:
+    return enumerate(lines.text.split("\n"), lines.line)
 
 
 def test_a_short_cell_is_shown_whole() -> None:
@@ -58,7 +63,8 @@ def test_excerpts_are_bounded() -> None:
     long = SubmissionSource((SourceCell(None, "\n".join("x" * 9999 for _ in range(9000))),))
     found = read(long, [(None, 30 * n) for n in range(1, 200)])
     assert sum(x.text.count("\n") + 1 for x in found) == MAX_LINES
-    assert max(len(line) for x in found for line in x.text.split("\n")) == MAX_LINE_LENGTH
+    lengths = {n % 30 == 0: len(line) for x in found for n, line in enumerate_lines(x)}
+    assert lengths == {True: MAX_MARKED_LENGTH, False: MAX_LINE_LENGTH}
 
 
 def test_lone_surrogate_can_be_sent() -> None:

@@ -114,14 +114,14 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "wbr"):
+        if tag not in ("br", "input", "meta", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not {"style", "title"} & set(self.open):
+        if not {"script", "style", "title"} & set(self.open):
             self.words += data
 
     def get_tag_names(self) -> list[str]:

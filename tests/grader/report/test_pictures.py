@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grader.reading.excerpts import MAX_LINE_LENGTH, MAX_MARKED_LENGTH
 from grader.report.pictures import colours
 from grader.report.pictures.captions import describe_evidence
 from grader.report.pictures.draw import Picture, draw_pictures
@@ -30,7 +31,6 @@ from grader.report.render import html, text
 from grader.report.render.sanitise import UNSAFE
 from grader.report.render.view import (
     MAX_EXCERPTS,
-    MAX_SOURCE_LINE_LENGTH,
     MAX_SOURCE_LINES,
     make_view,
 )
@@ -360,7 +360,9 @@ def test_the_faulty_line_is_marked_and_says_why() -> None:
         (27, False, ()),
     ]
     assert source.lines[2].text == "    return scores"
-    assert '<li value="26" class="marked"><mark><code>scores = q @ k</code></mark>' in page(record)
+    marked = '<mark><code style="--indent: 2ch">scores = q @ k</code></mark>'
+    assert f'<li value="26" class="marked">{marked}' in page(record)
+    assert '<code style="--indent: 6ch">    return scores</code>' in page(record)
 
 
 def test_marked_line_without_a_message_says_look_here() -> None:
@@ -376,13 +378,23 @@ def test_error_is_shown_at_its_line() -> None:
     assert source.lines[1].why == ("'(' was never closed",)
 
 
+def test_a_marked_line_is_not_cut_where_the_mistake_is() -> None:
+    long = f"x = ({'0 + ' * 200}queries @ keys)"
+    record = submission(source=(Excerpt(None, 1, f"{long}\n{long}", (2,)),))
+    [source] = make_view(record).source
+    cut, whole = (line.text for line in source.lines)
+    assert whole == long and "shortened" in cut
+
+
 def test_hostile_source_is_text_and_has_an_end() -> None:
     lines = "\n".join(["</code><script>alert(1)</script>\x1b[2J\u202e" + "y" * 999] * 999)
     record = submission(source=(Excerpt(1, 1, lines, (1,)),) * 50)
     shown = make_view(record).source
     assert len(shown) == MAX_EXCERPTS
     assert len(shown[0].lines) <= MAX_SOURCE_LINES
-    assert max(len(line.text) for line in shown[0].lines) <= MAX_SOURCE_LINE_LENGTH
+    marked, *others = shown[0].lines
+    assert len(marked.text) <= MAX_MARKED_LENGTH
+    assert max(len(line.text) for line in others) <= MAX_LINE_LENGTH
     written = page(record)
     assert "<script" not in written and not UNSAFE.search(written)
     assert len(written) < 1_000_000

@@ -1,7 +1,10 @@
 """Pages: documents without a network, whole, and with landmarks."""
 
+import base64
+import hashlib
 import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
@@ -25,13 +28,14 @@ from tests.grader.report.records import (
 
 
 def test_pages_are_documents_with_landmarks_and_need_no_network() -> None:
-    for written in render_pages(RIGHT, WRONG, make_unjudged()):
+    for i, written in enumerate(render_pages(RIGHT, WRONG, make_unjudged())):
         outline = Outline(written)
         assert written.startswith("<!doctype html>\n")
         assert outline.find_all("html") == [{"lang": "en"}]
         assert {"title", "main", "footer"} < set(outline.get_tag_names())
         assert outline.get_tag_names().count("h1") == 1
-        assert not {"script", "link", "img", "iframe"} & set(outline.get_tag_names())
+        assert not {"link", "img", "iframe"} & set(outline.get_tag_names())
+        assert outline.get_tag_names().count("script") == (i == 0), "the index alone has one"
         assert "http://" not in written and "https://" not in written and "url(" not in written
         assert "prefers-color-scheme: dark" in written and "@media print" in written
 
@@ -112,12 +116,74 @@ def test_an_error_has_a_box() -> None:
 
 def test_the_index_links_every_page() -> None:
     submissions = (RIGHT, RIGHT, WRONG)
-    outline = Outline(html.render_index(make_report(*submissions)))
+    written = html.render_index(make_report(*submissions))
+    table = written[written.index("<table") : written.index("</table>") + len("</table>")]
+    outline = Outline(table)
     links = [a["href"] for a in outline.find_all("a")]
-    assert links == [html.make_page_name(s, i) for i, s in enumerate(submissions)]
+    assert sorted(map(str, links)) == [html.make_page_name(s, i) for i, s in enumerate(submissions)]
     assert len(set(links)) == 3
     assert [th["scope"] for th in outline.find_all("th")] == ["col"] * 4 + ["row"] * 3
     assert "3 submissions: 2 passed, 1 failed" in outline.words
+
+
+def test_the_index_of_one_submission_says_nothing_of_a_class() -> None:
+    words = Outline(html.render_index(make_report(WRONG))).words
+    assert "1 submission: 1 failed" in words and "Scores" not in words and "Matrix" not in words
+
+
+def test_script_of_the_index_is_allowed_by_its_digest_alone() -> None:
+    written = html.render_index(make_report(RIGHT, WRONG))
+    policy = unescape(written.split('Content-Security-Policy" content="')[1].split('"')[0])
+    script = written.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    for page in html.render_pages(make_report(RIGHT, WRONG)).values():
+        assert "script-src" not in page
+
+
+def test_rows_are_in_the_order_of_names_and_pages_link_their_neighbours() -> None:
+    files = ("class/Zoë.py", "class/Émile.py", "class/ada.py", "class/Łukasz.py")
+    report = make_report(*(replace(RIGHT, file=file) for file in files))
+    pages = html.render_pages(report)
+    names = [html.make_page_name(record, i) for i, record in enumerate(report.submissions)]
+    zoe, emile, ada, lukasz = names
+    assert list(pages) == names and lukasz.startswith("004-lukasz-")
+    index = html.render_index(report)
+    assert [index.index(f'href="{name}"') for name in (ada, emile, lukasz, zoe)] == sorted(
+        index.index(f'href="{name}"') for name in names
+    )
+    links = {name: [a["href"] for a in Outline(page).find_all("a")] for name, page in pages.items()}
+    assert links == {
+        ada: ["index.html", emile],
+        emile: ["index.html", ada, lukasz],
+        lukasz: ["index.html", emile, zoe],
+        zoe: ["index.html", lukasz],
+    }
+    assert "← Émile.py" in Outline(pages[lukasz]).words
+
+
+@pytest.mark.parametrize(
+    ("files", "labels"),
+    [
+        (["c/a/x.py", "c/b/y.py"], ["a/x.py", "b/y.py"]),
+        (["c/ada/x.py", "c/bob/x.py"], ["ada", "bob"]),
+        (["c/ada.py"], ["ada.py"]),
+        (["/c/ada.py", "c/bob.py"], ["/c/ada.py", "c/bob.py"]),
+        (["ada.py", "c/ada.py"], ["ada.py", "c/ada.py"]),
+        (["/ada.py", "/bob.py"], ["/ada.py", "/bob.py"]),
+        (["c/x.py", "c/x.py"], ["x.py CausalAttention", "x.py CausalAttention"]),
+        (["", "/"], ["", "/"]),
+    ],
+)
+def test_submissions_are_called_what_distinguishes_them(
+    files: list[str], labels: list[str]
+) -> None:
+    assert html.label_submissions([replace(RIGHT, file=file) for file in files]) == labels
+
+
+def test_no_list_has_a_heading_alone() -> None:
+    words = re.sub(r"\s+", " ", Outline(html.render_page(RIGHT, make_report(RIGHT))).words)
+    assert "Does not hold for the reason above" not in words
 
 
 def test_one_page_with_everything_links_within() -> None:

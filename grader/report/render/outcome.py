@@ -1,0 +1,77 @@
+"""What became of a submission, in a sentence or two: for gradebooks and for groups of a class."""
+
+from grader.report.records import PropertyRecord, SubmissionRecord
+from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.render.sentences import describe_untried
+from properties.violation import STATUS_MESSAGES, Status, format_location
+
+ENDINGS = {
+    Status.CRASHED: "It crashed",
+    Status.TIMED_OUT: "It timed out",
+    Status.OUT_OF_MEMORY: "It ran out of memory",
+}
+"""the statuses of a submission that gave no answer, each as the beginning of a sentence"""
+
+
+def describe_outcome(record: SubmissionRecord) -> tuple[str, ...]:
+    """Return sentences on why a submission does not have all points; none if everything holds.
+
+    They tell no more than the record does, which may be redacted.
+    """
+    if record.error is not None:
+        at = format_location(record.error.cell, record.error.line)
+        return (f"{sanitise(record.error.message)}{at}",)
+    if record.diagnosis:
+        return tuple(sanitise(each.sentence) for each in record.diagnosis)
+    failure = find_first_failure(record)
+    if failure is None:
+        return describe_untried(record.properties) if record.status == Status.NOT_TRIED else ()
+    if failure.status in ENDINGS:
+        return (_describe_ending(failure),)
+    return (_describe_failure(failure),)
+
+
+def find_first_failure(record: SubmissionRecord) -> PropertyRecord | None:
+    """Return the first property that does not hold, or on which the submission gave no answer."""
+    settled = (Status.PASSED, Status.NOT_TRIED)
+    return next((p for p in record.properties if p.status not in settled), None)
+
+
+def name_ending(record: SubmissionRecord) -> str:
+    """Return why a submission gave no answer, in words that are the same for a whole class.
+
+    Empty if it gave one.
+    """
+    if record.error is not None:
+        return sanitise_line(record.error.message)
+    failure = find_first_failure(record)
+    if record.diagnosis or failure is None or failure.status not in ENDINGS:
+        return ""
+    start = ENDINGS[Status(failure.status)]
+    if failure.status != Status.CRASHED:
+        return f"{start}."
+    # The words have nothing of the case, so they are the same for everybody.
+    got, because = _find_row(failure.words, "got"), _find_row(failure.words, "because")
+    reason = because or got.partition(" (")[0]
+    return f"{start}: {sanitise_line(reason)}" if reason else f"{start}."
+
+
+def _describe_ending(failure: PropertyRecord) -> str:
+    start = ENDINGS[Status(failure.status)]
+    got, because = _find_row(failure.message, "got"), _find_row(failure.message, "because")
+    if not got or got == STATUS_MESSAGES.get(Status(failure.status)):
+        return f"{start}."
+    return sanitise(f"{start}: {got}. {because}" if because else f"{start}: {got}")
+
+
+def _describe_failure(failure: PropertyRecord) -> str:
+    rows = ((label, _find_row(failure.message, label)) for label in ("expected", "got"))
+    details = "".join(f" {label.capitalize()}: {row}." for label, row in rows if row)
+    return sanitise(f"This does not hold: {failure.claim}{details}")
+
+
+def _find_row(message: str, label: str) -> str:
+    """Return what a message says after a label; empty if it has no such row."""
+    start = f"  {label:<9} "
+    lines = (line for line in message.split("\n") if line.startswith(start))
+    return next(lines, "").removeprefix(start).strip()

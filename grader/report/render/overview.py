@@ -1,0 +1,227 @@
+"""A class at a glance, for the index of a report and for a dashboard: all of it is computed here.
+
+Text of submissions is sanitised; the templates escape it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from grader.report.collation import collate
+from grader.report.records import PropertyRecord, SubmissionRecord
+from grader.report.render.outcome import describe_outcome, find_first_failure, name_ending
+from grader.report.render.sanitise import sanitise, sanitise_line
+from grader.report.render.view import GROUP_ORDER, MAX_CODE_LENGTH, combine_statuses, format_status
+from properties.violation import Status
+
+Key = TypeVar("Key")
+BINS = 10
+UNNAMED_PREFIX = "No known mistake explains it. The first claim that does not hold: "
+
+
+@dataclass(frozen=True, slots=True)
+class ClassResult:
+    """One result of a class: a record, what it is called, and where its page is."""
+
+    record: SubmissionRecord
+    label: str
+    link: str
+    """empty if there is no page"""
+    score: float
+    """what counts, which may differ from the record's"""
+    max_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody in a group: a name, a link to the report, and what is particular to this one."""
+
+    label: str
+    link: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramBin:
+    """The number of results between two shares of the points."""
+
+    label: str
+    count: int
+    share: float
+    """of the largest bin"""
+
+
+@dataclass(frozen=True, slots=True)
+class MistakeGroup:
+    """Those who made the same mistake, and its smallest example."""
+
+    sentence: str
+    named: bool
+    members: tuple[Member, ...]
+    message: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndingGroup:
+    """Those who gave no answer for the same reason: a crash, a limit, or an unreadable file."""
+
+    reason: str
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """What became of one group of properties: a word for its status, and how many hold."""
+
+    status: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """One result, with a cell for each group of the matrix; None where it has no such group."""
+
+    member: Member
+    cells: tuple[MatrixCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Results by groups of properties."""
+
+    groups: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything that is said of a class together."""
+
+    bins: tuple[HistogramBin, ...]
+    mistakes: tuple[MistakeGroup, ...]
+    endings: tuple[EndingGroup, ...]
+    matrix: Matrix
+
+
+def make_overview(entries: Sequence[ClassResult]) -> Overview:
+    """Return what is said of these results together; the matrix keeps their order."""
+    return Overview(
+        bins=compute_histogram(entries),
+        mistakes=group_mistakes(entries),
+        endings=group_endings(entries),
+        matrix=make_matrix(entries),
+    )
+
+
+def compute_histogram(entries: Sequence[ClassResult]) -> tuple[HistogramBin, ...]:
+    """Return the distribution of scores as shares of the maximum; full scores have a bin."""
+    counts = Counter(
+        min(int(each.score / each.max_score * BINS), BINS) for each in entries if each.max_score
+    )
+    largest = max(counts.values(), default=1)
+    labels = [f"{100 * i // BINS}–{100 * (i + 1) // BINS} %" for i in range(BINS)]
+    return tuple(
+        HistogramBin(label, counts[i], counts[i] / largest)
+        for i, label in enumerate([*labels, "all points"])
+    )
+
+
+def group_mistakes(entries: Sequence[ClassResult]) -> tuple[MistakeGroup, ...]:
+    """Group the results by mistake, the most frequent first; two mistakes are in two groups."""
+    groups = _group_by(entries, _list_mistakes)
+    order = sorted(groups, key=lambda key: (-len(groups[key]), key))
+    return tuple(_make_mistake_group(key, groups[key]) for key in order)
+
+
+def group_endings(entries: Sequence[ClassResult]) -> tuple[EndingGroup, ...]:
+    """Group the results without an answer by the reason, the most frequent first."""
+    groups = _group_by(entries, _list_reasons)
+    order = sorted(groups, key=lambda reason: (-len(groups[reason]), reason))
+    return tuple(
+        EndingGroup(reason, tuple(_make_ending_member(each) for each in _sort(groups[reason])))
+        for reason in order
+    )
+
+
+def make_matrix(entries: Sequence[ClassResult]) -> Matrix:
+    """Return a row for each result, a column for each group of properties that one of them has."""
+    found = {p.group for each in entries for p in each.record.properties}
+    groups = sorted(found, key=lambda group: (GROUP_ORDER.get(group, len(GROUP_ORDER)), group))
+    rows = (MatrixRow(_make_member(each), _make_cells(each.record, groups)) for each in entries)
+    return Matrix(tuple(map(format_status, groups)), tuple(rows))
+
+
+def _group_by(
+    entries: Sequence[ClassResult], list_keys: Callable[[ClassResult], Iterable[Key]]
+) -> dict[Key, list[ClassResult]]:
+    groups: dict[Key, list[ClassResult]] = {}
+    for each in entries:
+        for key in list_keys(each):
+            groups.setdefault(key, []).append(each)
+    return groups
+
+
+def _sort(entries: Sequence[ClassResult]) -> list[ClassResult]:
+    return sorted(entries, key=lambda each: collate(each.label))
+
+
+def _make_member(entry: ClassResult) -> Member:
+    return Member(sanitise_line(entry.label), entry.link)
+
+
+def _list_reasons(entry: ClassResult) -> Iterator[str]:
+    if reason := name_ending(entry.record):
+        yield reason
+
+
+def _make_ending_member(entry: ClassResult) -> Member:
+    """Return somebody with what happened, unless the reason of the group says all of it."""
+    [outcome] = describe_outcome(entry.record)
+    details = "" if outcome == name_ending(entry.record) else outcome
+    return Member(sanitise_line(entry.label), entry.link, details)
+
+
+def _list_mistakes(entry: ClassResult) -> Iterator[tuple[bool, str]]:
+    """Yield whether a mistake is a known one, and its sentence."""
+    if entry.record.diagnosis:
+        yield from ((True, sanitise(each.sentence)) for each in entry.record.diagnosis)
+        return
+    failure = find_first_failure(entry.record)
+    if failure is not None and not name_ending(entry.record):
+        yield False, sanitise_line(failure.claim)
+
+
+def _make_mistake_group(key: tuple[bool, str], entries: Sequence[ClassResult]) -> MistakeGroup:
+    named, sentence = key
+    failures = [p for each in entries for p in each.record.properties if p.status == Status.FAILED]
+    best = min(failures, key=_measure_example, default=None)
+    example = best.counterexample if best else None
+    return MistakeGroup(
+        sentence=sentence if named else f"{UNNAMED_PREFIX}{sentence}",
+        named=named,
+        members=tuple(map(_make_member, _sort(entries))),
+        message=sanitise(best.message) if best else "",
+        code=sanitise(example.code, MAX_CODE_LENGTH) if example and example.code else "",
+    )
+
+
+def _measure_example(failure: PropertyRecord) -> tuple[bool, int, int]:
+    """Return the key of the smallest example: the shortest code, without code the message."""
+    code = (failure.counterexample.code if failure.counterexample else "") or ""
+    return not code, len(code), len(failure.message)
+
+
+def _make_cells(record: SubmissionRecord, groups: Sequence[str]) -> tuple[MatrixCell | None, ...]:
+    if not record.properties:
+        return (MatrixCell(format_status(Status.NOT_TRIED), "0/0"),) * len(groups)
+    statuses: dict[str, list[str]] = {}
+    for p in record.properties:
+        statuses.setdefault(p.group, []).append(p.status)
+    return tuple(_make_cell(statuses[g]) if g in statuses else None for g in groups)
+
+
+def _make_cell(statuses: Sequence[str]) -> MatrixCell:
+    held = sum(status == Status.PASSED for status in statuses)
+    return MatrixCell(combine_statuses(statuses), f"{held}/{len(statuses)}")
