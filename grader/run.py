@@ -318,7 +318,7 @@ def examine_machine() -> tuple[str, bool]:
 def describe_isolation(level: IsolationLevel) -> str:
     """Describe an isolation level: what it guarantees, what is missing, and how to get it."""
     layers = ", ".join(level.layers) or "nothing"
-    lines = [f"rung {level.name}: {layers}", "", "A submission"]
+    lines = [f"isolation level {level.name}: {layers}", "", "A submission"]
     lines += [f"  - {each}" for each in level.guarantees] or ["  - is not confined in any way"]
     if not level.is_confining:
         lines += ["", "This is not enough for code of strangers: only --trusted runs it here."]
@@ -342,14 +342,14 @@ def format_hint(slug: str, number: int) -> str:
 
 
 def _describe_weight(exercise: Exercise, prop: Property) -> str:
-    """Return what else a claim decides about points."""
+    """Return what else a check decides about points."""
     if prop is exercise.prerequisite:
         return " (If not, there are no points at all.)"
     return " (If not, there are no points of this group.)" if prop.essential else ""
 
 
 def describe_exercise(slug: str) -> str:
-    """Describe an exercise, its claims and the points of their groups. Raises TargetNotFound."""
+    """Describe an exercise, its checks and the points of their groups. Raises TargetNotFound."""
     exercise = infer.find_exercise(slug)
     lines = [exercise.statement.rstrip(), "", "## What is checked", ""]
     for group in sorted({p.group for p in exercise.properties}, key=list(PropertyGroup).index):

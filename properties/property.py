@@ -225,6 +225,12 @@ class Verdict:
             return f"Not tried, because this did not hold: {self.blocked_by.claim}"
         return ""
 
+    def without_hint(self) -> "Verdict":
+        """Return the same without a hint: what is wrong is known better than it guesses."""
+        bare = None if self.violation is None else replace(self.violation, hint="")
+        prop = replace(self.property, hint="")
+        return replace(self, property=prop, violation=bare, hint="")
+
     @cached_property
     def _hint(self) -> str:
         # The property's own hint is about what is computed, not about how long that takes.

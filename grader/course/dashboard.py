@@ -25,7 +25,7 @@ BINS = 10
 STATUS_LETTERS = {"passed": "p", "failed": "f", "not_tried": "n"}
 """a property's status as one letter of a matrix row; every abnormal status is c"""
 ABNORMAL_STATUSES = ("crashed", "timed_out", "out_of_memory")
-UNNAMED_PREFIX = "No known mistake explains it. The first claim that does not hold: "
+UNNAMED_PREFIX = "No known mistake explains it. The first check that fails: "
 
 
 @dataclass(frozen=True, slots=True)

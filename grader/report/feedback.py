@@ -253,9 +253,9 @@ def parse_table(table: Mapping[str, Any]) -> Feedback:
     level = _parse_level("level", table.get("level", FeedbackLevel.FULL.value))
     levels, hidden = table.get("levels", {}), table.get("hidden", [])
     if not isinstance(levels, dict):
-        raise BadFeedback('levels must be a table: [levels], and below it claim = "level"')
+        raise BadFeedback('levels must be a table: [levels], and below it check = "level"')
     if not isinstance(hidden, list) or not all(isinstance(name, str) for name in hidden):
-        raise BadFeedback('hidden must be a list of names: hidden = ["claim", "group"]')
+        raise BadFeedback('hidden must be a list of names: hidden = ["check", "group"]')
     parsed = {name: _parse_level(f"levels.{name}", value) for name, value in levels.items()}
     # A property's own level takes precedence over that of its group, so it comes last.
     order = sorted(parsed, key=lambda name: name in PROPERTY_NAMES)
@@ -276,7 +276,7 @@ def _expand_name(where: str, name: str) -> Sequence[str]:
     if members:
         return members
     known = [*PROPERTY_NAMES, *(group.value for group in PropertyGroup)]
-    raise BadFeedback(f"{where}: {_describe_unknown(name, known, 'claim or group')}")
+    raise BadFeedback(f"{where}: {_describe_unknown(name, known, 'check or group')}")
 
 
 def _describe_unknown(value: object, known: Sequence[str], what: str) -> str:

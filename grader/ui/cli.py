@@ -195,11 +195,11 @@ def check(
 def audit(
     slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
 ) -> None:
-    """Judge the judge: every known answer to these exercises (or all) against every claim.
+    """Judge the judge: every known answer to these exercises (or all) against every check.
 
-    With --search it also says which claims break on generated cases alone, and how often.
+    With --search it also says which checks fail on generated cases alone, and how often.
 
-    Exit code: 0 when no wrong answer survives, no right one is accused and no claim is idle.
+    Exit code: 0 when no wrong answer survives, no right one is accused and no check is idle.
     """
     import os
 
@@ -246,7 +246,7 @@ def list_() -> None:
 @cli.command()
 @click.argument("slug", metavar="SLUG|FOLDER")
 def show(slug: str) -> None:
-    """Show what an exercise asks, and what its claims are worth."""
+    """Show what an exercise asks, and what its checks are worth."""
     from grader import run
 
     click.echo(run.describe_exercise(slug), nl=False)

@@ -43,12 +43,12 @@ by_hand_option = click.option(
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
-    help="Print every claim that does not hold, also those that follow from a known mistake.",
+    help="Print every check that fails, also those that follow from a known mistake.",
 )
 feedback_option = click.option(
     "--feedback",
     metavar="LEVEL|FILE",
-    help="What is told: name, message, case, full, or a TOML file that says it claim by claim.",
+    help="What is told: name, message, case, full, or a TOML file that says it check by check.",
 )
 device_option = click.option(
     "--device",

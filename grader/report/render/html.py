@@ -10,7 +10,7 @@ from grader.report.pictures.draw import draw_pictures
 from grader.report.records import Report, SubmissionRecord
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
-    count_claims,
+    count_failures,
     describe_broken,
     describe_cases,
     make_view,
@@ -100,5 +100,5 @@ def get_environment() -> Environment:
     environment.globals["symbols"] = SYMBOLS
     environment.globals["pictures"] = draw_pictures
     environment.globals["describe_broken"] = describe_broken
-    environment.globals["count_claims"] = count_claims
+    environment.globals["count_failures"] = count_failures
     return environment

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.report.pictures.captions import describe_evidence
-from grader.report.records import Report
+from grader.report.records import UNWRITTEN, Report
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     DiagnosisView,
@@ -18,7 +18,7 @@ from grader.report.render.view import (
     GroupView,
     MessageView,
     SubmissionView,
-    count_claims,
+    count_failures,
     describe_broken,
     describe_cases,
     make_view,
@@ -94,7 +94,7 @@ def _iter_lines(report: Report, more: str) -> Iterator[StyledLine]:
 
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
-    """Render every claim that does not hold, those that follow from the mistakes first."""
+    """Render every check that fails, those that follow from the mistakes first."""
     yield from _render_above(view, list(_render_groups(view.groups)))
     for failure in view.consequences:
         yield from (EMPTY, *_render_failure(failure))
@@ -105,7 +105,7 @@ def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
 
 
 def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
-    """Render one claim that follows from the mistakes, and of the others as many as there is room.
+    """Render one failure that follows from the mistakes, and of the others as many as there is room.
 
     There is always room for one of the others, and for the one that follows if there are none.
     """
@@ -122,7 +122,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
-    """Render what the mistakes do to one claim, and to how many they do the same."""
+    """Render what the mistakes do to one check, and to how many they do the same."""
     if view.example is None:
         return
     example = list(_render_failure(view.example))
@@ -131,7 +131,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
         yield from (EMPTY, *example)
     if folded := view.folded if shown else view.consequences:
         also = " more" if shown else ""
-        yield _describe_fold(count_claims(folded), more, also, " for this reason")
+        yield _describe_fold(count_failures(folded), more, also, " for this reason")
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
@@ -145,7 +145,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     yield from heading
     yield from chain.from_iterable(blocks[:shown])
     if rest := view.others[shown:]:
-        yield _describe_fold(count_claims(rest), more, " more")
+        yield _describe_fold(count_failures(rest), more, " more")
 
 
 def _describe_fold(count: int, more: str, also: str, reason: str = "") -> StyledLine:
@@ -162,7 +162,9 @@ def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
     """Render what stands above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
-    if view.error:
+    if view.error and view.error.kind == UNWRITTEN:
+        yield from _indent(2, view.error.message)
+    elif view.error:
         yield from _render_message("error", view.error, "red")
     if view.diagnosis:
         yield EMPTY
@@ -183,7 +185,7 @@ def _fold_notes(notes: Sequence[MessageView], more: str) -> Sequence[MessageView
 def _render_below(
     view: SubmissionView, summary: Sequence[str], notes: Sequence[MessageView]
 ) -> Iterator[StyledLine]:
-    """Render what stands below the failures: sentences on all claims, and notes."""
+    """Render what stands below the failures: sentences on all checks, and notes."""
     if view.failures and summary:
         yield EMPTY
     for sentence in summary:
@@ -201,7 +203,7 @@ def _render_diagnosis(diagnosis: DiagnosisView) -> Iterator[StyledLine]:
 
 
 def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} claims") for g in groups]
+    rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} checks") for g in groups]
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
@@ -209,12 +211,12 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
 
 
 def _render_points(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    """Render the points of groups of which not every claim holds, then the names of the others."""
+    """Render the points of groups of which not every check passes, then the names of the others."""
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]
     yield from _wrap([f"{group.name} {group.score}" for group in broken], "red")
     if whole:
-        yield from _wrap([f"all claims hold: {whole[0]}", *whole[1:]], "green")
+        yield from _wrap([f"all checks pass: {whole[0]}", *whole[1:]], "green")
 
 
 def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
@@ -233,8 +235,8 @@ def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
     for sentence in describe_evidence(failure.evidence)[:1] if failure.evidence else ():
         yield StyledLine(f"    seen      {sentence}")
     if failure.alike:
-        claims = "claims" if failure.alike > 1 else "claim"
-        yield StyledLine(f"    {failure.alike} more {claims} ended the same way")
+        checks = "checks" if failure.alike > 1 else "check"
+        yield StyledLine(f"    {failure.alike} more {checks} ended the same way")
 
 
 def _render_message(label: str, entry: MessageView, style: str) -> Iterator[StyledLine]:

@@ -179,20 +179,20 @@ class SubmissionView:
         """What stands above failures that the diagnosis leaves unexplained, if it explains some."""
         if self.diagnosis is None or not (self.consequences and self.others):
             return ""
-        count = count_claims(self.others)
-        verb = "claim is" if count == 1 else "claims are"
+        count = count_failures(self.others)
+        verb = "failed check is" if count == 1 else "failed checks are"
         return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
 
 
-def count_claims(failures: Sequence[FailureView]) -> int:
+def count_failures(failures: Sequence[FailureView]) -> int:
     """Count failed properties, those too that are shown as alike."""
     return sum(1 + failure.alike for failure in failures)
 
 
 def describe_broken(count: int, also: str = "", reason: str = "") -> str:
-    """Return that so many claims do not hold: " more" than others, and for which reason."""
-    verb = "claim does" if count == 1 else "claims do"
-    return f"{count}{also} {verb} not hold{reason}"
+    """Return that so many checks fail: " more" than others, and for which reason."""
+    verb = "check fails" if count == 1 else "checks fail"
+    return f"{count}{also} {verb}{reason}"
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:

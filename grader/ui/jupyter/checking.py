@@ -62,7 +62,7 @@ class CheckResult:
 
     @property
     def verbose(self) -> str:
-        """All of it as text: every claim that does not hold, those too that are folded."""
+        """All of it as text: every check that fails, those too that are folded."""
         return render.text.render(build_report([self.record])).rstrip("\n")
 
     def __str__(self) -> str:
@@ -178,12 +178,12 @@ def _grade(
 
 def _describe_progress(progress: Progress) -> str:
     """Return in a line what was known when a check was interrupted."""
-    message = f"stopped after {progress.done} of {progress.claims} claims about {progress.name}"
+    message = f"stopped after {progress.done} of {progress.checks} checks of {progress.name}"
     broken = [verdict.property.claim for verdict in progress.broken]
     if not progress.done:
-        return f"stopped before the first claim about {progress.name} was judged."
+        return f"stopped before the first check of {progress.name} was done."
     if not broken:
-        return f"{message}; none of these was broken. Run the cell again to check them all."
+        return f"{message}; none of these failed. Run the cell again to check them all."
     named = " ".join(f"“{claim}”" for claim in broken[:MAX_CLAIMS_NAMED])
     more = f" and {len(broken) - MAX_CLAIMS_NAMED} more" if len(broken) > MAX_CLAIMS_NAMED else ""
-    return f"{message}; broken by then: {named}{more}. Run the cell again to check them all."
+    return f"{message}; failed by then: {named}{more}. Run the cell again to check them all."

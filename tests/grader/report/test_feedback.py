@@ -64,7 +64,7 @@ HIDDEN = PropertyRecord(
     "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), None, "HIDDEN WORDS", 8, 9,
 )  # fmt: skip
 MISTAKE = DiagnosisRecord("no_scale", "THE MISTAKE", 3, 12, 7, 7)
-ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
+ALWAYS = {"name", "check", "group", "status", "points", "max_points"}
 TOLD = {
     FeedbackLevel.NAME: ALWAYS,
     FeedbackLevel.MESSAGE: ALWAYS | {"message", "words", "cell", "line"},
@@ -243,7 +243,7 @@ def test_hidden_checks_are_counted_for_the_reader(count: int) -> None:
     whole = build_report([record(passed(CLAIM), replace(passed(CLAIM), name="b"), *hidden)])
     shown = text.render(redact_report(whole, feedback))
     assert f"  {said[0]} not shown; the score counts {said[1]}.\n" in shown
-    assert "  All 2 claims that are shown hold.\n" in shown
+    assert "  All 2 checks that are shown pass.\n" in shown
 
 
 def test_properties_shown_by_name_are_all_shown() -> None:
@@ -331,20 +331,20 @@ def test_empty_file_hides_nothing(tmp_path: Path) -> None:
         ("level = 3", "level: there is no level 3; there are name, message, case, full"),
         ("[levels]\nvalues = 'all'", "levels.values: there is no level 'all'; there are name, "),
         ("hiden = []", "there is no setting 'hiden'; did you mean hidden?"),
-        ("hidden = 'dropout'", 'hidden must be a list of names: hidden = ["claim", "group"]'),
-        ("levels = 'name'", 'levels must be a table: [levels], and below it claim = "level"'),
+        ("hidden = 'dropout'", 'hidden must be a list of names: hidden = ["check", "group"]'),
+        ("levels = 'name'", 'levels must be a table: [levels], and below it check = "level"'),
         (
             "hidden = ['it_equal_the_equation']",
-            "hidden: there is no claim or group 'it_equal_the_equation'; "
+            "hidden: there is no check or group 'it_equal_the_equation'; "
             "did you mean it_equals_the_equation",
         ),
         (
             "hidden = ['droput']",
-            "hidden: there is no claim or group 'droput'; did you mean dropout",
+            "hidden: there is no check or group 'droput'; did you mean dropout",
         ),
         (
             "[levels]\nzzz = 'name'",
-            "levels: there is no claim or group 'zzz'; docs/properties.md lists them",
+            "levels: there is no check or group 'zzz'; docs/properties.md lists them",
         ),
         ("level =", "is not TOML: "),
     ],

@@ -183,7 +183,7 @@ def stopping(after: int, calls: list[int] | None = None) -> dict[str, Any]:
 def test_immediate_interrupt_says_so() -> None:
     namespace = stopping(after=1)
     with pytest.raises(
-        CheckInterrupted, match=r"^stopped before the first claim about causal_weights was"
+        CheckInterrupted, match=r"^stopped before the first check of causal_weights was"
     ):
         check_in_namespace(namespace["causal_weights"], None, namespace)
 
@@ -280,7 +280,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
     shown = capsys.readouterr()
     assert shown.out == ""
     claims = len(BY_SLUG["linear_layer"].properties)
-    assert f"checking linear: 0 of {claims} claims" in shown.err
+    assert f"checking linear: 0 of {claims} checks" in shown.err
     assert "\n" not in shown.err
     assert shown.err.endswith("\r\x1b[K")
 
