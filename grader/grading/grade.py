@@ -357,7 +357,7 @@ def explain_failures(
             target.exercise, verdicts, settings.points, harness, searched
         )
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
-        diagnosis = explain.record_diagnoses(session, mistakes)
+        diagnosis = explain.record_diagnoses(session, mistakes, harness.contract)
         properties = mark_consequences(properties, verdicts, harness.contract, mistakes)
         if session.is_alive:
             properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)

@@ -12,7 +12,9 @@ CONTEXT_LINES = 8
 MAX_LINES = 160
 """lines shown in total at most"""
 MAX_LINE_LENGTH = 240
-"""characters shown of a line at most"""
+"""characters shown of a line beside a marked one at most"""
+MAX_MARKED_LENGTH = 4000
+"""characters shown of a marked line: the mistake may be anywhere in it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,11 @@ def extract_excerpts(
             shown = lines[first - 1 : min(last, first - 1 + room)]
             room -= len(shown)
             if shown:
-                text = "\n".join(map(_truncate_line, shown))
+                asked = marked[cell.number]
+                text = "\n".join(
+                    _truncate_line(line, marked=number in asked)
+                    for number, line in enumerate(shown, first)
+                )
                 excerpts.append(SourceLines(cell.number, first, text))
     return excerpts
 
@@ -57,6 +63,7 @@ def _iter_runs(marked: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
         yield first, min(length, last + CONTEXT_LINES)
 
 
-def _truncate_line(line: str) -> str:
+def _truncate_line(line: str, *, marked: bool) -> str:
     """Return the beginning of a line, without lone surrogates, which could not be sent."""
-    return line[:MAX_LINE_LENGTH].encode(errors="replace").decode()
+    length = MAX_MARKED_LENGTH if marked else MAX_LINE_LENGTH
+    return line[:length].encode(errors="replace").decode()

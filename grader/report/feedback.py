@@ -15,6 +15,7 @@ from typing import Any
 
 from grader.report.records import (
     Counterexample,
+    DiagnosisRecord,
     Excerpt,
     NoteRecord,
     PropertyRecord,
@@ -103,7 +104,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         for p in shown
         if _has_failed(p) and feedback.get_level(p.name).includes(FeedbackLevel.MESSAGE)
     ]
-    diagnosis = record.diagnosis if explained else ()
+    diagnosis = _redact_diagnosis(record.diagnosis, explained, feedback)
     if not diagnosis:  # that a property follows from a mistake says that there is a known one
         shown = [replace(p, follows=False) for p in shown]
     locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
@@ -124,6 +125,16 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         hidden=record.hidden + hidden,
         search=_redact_search(record.search, feedback),
     )
+
+
+def _redact_diagnosis(
+    diagnosis: Sequence[DiagnosisRecord], explained: Sequence[PropertyRecord], feedback: Feedback
+) -> tuple[DiagnosisRecord, ...]:
+    """Return the mistakes if a failure is explained; with numbers if one is shown with its case."""
+    if not explained:
+        return ()
+    shown = any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
+    return tuple(each if shown else replace(each, example=None) for each in diagnosis)
 
 
 def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:

@@ -105,7 +105,8 @@ class IsolationLevel:
     def summary(self) -> str:
         """The level and its layers in one line."""
         if not self.is_confining:
-            return f"isolation level {self.name}: submissions were NOT confined, and trusted by --trusted"
+            how = "submissions were NOT confined, and trusted by --trusted"
+            return f"isolation level {self.name}: {how}"
         return f"isolation level {self.name}: confined by {', '.join(self.layers)}"
 
     @property

@@ -3,14 +3,14 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from grader.report.pictures.captions import describe_evidence
-from grader.report.records import UNWRITTEN, Report
+from grader.report.records import UNWRITTEN, ExampleRecord, Report
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     DiagnosisView,
@@ -34,6 +34,8 @@ FILE_COLUMN_WIDTH = 48
 
 MAX_LINES = 22
 """how many lines a folded submission has, unless its first failures need more"""
+MAX_WITH_EXAMPLE = 25
+"""how many lines it has with the examples of its mistakes, or else they are left out"""
 FOLDED_NOTES = 2
 """how many notes stand below failures where the others are folded, unless there is one other"""
 WIDTH = 98
@@ -105,11 +107,18 @@ def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
 
 
 def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
-    """Render one failure that follows from the mistakes, and of the others as many as there is room.
+    """Render one failure that follows from the mistakes, and others as far as there is room.
 
     There is always room for one of the others, and for the one that follows if there are none.
+    The examples of mistakes are shown if they fit.
     """
-    above = list(_render_above(view, list(_render_points(view.groups))))
+    whole = list(_render_around(view, more, examples=True))
+    fits = len(whole) <= MAX_WITH_EXAMPLE
+    yield from whole if fits else _render_around(view, more, examples=False)
+
+
+def _render_around(view: SubmissionView, more: str, *, examples: bool) -> Iterator[StyledLine]:
+    above = list(_render_above(view, list(_render_points(view.groups)), examples=examples))
     notes = view.notes if not view.failures else _fold_notes(view.notes, more)
     below = list(_render_below(view, view.short_summary, notes))
     room = MAX_LINES - len(above) - len(below)
@@ -158,7 +167,9 @@ def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
         yield from (EMPTY, StyledLine(f"  {view.unexplained}", "bold"))
 
 
-def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
+def _render_above(
+    view: SubmissionView, groups: Lines, *, examples: bool = True
+) -> Iterator[StyledLine]:
     """Render what stands above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
@@ -168,7 +179,7 @@ def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
         yield from _render_message("error", view.error, "red")
     if view.diagnosis:
         yield EMPTY
-        yield from _render_diagnosis(view.diagnosis)
+        yield from _render_diagnosis(view.diagnosis, examples=examples)
     if view.failures:
         yield from (EMPTY, *groups)
 
@@ -196,10 +207,22 @@ def _render_below(
         yield from _render_message("note", note, "")
 
 
-def _render_diagnosis(diagnosis: DiagnosisView) -> Iterator[StyledLine]:
+def _render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[StyledLine]:
     yield StyledLine(f"  {diagnosis.headline}", "bold")
-    for sentence in diagnosis.sentences:
+    for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
         yield from _indent(4, sentence)
+        if examples and example is not None:
+            yield from _render_example(example)
+
+
+def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
+    """Render matrices side by side, below what they are."""
+    heads = (example.given, f"right {example.result}", f"{example.result} with this mistake")
+    matrices = (example.before, example.right, example.wrong)
+    rows = zip(*(_align_numbers(matrix) for matrix in matrices), strict=True)
+    yield StyledLine(f"      For example, {example.sizes}:")
+    for row in align_columns([heads, *rows], gap=4):
+        yield StyledLine(f"      {row}")
 
 
 def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
@@ -267,13 +290,24 @@ def _truncate_left(file: str) -> str:
     return f"…{file}"
 
 
-def align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def align_columns(rows: Sequence[tuple[str, ...]], gap: int = 2) -> list[str]:
     """Align the columns of the rows, measured in terminal cells."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(
+        (" " * gap)
+        .join(
             cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
+        )
+        .rstrip()
+        for row in rows
+    ]
+
+
+def _align_numbers(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Align the numbers of a matrix on the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        " ".join(" " * (w - cell_len(cell)) + cell for cell, w in zip(row, widths, strict=True))
         for row in rows
     ]
 

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.reading.excerpts import MAX_LINE_LENGTH, MAX_MARKED_LENGTH
 from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
     EvidenceRecord,
+    ExampleRecord,
     Excerpt,
     NoteRecord,
     PropertyRecord,
@@ -34,8 +36,10 @@ MAX_NOTES = 20
 """how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
 """how many characters of a counterexample's code are displayed"""
-MAX_EXCERPTS, MAX_SOURCE_LINES, MAX_SOURCE_LINE_LENGTH = 8, 160, 240
-"""how many excerpts of source are displayed, lines of each, and characters of a line"""
+MAX_EXCERPTS, MAX_SOURCE_LINES = 8, 160
+"""how many excerpts of source are displayed, and lines of each"""
+MAX_EXCERPT_LENGTH = 38_400
+"""how many characters of an excerpt are displayed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class DiagnosisView:
 
     headline: str
     sentences: tuple[str, ...]
+    examples: tuple[ExampleRecord | None, ...] = ()
+    """one for each sentence"""
 
     @property
     def pronoun(self) -> str:
@@ -266,7 +272,8 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
         start = f"{'Two' if count == 2 else count} mistakes were found; they explain"
     share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
     sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
-    return DiagnosisView(f"{start} the answers to {share} inputs tried:", sentences)
+    headline = f"{start} the answers to {share} inputs tried:"
+    return DiagnosisView(headline, sentences, tuple(m.example for m in mistakes))
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
@@ -279,13 +286,15 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
         if cell == excerpt.cell and number is not None:
             messages.setdefault(number, []).append(sanitise(message))
     marked = set(excerpt.marked)
-    lines = excerpt.text[: MAX_SOURCE_LINES * MAX_SOURCE_LINE_LENGTH].split("\n")[:MAX_SOURCE_LINES]
+    lines = excerpt.text[:MAX_EXCERPT_LENGTH].split("\n")[:MAX_SOURCE_LINES]
     return SourceView(
         "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
         tuple(
             SourceLine(
                 n,
-                sanitise_line(line.expandtabs(4), MAX_SOURCE_LINE_LENGTH),
+                sanitise_line(
+                    line.expandtabs(4), MAX_MARKED_LENGTH if n in marked else MAX_LINE_LENGTH
+                ),
                 n in marked,
                 tuple(messages.get(n, ())),
             )

@@ -1,10 +1,10 @@
 """The worker runtime: the submission's side of the boundary.
 
 It holds the submission's namespace and the objects made from it, and answers requests: read, units,
-import, resume, load, landmarks, excerpts, fingerprints, construct, draw, function, call, tensors, fetch, write,
-forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches,
-prepare, modes, disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is
-reached over a socket; trusted code may run in the grader process
+import, resume, load, landmarks, excerpts, fingerprints, construct, draw, function, call, tensors,
+fetch, write, forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest,
+pair, breaches, prepare, modes, disturbed, drop; or many at once. It decides nothing. In a sandbox
+it is reached over a socket; trusted code may run in the grader process
 (`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 

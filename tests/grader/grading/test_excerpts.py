@@ -11,6 +11,7 @@ from grader.reading.excerpts import (
     CONTEXT_LINES,
     MAX_LINE_LENGTH,
     MAX_LINES,
+    MAX_MARKED_LENGTH,
     MAX_WHOLE_CELL,
     SourceLines,
 )
@@ -58,7 +59,9 @@ def test_excerpts_are_bounded() -> None:
     long = SubmissionSource((SourceCell(None, "\n".join("x" * 9999 for _ in range(9000))),))
     found = read(long, [(None, 30 * n) for n in range(1, 200)])
     assert sum(x.text.count("\n") + 1 for x in found) == MAX_LINES
-    assert max(len(line) for x in found for line in x.text.split("\n")) == MAX_LINE_LENGTH
+    lengths = [len(line) for x in found for line in x.text.split("\n")]
+    assert set(lengths) == {MAX_LINE_LENGTH, MAX_MARKED_LENGTH}
+    assert lengths[: CONTEXT_LINES + 1] == [MAX_LINE_LENGTH] * CONTEXT_LINES + [MAX_MARKED_LENGTH]
 
 
 def test_lone_surrogate_can_be_sent() -> None:

@@ -64,7 +64,7 @@ HIDDEN = PropertyRecord(
     "HIDDEN CASE", Counterexample({"seed": 727}, "HIDDEN CODE"), None, "HIDDEN WORDS", 8, 9,
 )  # fmt: skip
 MISTAKE = DiagnosisRecord("no_scale", "THE MISTAKE", 3, 12, 7, 7)
-ALWAYS = {"name", "check", "group", "status", "points", "max_points"}
+ALWAYS = {"name", "claim", "group", "status", "points", "max_points"}
 TOLD = {
     FeedbackLevel.NAME: ALWAYS,
     FeedbackLevel.MESSAGE: ALWAYS | {"message", "words", "cell", "line"},

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grader.reading.excerpts import MAX_LINE_LENGTH, MAX_MARKED_LENGTH
 from grader.report.pictures import colours
 from grader.report.pictures.captions import describe_evidence
 from grader.report.pictures.draw import Picture, draw_pictures
@@ -30,7 +31,6 @@ from grader.report.render import html, text
 from grader.report.render.sanitise import UNSAFE
 from grader.report.render.view import (
     MAX_EXCERPTS,
-    MAX_SOURCE_LINE_LENGTH,
     MAX_SOURCE_LINES,
     make_view,
 )
@@ -376,13 +376,22 @@ def test_error_is_shown_at_its_line() -> None:
     assert source.lines[1].why == ("'(' was never closed",)
 
 
+def test_a_marked_line_is_shown_whole_however_long() -> None:
+    long = f"weights = {'a + ' * 200}torch.softmax(scores, dim=0)"
+    record = submission(source=(Excerpt(1, 1, f"{long}\n{long}", (1,)),))
+    marked, beside = make_view(record).source[0].lines
+    assert marked.text == long and len(beside.text) < len(long)
+    assert "torch.softmax(scores, dim=0)" in page(record)
+
+
 def test_hostile_source_is_text_and_has_an_end() -> None:
     lines = "\n".join(["</code><script>alert(1)</script>\x1b[2J\u202e" + "y" * 999] * 999)
     record = submission(source=(Excerpt(1, 1, lines, (1,)),) * 50)
     shown = make_view(record).source
     assert len(shown) == MAX_EXCERPTS
     assert len(shown[0].lines) <= MAX_SOURCE_LINES
-    assert max(len(line.text) for line in shown[0].lines) <= MAX_SOURCE_LINE_LENGTH
+    lengths = [len(line.text) for line in shown[0].lines]
+    assert lengths[0] <= MAX_MARKED_LENGTH and max(lengths[1:]) <= MAX_LINE_LENGTH
     written = page(record)
     assert "<script" not in written and not UNSAFE.search(written)
     assert len(written) < 1_000_000

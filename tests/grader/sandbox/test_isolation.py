@@ -240,7 +240,9 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         for more in ([], ["--trusted"])
     ]
     assert (said[0].returncode, said[0].stdout) == (2, "")
-    assert said[0].stderr.startswith("headcheck: submissions cannot be confined here (isolation level D; ")
+    assert said[0].stderr.startswith(
+        "headcheck: submissions cannot be confined here (isolation level D; "
+    )
     assert said[1].returncode == 0, said[1].stderr
     assert "isolation level D: submissions were NOT confined" in said[1].stdout
 
