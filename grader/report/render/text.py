@@ -34,8 +34,6 @@ FILE_COLUMN_WIDTH = 48
 
 MAX_LINES = 22
 """how many lines a folded submission has, unless its first failures need more"""
-MAX_WITH_EXAMPLE = 25
-"""how many lines it has with the examples of its mistakes, or else they are left out"""
 FOLDED_NOTES = 2
 """how many notes stand below failures where the others are folded, unless there is one other"""
 WIDTH = 98
@@ -113,7 +111,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
     The examples of mistakes are shown if they fit.
     """
     whole = list(_render_around(view, more, examples=True))
-    fits = len(whole) <= MAX_WITH_EXAMPLE
+    fits = len(whole) <= MAX_LINES
     yield from whole if fits else _render_around(view, more, examples=False)
 
 

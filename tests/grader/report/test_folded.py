@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from grader.report.records import DiagnosisRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report.records import (
+    DiagnosisRecord,
+    ExampleRecord,
+    NoteRecord,
+    PropertyRecord,
+    SubmissionRecord,
+)
 from grader.report.render import github, html, text
 from grader.report.render.view import make_view
 from tests.grader.report.records import (
@@ -23,6 +29,14 @@ from tests.grader.report.records import (
 
 MISTAKE = DiagnosisRecord("no_mask", "Nothing is hidden.", 3, 12, 7, 7)
 SECOND = DiagnosisRecord("no_scale", "The scores are not scaled.", None, None, 7, 7)
+EXAMPLE = ExampleRecord(
+    "2 tokens, d_k = 4",
+    "q·k",
+    "scores",
+    (("4", "2"), ("4", "0")),
+    (("2", "1"), ("2", "0")),
+    (("4", "2"), ("-4", "0.25")),
+)
 MORE = "--all"
 
 
@@ -65,6 +79,32 @@ ada.py  causal_attention (CausalAttention)  2 / 38  failed
   17 more checks fail for this reason; --all shows them
 """
     )
+
+
+SHOWN_EXAMPLE = """\
+    Nothing is hidden. (cell 3, line 12)
+      For example, 2 tokens, d_k = 4:
+      q·k    right scores    scores with this mistake
+      4 2    2 1              4    2
+      4 0    2 0             -4 0.25
+"""
+
+
+def test_a_mistake_is_shown_on_round_numbers() -> None:
+    record = explain(follow(make_failed(EQUATION)), by=(replace(MISTAKE, example=EXAMPLE),))
+    assert SHOWN_EXAMPLE in render(record) and SHOWN_EXAMPLE in render(record, "")
+    page = html.render_page(record, make_report())
+    assert "<caption>For example, 2 tokens, d_k = 4</caption>" in page
+    assert "<tr><td>4 0</td><td>2 0</td><td>-4 0.25</td></tr>" in page
+
+
+def test_an_example_gives_way_to_failures() -> None:
+    """A submission never fills more lines for it: what is wrong goes first."""
+    by = (replace(MISTAKE, example=EXAMPLE), replace(SECOND, example=EXAMPLE))
+    claims = [*map(follow, fail_many(3)), *fail_many(9, "mask")]
+    shown = render(explain(*claims, by=by))
+    assert "For example" not in shown and len(shown.splitlines()) <= text.MAX_LINES
+    assert render(explain(*claims, by=by), "").count("For example") == 2
 
 
 def test_one_more_is_it() -> None:
@@ -191,6 +231,14 @@ def test_what_follows_is_told_with_the_mistake(level: FeedbackLevel) -> None:
     assert bool(told.diagnosis) is (level is not FeedbackLevel.NAME)
     follows = [claim.follows for claim in told.properties]
     assert follows == [bool(told.diagnosis), False]
+
+
+@pytest.mark.parametrize("level", FeedbackLevel)
+def test_an_example_is_told_from_the_level_of_cases_on(level: FeedbackLevel) -> None:
+    record = explain(follow(make_failed(EQUATION)), by=(replace(MISTAKE, example=EXAMPLE),))
+    told = redact_submission(record, Feedback(level))
+    examples = [each.example for each in told.diagnosis]
+    assert (EXAMPLE in examples) is level.includes(FeedbackLevel.CASE)
 
 
 def test_what_is_hidden_is_not_counted_among_what_follows() -> None:
