@@ -15,7 +15,7 @@ from properties.violation import Status, SubmissionFailed, Violation, ViolationK
 EXHAUSTIVE_LIMIT = 60
 """Up to this many smaller cases are all tried; of more, Hypothesis chooses."""
 VISIBLE = 0.1
-"""a wrong number that is off by this share of the largest one is seen to be off"""
+"""a wrong number that is off by this share of the larger of the two is seen to be off"""
 OTHER_NUMBERS = 6
 """so many times other random numbers are tried on the smallest case, until one is visible"""
 SEARCH_BUDGET = 800

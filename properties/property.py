@@ -233,8 +233,11 @@ class Verdict:
 
     @cached_property
     def _hint(self) -> str:
-        # The property's own hint is about what is computed, not about how long that takes.
-        return self.hint or (self.property.hint if self.status is Status.CRASHED else "")
+        # The property's own hint is about what is computed, not about how long that takes, and a
+        # crash that is explained may have to do with something else.
+        explained = self.failure is not None and self.failure.crash is not None
+        own = "" if explained or self.status is not Status.CRASHED else self.property.hint
+        return self.hint or own
 
     @cached_property
     def redacted_message(self) -> str:

@@ -36,10 +36,8 @@ MAX_NOTES = 20
 """how many notes are displayed; a submission can cause any number of them"""
 MAX_CODE_LENGTH = 20_000
 """how many characters of a counterexample's code are displayed"""
-MAX_EXCERPTS, MAX_SOURCE_LINES = 8, 160
-"""how many excerpts of source are displayed, and lines of each"""
-MAX_EXCERPT_LENGTH = 38_400
-"""how many characters of an excerpt are displayed"""
+MAX_EXCERPTS, MAX_SOURCE_LINES, MAX_EXCERPT_LENGTH = 8, 160, 38_400
+"""how many excerpts of source are displayed, lines of each, and characters of each"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,17 +288,14 @@ def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:
     return SourceView(
         "Your code" if excerpt.cell is None else f"Your code, cell {excerpt.cell}",
         tuple(
-            SourceLine(
-                n,
-                sanitise_line(
-                    line.expandtabs(4), MAX_MARKED_LENGTH if n in marked else MAX_LINE_LENGTH
-                ),
-                n in marked,
-                tuple(messages.get(n, ())),
-            )
+            SourceLine(n, _shorten(line, n in marked), n in marked, tuple(messages.get(n, ())))
             for n, line in enumerate(lines, excerpt.line)
         ),
     )
+
+
+def _shorten(line: str, marked: bool) -> str:  # of a line, not of a caller
+    return sanitise_line(line.expandtabs(4), MAX_MARKED_LENGTH if marked else MAX_LINE_LENGTH)
 
 
 def _view_message(record: NoteRecord | ErrorRecord) -> MessageView:
