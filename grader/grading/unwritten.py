@@ -13,7 +13,7 @@ from exercises.starter import list_unwritten, render_module
 from grader.grading.infer import Target
 from grader.reading.cells import read_source
 from grader.reading.fingerprints import fingerprint_definitions
-from grader.report.records import UNWRITTEN, ErrorRecord
+from grader.report.records import ErrorRecord
 from grader.sandbox.grader_side.session import Session
 
 
@@ -30,7 +30,7 @@ def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, Err
         return {}
     found = dict(zip(names, session.fetch_fingerprints(names), strict=False))
     return {
-        target.name: ErrorRecord(UNWRITTEN, _write_message(target))
+        target.name: ErrorRecord("unwritten", _write_message(target))
         for target in targets
         if (starter := starters.get(target.name)) and starter.items() <= found.items()
     }

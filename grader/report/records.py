@@ -17,8 +17,6 @@ from grader.seed import Seed
 MAX_TEXT_LENGTH = 4000
 """how many characters one text of a report has, since submissions choose some of them"""
 FORMAT_VERSION = 1
-UNWRITTEN = "unwritten"
-"""the kind of the error of a starter in which nothing is written yet"""
 
 
 @dataclass(frozen=True, slots=True)

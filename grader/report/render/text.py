@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.report.pictures.captions import describe_evidence
-from grader.report.records import UNWRITTEN, ExampleRecord, Report
+from grader.report.records import ExampleRecord, Report
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     DiagnosisView,
@@ -171,7 +171,7 @@ def _render_above(
     """Render what stands above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
-    if view.error and view.error.kind == UNWRITTEN:
+    if view.error and view.error.kind == "unwritten":
         yield from _indent(2, view.error.message)
     elif view.error:
         yield from _render_message("error", view.error, "red")

@@ -12,7 +12,7 @@ from grader.grading.grade import grade_file_or_raise
 from grader.grading.settings import Settings
 from grader.grading.unwritten import fingerprint_starter
 from grader.reading.submission import find_submissions
-from grader.report.records import UNWRITTEN, SubmissionRecord, build_report
+from grader.report.records import SubmissionRecord, build_report
 from grader.report.render import html, text
 from grader.ui.jupyter.checking import check_in_namespace
 
@@ -45,7 +45,7 @@ def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
 
 
 def is_unwritten(record: SubmissionRecord) -> bool:
-    return record.error is not None and record.error.kind == UNWRITTEN
+    return record.error is not None and record.error.kind == "unwritten"
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.slug)
