@@ -36,7 +36,7 @@ def main() -> None:
     for left_out in ((), tuple(Layer)):
         with ServerHandle(trusted=True, without=left_out) as server:
             layers = ", ".join(server.isolation_level.layers) or "a process of its own, no more"
-            print(f"rung {server.isolation_level.name}: {layers}")
+            print(f"isolation level {server.isolation_level.name}: {layers}")
             lives = [time_child(server) for _ in range(children)]
             show("a child's first reply", [first for first, _ in lives])
             show("a child's whole life", [whole for _, whole in lives])

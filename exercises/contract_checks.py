@@ -138,7 +138,7 @@ def find_wrongly_waived(contract: Contract) -> Iterator[Problem]:
             yield (
                 ("waived",),
                 name,
-                f"{name!r} is no claim of this exercise: see docs/properties.md",
+                f"{name!r} is no check of this exercise: see docs/properties.md",
             )
 
 

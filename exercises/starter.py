@@ -9,15 +9,17 @@
 Students are given everything else. The two starters differ in their form only.
 """
 
+import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import Literal
-
-from nbformat import NotebookNode, v4
+from typing import TYPE_CHECKING, Literal
 
 from exercises.exercise import Exercise
+
+if TYPE_CHECKING:  # imported where needed: it takes a sixth of a second
+    from nbformat import NotebookNode
 
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 CODE, MARKDOWN = "# %%", "# %% [markdown]"
@@ -64,8 +66,10 @@ class StarterCell:
         lines = self.lines if self.marker == CODE else map(_uncomment, self.lines)
         return "\n".join(lines).strip("\n")
 
-    def to_notebook_cell(self) -> NotebookNode:
+    def to_notebook_cell(self) -> "NotebookNode":
         """Return the cell of a notebook."""
+        from nbformat import v4
+
         code, text = self.marker == CODE, self.text
         cell: NotebookNode = v4.new_code_cell(text) if code else v4.new_markdown_cell(text)
         return cell
@@ -87,12 +91,25 @@ def render_module(exercise: Exercise) -> str:
     return f"{head}\n{body.rstrip()}\n"
 
 
+def list_unwritten(module: str) -> tuple[str, ...]:
+    """Return the names of the definitions of a starter that the student writes."""
+    lines = module.splitlines()
+    return tuple(
+        node.name
+        for node in ast.parse(module).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        if any(line.strip() == PLACEHOLDER for line in lines[node.lineno - 1 : node.end_lineno])
+    )
+
+
 def render_notebook(exercise: Exercise) -> str:
     """Return the starter as the text of a notebook, nbformat 4.5.
 
     It has the statement, the cells, the hints, each folded up, and a cell that checks the answer.
     Raises ValueError if the markers in `solution.py` do not match.
     """
+    from nbformat import v4
+
     return _build_notebook(
         [
             v4.new_markdown_cell(exercise.statement.strip()),
@@ -115,7 +132,9 @@ def _write_arguments(exercise: Exercise) -> str:
     return f"{exercise.contract.name}{named}"
 
 
-def _build_notebook(cells: list[NotebookNode]) -> str:
+def _build_notebook(cells: "list[NotebookNode]") -> str:
+    from nbformat import v4
+
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"  # nbformat's own are random
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -163,6 +182,8 @@ def write_starters(
 
     Raises FileExistsError, and writes nothing, if one of the files exists.
     """
+    from nbformat import v4
+
     contents = render_contents(exercises, form=form)
     if form == "py":
         files = {directory / "contents.md": contents}

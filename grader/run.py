@@ -331,7 +331,7 @@ def examine_machine() -> tuple[str, bool]:
 def describe_isolation(level: IsolationLevel) -> str:
     """Describe an isolation level: what it guarantees, what is missing, and how to get it."""
     layers = ", ".join(level.layers) or "nothing"
-    lines = [f"rung {level.name}: {layers}", "", "A submission"]
+    lines = [f"isolation level {level.name}: {layers}", "", "A submission"]
     lines += [f"  - {each}" for each in level.guarantees] or ["  - is not confined in any way"]
     if not level.is_confining:
         lines += ["", "This is not enough for code of strangers: only --trusted runs it here."]

@@ -13,10 +13,10 @@ class InputContent(StrEnum):
 
     NORMAL = "normal"
     REPEATED = "repeated tokens"
-    ZERO = "a zero token"
+    ZERO = "a token of zeros"
     OUTLIER = "an outlier token"
     EQUAL = "equal tokens"
-    ALL_ZERO = "only zero tokens"
+    ALL_ZERO = "only tokens of zeros"
     SUBNORMAL = "a subnormal token"
     HUGE = "huge tokens"
 

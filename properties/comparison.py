@@ -46,12 +46,14 @@ def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str =
     if bool(off.any()):
         excess = torch.where(off, error / tolerance.float32.clamp_min(1e-300), 0.0)
         where = _unravel_index(int(excess.argmax()), error)
-        exact, came = format_distinct(float(expected[where]), float(got[where]))
+        right, wrong = float(expected[where]), float(got[where])
+        exact, came = format_distinct(right, wrong)
         raise Violation(
             ViolationKind.VALUE,
             f"{exact} ± {float(tolerance.float32[where]):.1g}",
             f"{came}; {_describe_count(off)} are off",
             _format_location(what, where),
+            difference=abs(right - wrong) / max(abs(right), abs(wrong)),
         )
     return not bool((error > tolerance.exact).any())
 

@@ -225,10 +225,19 @@ class Verdict:
             return f"Not tried, because this did not hold: {self.blocked_by.claim}"
         return ""
 
+    def without_hint(self) -> "Verdict":
+        """Return the same without a hint: what is wrong is known better than it guesses."""
+        bare = None if self.violation is None else replace(self.violation, hint="")
+        prop = replace(self.property, hint="")
+        return replace(self, property=prop, violation=bare, hint="")
+
     @cached_property
     def _hint(self) -> str:
-        # The property's own hint is about what is computed, not about how long that takes.
-        return self.hint or (self.property.hint if self.status is Status.CRASHED else "")
+        # The property's own hint is about what is computed, not about how long that takes, and a
+        # crash that is explained may have to do with something else.
+        explained = self.failure is not None and self.failure.crash is not None
+        own = "" if explained or self.status is not Status.CRASHED else self.property.hint
+        return self.hint or own
 
     @cached_property
     def redacted_message(self) -> str:

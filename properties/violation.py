@@ -64,6 +64,8 @@ class Violation(Exception):
     hint: str = ""
     after: str = ""
     """what was done before, where the failure depends on it"""
+    difference: float | None = None
+    """of a wrong value: how far it is off, as a share of the larger of the two numbers"""
 
     def with_details(self, claim: str, case: str, hint: str) -> "Violation":
         """Return it with the details of the check; a hint of its own takes precedence."""

@@ -253,7 +253,7 @@ def _make_searched(answer: Answer, exercise: Exercise) -> tuple[Harness, Callabl
 def count_search(
     answer: Answer, exercise: Exercise, seed: int, cases: int
 ) -> tuple[tuple[str, ...], int, int]:
-    """Search with so many generated cases from a seed, for all claims.
+    """Search with so many generated cases from a seed, for all checks.
 
     Returns the names of those broken, how many cases were tried, and how many checks were made.
     """

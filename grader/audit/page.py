@@ -15,7 +15,7 @@ MAX_COSTLIEST = 10
 
 def render_text(audit: Audit) -> str:
     """Render a row for every exercise, the problems of the grader, and the costliest properties."""
-    head = ("exercise", "claims", "right", "wrong", "survivors", "false alarms", "seconds")
+    head = ("exercise", "checks", "right", "wrong", "survivors", "false alarms", "seconds")
     rows = [head, *(_format_row(audit, exercise) for exercise in audit.exercises)]
     parts = [
         align_columns(rows),
@@ -56,7 +56,7 @@ def _format_label(result: AnswerResult) -> str:
 
 
 def _list_costs(audit: Audit) -> Iterator[str]:
-    head = ("", "claims that cost most", "seconds", "kills", "alone")
+    head = ("", "checks that cost most", "seconds", "kills", "alone")
     rows = [
         ("", name, f"{spent:.1f}", str(audit.kills[name]), str(audit.sole_kills[name]))
         for name, spent in audit.seconds.most_common(MAX_COSTLIEST)
@@ -68,7 +68,7 @@ def _list_search_kills(audit: Audit) -> Iterator[str]:
     """Yield what a search added to the fixed cases: a row for each property, and a sentence."""
     if not any(result.generated for result in audit.results):
         return
-    head = ("", "claims that only the search broke", "kills before", "more")
+    head = ("", "checks that only the search failed", "kills before", "more")
     rows = [
         ("", name, str(audit.kills[name]), str(more))
         for name, more in audit.search_kills.most_common()
@@ -77,8 +77,8 @@ def _list_search_kills(audit: Audit) -> Iterator[str]:
     wrong = [r for r in audit.results if r.answer.is_wrong]
     right = [r for r in audit.results if not r.answer.is_wrong]
     yield (
-        f"On {sum(r.generated for r in audit.results)} generated cases the search broke "
-        f"{sum(audit.search_kills.values())} more claims on {sum(bool(r.found) for r in wrong)} of "
+        f"On {sum(r.generated for r in audit.results)} generated cases the search failed "
+        f"{sum(audit.search_kills.values())} more checks on {sum(bool(r.found) for r in wrong)} of "
         f"{len(wrong)} wrong answers, and {sum(len(r.found) for r in right)} on {len(right)} right "
         "ones."
     )
@@ -89,7 +89,7 @@ def _summarise(audit: Audit) -> str:
     right = len(audit.results) - wrong
     summary = (
         f"{len(audit.survivors)} of {wrong} wrong answers survive, {len(audit.false_alarms)} of "
-        f"{right} right ones are accused, {len(audit.idle)} claims are idle"
+        f"{right} right ones are accused, {len(audit.idle)} checks are idle"
     )
     return f"Clean: {summary}." if audit.clean else f"Not clean: {summary}."
 

@@ -38,7 +38,7 @@ FORMATS: Mapping[str, ExportFormat] = {
     "gradescope": ExportFormat("gradescope:render", "`results.json` for every student."),
     "junit": ExportFormat(
         "junit:render",
-        "JUnit XML: a suite for every student and exercise, a case for every claim.",
+        "JUnit XML: a suite for every student and exercise, a case for every check.",
     ),
     "moodle-gradebook": ExportFormat(
         "moodle:render_gradebook",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grader.report.records import PropertyRecord
+from grader.report.records import PropertyRecord, shorten
 from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case
 from properties.check import find_first_failure
@@ -81,15 +81,24 @@ def mark_consequences(
     contract: Contract,
     diagnosed: Sequence[DiagnosedMistake],
 ) -> list[PropertyRecord]:
-    """Return the same records, those marked that follow from the diagnosed mistakes."""
+    """Return the same records, those marked that follow from the diagnosed mistakes.
+
+    These have no hint: it is about what usually breaks the property, and another thing did.
+    """
     try:
         found = find_consequences(contract, verdicts, diagnosed)
     except Exception:  # A fault of ours is no reason to lose a grade; tests call what is tried.
         found = frozenset()
     return [
-        replace(record, follows=verdict.property in found)
+        _mark(record, verdict) if verdict.property in found else record
         for record, verdict in zip(records, verdicts, strict=True)
     ]
+
+
+def _mark(record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
+    bare = verdict.without_hint()
+    message, words = shorten(bare.message), shorten(bare.redacted_message)
+    return replace(record, follows=True, message=message, words=words)
 
 
 def find_consequences(

@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from grader.reading.code_patterns import CodePattern
-from grader.report.records import DiagnosisRecord
+from grader.report.records import DiagnosisRecord, ExampleRecord
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import parse_position
+from properties.contract import Contract
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import CodeMatcher, Mistake
-from properties.mistakes.diagnosis import DiagnosedMistake, diagnose
+from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines, diagnose
+from properties.mistakes.worked_example import work_example
 from properties.property import Verdict
 from properties.violation import Status, SubmissionFailed
 
@@ -32,18 +35,18 @@ def diagnose_failures(
 
 
 def record_diagnoses(
-    session: Session, diagnosed: Sequence[DiagnosedMistake]
+    session: Session, diagnosed: Sequence[DiagnosedMistake], contract: Contract
 ) -> list[DiagnosisRecord]:
     """Return records of diagnosed mistakes for the report, each with its line of code if known."""
     try:
         patterns = session.find_code_patterns() if diagnosed else []
     except SubmissionFailed:
         patterns = []
-    return [record_diagnosis(each, patterns) for each in diagnosed]
+    return [record_diagnosis(each, patterns, contract) for each in diagnosed]
 
 
 def record_diagnosis(
-    diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern]
+    diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern], contract: Contract
 ) -> DiagnosisRecord:
     """Return the record of a mistake; the code decides between indistinguishable ones."""
     chosen = choose_by_code(diagnosed, patterns)
@@ -57,7 +60,15 @@ def record_diagnosis(
         line=parse_position(pattern.line) if pattern else None,
         cases_matched=diagnosed.cases_matched,
         cases_tried=diagnosed.cases_tried,
+        example=None if others else _record_example(contract, mistake, diagnosed.ways),
     )
+
+
+def _record_example(
+    contract: Contract, mistake: Mistake, ways: Sequence[Pipelines]
+) -> ExampleRecord | None:
+    example = work_example(contract, mistake, ways)
+    return None if example is None else ExampleRecord(**asdict(example))
 
 
 def choose_by_code(diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern]) -> Mistake | None:

@@ -48,6 +48,7 @@ from grader.grading.search import (
     ignore_search,
 )
 from grader.grading.settings import Settings
+from grader.grading.unwritten import find_unwritten
 from grader.reading.siblings import gather_siblings
 from grader.reading.submission import Submission, UnreadableSubmission, read_submission
 from grader.report.records import (
@@ -177,9 +178,13 @@ class _Grading:
     unrecognised: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     """what these said when they were constructed and called"""
+    unwritten: Mapping[str, ErrorRecord] = field(default_factory=dict)
+    """what is said of definitions that are as in the starter"""
 
     def grade_named(self, targets: Sequence[Target]) -> list[SubmissionRecord]:
         """Return the records of the definitions that answer exercises by their names."""
+        with contextlib.suppress(SubmissionFailed):  # then it fails again when it is judged
+            self.unwritten = find_unwritten(self.session, targets[:MAX_DEFINITIONS])
         graded = (self._grade_in_its_terms(target) for target in targets[:MAX_DEFINITIONS])
         records = [record for record in graded if record is not None]
         if len(targets) > MAX_DEFINITIONS:
@@ -235,6 +240,8 @@ class _Grading:
         return None
 
     def _grade(self, target: Target) -> SubmissionRecord:
+        if target.name in self.unwritten:
+            return self._record_error(self.unwritten[target.name], target)
         self.on_target(target)
         args = self.session, self.submission, target, self.settings
         return grade_definition(*args, self.on_verdict, self.on_search)
@@ -247,8 +254,11 @@ class _Grading:
         problem = problem or ErrorRecord("not_found", "nothing in it answers an exercise")
         if self.unrecognised:
             problem = explain_unrecognised(problem, self.unrecognised, self.failures)
-        source = collect_excerpts(self.session, [(problem.cell, problem.line)])
-        record = record_ungraded(self.submission, self.settings, self.began, problem)
+        return self._record_error(problem)
+
+    def _record_error(self, error: ErrorRecord, target: Target | None = None) -> SubmissionRecord:
+        source = collect_excerpts(self.session, [(error.cell, error.line)])
+        record = record_ungraded(self.submission, self.settings, self.began, error, target)
         return replace(record, source=source)
 
 
@@ -348,7 +358,7 @@ def explain_failures(
             target.exercise, verdicts, settings.points, harness, searched
         )
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
-        diagnosis = explain.record_diagnoses(session, mistakes)
+        diagnosis = explain.record_diagnoses(session, mistakes, harness.contract)
         properties = mark_consequences(properties, verdicts, harness.contract, mistakes)
         if session.is_alive:
             properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)

@@ -13,6 +13,7 @@ from exercises.contract_checks import suggest
 from exercises.toml_lines import Place
 from grader.report.records import (
     Counterexample,
+    DiagnosisRecord,
     Excerpt,
     NoteRecord,
     PropertyRecord,
@@ -101,7 +102,7 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         for p in shown
         if _has_failed(p) and feedback.get_level(p.name).includes(FeedbackLevel.MESSAGE)
     ]
-    diagnosis = record.diagnosis if explained else ()
+    diagnosis = _redact_diagnosis(record.diagnosis, explained, feedback)
     if not diagnosis:  # that a property follows from a mistake says that there is a known one
         shown = [replace(p, follows=False) for p in shown]
     locations = {(p.cell, p.line) for p in explained} | {(d.cell, d.line) for d in diagnosis}
@@ -122,6 +123,16 @@ def redact_submission(record: SubmissionRecord, feedback: Feedback) -> Submissio
         hidden=record.hidden + hidden,
         search=_redact_search(record.search, feedback),
     )
+
+
+def _redact_diagnosis(
+    diagnosis: Sequence[DiagnosisRecord], explained: Sequence[PropertyRecord], feedback: Feedback
+) -> tuple[DiagnosisRecord, ...]:
+    """Return the mistakes if a failure is explained; with numbers if one is shown with its case."""
+    if not explained:
+        return ()
+    shown = any(feedback.get_level(p.name).includes(FeedbackLevel.CASE) for p in explained)
+    return tuple(each if shown else replace(each, example=None) for each in diagnosis)
 
 
 def _redact_search(search: SearchRecord | None, feedback: Feedback) -> SearchRecord | None:
@@ -224,7 +235,7 @@ def parse_level(word: str) -> Feedback:
     """Return the feedback of a level, by its name. Raises BadFeedback."""
     if word in list(FeedbackLevel):
         return Feedback(FeedbackLevel(word))
-    advice = "levels of single claims are for a course file, and --course"
+    advice = "levels of single checks are for a course file, and --course"
     raise BadFeedback(f"--feedback: there is no level {word!r}; {advice}; {suggest(word, LEVELS)}")
 
 
@@ -278,7 +289,7 @@ def _expand_name(name: str, place: Place) -> Sequence[str]:
     known = (*_list_names(), *(group.value for group in PropertyGroup))
     close = suggest(name, known)
     listed = close if close.startswith("did") else "docs/properties.md lists them"
-    raise place.fail(f"there is no claim or group {name!r}; {listed}", name)
+    raise place.fail(f"there is no check or group {name!r}; {listed}", name)
 
 
 def bind_feedback(wanted: Feedback | None, binding: Feedback) -> Feedback:

@@ -127,6 +127,21 @@ class PropertyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleRecord:
+    """A mistake on round numbers: what goes into a step, and what comes out, right and wrong.
+
+    A matrix has a row for each token; its numbers are written as they are shown.
+    """
+
+    sizes: str
+    given: str
+    result: str
+    before: tuple[tuple[str, ...], ...]
+    right: tuple[tuple[str, ...], ...]
+    wrong: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DiagnosisRecord:
     """A known mistake that explains what a submission computes."""
 
@@ -136,6 +151,7 @@ class DiagnosisRecord:
     line: int | None
     cases_matched: int
     cases_tried: int
+    example: ExampleRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ REMEDIES: Mapping[Layer, str] = MappingProxyType(
         Layer.NAMESPACES: (
             "allow unprivileged user namespaces (user.max_user_namespaces, "
             "kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1); "
-            "containers usually do not, and rung B is what to expect there"
+            "containers usually do not, and level B is what to expect there"
         ),
         Layer.LANDLOCK: (
             "needs Linux 6.2 or later with Landlock among the security modules "
@@ -105,15 +105,16 @@ class IsolationLevel:
     def summary(self) -> str:
         """The level and its layers in one line."""
         if not self.is_confining:
-            return f"rung {self.name}: submissions were NOT confined, and trusted by --trusted"
-        return f"rung {self.name}: confined by {', '.join(self.layers)}"
+            how = "submissions were NOT confined, and trusted by --trusted"
+            return f"isolation level {self.name}: {how}"
+        return f"isolation level {self.name}: confined by {', '.join(self.layers)}"
 
     @property
     def refusal(self) -> str:
         """Why untrusted code is refused, and what to do."""
         reasons = "; ".join(f"{each.layer}: {each.why}" for each in self.missing)
         return (
-            f"submissions cannot be confined here (rung {self.name}; {reasons}); see "
+            f"submissions cannot be confined here (isolation level {self.name}; {reasons}); see "
             "`headcheck doctor`, or add --trusted if you trust each of them with this machine"
         )
 

@@ -214,11 +214,11 @@ def check(
 def audit(
     slugs: tuple[str, ...], form: str, jobs: int | None, mutants: bool, search: str | None
 ) -> None:
-    """Judge the judge: every known answer to these exercises (or all) against every claim.
+    """Judge the judge: every known answer to these exercises (or all) against every check.
 
-    With --search it also says which claims break on generated cases alone, and how often.
+    With --search it also says which checks fail on generated cases alone, and how often.
 
-    Exit code: 0 when no wrong answer survives, no right one is accused and no claim is idle.
+    Exit code: 0 when no wrong answer survives, no right one is accused and no check is idle.
     """
     import os
 

@@ -61,7 +61,7 @@ by_hand_option = click.option(
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
-    help="Print every claim that does not hold, also those that follow from a known mistake.",
+    help="Print every check that fails, also those that follow from a known mistake.",
 )
 feedback_option = click.option(
     "--feedback",

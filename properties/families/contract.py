@@ -25,6 +25,7 @@ family_property = PropertyFamily(PropertyGroup.CONTRACT)
 C = Capability
 INDIVISIBLE = ((7, 3), (6, 4), (10, 4), (9, 6), (2, 4), (8, 3))
 """widths, and numbers of heads that do not divide them, with common divisors and without"""
+WHERE_WEIGHTS_ARE = "the statement lists every weight with its name and shape"
 SQUEEZE_HINT = "squeeze() drops every axis of length one"
 CALLED_WIDTH = 64
 """Wider modules are built with their defaults, but not called: their weights are many."""
@@ -52,7 +53,7 @@ def it_can_be_constructed(context: LiveContext) -> None:
     limit=2,
     on=PLAIN,
     choose=select_plainest,
-    hint="the statement lists every weight with its name and shape",
+    hint=WHERE_WEIGHTS_ARE,
 )
 def the_weights_are_where_the_exercise_says(context: LiveContext) -> None:
     """Its weights have the names and shapes that the exercise asks for."""
@@ -140,13 +141,13 @@ def the_weights_are_registered_and_trainable(context: LiveContext) -> None:
     hint="a mask or a table is a buffer",
 )
 def there_are_no_other_parameters(context: LiveContext) -> None:
-    """It has no trainable parameters besides those asked for."""
+    """It has the trainable parameters that are asked for, and no others."""
     shapes = context.contract.get_parameter_shapes(context.case)
     extra = [f"`{n}`" for n in _list_parameters(context, module=True) if n not in shapes]
     missing = _list_missing(context, context.case)
     if missing:
-        expected, got = f"{', '.join(missing)}, as asked for", "it has none"
-        raise Violation(ViolationKind.CONSTRUCTION, expected, got)
+        expected, got = f"{', '.join(missing)}, as asked for", "none of these"
+        raise Violation(ViolationKind.CONSTRUCTION, expected, got, hint=WHERE_WEIGHTS_ARE)
     if extra and context.contract.transfer is None:
         expected, got = f"the {len(shapes)} asked for", f"also {', '.join(extra)}"
         raise Violation(ViolationKind.CONSTRUCTION, expected, got)

@@ -65,7 +65,7 @@ def _assert_moves_to_float64(context: LiveContext, adapter: ModuleAdapter) -> No
     hint="register masks as buffers, or make them in forward with device=x.device",
 )
 def it_moves_to_another_device(context: LiveContext) -> None:
-    """On another device it has all it needs there (tried by .to() on torch's meta device)."""
+    """Moved to another device by .to(), as to a GPU, it has all that it needs there."""
     on_cpu = replace(context.case, device="cpu")
     adapter = construct(context.harness.subject, context.contract, on_cpu)
     # Called first, because what it keeps of a call must be moved, too.

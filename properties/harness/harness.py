@@ -130,8 +130,8 @@ def _make_renamed_note(asked: Contract, other: Contract) -> Note:
 def _make_missing_note(name: str) -> Note:
     return Note(
         "missing_argument",
-        f"the constructor takes no `{name}`, which the statement names: claims about it do not "
-        "hold, all others were tried without it",
+        f"the constructor takes no `{name}`, which the statement names: checks of it fail, "
+        "all others were tried without it",
     )
 
 

@@ -19,6 +19,7 @@ from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
     EvidenceRecord,
+    ExampleRecord,
     Excerpt,
     InfluenceEvidence,
     LayoutEvidence,
@@ -59,6 +60,10 @@ RECORDS = (
     InfluenceEvidence,
     LayoutEvidence,
     Excerpt,
+    ExampleRecord,
+)
+EXAMPLE = ExampleRecord(
+    "2 tokens, d_k = 4", "q·k", "scores", (("4", "2"),), (("2", "1"),), (("4", "2"),)
 )
 PLAIN = {int: "integer", str: "string", float: "number", bool: "boolean"}
 JSON = {"integer": (int,), "string": (str,), "number": (int, float), "boolean": (bool,)}
@@ -161,7 +166,7 @@ def a_report() -> Report:
     judged = SubmissionRecord(
         "a.ipynb", "a", "causal_attention", "A", 2.0, 5.0, "failed", 0.5,
         (claim, broken), (NoteRecord("prints", "It prints.", 3, 1), NoteRecord("float32", "…")),
-        diagnosis=(DiagnosisRecord("no_scale", "It is not scaled.", 3, None, 6, 7),),
+        diagnosis=(DiagnosisRecord("no_scale", "It is not scaled.", 3, None, 6, 7, EXAMPLE),),
         source=(Excerpt(3, 1, "import torch", (1,)),),
         search=SearchRecord(200, ("equal",), "it took too long"),
     )  # fmt: skip

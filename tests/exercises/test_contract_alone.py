@@ -52,7 +52,7 @@ def test_it_may_waive_claims_that_there_are(tmp_path: Path) -> None:
 
     kept = load_contract(write(tmp_path, waive("the_dtype_is_kept")))
     assert kept.waived == ("the_dtype_is_kept",)
-    with pytest.raises(BadContract, match="line 5: 'it_is_nice' is no claim of this exercise"):
+    with pytest.raises(BadContract, match="line 5: 'it_is_nice' is no check of this exercise"):
         load_contract(write(tmp_path, waive("it_is_nice")))
 
 

@@ -35,8 +35,8 @@ def describe_weights(evidence: WeightsEvidence) -> str:
     """Describe the most obvious error in a matrix of weights."""
     for describe in (_describe_nan, _describe_row_sum, _describe_leak, _describe_wrong_weight):
         if finding := describe(evidence):
-            return f"With {evidence.length} tokens, {finding}"
-    return f"With {evidence.length} tokens, the weights differ by less than can be seen."
+            return f"With {_count_tokens(evidence.length)}, {finding}"
+    return f"With {_count_tokens(evidence.length)}, the weights differ by less than can be seen."
 
 
 def _describe_nan(evidence: WeightsEvidence) -> str:
@@ -101,7 +101,7 @@ def describe_influence(evidence: InfluenceEvidence) -> str:
                 leaks.append((output, token))
             elif right and not moved:
                 stuck.append((output, token))
-    start = f"With {evidence.length} tokens, output"
+    start = f"With {_count_tokens(evidence.length)}, output"
     if leaks:
         output, token = leaks[0]
         more = f", and {len(leaks) - 1} more like it" if len(leaks) > 1 else ""
@@ -190,6 +190,10 @@ def _format_range(columns: list[int]) -> str:
     if columns == list(range(columns[0], columns[0] + len(columns))) and len(columns) > 1:
         return f"{columns[0]}–{columns[-1]}"
     return ", ".join(map(str, columns))
+
+
+def _count_tokens(count: int) -> str:
+    return f"{count} token{'s' * (count != 1)}"
 
 
 def _format_tokens(numbers: list[int]) -> str:

@@ -28,10 +28,14 @@ def format_distinct(one: float, other: float) -> tuple[str, str]:
     """Format two numbers that differ with as many digits as it takes to show that."""
     shown = format_number(one), format_number(other)
     for digits in range(3, 18):
-        if shown[0] != shown[1]:
+        if _parse(shown[0]) != _parse(shown[1]):
             break
         shown = f"{one:.{digits}g}".replace("-", "−"), f"{other:.{digits}g}".replace("-", "−")
     return shown
+
+
+def _parse(shown: str) -> float:
+    return math.inf if "∞" in shown else float(shown.replace("−", "-"))
 
 
 def format_row(values: tuple[float | None, ...]) -> str:

@@ -24,7 +24,7 @@ from grader.report.render.overview import ClassResult, make_overview
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     SubmissionView,
-    count_claims,
+    count_failures,
     describe_broken,
     describe_cases,
     make_view,
@@ -191,7 +191,7 @@ def get_environment() -> Environment:
     environment.globals["symbols"] = SYMBOLS
     environment.globals["pictures"] = draw_pictures
     environment.globals["describe_broken"] = describe_broken
-    environment.globals["count_claims"] = count_claims
+    environment.globals["count_failures"] = count_failures
     script = files("grader").joinpath("report/render/templates/index.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals["script"] = Markup(script)

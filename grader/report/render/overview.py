@@ -17,7 +17,7 @@ from properties.violation import Status
 
 Key = TypeVar("Key")
 BINS = 10
-UNNAMED_PREFIX = "No known mistake explains it. The first claim that does not hold: "
+UNNAMED_PREFIX = "No known mistake explains it. The first check that fails: "
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sentences about all claims of a submission: what holds, is hidden, was not tried."""
+"""Sentences about all checks of a submission: what holds, is hidden, was not tried."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ def describe_properties(record: SubmissionRecord) -> tuple[str, ...]:
     passed = sum(p.status == Status.PASSED for p in properties)
     if properties and passed == len(properties):
         shown = " that are shown" if record.hidden else ""
-        claims = f"All {passed} claims{shown} hold" if passed > 1 else "The claim holds"
-        return (f"{claims}{_count_generated(record)}.",)
+        checks = f"All {passed} checks{shown} pass" if passed > 1 else "The check passes"
+        return (f"{checks}{_count_generated(record)}.",)
     if not record.score and any(p.max_points for p in properties if p.status == Status.PASSED):
-        verbs = "hold, but give" if passed > 1 else "holds, but gives"
+        verbs = "pass, but give" if passed > 1 else "passes, but gives"
         no_points = (
-            f"{_format_claim_count(passed)} {verbs} no points yet: "
-            "an answer that computes nothing can keep such claims, too."
+            f"{_format_check_count(passed)} {verbs} no points yet: "
+            "an answer that computes nothing can pass such checks, too."
         )
         return (no_points,)
     return _describe_worthless(properties)
@@ -42,15 +42,15 @@ def _describe_worthless(properties: Sequence[PropertyRecord]) -> tuple[str, ...]
     if not held:
         return ()
     groups = ", ".join(dict.fromkeys(p.group for p in held))
-    verbs = "hold, but give" if len(held) > 1 else "holds, but gives"
+    verbs = "pass, but give" if len(held) > 1 else "passes, but gives"
     return (
-        f"{_format_claim_count(len(held))} about {sanitise(groups)} {verbs} no points: "
+        f"{_format_check_count(len(held))} about {sanitise(groups)} {verbs} no points: "
         "what matters most there does not hold.",
     )
 
 
 def _count_generated(record: SubmissionRecord) -> str:
-    """Return the end of a sentence on claims that hold on generated cases, too."""
+    """Return the end of a sentence on checks that pass on generated cases, too."""
     if record.search is None or not record.search.cases:
         return ""
     count = record.search.cases
@@ -63,7 +63,7 @@ def describe_search(record: SubmissionRecord) -> tuple[str, ...]:
     if search is None:
         return ()
     count = len(search.found)
-    found = f"{_format_claim_count(count)} of those that hold on the fixed cases"
+    found = f"{_format_check_count(count)} of those that pass on the fixed cases"
     tried = f"{search.cases} generated case{'s' * (search.cases != 1)}"
     sentences: list[str] = []
     if count:
@@ -82,7 +82,7 @@ def count_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     if len(sentences) < 2:
         return sentences
     count = sum(p.status == Status.NOT_TRIED for p in properties)
-    return (f"{count} claims were not tried, because others did not hold.",)
+    return (f"{count} checks were not tried, because others failed.",)
 
 
 def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ def describe_untried(properties: Sequence[PropertyRecord]) -> tuple[str, ...]:
     untried = {p.claim: p for p in properties if p.status == Status.NOT_TRIED}
     counts = Counter(_find_reason(p, untried) for p in properties if p.status == Status.NOT_TRIED)
     return tuple(
-        f"{_format_claim_count(n)} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
+        f"{_format_check_count(n)} {'were' if n > 1 else 'was'} not tried{sanitise(reason)}"
         for reason, n in counts.items()
     )
 
@@ -109,5 +109,5 @@ def _find_reason(prop: PropertyRecord, untried: dict[str, PropertyRecord]) -> st
     return f": {prop.message}" if prop.message else "."
 
 
-def _format_claim_count(count: int) -> str:
-    return f"{count} claim{'s' * (count != 1)}"
+def _format_check_count(count: int) -> str:
+    return f"{count} check{'s' * (count != 1)}"

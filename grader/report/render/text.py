@@ -3,14 +3,14 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, zip_longest
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from grader.report.pictures.captions import describe_evidence
-from grader.report.records import Report
+from grader.report.records import ExampleRecord, Report
 from grader.report.render.sanitise import sanitise_line
 from grader.report.render.view import (
     DiagnosisView,
@@ -18,7 +18,7 @@ from grader.report.render.view import (
     GroupView,
     MessageView,
     SubmissionView,
-    count_claims,
+    count_failures,
     describe_broken,
     describe_cases,
     make_view,
@@ -118,7 +118,7 @@ def _render_grades(report: Report, views: Sequence[SubmissionView]) -> Iterator[
 
 
 def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
-    """Render every claim that does not hold, those that follow from the mistakes first."""
+    """Render every check that fails, those that follow from the mistakes first."""
     yield from _render_above(view, list(_render_groups(view.groups)))
     for failure in view.consequences:
         yield from (EMPTY, *_render_failure(failure))
@@ -129,11 +129,18 @@ def _render_whole(view: SubmissionView) -> Iterator[StyledLine]:
 
 
 def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
-    """Render one claim that follows from the mistakes, and of the others as many as there is room.
+    """Render one failure that follows from the mistakes, and others as far as there is room.
 
     There is always room for one of the others, and for the one that follows if there are none.
+    The examples of mistakes are shown if they fit.
     """
-    above = list(_render_above(view, list(_render_points(view.groups))))
+    whole = list(_render_around(view, more, examples=True))
+    fits = len(whole) <= MAX_LINES
+    yield from whole if fits else _render_around(view, more, examples=False)
+
+
+def _render_around(view: SubmissionView, more: str, *, examples: bool) -> Iterator[StyledLine]:
+    above = list(_render_above(view, list(_render_points(view.groups)), examples=examples))
     notes = view.notes if not view.failures else _fold_notes(view.notes, more)
     below = list(_render_below(view, view.short_summary, notes))
     room = MAX_LINES - len(above) - len(below)
@@ -146,7 +153,7 @@ def _render_folded(view: SubmissionView, more: str) -> Iterator[StyledLine]:
 
 
 def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
-    """Render what the mistakes do to one claim, and to how many they do the same."""
+    """Render what the mistakes do to one check, and to how many they do the same."""
     if view.example is None:
         return
     example = list(_render_failure(view.example))
@@ -155,7 +162,7 @@ def _render_consequences(view: SubmissionView, room: int, more: str) -> Iterator
         yield from (EMPTY, *example)
     if folded := view.folded if shown else view.consequences:
         also = " more" if shown else ""
-        yield _describe_fold(count_claims(folded), more, also, " for this reason")
+        yield _describe_fold(count_failures(folded), more, also, " for this reason")
 
 
 def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[StyledLine]:
@@ -169,7 +176,7 @@ def _render_others(view: SubmissionView, room: int, more: str) -> Iterator[Style
     yield from heading
     yield from chain.from_iterable(blocks[:shown])
     if rest := view.others[shown:]:
-        yield _describe_fold(count_claims(rest), more, " more")
+        yield _describe_fold(count_failures(rest), more, " more")
 
 
 def _describe_fold(count: int, more: str, also: str, reason: str = "") -> StyledLine:
@@ -182,15 +189,19 @@ def _render_heading(view: SubmissionView) -> Iterator[StyledLine]:
         yield from (EMPTY, StyledLine(f"  {view.unexplained}", "bold"))
 
 
-def _render_above(view: SubmissionView, groups: Lines) -> Iterator[StyledLine]:
+def _render_above(
+    view: SubmissionView, groups: Lines, *, examples: bool = True
+) -> Iterator[StyledLine]:
     """Render what stands above the failures: score, error, mistakes, and groups."""
     headline = f"{view.file}  {view.target}  {view.score}  {view.status}"
     yield StyledLine(headline, f"bold {_choose_colour(view.status)}")
-    if view.error:
+    if view.error and view.error.kind == "unwritten":
+        yield from _indent(2, view.error.message)
+    elif view.error:
         yield from _render_message("error", view.error, "red")
     if view.diagnosis:
         yield EMPTY
-        yield from _render_diagnosis(view.diagnosis)
+        yield from _render_diagnosis(view.diagnosis, examples=examples)
     if view.failures:
         yield from (EMPTY, *groups)
 
@@ -207,7 +218,7 @@ def _fold_notes(notes: Sequence[MessageView], more: str) -> Sequence[MessageView
 def _render_below(
     view: SubmissionView, summary: Sequence[str], notes: Sequence[MessageView]
 ) -> Iterator[StyledLine]:
-    """Render what stands below the failures: sentences on all claims, and notes."""
+    """Render what stands below the failures: sentences on all checks, and notes."""
     if view.failures and summary:
         yield EMPTY
     for sentence in summary:
@@ -218,14 +229,26 @@ def _render_below(
         yield from _render_message("note", note, "")
 
 
-def _render_diagnosis(diagnosis: DiagnosisView) -> Iterator[StyledLine]:
+def _render_diagnosis(diagnosis: DiagnosisView, *, examples: bool) -> Iterator[StyledLine]:
     yield StyledLine(f"  {diagnosis.headline}", "bold")
-    for sentence in diagnosis.sentences:
+    for sentence, example in zip_longest(diagnosis.sentences, diagnosis.examples):
         yield from _indent(4, sentence)
+        if examples and example is not None:
+            yield from _render_example(example)
+
+
+def _render_example(example: ExampleRecord) -> Iterator[StyledLine]:
+    """Render matrices side by side, below what they are."""
+    heads = (example.given, f"right {example.result}", f"{example.result} with this mistake")
+    matrices = (example.before, example.right, example.wrong)
+    rows = zip(*(_align_numbers(matrix) for matrix in matrices), strict=True)
+    yield StyledLine(f"      For example, {example.sizes}:")
+    for row in align_columns([heads, *rows], gap=4):
+        yield StyledLine(f"      {row}")
 
 
 def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} claims") for g in groups]
+    rows = [(g.name, g.score, f"{len(g.passed)} of {g.total} checks") for g in groups]
     for group, row in zip(groups, align_columns(rows), strict=True):
         yield StyledLine(
             f"  {row}", "" if group.status == Status.PASSED else _choose_colour(group.status)
@@ -233,12 +256,12 @@ def _render_groups(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
 
 
 def _render_points(groups: Sequence[GroupView]) -> Iterator[StyledLine]:
-    """Render the points of groups of which not every claim holds, then the names of the others."""
+    """Render the points of groups of which not every check passes, then the names of the others."""
     whole = [group.name for group in groups if group.status == Status.PASSED]
     broken = [group for group in groups if group.name not in whole]
     yield from _wrap([f"{group.name} {group.score}" for group in broken], "red")
     if whole:
-        yield from _wrap([f"all claims hold: {whole[0]}", *whole[1:]], "green")
+        yield from _wrap([f"all checks pass: {whole[0]}", *whole[1:]], "green")
 
 
 def _wrap(items: Sequence[str], style: str) -> Iterator[StyledLine]:
@@ -257,8 +280,8 @@ def _render_failure(failure: FailureView) -> Iterator[StyledLine]:
     for sentence in describe_evidence(failure.evidence)[:1] if failure.evidence else ():
         yield StyledLine(f"    seen      {sentence}")
     if failure.alike:
-        claims = "claims" if failure.alike > 1 else "claim"
-        yield StyledLine(f"    {failure.alike} more {claims} ended the same way")
+        checks = "checks" if failure.alike > 1 else "check"
+        yield StyledLine(f"    {failure.alike} more {checks} ended the same way")
 
 
 def _render_message(label: str, entry: MessageView, style: str) -> Iterator[StyledLine]:
@@ -289,13 +312,24 @@ def _truncate_left(file: str) -> str:
     return f"…{file}"
 
 
-def align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def align_columns(rows: Sequence[tuple[str, ...]], gap: int = 2) -> list[str]:
     """Align the columns of the rows, measured in terminal cells."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(
+        (" " * gap)
+        .join(
             cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
+        )
+        .rstrip()
+        for row in rows
+    ]
+
+
+def _align_numbers(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Align the numbers of a matrix on the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        " ".join(" " * (w - cell_len(cell)) + cell for cell, w in zip(row, widths, strict=True))
         for row in rows
     ]
 

@@ -12,6 +12,7 @@ from grader.report.records import (
     DiagnosisRecord,
     ErrorRecord,
     EvidenceRecord,
+    ExampleRecord,
     Excerpt,
     NoteRecord,
     PropertyRecord,
@@ -91,6 +92,8 @@ class DiagnosisView:
 
     headline: str
     sentences: tuple[str, ...]
+    examples: tuple[ExampleRecord | None, ...] = ()
+    """one for each sentence"""
 
     @property
     def pronoun(self) -> str:
@@ -183,20 +186,20 @@ class SubmissionView:
         """What stands above failures that the diagnosis leaves unexplained, if it explains some."""
         if self.diagnosis is None or not (self.consequences and self.others):
             return ""
-        count = count_claims(self.others)
-        verb = "claim is" if count == 1 else "claims are"
+        count = count_failures(self.others)
+        verb = "failed check is" if count == 1 else "failed checks are"
         return f"{count} {verb} not explained by {self.diagnosis.pronoun}:"
 
 
-def count_claims(failures: Sequence[FailureView]) -> int:
+def count_failures(failures: Sequence[FailureView]) -> int:
     """Count failed properties, those too that are shown as alike."""
     return sum(1 + failure.alike for failure in failures)
 
 
 def describe_broken(count: int, also: str = "", reason: str = "") -> str:
-    """Return that so many claims do not hold: " more" than others, and for which reason."""
-    verb = "claim does" if count == 1 else "claims do"
-    return f"{count}{also} {verb} not hold{reason}"
+    """Return that so many checks fail: " more" than others, and for which reason."""
+    verb = "check fails" if count == 1 else "checks fail"
+    return f"{count}{also} {verb}{reason}"
 
 
 def make_view(record: SubmissionRecord) -> SubmissionView:
@@ -262,7 +265,8 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
         start = f"{'Two' if count == 2 else count} mistakes were found; they explain"
     share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
     sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
-    return DiagnosisView(f"{start} the answers to {share} inputs tried:", sentences)
+    headline = f"{start} the answers to {share} inputs tried:"
+    return DiagnosisView(headline, sentences, tuple(m.example for m in mistakes))
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:

@@ -87,6 +87,11 @@ class _CodePatternsReply:
 
 
 @dataclass(frozen=True)
+class _FingerprintsReply:
+    fingerprints: list[str]
+
+
+@dataclass(frozen=True)
 class _UnitsReply:
     units: list[Unit]
 
@@ -138,6 +143,14 @@ class Session:
     def fetch_units(self) -> list[Unit]:
         """Fetch the source as units that can be compared. Raises SubmissionFailed."""
         return parse_reply(ChannelSubject(self).ask("units", {}), _UnitsReply).units
+
+    def fetch_fingerprints(self, names: Sequence[str]) -> list[str]:
+        """Fetch what these definitions say, as fingerprints. Raises SubmissionFailed."""
+        if not self.is_alive:
+            self.read_outline()
+        return parse_reply(
+            ChannelSubject(self).ask("fingerprints", {"names": list(names)}), _FingerprintsReply
+        ).fingerprints
 
     def fetch_excerpts(self, places: Sequence[tuple[int | None, int]]) -> list[SourceLines]:
         """Fetch the lines around locations: cells and lines in them. Raises SubmissionFailed.

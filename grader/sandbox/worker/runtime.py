@@ -1,10 +1,10 @@
 """The worker runtime: the submission's side of the boundary.
 
 It holds the submission's namespace and the objects made from it, and answers requests: read, units,
-import, resume, load, landmarks, excerpts, construct, draw, function, call, tensors, fetch, write,
-forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest, pair, breaches,
-prepare, modes, disturbed, drop; or many of them at once. It decides nothing. In a sandbox it is
-reached over a socket; trusted code may run in the grader process
+import, resume, load, landmarks, excerpts, fingerprints, construct, draw, function, call, tensors,
+fetch, write, forward, answer, refill, overwrite, within, vjp, passes, restore, move, copy, nest,
+pair, breaches, prepare, modes, disturbed, drop; or many at once. It decides nothing. In a sandbox
+it is reached over a socket; trusted code may run in the grader process
 (`grader.sandbox.grader_side.subject`). It imports none of the packages with answers.
 """
 
@@ -19,6 +19,7 @@ from torch import Tensor
 from grader.reading.cells import SubmissionSource, read_source
 from grader.reading.code_patterns import find_code_patterns
 from grader.reading.excerpts import extract_excerpts
+from grader.reading.fingerprints import fingerprint_definitions
 from grader.reading.outline import find_warnings, list_definitions
 from grader.reading.slicing import (
     Position,
@@ -101,6 +102,7 @@ class WorkerRuntime(ObjectHost):
             "resume": self.resume,
             "landmarks": self.find_code_patterns,
             "excerpts": self.extract_excerpts,
+            "fingerprints": self.fingerprint,
             "construct": self.construct,
             "draw": self.draw_after_construction,
             "function": self.get_function,
@@ -297,6 +299,10 @@ class WorkerRuntime(ObjectHost):
         """Extract the lines around positions in the source."""
         excerpts = extract_excerpts(self.source, [(cell, line) for cell, line in meta["places"]])
         return {"excerpts": [asdict(lines) for lines in excerpts]}, ()
+
+    def fingerprint(self, meta: Meta, tensors: Tensors) -> Reply:
+        """Make the fingerprints of definitions, to be compared with those of a starter."""
+        return {"fingerprints": fingerprint_definitions(self.source, meta["names"])}, ()
 
     def run_batch(self, meta: Meta, tensors: Tensors) -> Reply:
         """Carry out several requests about each of several objects, and join the replies."""

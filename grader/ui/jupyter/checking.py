@@ -70,7 +70,7 @@ class CheckResult:
 
     @property
     def verbose(self) -> str:
-        """All of it as text: every claim that does not hold, those too that are folded."""
+        """All of it as text: every check that fails, those too that are folded."""
         return render_text(build_report([self.record])).rstrip("\n")
 
     def __str__(self) -> str:
@@ -224,15 +224,15 @@ def _grade(
 
 def _describe_progress(progress: Progress, feedback: Feedback) -> str:
     """Return in a line what was known when a check was interrupted."""
-    message = f"stopped after {progress.done} of {progress.claims} claims about {progress.name}"
+    message = f"stopped after {progress.done} of {progress.checks} checks of {progress.name}"
     shown = (v.property for v in progress.broken if v.property.name not in feedback.hidden)
     broken = [prop.claim for prop in shown]
     if not progress.done:
-        return f"stopped before the first claim about {progress.name} was judged."
+        return f"stopped before the first check of {progress.name} was done."
     if not progress.broken:
-        return f"{message}; none of these was broken. Run the cell again to check them all."
+        return f"{message}; none of these failed. Run the cell again to check them all."
     if not broken:  # what is must not be told
         return f"{message}. Run the cell again to check them all."
     named = " ".join(f"“{claim}”" for claim in broken[:MAX_CLAIMS_NAMED])
     more = f" and {len(broken) - MAX_CLAIMS_NAMED} more" if len(broken) > MAX_CLAIMS_NAMED else ""
-    return f"{message}; broken by then: {named}{more}. Run the cell again to check them all."
+    return f"{message}; failed by then: {named}{more}. Run the cell again to check them all."

@@ -21,7 +21,7 @@ class Progress:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.claims = 0
+        self.checks = 0
         """how many there are; 0 as long as it is not known what the definition is"""
         self.verdicts: dict[str, Verdict] = {}
         """the verdicts so far, by property"""
@@ -43,7 +43,7 @@ class Progress:
 
     def begin(self, target: Target) -> None:
         """Count the verdicts on a definition from now on."""
-        self.claims = len(target.exercise.properties)
+        self.checks = len(target.exercise.properties)
         self.verdicts.clear()
         self._last = -REFRESH_S
         self._show()
@@ -72,19 +72,19 @@ class Progress:
     def message(self) -> str:
         if self.search:
             return self.search
-        if not self.claims:
+        if not self.checks:
             return f"checking {self.name}: finding out what it computes"
-        if self.done == self.claims:
+        if self.done == self.checks:
             return f"checking {self.name}: looking for the mistake" if self.broken else ""
-        return f"checking {self.name}: {self.done} of {self.claims} claims"
+        return f"checking {self.name}: {self.done} of {self.checks} checks"
 
     def _show(self) -> None:
         now = time.monotonic()
-        if (self.search or self.done < self.claims) and now - self._last < REFRESH_S:
+        if (self.search or self.done < self.checks) and now - self._last < REFRESH_S:
             return
         self._last = now
         if _in_notebook():
-            bar = _render_bar(self.message, self.done, self.claims)
+            bar = _render_bar(self.message, self.done, self.checks)
             bundle = _make_mimebundle(self.message, bar)
             if self._shown is None:
                 self._shown = display(bundle, raw=True, display_id=True)
@@ -99,11 +99,11 @@ def _make_mimebundle(text: str, page: str) -> dict[str, str]:
     return {"text/plain": text, "text/html": page}
 
 
-def _render_bar(message: str, done: int, claims: int) -> str:
+def _render_bar(message: str, done: int, checks: int) -> str:
     if not message:
         return ""
     return (
-        f'<progress value="{done}" max="{max(claims, 1)}" aria-label="claims judged"></progress> '
+        f'<progress value="{done}" max="{max(checks, 1)}" aria-label="checks done"></progress> '
         f'<span role="status">{html.escape(message)}</span>'
     )
 

@@ -96,7 +96,7 @@ def test_what_a_search_adds_is_counted_on_wrong_answers_and_an_alarm_on_right_on
     rows = [row.split() for row in text.splitlines()]
     assert [CLAIMS[2], "0", "1"] in rows
     sentence = (
-        "On 120 generated cases the search broke 1 more claims on 1 of 2 wrong answers, and 0"
+        "On 120 generated cases the search failed 1 more checks on 1 of 2 wrong answers, and 0"
     )
     assert f"{sentence} on 1 right ones.\n" in text
     assert "search broke" not in shown.render_text(Audit((EXERCISE,), (KILLED,)))

@@ -371,7 +371,7 @@ def test_setup_installs_the_grader(tmp_path: Path) -> None:
         ["bash", root / "source" / "setup.sh"], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "rung " in done.stdout, "the log says how submissions will be confined"
+    assert "isolation level " in done.stdout, "the log says how submissions will be confined"
     assert (there / "grader").is_dir() and (venv / "bin" / "headcheck").exists()
     (root / "submission").mkdir()
     (root / "submission" / "answer.py").write_text(RIGHT, encoding="utf-8")

@@ -326,12 +326,20 @@ def test_two_outputs_have_a_pipeline_each(server: ServerHandle) -> None:
     assert record.diagnosis and list_failed(record) and not list_left(record)
 
 
+def test_beside_a_named_mistake_there_is_no_other_hint(server: ServerHandle) -> None:
+    record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
+    following = [p for p in list_failed(record) if p.follows]
+    assert following
+    assert not any("\n  hint " in p.message or "\n  hint " in p.words for p in following)
+    assert record.diagnosis[0].example is not None
+
+
 def test_a_page_folds_what_follows(server: ServerHandle) -> None:
     record = grade(server, MULTI_HEAD, change_solution(ONE["no_mask"]))
     following = [p for p in list_failed(record) if p.follows]
     example = next(p.claim for p in following if p.evidence)
     folded = [p.claim for p in following if p.claim != example]
     page = html.render_page(record, build_report([record]))
-    fold = page.partition(f"{len(folded)} more claims do not hold for this reason")[2]
+    fold = page.partition(f"{len(folded)} more checks fail for this reason")[2]
     assert folded and all(f">{escape(claim)}</h" in fold for claim in folded)
     assert f">{escape(example)}</h" in page and f">{escape(example)}</h" not in fold

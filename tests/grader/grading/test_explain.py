@@ -2,6 +2,7 @@
 
 import pytest
 
+from exercises import BY_SLUG
 from grader.grading.explain import (
     diagnose_failures,
     find_code_pattern,
@@ -28,6 +29,7 @@ def mark(kind: str, detail: str = "", line: int = 1) -> CodePattern:
 OVER_QUERIES = mistake(
     "over_queries", CodeMatcher("softmax", r"dim=(1|-2)$"), CodeMatcher("softmax")
 )
+CONTRACT = BY_SLUG["multi_head_attention"].contract
 TRANSPOSED = mistake("transposed", CodeMatcher("mix"))
 MARKS = [mark("softmax", "dim=-1", 3), mark("softmax", "dim=1", 5), mark("mix", "w @ v", 7)]
 
@@ -56,21 +58,37 @@ def test_last_pattern_is_used_if_specified() -> None:
 
 
 def test_no_code_pattern_gives_no_location() -> None:
-    made = record_diagnosis(DiagnosedMistake(OVER_QUERIES, 5, 7), [mark("scores")])
+    made = record_diagnosis(DiagnosedMistake(OVER_QUERIES, 5, 7), [mark("scores")], CONTRACT)
     assert (made.name, made.cell, made.line) == ("over_queries", None, None)
     assert (made.cases_matched, made.cases_tried) == (5, 7)
 
 
 def test_indistinguishable_mistakes_are_both_named() -> None:
-    made = record_diagnosis(DiagnosedMistake(TRANSPOSED, 7, 7, (mistake("other"),)), MARKS)
+    made = record_diagnosis(
+        DiagnosedMistake(TRANSPOSED, 7, 7, (mistake("other"),)), MARKS, CONTRACT
+    )
     assert made.name == "transposed"
     assert made.sentence == "It is transposed. Or: It is other."
 
 
 def test_code_pattern_decides_between_mistakes() -> None:
-    made = record_diagnosis(DiagnosedMistake(TRANSPOSED, 7, 7, (OVER_QUERIES,)), MARKS)
+    made = record_diagnosis(DiagnosedMistake(TRANSPOSED, 7, 7, (OVER_QUERIES,)), MARKS, CONTRACT)
     assert (made.name, made.sentence) == ("over_queries", "It is over_queries.")
     assert (made.cell, made.line) == (2, 5)
+
+
+def test_a_mistake_has_an_example_with_round_numbers() -> None:
+    no_scale = next(each for each in ALL if each.name == "no_scale")
+    made = record_diagnosis(DiagnosedMistake(no_scale, 7, 7), MARKS, CONTRACT).example
+    assert made is not None
+    assert (made.given, made.result, made.sizes) == ("q·k", "scores", "2 tokens, d_k = 4")
+    assert (made.right, made.wrong) == ((("2", "1"), ("2", "0")), made.before)
+
+
+def test_of_two_possible_mistakes_there_is_no_example() -> None:
+    no_mask, other = (each for each in ALL if each.name in ("no_mask", "mask_inverted"))
+    assert record_diagnosis(DiagnosedMistake(no_mask, 7, 7), [], CONTRACT).example is not None
+    assert record_diagnosis(DiagnosedMistake(no_mask, 7, 7, (other,)), [], CONTRACT).example is None
 
 
 def test_every_code_pattern_can_occur() -> None:
@@ -90,4 +108,4 @@ def test_passed_or_unaskable_submission_is_not_diagnosed(
     verdict = Verdict(None, status)  # type: ignore[arg-type]
     nothing: Session = None  # type: ignore[assignment]
     assert diagnose_failures(nothing, nothing, [verdict], "cpu") == ()  # type: ignore[arg-type]
-    assert record_diagnoses(nothing, ()) == []
+    assert record_diagnoses(nothing, (), CONTRACT) == []

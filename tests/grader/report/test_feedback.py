@@ -244,7 +244,7 @@ def test_hidden_checks_are_counted_for_the_reader(count: int) -> None:
     whole = build_report([record(passed(CLAIM), replace(passed(CLAIM), name="b"), *hidden)])
     shown = text.render(redact_report(whole, feedback))
     assert f"  {said[0]} not shown; the score counts {said[1]}.\n" in shown
-    assert "  All 2 claims that are shown hold.\n" in shown
+    assert "  All 2 checks that are shown pass.\n" in shown
 
 
 def test_properties_shown_by_name_are_all_shown() -> None:

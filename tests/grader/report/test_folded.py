@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from grader.report.feedback import Feedback, FeedbackLevel, redact_submission
-from grader.report.records import DiagnosisRecord, NoteRecord, PropertyRecord, SubmissionRecord
+from grader.report.records import (
+    DiagnosisRecord,
+    ExampleRecord,
+    NoteRecord,
+    PropertyRecord,
+    SubmissionRecord,
+)
 from grader.report.render import github, html, text
 from grader.report.render.view import make_view
 from tests.grader.report.records import (
@@ -23,6 +29,14 @@ from tests.grader.report.records import (
 
 MISTAKE = DiagnosisRecord("no_mask", "Nothing is hidden.", 3, 12, 7, 7)
 SECOND = DiagnosisRecord("no_scale", "The scores are not scaled.", None, None, 7, 7)
+EXAMPLE = ExampleRecord(
+    "2 tokens, d_k = 4",
+    "q·k",
+    "scores",
+    (("4", "2"), ("4", "0")),
+    (("2", "1"), ("2", "0")),
+    (("4", "2"), ("-4", "0.25")),
+)
 MORE = "--all"
 
 
@@ -55,21 +69,47 @@ ada.py  causal_attention (CausalAttention)  2 / 38  failed
     Nothing is hidden. (cell 3, line 12)
 
   values 0 / 36
-  all claims hold: contract
+  all checks pass: contract
 
   Claim 0 of values.
     expected  0.5 ± 1e-06 at output[0, 0]
     got       1.5
     on        batch=1 tokens=2 heads=1 float64 cpu seed=3
     hint      √d_k?
-  17 more claims do not hold for this reason; --all shows them
+  17 more checks fail for this reason; --all shows them
 """
     )
 
 
+SHOWN_EXAMPLE = """\
+    Nothing is hidden. (cell 3, line 12)
+      For example, 2 tokens, d_k = 4:
+      q·k    right scores    scores with this mistake
+      4 2    2 1              4    2
+      4 0    2 0             -4 0.25
+"""
+
+
+def test_a_mistake_is_shown_on_round_numbers() -> None:
+    record = explain(follow(make_failed(EQUATION)), by=(replace(MISTAKE, example=EXAMPLE),))
+    assert SHOWN_EXAMPLE in render(record) and SHOWN_EXAMPLE in render(record, "")
+    page = html.render_page(record, make_report())
+    assert "<caption>For example, 2 tokens, d_k = 4</caption>" in page
+    assert "<tr><td>4 0</td><td>2 0</td><td>-4 0.25</td></tr>" in page
+
+
+def test_an_example_gives_way_to_failures() -> None:
+    """A submission never fills more lines for it: what is wrong goes first."""
+    by = (replace(MISTAKE, example=EXAMPLE), replace(SECOND, example=EXAMPLE))
+    claims = [*map(follow, fail_many(3)), *fail_many(9, "mask")]
+    shown = render(explain(*claims, by=by))
+    assert "For example" not in shown and len(shown.splitlines()) <= text.MAX_LINES
+    assert render(explain(*claims, by=by), "").count("For example") == 2
+
+
 def test_one_more_is_it() -> None:
     shown = render(explain(*map(follow, fail_many(2))))
-    assert "  1 more claim does not hold for this reason; --all shows it\n" in shown
+    assert "  1 more check fails for this reason; --all shows it\n" in shown
     assert "for this reason" not in render(explain(*map(follow, fail_many(1))))
 
 
@@ -80,7 +120,7 @@ def test_what_does_not_follow_comes_below_and_is_said_so(
     by: tuple[DiagnosisRecord, ...], said: str
 ) -> None:
     shown = render(explain(make_failed(EQUATION), follow(make_failed(FUTURE)), by=by))
-    order = [FUTURE, f"  1 claim is not {said}\n", EQUATION]
+    order = [FUTURE, f"  1 failed check is not {said}\n", EQUATION]
     assert [shown.index(each) for each in order] == sorted(shown.index(each) for each in order)
 
 
@@ -97,9 +137,9 @@ def test_what_is_not_explained_goes_before_the_example() -> None:
     ]
     notes = tuple(NoteRecord("prints", f"note {n}") for n in range(4))
     shown = render(replace(explain(*claims), notes=notes))
-    assert "  9 claims do not hold for this reason; --all shows them\n" in shown
+    assert "  9 checks fail for this reason; --all shows them\n" in shown
     assert EQUATION in shown and FUTURE not in shown
-    assert "  1 more claim does not hold; --all shows it\n" in shown
+    assert "  1 more check fails; --all shows it\n" in shown
     assert len(shown.splitlines()) <= text.MAX_LINES
 
 
@@ -109,13 +149,13 @@ def test_without_a_mistake_there_are_as_many_as_fit(count: int) -> None:
     left = count - shown.count("expected")
     assert len(shown.splitlines()) <= text.MAX_LINES
     assert count == 1 or shown.count("expected") >= 2
-    assert (f"{left} more claim" in shown) is (left > 0)
+    assert (f"{left} more check" in shown) is (left > 0)
 
 
 def test_there_is_always_one() -> None:
     note = NoteRecord("prints", "a long note\n" * 20)
     shown = render(make_submission(*fail_many(3), notes=(note,)))
-    assert shown.count("expected") == 1 and "2 more claims do not hold; --all" in shown
+    assert shown.count("expected") == 1 and "2 more checks fail; --all" in shown
 
 
 def test_notes_below_failures_are_counted_and_those_of_a_right_answer_are_not() -> None:
@@ -129,17 +169,17 @@ def test_notes_below_failures_are_counted_and_those_of_a_right_answer_are_not() 
 def test_reasons_for_not_trying_are_one_sentence() -> None:
     failed, untried = make_failed(EQUATION), make_untried("a", EQUATION)
     one = make_submission(failed, untried)
-    assert f"1 claim was not tried, because this did not hold: {EQUATION}\n" in render(one)
+    assert f"1 check was not tried, because this did not hold: {EQUATION}\n" in render(one)
     two = make_submission(failed, untried, make_failed(FUTURE), make_untried("b", FUTURE))
-    assert "  2 claims were not tried, because others did not hold.\n" in render(two)
+    assert "  2 checks were not tried, because others failed.\n" in render(two)
     assert render(two, "").count("was not tried, because this did not hold") == 2
 
 
 def test_crashes_of_one_kind_are_folded_as_before() -> None:
     crashed = [make_crashed(claim) for claim in "abcdef"]
-    assert "    5 more claims ended the same way\n" in render(make_submission(*crashed))
+    assert "    5 more checks ended the same way\n" in render(make_submission(*crashed))
     both = render(explain(*map(follow, crashed[:3]), *crashed[3:]))
-    assert both.count("    2 more claims ended the same way\n") == 2
+    assert both.count("    2 more checks ended the same way\n") == 2
 
 
 def test_many_groups_are_few_lines() -> None:
@@ -153,24 +193,24 @@ def test_everything_is_shown_without_a_word_for_more() -> None:
     claims = [*map(follow, fail_many(9)), *fail_many(9, "mask"), make_untried(SHAPE, EQUATION)]
     shown = render(explain(*claims), "")
     assert all(f"  {claim.claim}\n" in shown for claim in claims[:-1])
-    assert "--" not in shown and "9 claims are not explained by it:\n" in shown
+    assert "--" not in shown and "9 failed checks are not explained by it:\n" in shown
 
 
 def test_a_page_has_one_closed_part_for_what_follows() -> None:
     claims = [*map(follow, fail_many(4)), make_failed(EQUATION, "mask")]
     page = html.render_page(explain(*claims), make_report())
     head, _, fold = page.partition('<details class="group">\n<summary><div class="row"><h2 class')
-    assert "3 more claims do not hold for this reason" in fold
+    assert "3 more checks fail for this reason" in fold
     assert ">Claim 0 of values.</h" in head and ">Claim 1 of values.</h" not in head
     assert ">Claim 1 of values.</h" in fold and EQUATION not in fold
-    assert "1 claim is not explained by it:" in Outline(page).words
+    assert "1 failed check is not explained by it:" in Outline(page).words
     listed = head.partition("Does not hold for the reason above")[2]
     assert "<li>Claim 1 of values.</li>" in listed
 
 
 def test_a_fragment_folds_as_the_page_does() -> None:
     shown = html.render_fragment(explain(*map(follow, fail_many(4))))
-    assert "3 more claims do not hold for this reason" in shown
+    assert "3 more checks fail for this reason" in shown
 
 
 def test_a_workflow_gets_what_does_not_follow_first_and_everything_in_the_log() -> None:
@@ -193,11 +233,19 @@ def test_what_follows_is_told_with_the_mistake(level: FeedbackLevel) -> None:
     assert follows == [bool(told.diagnosis), False]
 
 
+@pytest.mark.parametrize("level", FeedbackLevel)
+def test_an_example_is_told_from_the_level_of_cases_on(level: FeedbackLevel) -> None:
+    record = explain(follow(make_failed(EQUATION)), by=(replace(MISTAKE, example=EXAMPLE),))
+    told = redact_submission(record, Feedback(level))
+    examples = [each.example for each in told.diagnosis]
+    assert (EXAMPLE in examples) is level.includes(FeedbackLevel.CASE)
+
+
 def test_what_is_hidden_is_not_counted_among_what_follows() -> None:
     record = explain(*map(follow, fail_many(3)))
     hidden = frozenset({record.properties[2].name})
     shown = render(redact_submission(record, Feedback(hidden=hidden)))
-    assert "  1 more claim does not hold for this reason; --all shows it\n" in shown
+    assert "  1 more check fails for this reason; --all shows it\n" in shown
     assert record.properties[2].claim not in render(
         redact_submission(record, Feedback(hidden=hidden)), ""
     )

@@ -93,15 +93,15 @@ def test_untried_properties_name_the_failed_prerequisite() -> None:
         make_failed(SHAPE), make_untried(FUTURE, SHAPE), make_untried(EQUATION, FUTURE)
     )
     assert make_view(chain).summary == (
-        f"2 claims were not tried, because this did not hold: {SHAPE}",
+        f"2 checks were not tried, because this did not hold: {SHAPE}",
     )
 
 
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("", "1 claim was not tried."),
-        ("out of time", "1 claim was not tried: out of time"),
+        ("", "1 check was not tried."),
+        ("out of time", "1 check was not tried: out of time"),
         (f"because this did not hold: {FUTURE}", "because this did not hold: " + FUTURE),
     ],
 )
@@ -125,13 +125,13 @@ def test_verdict_messages_are_parsed() -> None:
     shown = make_view(make_submission(*records))
     assert "(cell 7, line 3)" in shown.failures[0].details
     assert first.claim not in shown.failures[0].details
-    assert shown.summary == (f"1 claim was not tried, because this did not hold: {first.claim}",)
+    assert shown.summary == (f"1 check was not tried, because this did not hold: {first.claim}",)
 
 
 def test_passed_properties_without_points_are_explained() -> None:
     kept = replace(make_property(SHAPE), points=0.0)
     first, *_ = make_view(make_submission(kept, make_failed(EQUATION))).summary
-    assert first.startswith("1 claim holds, but gives no points yet")
+    assert first.startswith("1 check passes, but gives no points yet")
 
 
 def test_case_is_shown_once() -> None:
@@ -151,7 +151,7 @@ def test_number_of_notes_is_limited() -> None:
 
 def test_full_marks_are_short() -> None:
     assert text.render(make_report(RIGHT)) == (
-        "ada.py  causal_attention (CausalAttention)  6 / 6  passed\n  All 3 claims hold.\n"
+        "ada.py  causal_attention (CausalAttention)  6 / 6  passed\n  All 3 checks pass.\n"
     )
 
 
@@ -162,10 +162,10 @@ def test_failed_submission_is_reported_in_order_and_once() -> None:
         == f"""\
 class/alan.py  causal_attention (CausalAttention)  4 / 12  failed
 
-  contract  2 / 2  1 of 1 claims
-  values    2 / 4  1 of 2 claims
-  mask      0 / 2  0 of 1 claims
-  weights   0 / 4  0 of 2 claims
+  contract  2 / 2  1 of 1 checks
+  values    2 / 4  1 of 2 checks
+  mask      0 / 2  0 of 1 checks
+  weights   0 / 4  0 of 2 checks
 
   {EQUATION}
     expected  0.5 ± 1e-06 at output[0, 0]
@@ -179,7 +179,7 @@ class/alan.py  causal_attention (CausalAttention)  4 / 12  failed
     on        {CASE}
     hint      √d_k?
 
-  2 claims were not tried, because this did not hold: {EQUATION}
+  2 checks were not tried, because this did not hold: {EQUATION}
 
   note  `forward` calls print 6 times (cell 3, line 26)
 """
@@ -231,7 +231,7 @@ def test_crashes_of_one_kind_are_counted() -> None:
         make_report(make_submission(make_crashed(SHAPE), *map(make_crashed, "abcdefghijk")))
     )
     assert shown.count("ValueError") == 1
-    assert "    11 more claims ended the same way\n" in shown
+    assert "    11 more checks ended the same way\n" in shown
 
 
 def test_an_error_says_where() -> None:

@@ -52,7 +52,7 @@ def test_page_shows_everything_once() -> None:
     words = Outline(html.render_page(WRONG, make_report(WRONG))).words
     for said in (
         *("alan.py", "class/", "causal_attention (CausalAttention)", "4 / 12", "✗ failed"),
-        *("Paste this to see it", "Weights sum to one.", "It is repeatable.", "0 of 2 claims"),
+        *("Paste this to see it", "Weights sum to one.", "It is repeatable.", "0 of 2 checks"),
         *("(cell 3, line 26)", "– not tried", f"{CASE}\n", CODE_TO_PASTE),
     ):
         assert said in words
@@ -104,7 +104,7 @@ def test_the_rules_of_a_fragment_are_about_nothing_else() -> None:
 def test_group_lists_properties_with_an_outcome_shown_elsewhere() -> None:
     record = make_submission(make_crashed(SHAPE, "contract"), make_crashed(FUTURE, "mask"))
     words = Outline(html.render_page(record, make_report(record))).words
-    assert "1 more claim ended the same way." in words
+    assert "1 more check ended the same way." in words
     assert f"Ended the same way as “{SHAPE}”" in words
     assert words.count("ValueError") == 1
 

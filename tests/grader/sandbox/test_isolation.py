@@ -74,7 +74,7 @@ def test_every_level_and_layer_is_documented() -> None:
 
 def test_isolation_level_has_a_one_line_summary() -> None:
     confined = determine_isolation_level({Layer.NAMESPACES: "no"})
-    assert confined.summary == "rung B: confined by landlock, scopes, seccomp, rlimits"
+    assert confined.summary == "isolation level B: confined by landlock, scopes, seccomp, rlimits"
     for level in (determine_isolation_level({Layer.SECCOMP: "no"}), make_unconfined_level("no")):
         assert "NOT confined" in level.summary and "--trusted" in level.summary
         assert "--trusted" in level.refusal and "headcheck doctor" in level.refusal
@@ -85,7 +85,7 @@ def test_report_contains_the_isolation_level() -> None:
     report = build_report([], determine_isolation_level({}))
     assert json.loads(to_json(report))["sandbox"]["rung"] == "A"
     for form in ("text", "html"):
-        assert "rung A: confined by namespaces" in run.render_report(report, form)
+        assert "isolation level A: confined by namespaces" in run.render_report(report, form)
     trusted = build_report([], make_unconfined_level("macOS"))
     for form in ("text", "html"):
         assert "NOT confined" in run.render_report(trusted, form)
@@ -137,7 +137,7 @@ def test_too_little_confinement_is_refused_in_one_line(layer: Layer) -> None:
     with pytest.raises(SandboxError) as caught:
         ServerHandle(without=[layer]).wait_until_ready()
     message = str(caught.value)
-    assert message.startswith("submissions cannot be confined here (rung C; ")
+    assert message.startswith("submissions cannot be confined here (isolation level C; ")
     assert f"{layer.value}: left out on purpose" in message
     assert "\n" not in message
 
@@ -240,9 +240,11 @@ def test_runs_without_linux_features(tmp_path: Path) -> None:
         for more in ([], ["--trusted"])
     ]
     assert (said[0].returncode, said[0].stdout) == (2, "")
-    assert said[0].stderr.startswith("headcheck: submissions cannot be confined here (rung D; ")
+    assert said[0].stderr.startswith(
+        "headcheck: submissions cannot be confined here (isolation level D; "
+    )
     assert said[1].returncode == 0, said[1].stderr
-    assert "rung D: submissions were NOT confined" in said[1].stdout
+    assert "isolation level D: submissions were NOT confined" in said[1].stdout
 
 
 # ------------------------------------------------------------------------------- doctor
@@ -253,7 +255,7 @@ def test_doctor_reports_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         {Layer.SCOPES: "this kernel has version 5 of Landlock, it takes 6"}
     )
     assert run.describe_isolation(level) == textwrap.dedent("""\
-        rung B-: namespaces, landlock, seccomp, rlimits
+        isolation level B-: namespaces, landlock, seccomp, rlimits
 
         A submission
           - reads Python's, torch's and the system's libraries, and no other file
@@ -286,7 +288,7 @@ def test_doctor_runs_a_sample_submission(
 
     monkeypatch.setattr(worker_pool, "ServerHandle", weaker)
     assert doctor(monkeypatch) == code
-    assert capsys.readouterr().out.startswith("rung ")
+    assert capsys.readouterr().out.startswith("isolation level ")
 
 
 def doctor(monkeypatch: pytest.MonkeyPatch) -> object:

@@ -67,14 +67,14 @@ def test_a_right_answer_gets_full_marks() -> None:
     assert repr(found) == str(found)
 
 
-def test_wrong_answer_gets_location_and_hint() -> None:
+def test_wrong_answer_gets_location_and_example() -> None:
     wrong = find_answer(BY_SLUG["causal_weights"], "no_scale").source
     found = check_answer("causal_weights", wrong)
     assert not found.passed
     assert [d.name for d in found.record.diagnosis] == ["no_scale"]
     text = str(found)
     assert "expected  " in text
-    assert "hint      " in text
+    assert "      For example, 2 tokens, d_k = 4:\n" in text
 
 
 def test_the_result_shows_itself_as_a_fragment_and_as_text() -> None:
@@ -248,7 +248,7 @@ def stopping(after: int, calls: list[int] | None = None) -> dict[str, Any]:
 def test_immediate_interrupt_says_so() -> None:
     namespace = stopping(after=1)
     with pytest.raises(
-        CheckInterrupted, match=r"^stopped before the first claim about causal_weights was"
+        CheckInterrupted, match=r"^stopped before the first check of causal_weights was"
     ):
         check_in_namespace(namespace["causal_weights"], None, namespace)
 
@@ -262,7 +262,7 @@ def test_interrupt_reports_partial_results() -> None:
         check_in_namespace(namespace["causal_weights"], None, namespace)
     text = str(caught.value)
     assert text.startswith("stopped after ")
-    assert "broken by then: “The output equals the equation of the statement" in text
+    assert "failed by then: “The output equals the equation of the statement" in text
     assert caught.value._render_traceback_() == [f"headcheck: {text}"]
     # The next check is none the worse for it.
     assert check_answer("causal_weights").passed
@@ -345,7 +345,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_wiped_away(
     shown = capsys.readouterr()
     assert shown.out == ""
     claims = len(BY_SLUG["linear_layer"].properties)
-    assert f"checking linear: 0 of {claims} claims" in shown.err
+    assert f"checking linear: 0 of {claims} checks" in shown.err
     assert "\n" not in shown.err
     assert shown.err.endswith("\r\x1b[K")
 

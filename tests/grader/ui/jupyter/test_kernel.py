@@ -136,4 +136,4 @@ check(linear)
 
     reply = client.execute_interactive(endless, timeout=60, output_hook=hear)
     assert reply["content"]["status"] == "error"
-    assert told == ["headcheck: stopped before the first claim about linear was judged."]
+    assert told == ["headcheck: stopped before the first check of linear was done."]

@@ -127,7 +127,7 @@ def test_a_class_whose_file_cannot_be_read_any_more_is_told_so(
 def test_an_interruption_while_it_is_recognised_is_told() -> None:
     source = STRANGE.replace("super().__init__()", "raise KeyboardInterrupt")
     with pytest.raises(
-        CheckInterrupted, match=r"^stopped before the first claim about Blender was judged"
+        CheckInterrupted, match=r"^stopped before the first check of Blender was done"
     ):
         check_class(source, "Blender")
 
@@ -139,7 +139,7 @@ def test_progress_says_first_that_it_finds_out_and_then_counts_the_claims(
     found = check_class(STRANGE, "Blender")
     shown = capsys.readouterr().err
     claims = len(found.record.properties)
-    first, then = "checking Blender: finding out", f"checking Blender: 0 of {claims} claims"
+    first, then = "checking Blender: finding out", f"checking Blender: 0 of {claims} checks"
     assert -1 < shown.find(first) < shown.find(then)
 
 

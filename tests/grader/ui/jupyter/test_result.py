@@ -12,9 +12,9 @@ RESULT = CheckResult(make_submission(*CLAIMS, diagnosis=(MISTAKE,)))
 
 
 def test_what_follows_is_folded_as_text_and_as_a_page() -> None:
-    assert f"  8 more claims do not hold for this reason; {MORE} shows them" in str(RESULT)
+    assert f"  8 more checks fail for this reason; {MORE} shows them" in str(RESULT)
     assert "Claim 1." not in str(RESULT)
-    assert "8 more claims do not hold for this reason" in RESULT._repr_html_()
+    assert "8 more checks fail for this reason" in RESULT._repr_html_()
 
 
 def test_all_of_it_is_there_to_print() -> None:

@@ -1,0 +1,60 @@
+"""Recognise a starter that was handed in as it is handed out: nothing is written yet.
+
+The definitions of the submission are compared with those of the starter by their fingerprints,
+which the process of the submission makes before any of its code runs. Whatever it says, the only
+consequence is that nothing is judged and no points are given.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from exercises import Exercise
+from exercises.starter import list_unwritten, render_module
+from grader.grading.infer import Target
+from grader.reading.cells import read_source
+from grader.reading.fingerprints import fingerprint_definitions
+from grader.report.records import ErrorRecord
+from grader.sandbox.grader_side.session import Session
+
+
+def find_unwritten(session: Session, targets: Sequence[Target]) -> dict[str, ErrorRecord]:
+    """Return what is said of those definitions that are as in the starter, by their names.
+
+    Of an exercise with several parts, none may be written. To be called before any is judged.
+    Raises SubmissionFailed.
+    """
+    starters = {target.name: fingerprint_starter(target.exercise) for target in targets}
+    starters = {name: starter for name, starter in starters.items() if name in starter}
+    names = sorted({part for starter in starters.values() for part in starter})
+    if not names:
+        return {}
+    found = dict(zip(names, session.fetch_fingerprints(names), strict=False))
+    return {
+        target.name: ErrorRecord("unwritten", _write_message(target))
+        for target in targets
+        if (starter := starters.get(target.name)) and starter.items() <= found.items()
+    }
+
+
+@cache
+def fingerprint_starter(exercise: Exercise) -> Mapping[str, str]:
+    """Return the definitions that the student writes, with their fingerprints in the starter.
+
+    None of an exercise that was made without markers in its solution.
+    """
+    try:
+        text = render_module(exercise)
+    except (OSError, ValueError):
+        return {}
+    names = list_unwritten(text)
+    found = fingerprint_definitions(read_source(text.encode(), "py"), names)
+    return dict(zip(names, found, strict=True))
+
+
+def _write_message(target: Target) -> str:
+    slug = target.exercise.slug
+    stuck = f" Stuck? headcheck hint {slug}" if target.exercise.is_ours else ""
+    return (
+        f"Nothing is written yet: `{target.name}` is still the starter. "
+        f"Write your code where it says `# your code here`.{stuck}"
+    )

@@ -1,0 +1,112 @@
+"""Small examples of mistakes: true by construction, round, and there for all common mistakes."""
+
+import math
+
+import pytest
+import torch
+
+from exercises import BY_SLUG
+from properties.mistakes.catalogue import ALL, Mistake
+from properties.mistakes.pipeline import CORRECT
+from properties.mistakes.worked_example import HEADS_APART, Shown, WorkedExample, work_example
+
+CONTRACT = BY_SLUG["multi_head_attention"].contract
+MISTAKES = {each.name: each for each in ALL}
+COMMON = [
+    "no_scale",
+    "scale_by_d_out",
+    "scale_without_root",
+    "no_mask",
+    "own_token_hidden",
+    "masked_after_softmax",
+    "filled_with_zero",
+    "filled_with_small_number",
+    "softmax_over_queries",
+    "double_softmax",
+    "queries_and_keys_exchanged",
+    "one_head",
+    "split_without_transpose",
+    "merge_without_transpose",
+    "output_projection_missing",
+    "dropout_in_evaluation",
+    "dropout_not_rescaled",
+    "dropout_before_softmax",
+    "dropout_not_on_weights",
+]
+MAX_WIDTH = 30
+"""three matrices of so many characters stand side by side in a terminal"""
+
+
+def example_of(name: str, slug: str = "multi_head_attention") -> WorkedExample:
+    found = work_example(BY_SLUG[slug].contract, MISTAKES[name])
+    assert found is not None
+    return found
+
+
+def numbers(shown: Shown) -> list[list[float]]:
+    return [[float(cell.replace("−∞", "-inf")) for cell in row] for row in shown]
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_a_common_mistake_has_an_example_that_begins_with_round_numbers(name: str) -> None:
+    found = example_of(name)
+    assert found.right != found.wrong
+    halves = {"0.5"} if "dropout" in name else set()
+    assert all(
+        cell.isdigit() or cell == HEADS_APART for row in found.before for cell in {*row} - halves
+    )
+
+
+@pytest.mark.parametrize("mistake", ALL, ids=lambda mistake: mistake.name)
+def test_every_example_fits_and_differs_visibly(mistake: Mistake) -> None:
+    for slug in ("multi_head_attention", "simplified_attention", "masked_multi_head"):
+        found = work_example(BY_SLUG[slug].contract, mistake)
+        if found is not None:
+            matrices = found.before, found.right, found.wrong
+            assert found.right != found.wrong
+            assert len({len(matrix) for matrix in matrices}) == 1
+            assert all(len(" ".join(row)) <= MAX_WIDTH for matrix in matrices for row in matrix)
+
+
+def test_the_numbers_are_those_of_the_equation() -> None:
+    found = example_of("softmax_over_queries")
+    scores = torch.tensor(numbers(found.before)).masked_fill(
+        torch.ones(2, 2).triu(1) > 0, -math.inf
+    )
+    for shown, dim in ((found.right, -1), (found.wrong, -2)):
+        assert torch.allclose(torch.softmax(scores, dim), torch.tensor(numbers(shown)), atol=0.005)
+
+
+def test_dropping_keeps_the_same_weights_on_both_sides() -> None:
+    found = example_of("dropout_not_rescaled")
+    right, wrong = torch.tensor(numbers(found.right)), torch.tensor(numbers(found.wrong))
+    assert bool((right > 0).any()) and torch.equal(right, 2 * wrong)
+    assert found.sizes.endswith("dropout 0.5, in training")
+
+
+def test_where_nothing_is_to_be_dropped_nothing_is() -> None:
+    found = example_of("dropout_not_asked_for", "self_attention_v2")
+    assert found.right == found.before != found.wrong and "dropout" not in found.sizes
+
+
+def test_the_way_that_was_found_is_shown() -> None:
+    few = MISTAKES["filled_with_small_number"]
+    minus_ten = few.variants[2]
+    one = work_example(CONTRACT, few, [[CORRECT.override(few.variants[0])]])
+    ten = work_example(CONTRACT, few, [[CORRECT.override(minus_ten)]])
+    assert one is not None and ten is not None and one != ten
+    assert "-12" in ten.before[0]
+
+
+def test_what_may_make_up_for_itself_is_shown_where_it_does_not() -> None:
+    assert ("nan", "nan") in example_of("renormalised_after_softmax").wrong
+
+
+def test_a_linear_layer_has_none() -> None:
+    assert work_example(BY_SLUG["linear_layer"].contract, MISTAKES["no_scale"]) is None
+
+
+def test_random_numbers_are_left_alone() -> None:
+    before = torch.random.get_rng_state()
+    work_example(BY_SLUG["causal_attention"].contract, MISTAKES["dropout_twice"])
+    assert torch.equal(before, torch.random.get_rng_state())
