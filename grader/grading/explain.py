@@ -1,16 +1,17 @@
 """Diagnose the mistakes of a submission and find the line of code to look at for each."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from grader.reading.code_patterns import CodePattern
-from grader.report.records import DiagnosisRecord
+from grader.report.records import DiagnosisRecord, PropertyRecord
 from grader.sandbox.grader_side.session import Session
 from grader.sandbox.grader_side.subject import parse_position
 from properties.harness.harness import Harness
 from properties.mistakes.catalogue import CodeMatcher, Mistake
 from properties.mistakes.diagnosis import DiagnosedMistake, diagnose
-from properties.property import Verdict
+from properties.property import Property, Verdict
 from properties.violation import Status, SubmissionFailed
 
 UNDIAGNOSABLE = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
@@ -32,14 +33,28 @@ def diagnose_failures(
 
 
 def record_diagnoses(
-    session: Session, diagnosed: Sequence[DiagnosedMistake]
+    session: Session, diagnosed: Sequence[DiagnosedMistake], structural: Mistake | None
 ) -> list[DiagnosisRecord]:
-    """Return records of diagnosed mistakes for the report, each with its line of code if known."""
+    """Return records of mistakes for the report, each with its line of code if known."""
+    others = () if structural is None else (DiagnosedMistake(structural, 0, 0),)
+    found = (*diagnosed, *others)
     try:
-        patterns = session.find_code_patterns() if diagnosed else []
+        patterns = session.find_code_patterns() if found else []
     except SubmissionFailed:
         patterns = []
-    return [record_diagnosis(each, patterns) for each in diagnosed]
+    return [record_diagnosis(each, patterns) for each in found]
+
+
+def mark_explained(
+    records: Sequence[PropertyRecord],
+    verdicts: Sequence[Verdict],
+    explained: Collection[Property],
+) -> list[PropertyRecord]:
+    """Return the same records, those marked whose failure is explained by a mistake."""
+    return [
+        replace(record, follows=verdict.property in explained)
+        for record, verdict in zip(records, verdicts, strict=True)
+    ]
 
 
 def record_diagnosis(

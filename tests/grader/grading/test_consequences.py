@@ -13,8 +13,9 @@ from grader.grading import consequences
 from grader.grading.consequences import (
     PASSED,
     ComputationChecker,
+    Explained,
+    explain_verdicts,
     find_consequences,
-    mark_consequences,
 )
 from grader.grading.grade import grade_file_or_raise
 from grader.grading.settings import Settings
@@ -116,9 +117,9 @@ def test_the_same_case_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_fault_of_ours_costs_no_grade(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(consequences, "find_consequences")
-    record = PropertyRecord("name", "Claim.", "values", "failed", 0.0, 1.0)
     verdicts = [fail(it_equals_the_equation, CASE)]
-    assert mark_consequences([record], verdicts, MULTI_HEAD.contract, []) == [record]
+    known = [DiagnosedMistake(BY_NAME["no_scale"], 9, 9)]
+    assert explain_verdicts(MULTI_HEAD.contract, verdicts, known) == Explained()
 
 
 # ------------------------------------------------------------------ single mistakes
