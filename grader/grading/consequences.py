@@ -139,7 +139,7 @@ def _explains_all(
     right = ComputationChecker(restated, correct)
     ways = (replace(correct, wrapper=wrapper) for wrapper in structural.wrappers)
     checkers = [ComputationChecker(restated, way) for way in ways]
-    return any(all(_follows(v, [each], right) for v in left) for each in checkers)
+    return all(_follows(verdict, checkers, right) for verdict in left)
 
 
 def _has_failed(verdict: Verdict) -> bool:

@@ -85,7 +85,7 @@ FORMS = (
             "index | fill | triangle",
         ),
         (Symptom(LENGTHS, (contract.every_length_up_to_the_context_works,)),),
-        explains=HISTORY,
+        explains=(*HISTORY, device.it_moves_to_another_device),
         wrappers=(calls.expect_full_context, calls.keep_first_length),
     ),
     StructuralMistake(
@@ -118,8 +118,8 @@ NUMBERS_AND_SIZES = (
     StructuralMistake(
         define_mistake(
             "large_numbers_cut_off",
-            "Very large or very small numbers are treated otherwise: cut off, rounded, or out of the "
-            "range of a narrower dtype.",
+            "Very large or very small numbers are treated otherwise: cut off, rounded, or out of "
+            "the range of a narrower dtype.",
             "clamp | cast",
         ),
         (

@@ -3,6 +3,7 @@
 from properties.families import (
     contract,
     device,
+    dropout,
     gradients,
     history,
     initialisation,
@@ -15,6 +16,8 @@ from properties.mistakes.catalogue.expected_failures import COPIES, HALVES, HIST
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 from properties.mistakes.steps import calls
+
+UNSET = (calls.add_kept_bias, calls.add_kept_bias_to_queries, calls.apply_kept_layer)
 
 REGISTRATION = (
     StructuralMistake(
@@ -61,8 +64,8 @@ REGISTRATION = (
             "projection",
         ),
         (Symptom(r"asked for at .*-> also `", (contract.there_are_no_other_parameters,)),),
-        explains=(*COPIES, *HISTORY, *list_properties(training)),
-        wrappers=(calls.add_kept_bias,),
+        explains=(*COPIES, *HISTORY, *list_properties(training), *list_properties(dropout)),
+        wrappers=UNSET,
     ),
     StructuralMistake(
         define_mistake(
@@ -93,7 +96,7 @@ REGISTRATION = (
         ),
         (Symptom("no bias .*-> a bias", (contract.the_biases_follow_the_option,)),),
         explains=(contract.there_are_no_other_parameters, *COPIES, *HISTORY),
-        wrappers=(calls.add_kept_bias,),
+        wrappers=UNSET,
     ),
     StructuralMistake(
         define_mistake(

@@ -22,7 +22,12 @@ SIDE_EFFECTS = (
             "in_place",
         ),
         (Symptom(r"at (?!mask).* -> it was written over", (purity.the_input_is_left_unchanged,)),),
-        wrappers=(calls.halve_input_first, calls.halve_input_last, calls.reshape_input),
+        wrappers=(
+            calls.halve_input_first,
+            calls.halve_input_unrecorded,
+            calls.halve_input_last,
+            calls.reshape_input,
+        ),
     ),
     StructuralMistake(
         define_mistake(
@@ -174,7 +179,7 @@ STATE = (
             "in_place | projection",
         ),
         (Symptom("^(value|shape|finite):", KEPT),),
-        explains=(*HISTORY, *COPIES),
+        explains=(*HISTORY, *COPIES, *list_properties(device)),
         wrappers=(
             calls.keep_first_result,
             calls.keep_first_input,

@@ -5,16 +5,18 @@ returns what the call returns. Modules are told apart by their attributes: what 
 keeps in `module.__dict__`, where torch does not see it.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from properties.mistakes.pipeline import PipelineState, StepOverrides
+from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
 
 Result = Tensor | tuple[Tensor, ...]
 UNCHANGED: StepOverrides = {}
+_MODULES = itertools.count()
 
 
 class Attend(Protocol):
@@ -38,6 +40,13 @@ def call_plainly(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | No
 
 def halve_input_first(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     return attend(x.mul_(0.5), mask)
+
+
+def halve_input_unrecorded(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    x.data.mul_(0.5)
+    return attend(x, mask)
 
 
 def halve_input_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
@@ -173,15 +182,29 @@ def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor 
 
 def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     """Add a vector that every module draws for itself, as a bias that nobody set."""
-    kept = _get_kept(module)
+    return _map(attend(x, mask), lambda t: t + _draw_own(module, 1, t)[0])
 
-    def shift(t: Tensor) -> Tensor:
-        if "bias" not in kept:
-            kept["bias"] = torch.rand(t.shape[-1], dtype=torch.float64)
-        bias: Tensor = kept["bias"]
-        return t + bias.to(t)
 
-    return _map(attend(x, mask), shift)
+def apply_kept_layer(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Multiply by a matrix that every module draws for itself, as a layer that nobody set."""
+    return _map(attend(x, mask), lambda t: t @ _draw_own(module, t.shape[-1], t))
+
+
+def add_kept_bias_to_queries(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    def project(s: PipelineState) -> QKVTensors:
+        q, k, v = CORRECT.project(s)
+        return q + _draw_own(module, 1, q)[0], k, v
+
+    return attend(x, mask, {"project": project})
+
+
+def _draw_own(module: nn.Module, rows: int, like: Tensor) -> Tensor:
+    """Return the same numbers in every call of a module, and others in every module."""
+    number = _get_kept(module).setdefault("number", next(_MODULES))
+    generator = torch.Generator().manual_seed(number)
+    return torch.randn(rows, like.shape[-1], generator=generator, dtype=torch.float64).to(like)
 
 
 def write_over_last_result(
