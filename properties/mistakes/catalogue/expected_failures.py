@@ -50,6 +50,7 @@ SHAPES = (
 HALVES = (
     precision.bfloat16_runs,
     precision.bfloat16_is_as_exact_as_plain_torch,
+    precision.bfloat16_hides_the_future_of_long_sequences,
     precision.float16_is_as_exact_as_plain_torch,
 )
 DTYPES = (

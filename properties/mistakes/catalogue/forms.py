@@ -27,6 +27,11 @@ from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import SqueezedShape, StructuralMistake, Symptom
 from properties.mistakes.steps import calls
 
+LARGE_SCORES = (
+    scale.scores_in_the_millions_are_survived,
+    scale.a_constant_added_to_the_scores_cancels,
+)
+
 FORMS = (
     StructuralMistake(
         define_mistake(
@@ -112,8 +117,18 @@ NUMBERS_AND_SIZES = (
             "into the code.",
             "compare | index | range",
         ),
-        (Symptom("^(value|shape|finite):", SIZES, "float64"),),
+        (Symptom("^(value|shape|finite):", SIZES),),
         explains=SIZES,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "large_scores_not_survived",
+            "Scores of millions are not survived: what is hidden is filled with too small a "
+            "number, or exponentials are taken without subtracting the largest score.",
+            "fill | exp | softmax",
+        ),
+        (Symptom("^(value|finite):", LARGE_SCORES),),
+        explains=LARGE_SCORES,
     ),
     StructuralMistake(
         define_mistake(
@@ -176,16 +191,6 @@ NUMBERS_AND_SIZES = (
     ),
     StructuralMistake(
         define_mistake(
-            "weights_dropped_together",
-            "Dropout does not decide about every weight by itself: some are always dropped "
-            "together.",
-            "dropout | random",
-        ),
-        (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
-        explains=tuple(list_properties(dropout)),
-    ),
-    StructuralMistake(
-        define_mistake(
             "drops_the_same_again",
             "Dropout drops the same weights again, in a second call or a second layer.",
             "seed | dropout",
@@ -195,5 +200,15 @@ NUMBERS_AND_SIZES = (
             dropped_pairs.no_two_weights_are_dropped_together,
             training.training_gives_the_equation_of_what_it_kept,
         ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weights_dropped_together",
+            "Dropout does not decide about every weight by itself: some are always dropped "
+            "together.",
+            "dropout | random",
+        ),
+        (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
+        explains=tuple(list_properties(dropout)),
     ),
 )

@@ -41,8 +41,9 @@ GIVEN_MASKS = (
     ),
     StructuralMistake(
         define_mistake(
-            "mask_numbers_misread",
-            "In a mask of numbers, some that are not zero hide; all but zero should let attend.",
+            "mask_types_read_differently",
+            "Masks of different types are read differently: True, and every number but zero, "
+            "should let attend.",
             "compare | fill | cast",
         ),
         (Symptom("^value:", (masking.any_number_but_zero_lets_attend,)),),
@@ -50,8 +51,8 @@ GIVEN_MASKS = (
     StructuralMistake(
         define_mistake(
             "mask_axes_not_understood",
-            "A mask with fewer axes, or with axes of length one, fails: it should broadcast to the "
-            "scores.",
+            "A mask with fewer axes, or with axes of length one, is not taken for the full one "
+            "that it stands for.",
             "fill | reshape | squeeze",
         ),
         (

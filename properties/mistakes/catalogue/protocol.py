@@ -10,6 +10,7 @@ from properties.families import (
     training,
 )
 from properties.families.initialisation import every_module_starts_anew
+from properties.mistakes.catalogue.expected_failures import HALVES
 from properties.mistakes.catalogue.mistake import define_mistake
 from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
 
@@ -72,6 +73,16 @@ PROTOCOL = (
             "kernel | softmax",
         ),
         (Symptom("none was made", (contract.it_goes_through_the_fused_attention,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "precision_lost",
+            "In 16 bits the result is less exact than plain torch's, or of another dtype: "
+            "something is computed in, or converted to, a dtype of its own.",
+            "cast | range | fill",
+        ),
+        (Symptom("^(value|finite|dtype):", HALVES),),
+        explains=HALVES,
     ),
     StructuralMistake(
         define_mistake(

@@ -161,6 +161,7 @@ STATE = (
             "in_place | compare",
         ),
         (Symptom("^value:", (history.new_numbers_in_the_same_tensor_are_a_new_input,)),),
+        wrappers=(calls.keep_answer_of_memory,),
     ),
     StructuralMistake(
         define_mistake(
@@ -178,7 +179,10 @@ STATE = (
             "before it.",
             "in_place | projection",
         ),
-        (Symptom("^(value|shape|finite):", KEPT),),
+        (
+            Symptom("^(value|shape|finite):", KEPT),
+            Symptom("^value:", (history.loading_moving_and_copying_leave_no_trace,)),
+        ),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
         wrappers=(
             calls.keep_first_result,

@@ -148,6 +148,18 @@ def keep_first_result(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor
     return found
 
 
+def keep_answer_of_memory(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    """Return what was returned for the same place in memory."""
+    kept = _get_kept(module)
+    key = x.data_ptr(), tuple(x.shape), x.dtype, None if mask is None else mask.data_ptr()
+    if key not in kept:
+        kept[key] = attend(x, mask)
+    found: Result = kept[key]
+    return found
+
+
 def keep_first_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     """Average the input with the first one of that shape."""
     first = _get_kept(module).setdefault(tuple(x.shape), x.detach().clone())
@@ -222,7 +234,7 @@ def write_over_last_result(
 def keep_first_length(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     """Work on sequences as long as the first one. Raises RuntimeError for others."""
     if _get_kept(module).setdefault("tokens", x.shape[-2]) != x.shape[-2]:
-        raise RuntimeError("the lengths differ")
+        raise RuntimeError("the sizes differ")
     return attend(x, mask)
 
 
@@ -231,14 +243,14 @@ def expect_full_context(
 ) -> Result:
     """Work on sequences as long as the context. Raises RuntimeError for others."""
     if module.case.context_length != x.shape[-2]:  # type: ignore[union-attr]  # of a FaultyAttention
-        raise RuntimeError("the lengths differ")
+        raise RuntimeError("the sizes differ")
     return attend(x, mask)
 
 
 def expect_first_batch(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
     """Work on batches as large as the first one. Raises RuntimeError for others."""
     if _get_kept(module).setdefault("batch", x.shape[0]) != x.shape[0]:
-        raise RuntimeError("the batches differ")
+        raise RuntimeError("the sizes differ")
     return attend(x, mask)
 
 
