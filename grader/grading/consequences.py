@@ -1,4 +1,4 @@
-"""Find the failed properties that follow from the mistakes that were named.
+"""Find the failed properties that follow from mistakes with a name.
 
 Theory of operation
     Of a submission with a known mistake many properties fail, and most of them for that reason.
@@ -21,6 +21,8 @@ from properties.case import Case
 from properties.check import find_first_failure
 from properties.contract import Contract
 from properties.harness.harness import Harness
+from properties.mistakes.catalogue.structure import STRUCTURAL
+from properties.mistakes.catalogue.symptom import StructuralMistake
 from properties.mistakes.diagnosis import DiagnosedMistake
 from properties.mistakes.faulty_attention import (
     Computation,
@@ -75,30 +77,51 @@ def get_outcome(verdict: Verdict) -> Outcome:
     return verdict.status.value, raised
 
 
-def mark_consequences(
-    records: Sequence[PropertyRecord],
-    verdicts: Sequence[Verdict],
-    contract: Contract,
-    diagnosed: Sequence[DiagnosedMistake],
-) -> list[PropertyRecord]:
-    """Return the same records, those marked that follow from the diagnosed mistakes.
+@dataclass(frozen=True)
+class Explained:
+    """What is explained of the failures of a submission."""
 
-    These have no hint: it is about what usually breaks the property, and another thing did.
-    """
+    properties: frozenset[Property] = frozenset()
+    """those that fail for no other reason than a mistake with a name"""
+    structural: StructuralMistake | None = None
+    """a mistake besides those in the equation"""
+
+    @property
+    def diagnosed(self) -> tuple[DiagnosedMistake, ...]:
+        """The structural mistake, if there is one: it was compared with no answers."""
+        return () if self.structural is None else (DiagnosedMistake(self.structural.mistake, 0, 0),)
+
+    def mark(
+        self, records: Sequence[PropertyRecord], verdicts: Sequence[Verdict]
+    ) -> list[PropertyRecord]:
+        """Return the same records, those marked that are explained."""
+        return [
+            self._mark(record, verdict) if verdict.property in self.properties else record
+            for record, verdict in zip(records, verdicts, strict=True)
+        ]
+
+    def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
+        """Mark a record. Its hint is about what usually breaks it, and stays if that did."""
+        if self.structural is not None and self.structural.is_shown_by(verdict):
+            return replace(record, follows=True)
+        bare = verdict.without_hint()
+        message, words = shorten(bare.message), shorten(bare.redacted_message)
+        return replace(record, follows=True, message=message, words=words)
+
+
+def explain_verdicts(
+    contract: Contract, verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
+) -> Explained:
+    """Return which failures follow from diagnosed mistakes, and what explains all others."""
     try:
-        found = find_consequences(contract, verdicts, diagnosed)
+        found = find_consequences(contract, verdicts, diagnosed) if diagnosed else frozenset()
+        left = [v for v in verdicts if _has_failed(v) and v.property not in found]
+        structural = find_structural_mistake(contract, left)
     except Exception:  # A fault of ours is no reason to lose a grade; tests call what is tried.
-        found = frozenset()
-    return [
-        _mark(record, verdict) if verdict.property in found else record
-        for record, verdict in zip(records, verdicts, strict=True)
-    ]
-
-
-def _mark(record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
-    bare = verdict.without_hint()
-    message, words = shorten(bare.message), shorten(bare.redacted_message)
-    return replace(record, follows=True, message=message, words=words)
+        return Explained()
+    if structural is None:
+        return Explained(found)
+    return Explained(found.union(v.property for v in left), structural)
 
 
 def find_consequences(
@@ -117,9 +140,39 @@ def find_consequences(
     return max(found, key=len, default=frozenset())
 
 
+def find_structural_mistake(
+    contract: Contract, failed: Sequence[Verdict]
+) -> StructuralMistake | None:
+    """Return the mistake besides the equation that explains all of these failures."""
+    shown = [each for each in STRUCTURAL if any(map(each.is_shown_by, failed))]
+    return next((s for s in shown if _explains_all(s, contract, failed)), None)
+
+
+def _explains_all(
+    structural: StructuralMistake, contract: Contract, failed: Sequence[Verdict]
+) -> bool:
+    """Whether failures are symptoms of a mistake, or are known or found to follow from it."""
+    left = [
+        verdict
+        for verdict in failed
+        if not structural.is_shown_by(verdict) and verdict.property not in structural.explains
+    ]
+    restated, correct = restate(contract), make_correct_computation(contract)
+    if not left or not all(_can_follow(verdict, restated) for verdict in left):
+        return not left
+    right = ComputationChecker(restated, correct)
+    ways = (replace(correct, wrapper=wrapper) for wrapper in structural.wrappers)
+    checkers = [ComputationChecker(restated, way) for way in ways]
+    return all(_follows(verdict, checkers, right) for verdict in left)
+
+
+def _has_failed(verdict: Verdict) -> bool:
+    return verdict.status in (Status.FAILED, Status.CRASHED)
+
+
 def _can_follow(verdict: Verdict, contract: Contract) -> bool:
     """Whether a verdict is a failure that can be tried again."""
-    failed = verdict.status in (Status.FAILED, Status.CRASHED)
+    failed = _has_failed(verdict)
     if not failed or verdict.case is None or not contract.has(*verdict.property.needs):
         return False
     case = verdict.case

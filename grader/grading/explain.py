@@ -37,7 +37,7 @@ def diagnose_failures(
 def record_diagnoses(
     session: Session, diagnosed: Sequence[DiagnosedMistake], contract: Contract
 ) -> list[DiagnosisRecord]:
-    """Return records of diagnosed mistakes for the report, each with its line of code if known."""
+    """Return records of mistakes for the report, each with its line of code if known."""
     try:
         patterns = session.find_code_patterns() if diagnosed else []
     except SubmissionFailed:

@@ -20,7 +20,7 @@ from exercises.exercise import BadContract
 from grader import fault
 from grader.batch.check import check_all, check_all_live
 from grader.grading import evidence, explain, infer, open_mode
-from grader.grading.consequences import mark_consequences
+from grader.grading.consequences import explain_verdicts
 from grader.grading.excerpts import collect_excerpts
 from grader.grading.infer import Inferred, Target
 from grader.grading.live_checker import LiveChecker, search_further
@@ -358,8 +358,10 @@ def explain_failures(
             target.exercise, verdicts, settings.points, harness, searched
         )
         mistakes = explain.diagnose_failures(session, harness, verdicts, settings.device)
-        diagnosis = explain.record_diagnoses(session, mistakes, harness.contract)
-        properties = mark_consequences(properties, verdicts, harness.contract, mistakes)
+        explained = explain_verdicts(harness.contract, verdicts, mistakes)
+        named = (*mistakes, *explained.diagnosed)
+        diagnosis = explain.record_diagnoses(session, named, harness.contract)
+        properties = explained.mark(properties, verdicts)
         if session.is_alive:
             properties = evidence.attach_evidence(properties, verdicts, harness, mistakes)
         source = collect_excerpts(session, list_locations(verdicts, diagnosis))

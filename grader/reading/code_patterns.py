@@ -20,23 +20,33 @@ MAX_DETAIL_LENGTH = 80
 
 _NAMES_BY_KIND = {
     "abs": "abs",
+    "cast": "bfloat16 double float half to type",
+    "clamp": "clamp clamp_max clamp_min clip hardtanh maximum minimum",
+    "detach": "detach inference_mode item no_grad numpy set_grad_enabled tolist",
     "argmax": "argmax one_hot",
     "dropout": "dropout Dropout",
     "exp": "exp",
     "fill": "full full_like masked_fill where",
+    "flip": "flip fliplr",
     "kernel": "scaled_dot_product_attention",
     "max": "amax max",
     "mean": "mean",
     "norm": "layer_norm LayerNorm normalize",
     "projection": "linear",
+    "random": "bernoulli multinomial rand rand_like randint randn randn_like",
     "range": "range",
     "relu": "relu ReLU tanh",
     "reshape": "flatten rearrange reshape unflatten view",
+    "round": "ceil floor round trunc",
     "scale": "isqrt pow rsqrt sqrt",
+    "seed": "manual_seed seed set_rng_state",
     "sigmoid": "sigmoid",
+    "sine": "cos polar sin",
     "softmax": "log_softmax LogSoftmax softmax Softmax",
+    "squeeze": "squeeze",
     "stack": "cat concat concatenate hstack stack",
     "sum": "sum",
+    "topk": "argsort kthvalue sort topk",
     "transpose": "movedim permute swapaxes transpose",
     "triangle": "tril triu",
     "unpack": "chunk split unbind",
@@ -84,16 +94,26 @@ def _classify_node(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield from _classify_call(node)
         case ast.BinOp():
             yield _classify_operation(node), ast.unparse(_select_operand(node))
-        case ast.AugAssign(op=ast.Div(), value=divisor):
-            yield "divide", ast.unparse(divisor)
-        case ast.Assign(targets=[ast.Subscript()], value=value) if _format_number(value):
-            yield "fill", _format_number(value)
+        case ast.AugAssign() | ast.Assign(targets=[ast.Subscript()]):
+            yield from _classify_assignment(node)
+        case ast.Attribute(attr="data"):
+            yield "detach", ast.unparse(node)
         case ast.Compare():
             yield "compare", ast.unparse(node)
         case ast.Subscript(slice=index) if any(isinstance(n, ast.Slice) for n in ast.walk(index)):
             yield "index", ast.unparse(node)
         case ast.Return(value=ast.expr() as value):
             yield "return", ast.unparse(value)
+
+
+def _classify_assignment(node: ast.AugAssign | ast.Assign) -> Iterator[tuple[str, str]]:
+    """Classify an assignment into a tensor, if it is one."""
+    yield "in_place", ast.unparse(node)
+    if isinstance(node, ast.AugAssign):
+        if isinstance(node.op, ast.Div):
+            yield "divide", ast.unparse(node.value)
+    elif number := _format_number(node.value):
+        yield "fill", number
 
 
 def _classify_operation(node: ast.BinOp) -> str:
@@ -127,6 +147,8 @@ def _classify_call(node: ast.Call) -> Iterator[tuple[str, str]]:
             own, is_method = False, False
         case _:
             return
+    if name.endswith("_") and not name.endswith("__"):
+        yield "in_place", ast.unparse(node)
     name = name.rstrip("_")
     if name in PRODUCTS:
         yield _classify_product_call(node, name, is_method), ast.unparse(node)

@@ -14,9 +14,10 @@ from properties.call_form import CallForm
 from properties.case import Case
 from properties.cases.case_tensors import make_parameters, make_tokens
 from properties.contract import Capability, Contract
+from properties.harness.harness import Harness
 from properties.harness.module_adapter import construct
 from properties.subject import CallOptions, Subject
-from properties.violation import Status, SubmissionFailed
+from properties.violation import Status, SubmissionFailed, Violation
 from reference import MultiHeadResult, Parameters, multi_head_attention
 
 C = Capability
@@ -103,3 +104,15 @@ def is_close(got: Sequence[Tensor], wanted: Tensor, place: int = 0) -> bool:
         return False
     error = (got[place].to(torch.float64) - wanted).abs().max()
     return bool(error <= RELATIVE * wanted.abs().max())
+
+
+def is_right_at(subject: Subject, contract: Contract, case: Case) -> bool:
+    """Whether the class is exact on a case, within the bound of `properties.tolerance`."""
+    harness = Harness(subject, contract)
+    harness.contract = contract
+    context = harness.get_context(case)
+    try:
+        context.assert_matches_oracle(context.answer, context.expected)
+    except (Violation, SubmissionFailed):
+        return False
+    return True

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from properties.binding import settling
+from properties.binding.bench import is_right_at
 from properties.binding.by_name import match_by_name
 from properties.binding.hypotheses import OTHER
 from properties.binding.search import BindingSearch, Match
@@ -63,4 +64,4 @@ def _is_certain(subject: Subject, match: Match, contract: Contract) -> bool:
         return True
     kept = contract.capabilities - INTENT | match.contract.capabilities & INTENT
     found = replace(contract, capabilities=kept)
-    return settling.is_right_at(subject, found, found.fit(OTHER))
+    return is_right_at(subject, found, found.fit(OTHER))

@@ -14,6 +14,7 @@ QUANTITY_WORDS = {
     "head_dim": "the width of one head",
     "context_length": "the longest length",
     "dropout": "the rate of dropout",
+    "bias": "whether queries, keys and values have a bias",
 }
 POLARITY_WORDS = {
     Polarity.KEEP: "true where a query may attend",

@@ -87,7 +87,7 @@ def _iter_complete(
     seen: set[tuple[ParameterMapping, ...]] = set()
     for projections, output in choices:
         for layout in _iter_packings(projections, output, case):
-            complete = _add_biases(layout, stored)
+            complete = add_biases(layout, stored)
             if complete not in seen:
                 seen.add(complete)
                 yield complete
@@ -178,7 +178,7 @@ def _iter_fitting(
             yield mapping
 
 
-def _add_biases(
+def add_biases(
     layout: tuple[ParameterMapping, ...], stored: Sequence[StoredTensor]
 ) -> tuple[ParameterMapping, ...]:
     """Add the biases that belong to the weights of a layout: those beside them, or named so."""

@@ -1,4 +1,4 @@
-"""Settle what a match leaves open: results, the mask, inputs that differ, and dropout.
+"""Settle what a match leaves open: results, the mask, inputs that differ, options, dropout.
 
 Each step calls the class under a contract that claims more and keeps the claim if the answer is
 exact, or if a known mistake explains it: then the claim is made, and fails with its reason.
@@ -11,7 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from properties.binding.bench import Bench, Settled, is_close
+from properties.binding.bench import Bench, Settled, is_close, is_right_at
+from properties.binding.bias_option import settle_bias_option
 from properties.binding.calls import (
     MASK_CONVENTIONS,
     find_mask_name,
@@ -30,11 +31,9 @@ from properties.call_form import CallForm, MaskConvention
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal
 from properties.contract import Capability, Contract, Returns
-from properties.harness.harness import Harness
 from properties.harness.module_adapter import construct
 from properties.size_rules import parse_sizes
 from properties.subject import Subject
-from properties.violation import SubmissionFailed, Violation
 
 C = Capability
 
@@ -46,6 +45,7 @@ def settle(subject: Subject, signature: Signature, match: Match) -> Settled:
         _settle_results,
         _settle_mask,
         _settle_roles,
+        settle_bias_option,
         settle_dropout,
         settle_steadiness,
         _settle_sizes,
@@ -240,15 +240,3 @@ def _settle_sizes(bench: Bench) -> Settled:
         return bench.settled
     rules = parse_sizes(f"{bench.contract.size_rules or ''} heads>=2")
     return replace(bench.settled, contract=bench.contract.with_sizes(rules))
-
-
-def is_right_at(subject: Subject, contract: Contract, case: Case) -> bool:
-    """Whether the class is exact on a case, within the bound of `properties.tolerance`."""
-    harness = Harness(subject, contract)
-    harness.contract = contract
-    context = harness.get_context(case)
-    try:
-        context.assert_matches_oracle(context.answer, context.expected)
-    except (Violation, SubmissionFailed):
-        return False
-    return True

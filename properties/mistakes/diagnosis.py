@@ -26,8 +26,8 @@ from properties.contract import Capability, Returns
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
 from properties.harness.module_adapter import ModuleAdapter
-from properties.mistakes import dropout_diagnosis
-from properties.mistakes.catalogue import DETERMINISTIC, Mistake
+from properties.mistakes import dropout_diagnosis, gradient_diagnosis
+from properties.mistakes.catalogue import DETERMINISTIC, NUMBERS, Mistake
 from properties.mistakes.mistake_table import (
     Candidate,
     Mistakes,
@@ -158,9 +158,26 @@ def diagnose(harness: Harness, device: str = "cpu") -> tuple[DiagnosedMistake, .
         for m in DETERMINISTIC
         if not m.needs_several_heads or harness.contract.has(Capability.HEADS)
     ]
-    if harness.contract.returns is not Returns.WEIGHTS_TWICE:
-        return _explain(samples, mistakes, pairs=not few) or _diagnose_dropout(harness, device)
-    return _explain_apart(samples, mistakes)
+    if harness.contract.returns is Returns.WEIGHTS_TWICE:
+        return _explain_apart(samples, mistakes)
+    if any(sample.is_wrong for sample in samples):
+        named = _explain(samples, mistakes, pairs=not few) or _explain(
+            samples, NUMBERS, pairs=False
+        )
+    else:
+        named = _diagnose_gradients(harness, device)
+    return named or _diagnose_dropout(harness, device)
+
+
+def _diagnose_gradients(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:
+    try:
+        found = gradient_diagnosis.diagnose_gradients(harness, device)
+    except (SubmissionFailed, Violation):
+        return ()
+    if found is None:
+        return ()
+    ways = ((found.pipeline,),)
+    return (DiagnosedMistake(found.mistake, found.explained, found.explained, (), ways),)
 
 
 def _diagnose_dropout(harness: Harness, device: str) -> tuple[DiagnosedMistake, ...]:

@@ -19,8 +19,9 @@ from properties.call_form import USUAL
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
 from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
-from properties.mistakes.pipeline import CORRECT, Dropping, run_pipeline
+from properties.mistakes.pipeline import CORRECT, Dropping, StepOverrides, run_pipeline
 from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
+from properties.mistakes.steps.calls import UNCHANGED, CallWrapper, Result, call_plainly
 from properties.mistakes.steps.dropout import on_weights
 from properties.parameter_mapping import ParameterMapping
 from reference import Parameters, causal_mask, to_bool_mask
@@ -45,6 +46,8 @@ class Computation:
     """of dropout, if it has one of its own"""
     skipped: int = 0
     """how many random numbers a call leaves out, so that dropout draws others"""
+    wrapper: CallWrapper = call_plainly
+    """what a call does besides"""
 
     def draw_several(self) -> "tuple[Computation, ...]":
         """Return it with other random numbers, too, if it is wrong in what dropout does.
@@ -139,13 +142,20 @@ class FaultyAttention(nn.Module):
             drawn = torch.empty(shape).uniform_(-1, 1) / self.case.d_in**0.5
             self.register_parameter(name, nn.Parameter(drawn))
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Result:
+        return self.computation.wrapper(self, self._attend, x, mask)
+
+    def _attend(
+        self, x: Tensor, mask: Tensor | None, overrides: StepOverrides = UNCHANGED
+    ) -> Result:
         batched = self.contract.has(Capability.BATCH)
-        outputs = self._compute(x if batched else x.unsqueeze(0), mask)
+        outputs = self._compute(x if batched else x.unsqueeze(0), mask, overrides)
         own = outputs if batched else tuple(output[0] for output in outputs)
         return own[0] if len(own) == 1 else own
 
-    def _compute(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+    def _compute(
+        self, x: Tensor, mask: Tensor | None, overrides: StepOverrides
+    ) -> tuple[Tensor, ...]:
         parameters = Parameters(**dict(self.named_parameters()))
         visible = self._list_visible(x, mask)
         inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible)
@@ -154,7 +164,8 @@ class FaultyAttention(nn.Module):
         how = self.computation
         rate = self.case.dropout if how.rate is None else how.rate
         torch.rand(how.skipped)
-        pipelines = (how.dropping(each, rate, self.training) for each in how.pipelines)
+        right = (each.override(overrides) for each in how.pipelines)
+        pipelines = (how.dropping(each, rate, self.training) for each in right)
         return tuple(t for each in pipelines for t in run_pipeline(each, inputs).answer)
 
     def _list_visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:

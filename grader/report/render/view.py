@@ -260,13 +260,15 @@ def _view_diagnosis(mistakes: Sequence[DiagnosisRecord]) -> DiagnosisView | None
     if not mistakes:
         return None
     count, matched, tried = len(mistakes), mistakes[0].cases_matched, mistakes[0].cases_tried
-    start = "One mistake was found; it explains"
+    found, it = "One mistake was found", "it explains"
     if count > 1:
-        start = f"{'Two' if count == 2 else count} mistakes were found; they explain"
+        found, it = f"{'Two' if count == 2 else count} mistakes were found", "they explain"
     share = f"all {tried}" if matched == tried else f"{matched} of {tried}"
     sentences = tuple(sanitise(m.sentence) + format_location(m.cell, m.line) for m in mistakes)
-    headline = f"{start} the answers to {share} inputs tried:"
-    return DiagnosisView(headline, sentences, tuple(m.example for m in mistakes))
+    # A mistake that is known by the checks that fail was compared with no answers.
+    compared = all(m.cases_tried for m in mistakes)
+    rest = f"; {it} the answers to {share} inputs tried:" if compared else ":"
+    return DiagnosisView(found + rest, sentences, tuple(m.example for m in mistakes))
 
 
 def _view_source(excerpt: Excerpt, record: SubmissionRecord) -> SourceView:

@@ -247,3 +247,37 @@ def test_what_is_called_causal_is_meant_to_hide_the_future() -> None:
     assert must_bind(make(name="CausalOwn"), "CausalOwn").contract.has(C.CAUSAL)
     assert must_bind(make(name="CausalOwn", mask=CAUSAL), "CausalOwn").contract.has(C.CAUSAL)
     assert must_bind(make()).contract.has(C.FULL)
+
+
+# -------------------------------------------------------------------------------- biases
+
+
+FUSED = "self.qkv = nn.Linear(dim, 3 * dim, bias={})\nself.out = nn.Linear(dim, dim)"
+THIRDS = (
+    "q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2)"
+    " for t in self.qkv(x).chunk(3, -1))"
+)
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "known"),
+    [
+        ("qkv_bias=False", "qkv_bias", True),
+        ("bias=False", "bias", True),
+        ("qkv_bias=True", "qkv_bias", False),
+        ("qkv_bias=False", "False", False),
+    ],
+)
+def test_an_option_of_biases_is_recognised(argument: str, given: str, known: bool) -> None:
+    source = make(takes=f"dim, heads, {argument}", init=FUSED.format(given), project=THIRDS)
+    contract = must_bind(source).contract
+    assert contract.has(C.BIAS_OPTION) is known
+    stored = {name for mapping in contract.mappings for name in mapping.holds}
+    assert ({"b_q", "b_k", "b_v"} <= stored) is (known or given == "qkv_bias")
+
+
+def test_an_option_that_changes_more_than_biases_is_left_out() -> None:
+    init = FUSED.format("bias") + "\nself.gain = 2.0 if bias else 1.0"
+    body = THIRDS + "\nv = v * self.gain"
+    source = make(takes="dim, heads, bias=False", init=init, project=body)
+    assert not must_bind(source).contract.has(C.BIAS_OPTION)

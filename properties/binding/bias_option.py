@@ -1,0 +1,71 @@
+"""Settle whether an argument that was left out gives queries, keys and values a bias."""
+
+from dataclasses import replace
+
+from properties.binding.bench import Bench, Settled, is_right_at
+from properties.binding.hypotheses import OTHER
+from properties.binding.layouts import add_biases, list_stored
+from properties.binding.signature import SignatureParameter
+from properties.binding.vocabulary import guess_quantity
+from properties.contract import Argument, Capability, Contract
+from properties.harness.module_adapter import construct
+from properties.violation import Status, SubmissionFailed
+
+C = Capability
+
+
+def settle_bias_option(bench: Bench) -> Settled:
+    """Find out what an argument does that is named after biases and is off by default."""
+    option = _find_option(bench)
+    if option is None:
+        return bench.settled
+    asked = replace(
+        bench.contract,
+        arguments=(*bench.contract.arguments, Argument(option.name, "bias", default=False)),
+        capabilities=bench.contract.capabilities | {C.BIAS, C.BIAS_OPTION},
+    )
+    contract = _add_biases(bench, asked)
+    if contract is None or not _is_kept(bench, contract):
+        return bench.settled
+    return replace(bench.settled, contract=contract)
+
+
+def _find_option(bench: Bench) -> SignatureParameter | None:
+    """Return the argument, if queries, keys and values have no bias without it."""
+    if any(mapping.is_bias for mapping in bench.contract.mappings):
+        return None
+    taken = {argument.name for argument in bench.contract.arguments}
+    options = [
+        parameter
+        for parameter in bench.signature.constructor
+        if parameter.default is False
+        and parameter.name not in taken
+        and guess_quantity(parameter.name) == "bias"
+    ]
+    return options[0] if len(options) == 1 else None
+
+
+def _add_biases(bench: Bench, asked: Contract) -> Contract | None:
+    """Return the contract with the biases of a module built with them; None for other ones."""
+    case = replace(bench.case, bias=True)
+    try:
+        module = construct(bench.subject, asked, case, seed=1).module
+        stored = list_stored(module.describe_tensors(), case)
+    except SubmissionFailed as failure:
+        if failure.status is not Status.CRASHED:
+            raise
+        return None
+    complete = add_biases(tuple(m for m in asked.mappings if m.holds != ("b_o",)), stored)
+    held = {name for mapping in complete for name in mapping.holds}
+    before = {name for mapping in asked.mappings for name in mapping.holds}
+    if held | before != before | {"b_q", "b_k", "b_v"} or ("b_o" in held) != ("b_o" in before):
+        return None  # an option of the output layer cannot be told apart
+    return replace(asked, mappings=complete)
+
+
+def _is_kept(bench: Bench, contract: Contract) -> bool:
+    """Whether the class computes the same with biases; one with mistakes cannot show it."""
+    if bench.match.mistakes or bench.match.inexact:
+        return True
+    cases = (contract.fit(replace(OTHER, bias=bias)) for bias in (False, True))
+    return all(is_right_at(bench.subject, contract, case) for case in cases)

@@ -1,0 +1,214 @@
+"""What is returned, in which dtype and shape, and of which sizes the input may be."""
+
+from properties.families import (
+    batch,
+    contract,
+    device,
+    dropout,
+    dropped_pairs,
+    gradients,
+    initialisation,
+    list_properties,
+    precision,
+    purity,
+    scale,
+    training,
+    weights,
+)
+from properties.mistakes.catalogue.expected_failures import (
+    DTYPES,
+    HALVES,
+    HISTORY,
+    LENGTHS,
+    SHAPES,
+    SIZES,
+)
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import SqueezedShape, StructuralMistake, Symptom
+from properties.mistakes.steps import calls
+
+LARGE_SCORES = (
+    scale.scores_in_the_millions_are_survived,
+    scale.a_constant_added_to_the_scores_cancels,
+)
+
+FORMS = (
+    StructuralMistake(
+        define_mistake(
+            "result_in_float32",
+            "A result is float32 although the input is float64: its dtype is that of the input.",
+            "last cast | range | fill",
+        ),
+        (Symptom("float64 at .* -> float32$", (contract.the_dtype_is_kept,)),),
+        explains=(precision.it_computes_in_float64, device.it_moves_to_another_dtype, *HALVES),
+        wrappers=(calls.return_float32,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "dtype_written_in_the_code",
+            "Two dtypes meet: something is made in, or converted to, a dtype of its own instead of "
+            "the input's.",
+            "cast | range | fill",
+        ),
+        (Symptom("crashed: .*(same dtype|expected scalar type|but got: |dtype)", DTYPES),),
+        explains=(*DTYPES, dropout.every_call_drops_anew),
+        wrappers=(calls.cast_input_to_float32,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "axes_of_length_one_squeezed",
+            "Axes of length one are lost: squeeze() removes them although they belong there.",
+            "squeeze | return",
+        ),
+        (SqueezedShape(SHAPES),),
+        wrappers=(calls.squeeze_result, calls.squeeze_batch, calls.squeeze_width),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "memory_viewed",
+            "view() only works where memory is in order: it fails for a transposed input.",
+            "reshape:view",
+        ),
+        (Symptom("crashed: .*view size is not", (batch.the_memory_layout_does_not_matter,)),),
+        wrappers=(calls.view_input,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "memory_read_in_order",
+            "The memory of the input is read as if it were in order; in a transposed input it is "
+            "not.",
+            "reshape",
+        ),
+        (Symptom("^value:", (batch.the_memory_layout_does_not_matter,)),),
+        wrappers=(calls.read_memory_in_order,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "lengths_do_not_fit",
+            "A sequence fails that is shorter than the context, or than one before it: a tensor, "
+            "such as the mask, has another length than this input.",
+            "index | fill | triangle",
+        ),
+        (Symptom(LENGTHS, (contract.every_length_up_to_the_context_works,)),),
+        explains=(*HISTORY, device.it_moves_to_another_device),
+        wrappers=(calls.expect_full_context, calls.keep_first_length),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "batches_do_not_fit",
+            "A batch fails that is larger or smaller than others: its size is written in the code, "
+            "or is that of an earlier call.",
+            "reshape",
+        ),
+        (
+            Symptom(LENGTHS, (contract.a_batch_of_one_stays_a_batch,)),
+            Symptom(LENGTHS, (purity.the_input_is_left_unchanged,)),
+        ),
+        explains=HISTORY,
+        wrappers=(calls.expect_first_batch,),
+    ),
+)
+
+NUMBERS_AND_SIZES = (
+    StructuralMistake(
+        define_mistake(
+            "size_written_in_the_code",
+            "Small sizes are right and larger ones wrong: a number, a chunk or a window is written "
+            "into the code.",
+            "compare | index | range",
+        ),
+        (Symptom("^(value|shape|finite):", SIZES),),
+        explains=SIZES,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "large_scores_not_survived",
+            "Scores of millions are not survived: what is hidden is filled with too small a "
+            "number, or exponentials are taken without subtracting the largest score.",
+            "fill | exp | softmax",
+        ),
+        (Symptom("^(value|finite):", LARGE_SCORES),),
+        explains=LARGE_SCORES,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "large_numbers_cut_off",
+            "Very large or very small numbers are treated otherwise: cut off, rounded, or out of "
+            "the range of a narrower dtype.",
+            "clamp | cast",
+        ),
+        (
+            Symptom(
+                "^(value|finite):",
+                (
+                    scale.large_tokens_and_small_weights_cancel,
+                    weights.large_and_small_values_are_averaged_alike,
+                ),
+            ),
+        ),
+        explains=(gradients.gradients_grow_with_the_loss, *HALVES),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "gradients_cut_off",
+            "Gradients are cut off, rounded or scaled on their way back: they do not grow with the "
+            "loss.",
+            "clamp | detach",
+        ),
+        (Symptom("^value:", (gradients.gradients_grow_with_the_loss,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "gradients_random",
+            "Two backward passes give different gradients: something on the way back is random.",
+            "random | detach",
+        ),
+        (Symptom("other numbers", (gradients.the_same_backward_gives_the_same_gradients,)),),
+        explains=(gradients.the_gradient_predicts_a_small_step, *list_properties(training)),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "starts_alike",
+            "Weights that should start different start from the same numbers, or from constants.",
+            "fill | projection",
+        ),
+        (
+            Symptom("-> (the same|all are)", (initialisation.the_projections_start_different,)),
+            Symptom("-> the same", (initialisation.the_heads_start_different,)),
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "width_not_checked",
+            "A width that the heads do not divide is not refused when the module is built.",
+            "compare | arithmetic",
+        ),
+        (
+            Symptom(
+                "a module was built", (contract.heads_that_do_not_divide_the_width_are_refused,)
+            ),
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "drops_the_same_again",
+            "Dropout drops the same weights again, in a second call or a second layer.",
+            "seed | dropout",
+        ),
+        (Symptom("-> exactly the same", (dropout.every_call_drops_anew,)),),
+        explains=(
+            dropped_pairs.no_two_weights_are_dropped_together,
+            training.training_gives_the_equation_of_what_it_kept,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weights_dropped_together",
+            "Dropout does not decide about every weight by itself: some are always dropped "
+            "together.",
+            "dropout | random",
+        ),
+        (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
+        explains=tuple(list_properties(dropout)),
+    ),
+)

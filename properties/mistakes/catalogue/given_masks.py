@@ -1,0 +1,132 @@
+"""Which masks a caller may pass, and what comes back besides the output."""
+
+from properties.families import batch, contract, list_properties, masking, purity, training, weights
+from properties.families.gradients import the_gradients_of_the_returned_weights_are_right
+from properties.mistakes.catalogue.expected_failures import COPIES, HISTORY
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from properties.mistakes.steps import calls
+
+MASKS = tuple(list_properties(masking))
+RETURNED = (
+    weights.the_returned_weights_are_those_used,
+    weights.the_rows_of_the_returned_weights_sum_to_one,
+    weights.the_weights_are_never_negative,
+    weights.hidden_tokens_get_no_weight,
+    the_gradients_of_the_returned_weights_are_right,
+    training.the_returned_weights_are_trained_through,
+)
+FORMS = (
+    batch.the_memory_layout_does_not_matter,
+    contract.the_output_has_the_right_shape,
+    *MASKS,
+    *RETURNED,
+)
+
+GIVEN_MASKS = (
+    StructuralMistake(
+        define_mistake(
+            "mask_demanded", "forward(x) fails: the mask is not optional.", "compare | fill"
+        ),
+        (Symptom("it demands a mask", (contract.the_mask_may_be_left_out,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "mask_dtype_not_understood",
+            "A mask of some dtypes fails: it may be bool, integers or floats.",
+            "fill | compare",
+        ),
+        (Symptom("^crashed:", (masking.any_number_but_zero_lets_attend,)),),
+        explains=(*MASKS, purity.the_input_is_left_unchanged),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "mask_types_read_differently",
+            "Masks of different types are read differently: True, and every number but zero, "
+            "should let attend.",
+            "compare | fill | cast",
+        ),
+        (Symptom("^value:", (masking.any_number_but_zero_lets_attend,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "mask_axes_not_understood",
+            "A mask with fewer axes, or with axes of length one, is not taken for the full one "
+            "that it stands for.",
+            "fill | reshape | squeeze",
+        ),
+        (
+            Symptom(
+                "^(crashed|value|shape):",
+                (masking.a_mask_may_lack_axes, masking.every_form_of_mask_is_understood),
+            ),
+        ),
+        explains=(*MASKS, purity.the_input_is_left_unchanged),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "masks_of_sequences_mixed",
+            "Which keys a sequence sees depends on the masks of other sequences in the batch.",
+            "fill | compare",
+        ),
+        (Symptom("^(value|finite):", (masking.each_sequence_has_its_own_mask,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "blocked_row_spoils_others",
+            "A query that may attend to nothing changes what other queries get.",
+            "fill | softmax",
+        ),
+        (Symptom("^(value|finite):", (masking.a_query_that_sees_nothing_spoils_no_other,)),),
+    ),
+)
+RESULTS = (
+    StructuralMistake(
+        define_mistake(
+            "other_results_returned",
+            "It returns more, fewer or other results than the statement asks for.",
+            "return",
+        ),
+        (
+            Symptom("^type: .*-> (one|a tuple|a list|a dict|None)", FORMS),
+            Symptom("^shape: .* at weights", FORMS),
+        ),
+        explains=RETURNED,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "results_exchanged",
+            "The results come in another order than the statement asks for.",
+            "return",
+        ),
+        (Symptom(r"^shape: shape \(\d+, \d+, \d+\) at output -> shape \((\d+, ){3}\d+\)", FORMS),),
+        explains=RETURNED,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "returned_weights_cut_off",
+            "No gradient, or not all of it, flows through the weights that are returned.",
+            "last detach | return",
+        ),
+        (
+            Symptom(
+                "^value:",
+                (
+                    the_gradients_of_the_returned_weights_are_right,
+                    training.the_returned_weights_are_trained_through,
+                ),
+            ),
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "not_a_number",
+            "NaN comes out: of minus infinity times zero, of a row in which all is hidden, or of a "
+            "division by zero.",
+            "fill | divide | softmax",
+        ),
+        (Symptom("-> nan", (contract.the_output_is_finite,)),),
+        explains=(*HISTORY, *COPIES),
+        wrappers=(calls.return_nan,),
+    ),
+)

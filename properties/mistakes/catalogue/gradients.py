@@ -1,0 +1,65 @@
+"""Mistakes with the right numbers and the wrong gradients: something is cut from the graph."""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
+from properties.mistakes.steps import gradients
+from properties.mistakes.steps.numbers import change_after, change_returned
+
+CUT = "detach"
+
+GRADIENTS: Sequence[Mistake] = (
+    define_rare_mistake(
+        "output_detached",
+        "No gradient leaves the output: the result is detached, or computed without gradients.",
+        CUT,
+    ).simulated_by(change_returned(0, gradients.cut), change_after("finish", gradients.cut)),
+    define_rare_mistake(
+        "returned_weights_detached",
+        "No gradient flows through the weights that are returned: they are detached.",
+        f"last {CUT} | return",
+    ).simulated_by(change_returned(1, gradients.cut)),
+    define_rare_mistake(
+        "context_detached",
+        "No gradient flows from the output layer back to the heads: what they give is detached.",
+        CUT,
+    ).simulated_by(change_after("merge", gradients.cut)),
+    define_rare_mistake(
+        "weights_detached",
+        "No gradient flows through the attention weights: queries and keys are never trained.",
+        CUT,
+    ).simulated_by(
+        change_after("normalise", gradients.cut), {"mix": gradients.average_by_cut_weights}
+    ),
+    define_rare_mistake(
+        "queries_detached", "No gradient flows through the queries: they are detached.", CUT
+    ).simulated_by(gradients.cut_role(0)),
+    define_rare_mistake(
+        "keys_detached", "No gradient flows through the keys: they are detached.", CUT
+    ).simulated_by(gradients.cut_role(1)),
+    define_rare_mistake(
+        "values_detached", "No gradient flows through the values: they are detached.", CUT
+    ).simulated_by(gradients.cut_role(2)),
+    define_rare_mistake(
+        "input_detached",
+        "No gradient reaches the input: it is detached before it is used.",
+        CUT,
+    ).simulated_by(change_after("see", gradients.cut)),
+    define_rare_mistake(
+        "input_of_queries_detached",
+        "No gradient reaches the input by way of the queries.",
+        CUT,
+    ).simulated_by(gradients.cut_input_of(0)),
+    define_rare_mistake(
+        "input_of_keys_detached", "No gradient reaches the input by way of the keys.", CUT
+    ).simulated_by(gradients.cut_input_of(1)),
+    define_rare_mistake(
+        "input_of_values_detached", "No gradient reaches the input by way of the values.", CUT
+    ).simulated_by(gradients.cut_input_of(2)),
+    define_rare_mistake(
+        "later_heads_detached",
+        "No gradient flows through the later heads: only the first ones are trained.",
+        CUT,
+        needs_several_heads=True,
+    ).simulated_by(gradients.cut_heads(1)),
+)

@@ -1,0 +1,134 @@
+"""What training, building and torch's own protocol ask of a module."""
+
+from properties.families import (
+    contract,
+    device,
+    dropout,
+    history,
+    list_properties,
+    purity,
+    training,
+)
+from properties.families.initialisation import every_module_starts_anew
+from properties.mistakes.catalogue.expected_failures import HALVES
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+
+TRAINING = tuple(list_properties(training))
+
+PROTOCOL = (
+    StructuralMistake(
+        define_mistake(
+            "arguments_in_another_order",
+            "The arguments cannot be given in the order of the statement, by position.",
+            "projection",
+        ),
+        (Symptom("^(crashed|construction):", (contract.its_arguments_may_be_given_by_position,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "another_default", "An argument that is left out has not its default.", "projection"
+        ),
+        (Symptom("", (contract.arguments_left_out_have_their_defaults,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "config_asked_for_more",
+            "It reads something of the config that the exercise does not name.",
+            "projection",
+        ),
+        (Symptom("^crashed:", (contract.the_config_holds_all_it_needs,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "module_protocol_broken",
+            "It does not do what torch asks of every module: print, switch modes, load, call "
+            "hooks, be a part or a base of another module.",
+            "projection",
+        ),
+        (Symptom("", (purity.it_works_as_a_part_of_another_module,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "parameters_replaced",
+            "Loading, moving or copying puts other parameters in place of those that an optimizer "
+            "knows, or changes their flags.",
+            "projection",
+        ),
+        (Symptom("", (history.loading_and_moving_keep_the_parameters,)),),
+        explains=(purity.a_pickled_module_gives_the_same_output, device.it_moves_to_another_dtype),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "seed_set_when_built",
+            "Building the module sets the seed of the random numbers: all start alike.",
+            "seed",
+        ),
+        (Symptom("they are the same after any seed|they start", (every_module_starts_anew,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "fused_kernel_not_called",
+            "It does not call F.scaled_dot_product_attention, which the exercise asks for.",
+            "kernel | softmax",
+        ),
+        (Symptom("none was made", (contract.it_goes_through_the_fused_attention,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "precision_lost",
+            "In 16 bits the result is less exact than plain torch's, or of another dtype: "
+            "something is computed in, or converted to, a dtype of its own.",
+            "cast | range | fill",
+        ),
+        (Symptom("^(value|finite|dtype):", HALVES),),
+        explains=HALVES,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "gradients_where_none_are_asked",
+            "Whether a gradient arrives depends on the mode, or on what else requires one.",
+            "detach | compare",
+        ),
+        (Symptom("^value:", (training.gradients_go_only_where_they_are_required,)),),
+        explains=(training.gradients_add_up_over_calls,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "gradients_do_not_add_up",
+            "The gradients of several calls do not add up until they are cleared.",
+            "projection | detach",
+        ),
+        (Symptom("^value:", (training.gradients_add_up_over_calls,)),),
+        explains=TRAINING,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "dropped_otherwise",
+            "In training the output is not that of the equation with some weights dropped and the "
+            "others scaled up.",
+            "dropout",
+        ),
+        (
+            Symptom(
+                "^value:",
+                (
+                    dropout.dropout_scales_up_what_it_keeps,
+                    dropout.dropout_acts_on_the_attention_weights,
+                    training.training_gives_the_equation_of_what_it_kept,
+                ),
+            ),
+        ),
+        explains=(*TRAINING, *list_properties(dropout)),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "dropout_missing_on_the_way_back",
+            "In training the gradients are not those of what dropout kept: dropout is left out, or "
+            "is another one, on the way back.",
+            "detach | dropout",
+        ),
+        (Symptom("^value:", (training.the_gradients_in_training_are_right,)),),
+        explains=TRAINING,
+    ),
+)

@@ -1,0 +1,116 @@
+"""Which parameters a module has, whether torch knows them, and what moves along with them."""
+
+from properties.families import (
+    contract,
+    device,
+    dropout,
+    gradients,
+    history,
+    initialisation,
+    list_properties,
+    purity,
+    training,
+    weights,
+)
+from properties.mistakes.catalogue.expected_failures import COPIES, HALVES, HISTORY
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from properties.mistakes.steps import calls
+
+UNSET = (calls.add_kept_bias, calls.add_kept_bias_to_queries, calls.apply_kept_layer)
+
+REGISTRATION = (
+    StructuralMistake(
+        define_mistake(
+            "weight_frozen", "A weight has requires_grad=False: training never changes it.", "cast"
+        ),
+        (
+            Symptom(
+                "requires_grad=False: it",
+                (contract.the_weights_are_registered_and_trainable,),
+            ),
+        ),
+        explains=(
+            gradients.the_gradients_of_the_weights_are_right,
+            gradients.every_weight_gets_a_gradient,
+            *list_properties(training),
+            history.loading_and_moving_keep_the_parameters,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weight_not_registered",
+            "A weight is not a parameter of the module: no optimizer finds it, and it is neither "
+            "saved nor moved.",
+            "projection",
+        ),
+        (Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),),
+        explains=(
+            *COPIES,
+            *HISTORY,
+            *list_properties(training),
+            *list_properties(device),
+            *list_properties(initialisation),
+            *HALVES,
+            purity.it_works_as_a_part_of_another_module,
+            gradients.the_gradients_of_the_weights_are_right,
+            gradients.every_weight_gets_a_gradient,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "parameter_too_many",
+            "The module has a parameter that the statement does not ask for; it is trained, too.",
+            "projection",
+        ),
+        (Symptom(r"asked for at .*-> also `", (contract.there_are_no_other_parameters,)),),
+        explains=(*COPIES, *HISTORY, *list_properties(training), *list_properties(dropout)),
+        wrappers=UNSET,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "bias_not_there", "A bias that the statement asks for is missing.", "projection"
+        ),
+        (
+            Symptom(r"b_\w.*-> it has none", (contract.there_are_no_other_parameters,)),
+            Symptom(r"^\w+: a bias .*-> no bias", (contract.the_biases_follow_the_option,)),
+        ),
+        explains=(
+            weights.the_output_bias_shifts_the_output,
+            weights.a_constant_added_to_all_keys_changes_nothing,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weight_missing",
+            "A weight that the exercise names does not exist under that name and with that shape.",
+            "projection",
+        ),
+        (Symptom("-> there is none|^shape:", (contract.the_weights_are_where_the_exercise_says,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "bias_unasked",
+            "Queries, keys and values have a bias although qkv_bias does not ask for it.",
+            "projection",
+        ),
+        (Symptom("no bias .*-> a bias", (contract.the_biases_follow_the_option,)),),
+        explains=(contract.there_are_no_other_parameters, *COPIES, *HISTORY),
+        wrappers=UNSET,
+    ),
+    StructuralMistake(
+        define_mistake(
+            "tensor_left_behind",
+            "A tensor is not on the device of the input: it is made without device=, or kept as an "
+            "attribute that is neither a parameter nor a buffer.",
+            "range | triangle | fill",
+        ),
+        (
+            Symptom(
+                "(same device|stayed on)",
+                (device.it_moves_to_another_device, contract.the_device_is_kept),
+            ),
+        ),
+        explains=(device.it_moves_to_another_dtype,),
+    ),
+)

@@ -1,0 +1,209 @@
+"""Side effects of a call, and what is kept from one call, copy or module to another."""
+
+from properties.families import (
+    device,
+    gradients,
+    history,
+    list_properties,
+    purity,
+    training,
+    values,
+)
+from properties.mistakes.catalogue.expected_failures import COPIES, HISTORY, KEPT, LENGTHS
+from properties.mistakes.catalogue.mistake import define_mistake
+from properties.mistakes.catalogue.symptom import StructuralMistake, Symptom
+from properties.mistakes.steps import calls
+
+SIDE_EFFECTS = (
+    StructuralMistake(
+        define_mistake(
+            "input_changed_in_place",
+            "The input is changed in place: whoever passed it has other numbers afterwards.",
+            "in_place",
+        ),
+        (Symptom(r"at (?!mask).* -> it was written over", (purity.the_input_is_left_unchanged,)),),
+        wrappers=(
+            calls.halve_input_first,
+            calls.halve_input_unrecorded,
+            calls.halve_input_last,
+            calls.reshape_input,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "mask_changed_in_place",
+            "The mask is changed in place: whoever passed it has another one afterwards.",
+            "in_place",
+        ),
+        (Symptom(r"at mask -> it was written over", (purity.the_input_is_left_unchanged,)),),
+        wrappers=(calls.invert_mask_first, calls.open_mask_last),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "input_made_to_require_gradients",
+            "The input is told to require gradients; only who passes it may decide that.",
+            "in_place:requires_grad | detach",
+        ),
+        (Symptom(r"requires_grad as before", (purity.the_input_is_left_unchanged,)),),
+        explains=(gradients.each_argument_gets_its_gradient_alone,),
+        wrappers=(calls.require_input_gradients,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "random_numbers_touched",
+            "In evaluation, too, it sets a seed or draws random numbers.",
+            "seed | random | dropout",
+        ),
+        (Symptom("they moved", (purity.evaluation_leaves_the_random_numbers_alone,)),),
+        wrappers=(calls.set_seed, calls.draw_number),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "mode_switched",
+            "A call switches the module between training and evaluation.",
+            "projection:^(eval|train)$",
+        ),
+        (Symptom(r"training=\w+ after the call", (purity.the_training_flag_is_left_alone,)),),
+        wrappers=(calls.switch_to_evaluation,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "settings_changed",
+            "It changes a setting of torch that other code depends on, and does not undo it.",
+            "seed | detach",
+        ),
+        (Symptom("all settings of torch", (purity.settings_of_torch_are_left_alone,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "parameters_changed",
+            "A call changes the parameters or buffers of the module.",
+            "detach | in_place",
+        ),
+        (
+            Symptom(
+                "the call changed it|it changed$",
+                (purity.parameters_and_buffers_are_left_unchanged,),
+            ),
+        ),
+        explains=HISTORY,
+        wrappers=(calls.halve_parameters,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "config_changed", "It changes the config object that it was given.", "in_place"
+        ),
+        (Symptom("it was changed", (purity.the_config_is_left_unchanged,)),),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "result_memory_reused",
+            "The result lies in memory that is used again: a later call writes over it.",
+            "in_place | return",
+        ),
+        (Symptom("a later call wrote over", (purity.earlier_results_are_left_unchanged,)),),
+        explains=(purity.results_may_be_written_over,),
+        wrappers=(calls.write_over_last_result,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "result_memory_shared",
+            "The result shares memory with something that the module, or its caller, still uses.",
+            "return | in_place",
+        ),
+        (Symptom("^value:", (purity.results_may_be_written_over,)),),
+    ),
+)
+
+STATE = (
+    StructuralMistake(
+        define_mistake(
+            "gradients_change_the_answer",
+            "The answer is another one when gradients are recorded than without.",
+            "detach | return",
+        ),
+        (Symptom("^value:", (device.gradients_on_or_off_is_the_same_answer,)),),
+        explains=HISTORY,
+        wrappers=(calls.double_when_recorded,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "training_changes_the_answer",
+            "Without any dropout, training gives another answer than evaluation.",
+            "projection:train | compare | return",
+        ),
+        (Symptom("^value:", (values.no_dropout_means_no_difference,)),),
+        explains=(*HISTORY, *list_properties(training)),
+        wrappers=(calls.double_in_training,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weights_kept",
+            "What was computed from the weights is kept and used on, although they have changed.",
+            "projection",
+        ),
+        (
+            Symptom(
+                "^value:",
+                (
+                    history.new_weights_are_used_at_once,
+                    training.a_weight_written_alone_is_used_at_once,
+                ),
+            ),
+        ),
+        explains=(*HISTORY, *COPIES, training.a_training_step_moves_every_weight),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "answer_kept_for_a_tensor",
+            "An answer, or a part of it, is kept for a tensor and given again although the numbers "
+            "in the tensor have changed.",
+            "in_place | compare",
+        ),
+        (Symptom("^value:", (history.new_numbers_in_the_same_tensor_are_a_new_input,)),),
+        wrappers=(calls.keep_answer_of_memory,),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "instances_share_state",
+            "Modules share something: what one of them gives depends on others.",
+            "in_place",
+        ),
+        (Symptom("^value:|" + LENGTHS, (history.other_instances_do_not_matter,)),),
+        explains=(*HISTORY, *COPIES),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "state_kept",
+            "Something is kept from one call to the next: what a call gives depends on those "
+            "before it.",
+            "in_place | projection",
+        ),
+        (
+            Symptom("^(value|shape|finite):", KEPT),
+            Symptom("^value:", (history.loading_moving_and_copying_leave_no_trace,)),
+        ),
+        explains=(*HISTORY, *COPIES, *list_properties(device)),
+        wrappers=(
+            calls.keep_first_result,
+            calls.keep_first_input,
+            calls.keep_first_keys,
+            calls.keep_first_values,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "copies_differ",
+            "A copy, or a module that loads the weights, is not the same as the original, or still "
+            "uses the original.",
+            "projection",
+        ),
+        (Symptom("^(value|shape):", COPIES),),
+        explains=(
+            *COPIES,
+            training.a_copy_is_trained_by_itself,
+            history.loading_moving_and_copying_leave_no_trace,
+            history.no_order_of_events_matters,
+        ),
+    ),
+)

@@ -1,0 +1,19 @@
+"""Structural mistakes: what code does besides computing attention, the more special ones first.
+
+Each is known by the checks that fail (`symptom`). It is named only if it explains every failure
+that mistakes in the equation leave. What it is said to do must be true wherever its symptoms are.
+"""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES
+from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, RESULTS
+from properties.mistakes.catalogue.protocol import PROTOCOL
+from properties.mistakes.catalogue.registration import REGISTRATION
+from properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
+from properties.mistakes.catalogue.symptom import StructuralMistake
+
+STRUCTURAL: Sequence[StructuralMistake] = (
+    *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,
+    *NUMBERS_AND_SIZES, *PROTOCOL,
+)  # fmt: skip

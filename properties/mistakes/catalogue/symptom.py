@@ -1,0 +1,72 @@
+"""Mistakes that are known by the checks that fail: what code does besides computing attention."""
+
+import re
+from dataclasses import dataclass, field
+
+from properties.mistakes.catalogue.mistake import Mistake
+from properties.mistakes.steps.calls import CallWrapper
+from properties.property import Property, Verdict
+from properties.violation import Status
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """Failures that can have one cause alone.
+
+    A pattern is matched against `kind: expected at where -> got`, or against `crashed: message`.
+    """
+
+    pattern: str
+    properties: tuple[Property, ...]
+    dtype: str = ""
+    """that of the case, where another one could have other causes"""
+
+    def is_shown_by(self, verdict: Verdict) -> bool:
+        """Whether a verdict is such a failure."""
+        if verdict.property not in self.properties or verdict.case is None:
+            return False
+        found = re.search(self.pattern, describe_failure(verdict), re.DOTALL)
+        return found is not None and self.dtype in ("", verdict.case.dtype)
+
+
+@dataclass(frozen=True)
+class SqueezedShape:
+    """A result that lacks axes of length one, and no others."""
+
+    properties: tuple[Property, ...]
+
+    def is_shown_by(self, verdict: Verdict) -> bool:
+        """Whether a verdict is such a failure."""
+        match = re.match(r"shape: shape \((.*?)\).*-> shape \((.*?)\)$", describe_failure(verdict))
+        if verdict.property not in self.properties or match is None:
+            return False
+        expected, got = ([int(n) for n in re.findall(r"\d+", text)] for text in match.groups())
+        long = [[n for n in shape if n != 1] for shape in (expected, got)]
+        return len(got) < len(expected) and long[0] == long[1]
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralMistake:
+    """A mistake in what code does besides computing attention."""
+
+    mistake: Mistake
+    symptoms: tuple[Symptom | SqueezedShape, ...]
+    """any of which shows it"""
+    explains: tuple[Property, ...] = ()
+    """properties that may fail, too, for the same reason"""
+    wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
+    """ways to make it, to find out what else fails for that reason"""
+
+    def is_shown_by(self, verdict: Verdict) -> bool:
+        """Whether a verdict is a symptom."""
+        return any(symptom.is_shown_by(verdict) for symptom in self.symptoms)
+
+
+def describe_failure(verdict: Verdict) -> str:
+    """Return what symptoms are matched against; nothing if a property was not tried, or holds."""
+    if verdict.status is Status.CRASHED and verdict.failure is not None:
+        return f"crashed: {verdict.failure.message}"
+    if verdict.status is Status.FAILED and verdict.violation is not None:
+        found = verdict.violation
+        return f"{found.kind}: {found.expected} at {found.where} -> {found.got}"
+    return ""

@@ -1,0 +1,123 @@
+"""Name a mistake that leaves the numbers right and cuts the graph that the gradients go through.
+
+The gradients of a few cases are compared with those of every mistake of
+`properties.mistakes.catalogue.gradients`. A mistake is named only if it explains each of them up to
+rounding, of the input and of every weight, for each result. No gradient at all counts as zero.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from properties.case import Case
+from properties.contract import Capability, Returns
+from properties.harness.harness import Harness, LiveContext
+from properties.mistakes.catalogue.gradients import GRADIENTS
+from properties.mistakes.catalogue.mistake import Mistake
+from properties.mistakes.pipeline import AttentionInputs, Pipeline, run_pipeline
+from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
+from properties.tolerance import PRECISIONS
+from reference import Parameters
+
+CASES = (
+    Case(batch=2, tokens=5, context_length=6, d_in=7, heads=3, head_dim=4, bias=True, seed=2021),
+    Case(batch=1, tokens=6, context_length=6, d_in=4, heads=2, head_dim=3, seed=2022),
+    Case(batch=3, tokens=4, context_length=5, d_in=3, head_dim=3, bias=True, seed=2023),
+)
+"""All have several tokens: a single one has a weight of one, whatever its query and key are."""
+
+Gradients = Mapping[str, Tensor | None]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSample:
+    """The gradients of sum(result * cotangent) for one result of one case."""
+
+    inputs: AttentionInputs
+    base: Pipeline
+    result: int
+    cotangent: Tensor
+    own: Gradients
+    """the submission's, by canonical names"""
+
+    def is_explained_by(self, pipeline: Pipeline) -> bool:
+        """Whether a pipeline has these gradients, up to rounding."""
+        right, other = self._compute(self.base), self._compute(pipeline)
+        largest = max(float(t.abs().max()) for t in right.values() if t.numel())
+        tolerance = 2**14 * PRECISIONS["float64"].u * largest
+        return all(_is_close(self.own.get(name), t, tolerance) for name, t in other.items())
+
+    def _compute(self, pipeline: Pipeline) -> dict[str, Tensor]:
+        held = {"x": self.inputs.x, **dict(self.inputs.parameters.items())}
+        leaves = {name: t.detach().clone().requires_grad_() for name, t in held.items()}
+        parameters = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
+        inputs = replace(self.inputs, x=leaves["x"], parameters=parameters)
+        with torch.enable_grad():
+            result = run_pipeline(pipeline, inputs).answer[self.result]
+            if not result.requires_grad:
+                return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+            found = torch.autograd.grad(
+                result, list(leaves.values()), self.cotangent, materialize_grads=True
+            )
+        return dict(zip(leaves, found, strict=True))
+
+
+def _is_close(own: Tensor | None, other: Tensor, tolerance: float) -> bool:
+    """Whether two gradients agree; of a weight in several parts there is none if one part has none.
+
+    So none at all is told apart from zeros only where no row of the other one is zero.
+    """
+    if own is None:
+        return bool((other.reshape(len(other), -1) == 0).all(1).any())
+    return bool(((own.to(torch.float64) - other).abs() <= tolerance).all())
+
+
+@dataclass(frozen=True)
+class GradientMistake:
+    """A mistake in the gradients, what computes them, and how many it explains."""
+
+    mistake: Mistake
+    pipeline: Pipeline
+    explained: int
+
+
+def diagnose_gradients(harness: Harness, device: str) -> GradientMistake | None:
+    """Return the mistake that explains all gradients; none if they are right or not understood.
+
+    Raises SubmissionFailed or Violation.
+    """
+    contract = harness.contract
+    if contract.returns is Returns.WEIGHTS_TWICE or not contract.has(Capability.TOKENS):
+        return None
+    cases = dict.fromkeys(contract.fit(replace(case, device=device)) for case in CASES)
+    samples = [s for case in cases for s in _collect_samples(harness.create_context(case))]
+    base = get_correct_pipeline(contract)
+    if not samples or all(sample.is_explained_by(base) for sample in samples):
+        return None
+    for mistake in _select_mistakes(harness):
+        for overrides in mistake.variants:
+            if all(sample.is_explained_by(base.override(overrides)) for sample in samples):
+                return GradientMistake(mistake, base.override(overrides), len(samples))
+    return None
+
+
+def _select_mistakes(harness: Harness) -> Sequence[Mistake]:
+    several = harness.contract.has(Capability.HEADS)
+    return [mistake for mistake in GRADIENTS if several or not mistake.needs_several_heads]
+
+
+def _collect_samples(context: LiveContext) -> list[GradientSample]:
+    case, contract = context.case, context.contract
+    visible = context.may_attend(case.tokens, context.mask)
+    inputs = make_attention_inputs(contract, case, context.x, context.parameters, visible)
+    base = get_correct_pipeline(contract)
+    context.adapter.set(context.parameters)
+    samples = []
+    for result, tensor in enumerate(run_pipeline(base, inputs).answer):
+        generator = torch.Generator().manual_seed(case.seed + result)
+        cotangent = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        own = context.adapter.vjp(context.x, cotangent, context.mask, result)
+        samples.append(GradientSample(inputs, base, result, cotangent, own))
+    return samples

@@ -1,0 +1,278 @@
+"""What a call of attention does besides computing: right attention, wrapped.
+
+A wrapper gets the module, the function that computes what is right, and the arguments of a call. It
+returns what the call returns. Modules are told apart by their attributes: what a wrapper keeps, it
+keeps in `module.__dict__`, where torch does not see it.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from properties.mistakes.pipeline import CORRECT, PipelineState, QKVTensors, StepOverrides
+
+Result = Tensor | tuple[Tensor, ...]
+UNCHANGED: StepOverrides = {}
+_MODULES = itertools.count()
+
+
+class Attend(Protocol):
+    """Computes what is right; with overrides, all but these steps."""
+
+    def __call__(  # the class says it
+        self, x: Tensor, mask: Tensor | None, overrides: StepOverrides = UNCHANGED
+    ) -> Result: ...
+
+
+CallWrapper = Callable[[nn.Module, Attend, Tensor, Tensor | None], Result]
+
+
+def call_plainly(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Return what is right, and do nothing else."""
+    return attend(x, mask)
+
+
+# -------------------------------------------------------------------------- arguments
+
+
+def halve_input_first(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return attend(x.mul_(0.5), mask)
+
+
+def halve_input_unrecorded(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    x.data.mul_(0.5)
+    return attend(x, mask)
+
+
+def halve_input_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    result = attend(x.clone(), mask)
+    x.mul_(0.5)
+    return result
+
+
+def reshape_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    result = attend(x.clone(), mask)
+    x.unsqueeze_(0)
+    return result
+
+
+def invert_mask_first(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return attend(x, None if mask is None else mask.copy_(mask == 0))
+
+
+def open_mask_last(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    result = attend(x, None if mask is None else mask.clone())
+    if mask is not None:
+        mask.fill_(1)
+    return result
+
+
+def view_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return attend(x.view(-1).view(x.shape), mask)
+
+
+def read_memory_in_order(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return attend(x.as_strided(x.shape, torch.empty(x.shape).stride()), mask)
+
+
+def require_input_gradients(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return attend(x.requires_grad_(), mask)
+
+
+def cast_input_to_float32(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return attend(x.float(), mask)
+
+
+# --------------------------------------------------------------------------- results
+
+
+def _map(result: Result, change: Callable[[Tensor], Tensor]) -> Result:
+    return change(result) if isinstance(result, Tensor) else tuple(map(change, result))
+
+
+def return_float32(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), Tensor.float)
+
+
+def squeeze_result(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), Tensor.squeeze)
+
+
+def squeeze_batch(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), lambda t: t.squeeze(0))
+
+
+def squeeze_width(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), lambda t: t.squeeze(-1))
+
+
+def return_nan(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), lambda t: t * torch.nan)
+
+
+def double_when_recorded(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    return _map(attend(x, mask), lambda t: t * 2 if t.requires_grad else t)
+
+
+def double_in_training(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), lambda t: t * 2 if module.training else t)
+
+
+# ----------------------------------------------------------------------------- state
+
+
+def _get_kept(module: nn.Module) -> dict[Any, Any]:
+    kept: dict[Any, Any] = module.__dict__.setdefault("kept", {})
+    return kept
+
+
+def keep_first_result(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    kept = _get_kept(module)
+    key = tuple(x.shape)
+    if key not in kept:
+        kept[key] = attend(x, mask)
+    found: Result = kept[key]
+    return found
+
+
+def keep_answer_of_memory(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    """Return what was returned for the same place in memory."""
+    kept = _get_kept(module)
+    key = x.data_ptr(), tuple(x.shape), x.dtype, None if mask is None else mask.data_ptr()
+    if key not in kept:
+        kept[key] = attend(x, mask)
+    found: Result = kept[key]
+    return found
+
+
+def keep_first_input(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Average the input with the first one of that shape."""
+    first = _get_kept(module).setdefault(tuple(x.shape), x.detach().clone())
+    return attend((x + first) / 2, mask)
+
+
+def keep_first_keys(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _keep_first_role(module, attend, x, mask, 1)
+
+
+def keep_first_values(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _keep_first_role(module, attend, x, mask, 2)
+
+
+def _keep_first_role(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None, number: int
+) -> Result:
+    def assign(s: PipelineState) -> tuple[Tensor, ...]:
+        own = s.split[number]
+        kept = _get_kept(module).setdefault((number, tuple(own.shape)), own.detach().clone())
+        return tuple(kept if i == number else t for i, t in enumerate(s.split))
+
+    return attend(x, mask, {"assign": assign})
+
+
+def halve_parameters(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(0.5)
+    return attend(x, mask)
+
+
+def add_kept_bias(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Add a vector that every module draws for itself, as a bias that nobody set."""
+    return _map(attend(x, mask), lambda t: t + _draw_own(module, 1, t)[0])
+
+
+def apply_kept_layer(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Multiply by a matrix that every module draws for itself, as a layer that nobody set."""
+    return _map(attend(x, mask), lambda t: t @ _draw_own(module, t.shape[-1], t))
+
+
+def add_kept_bias_to_queries(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    def project(s: PipelineState) -> QKVTensors:
+        q, k, v = CORRECT.project(s)
+        return q + _draw_own(module, 1, q)[0], k, v
+
+    return attend(x, mask, {"project": project})
+
+
+def _draw_own(module: nn.Module, rows: int, like: Tensor) -> Tensor:
+    """Return the same numbers in every call of a module, and others in every module."""
+    number = _get_kept(module).setdefault("number", next(_MODULES))
+    generator = torch.Generator().manual_seed(number)
+    return torch.randn(rows, like.shape[-1], generator=generator, dtype=torch.float64).to(like)
+
+
+def write_over_last_result(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    def reuse(t: Tensor) -> Tensor:
+        buffer = _get_kept(module).setdefault((tuple(t.shape), t.dtype), t.detach().clone())
+        with torch.no_grad():
+            buffer.copy_(t)
+        return t if t.requires_grad else buffer
+
+    return _map(attend(x, mask), reuse)
+
+
+def keep_first_length(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Work on sequences as long as the first one. Raises RuntimeError for others."""
+    if _get_kept(module).setdefault("tokens", x.shape[-2]) != x.shape[-2]:
+        raise RuntimeError("the sizes differ")
+    return attend(x, mask)
+
+
+def expect_full_context(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    """Work on sequences as long as the context. Raises RuntimeError for others."""
+    if module.case.context_length != x.shape[-2]:  # type: ignore[union-attr]  # of a FaultyAttention
+        raise RuntimeError("the sizes differ")
+    return attend(x, mask)
+
+
+def expect_first_batch(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    """Work on batches as large as the first one. Raises RuntimeError for others."""
+    if _get_kept(module).setdefault("batch", x.shape[0]) != x.shape[0]:
+        raise RuntimeError("the sizes differ")
+    return attend(x, mask)
+
+
+# --------------------------------------------------------------------- random numbers
+
+
+def set_seed(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    torch.manual_seed(0)
+    return attend(x, mask)
+
+
+def draw_number(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    torch.rand(1)
+    return attend(x, mask)
+
+
+def add_noise(module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None) -> Result:
+    return _map(attend(x, mask), lambda t: t + 0.1 * torch.randn_like(t))
+
+
+def switch_to_evaluation(
+    module: nn.Module, attend: Attend, x: Tensor, mask: Tensor | None
+) -> Result:
+    module.eval()
+    return attend(x, mask)

@@ -1,0 +1,151 @@
+"""Faulty steps: a right one whose numbers are changed one by one, or by their position."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
+
+Change = Callable[[Tensor], Tensor]
+"""changes every number of a tensor by itself"""
+
+
+def change_after(step: str, change: Change) -> StepOverrides:
+    """Return the override of a right step whose result is changed."""
+    right = getattr(CORRECT, step)
+
+    def changed(s: PipelineState) -> object:
+        result = right(s)
+        return change(result) if isinstance(result, Tensor) else map_qkv(change, result)
+
+    return {step: changed}
+
+
+def change_returned(number: int, change: Change) -> StepOverrides:
+    """Return the override that changes one of the results."""
+
+    def give(s: PipelineState) -> tuple[Tensor, ...]:
+        return tuple(change(t) if i == number else t for i, t in enumerate(CORRECT.give(s)))
+
+    return {"give": give}
+
+
+def change_after_each(*steps: str, changes: list[Change]) -> tuple[StepOverrides, ...]:
+    """Return all overrides that make one of the changes after one of the steps."""
+    return tuple(change_after(step, change) for change in changes for step in steps)
+
+
+# ------------------------------------------------------------------------------- one by one
+
+
+def rounded_to(decimals: int) -> Change:
+    return lambda t: torch.round(t, decimals=decimals)
+
+
+def through(dtype: torch.dtype) -> Change:
+    return lambda t: t.to(dtype).to(t.dtype)
+
+
+def clamped_to(limit: float) -> Change:
+    return lambda t: t.clamp(-limit, limit)
+
+
+def softcapped_at(limit: float) -> Change:
+    return lambda t: limit * torch.tanh(t / limit)
+
+
+def without_negative(t: Tensor) -> Tensor:
+    return t.relu()
+
+
+def dropped_below(threshold: float) -> Change:
+    return lambda t: t * (t > threshold)
+
+
+# ------------------------------------------------------------------------------ within a row
+
+
+def renormalised_above(threshold: float) -> Change:
+    def drop(weights: Tensor) -> Tensor:
+        kept = weights * (weights > threshold)
+        return kept / kept.sum(-1, keepdim=True)
+
+    return drop
+
+
+def of_the_best(count: int) -> Callable[[PipelineState], Tensor]:
+    """Hide all keys but those with the largest visible scores."""
+
+    def normalise(s: PipelineState) -> Tensor:
+        scores = s.masked_scores
+        least = scores.topk(min(count, scores.shape[-1]), dim=-1).values[..., -1:]
+        return torch.softmax(scores.masked_fill(scores < least, -math.inf), dim=-1)
+
+    return normalise
+
+
+# ------------------------------------------------------------------------------- by position
+
+
+# Positions are counted in float64, or in torch's default dtype whatever the input has.
+
+
+def far_keys_penalised(
+    slope: float | None, dtype: torch.dtype
+) -> Callable[[PipelineState], Tensor]:
+    """Subtract a slope times the distance from each score; None for the slopes of ALiBi.
+
+    These are 2^(-8 h / heads) for head h = 1, 2, … (Press, Smith and Lewis, 2021, section 3).
+    """
+
+    def scale(s: PipelineState) -> Tensor:
+        places, heads = torch.arange(s.inputs.tokens), s.inputs.heads
+        distance = (places[:, None] - places).abs().to(dtype)
+        slopes = 2 ** (-8 * torch.arange(1, heads + 1, dtype=dtype) / heads)
+        penalty = slopes[:, None, None] * distance if slope is None else slope * distance
+        return s.raw_scores * s.inputs.scale - penalty
+
+    return scale
+
+
+def positions_added(dtype: torch.dtype) -> Callable[[PipelineState], Tensor]:
+    """Add the sines and cosines of Vaswani et al. (2017), section 3.5."""
+
+    def see(s: PipelineState) -> Tensor:
+        width = s.inputs.d_in
+        index = torch.arange(width, dtype=dtype)
+        angle = torch.arange(s.inputs.tokens, dtype=dtype)[:, None]
+        angle = angle / 10_000 ** ((index - index % 2) / width)
+        return s.inputs.x + torch.where(index % 2 == 0, angle.sin(), angle.cos())
+
+    return see
+
+
+def _turn(t: Tensor, dtype: torch.dtype, *, interleaved: bool) -> Tensor:
+    """Rotate pairs of columns by the angles of Su et al. (2021), section 3.4.2."""
+    tokens, width = t.shape[-2:]
+    pairs = torch.arange(width // 2, dtype=dtype)
+    angle = torch.arange(tokens, dtype=dtype)[:, None] / 10_000 ** (2 * pairs / width)
+    cos, sin = angle.cos(), angle.sin()
+    one, other = (t[..., 0::2], t[..., 1::2]) if interleaved else t.chunk(2, dim=-1)
+    turned = one * cos - other * sin, one * sin + other * cos
+    return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+
+
+def rotated(
+    dtype: torch.dtype, *, interleaved: bool
+) -> Callable[[PipelineState], tuple[Tensor, Tensor, Tensor]]:
+    """Rotate queries and keys by their positions. Raises RuntimeError for an odd width."""
+
+    def assign(s: PipelineState) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = s.split
+        q, k = (_turn(t, dtype, interleaved=interleaved) for t in (q, k))
+        return q, k, v
+
+    return assign
+
+
+def reverse_tokens(t: Tensor) -> Tensor:
+    return t.flip(-2)

@@ -1,0 +1,73 @@
+"""What is cut from the graph is named by the gradients that are missing, and nothing else is."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.contract import Contract
+from properties.harness.harness import Harness
+from properties.mistakes.catalogue.gradients import GRADIENTS
+from properties.mistakes.catalogue.mistake import Mistake
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import (
+    Computation,
+    make_correct_computation,
+    make_namespace,
+    restate,
+)
+from properties.mistakes.gradient_diagnosis import diagnose_gradients
+from properties.mistakes.pipeline import CORRECT, PipelineState
+from properties.mistakes.steps.numbers import change_after
+
+MASKED = restate(BY_SLUG["masked_multi_head"].contract)
+CAUSAL = restate(BY_SLUG["multi_head_attention"].contract)
+LINEAR = restate(BY_SLUG["linear_layer"].contract)
+
+
+def make_harness(contract: Contract, computation: Computation) -> Harness:
+    harness = Harness(make_subject(make_namespace(contract, computation)), contract)
+    harness.contract = contract
+    return harness
+
+
+@pytest.mark.parametrize("mistake", GRADIENTS, ids=lambda mistake: mistake.name)
+def test_what_is_cut_is_named_and_its_numbers_are_right(mistake: Mistake) -> None:
+    for overrides in mistake.variants:
+        pipeline = CORRECT.override(overrides)
+        found = diagnose(make_harness(MASKED, Computation((pipeline,))))
+        assert [each.mistake.name for each in found] == [mistake.name]
+        assert len(found[0].ways) == 1
+
+
+@pytest.mark.parametrize("contract", [MASKED, CAUSAL, LINEAR])
+def test_right_gradients_are_not_named(contract: Contract) -> None:
+    harness = make_harness(contract, make_correct_computation(contract))
+    assert diagnose_gradients(harness, "cpu") is None
+
+
+class Halved(torch.autograd.Function):
+    """The same numbers, and half their gradient."""
+
+    @staticmethod
+    def forward(ctx: object, t: Tensor) -> Tensor:
+        return t.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        return gradient / 2
+
+
+@pytest.mark.parametrize("step", ["normalise", "mix", "finish", "see"])
+def test_gradients_that_are_wrong_in_another_way_have_no_name(step: str) -> None:
+    pipeline = CORRECT.override(change_after(step, Halved.apply))
+    assert diagnose_gradients(make_harness(CAUSAL, Computation((pipeline,))), "cpu") is None
+
+
+def test_a_mistake_in_numbers_is_not_named_after_its_gradients() -> None:
+    def rounded(s: PipelineState) -> Tensor:
+        return torch.round(torch.softmax(s.masked_scores, -1), decimals=3)
+
+    found = diagnose(make_harness(CAUSAL, Computation((CORRECT.override({"normalise": rounded}),))))
+    assert [each.mistake.name for each in found] == ["weights_rounded"]
