@@ -82,6 +82,8 @@ def score_again(
 def _award_again(
     record: SubmissionRecord, exercise: Exercise, points: Points | None
 ) -> tuple[PropertyRecord, ...]:
+    from properties.property import Verdict
+
     by_name = {prop.name: prop for prop in exercise.properties}
     verdicts = [Verdict(by_name[p.name], Status(p.status)) for p in record.properties]
     found = {by_name[name] for name in record.search.found} if record.search else set()

@@ -66,7 +66,7 @@ FORMS = (
     StructuralMistake(
         define_mistake(
             "memory_viewed",
-            "view() only works where memory is in order: it fails for a transposed input.",
+            "The input is reshaped by view(), which fails where its memory is not in order.",
             "reshape:view",
         ),
         (Symptom("crashed: .*view size is not", (batch.the_memory_layout_does_not_matter,)),),

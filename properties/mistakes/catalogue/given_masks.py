@@ -26,7 +26,7 @@ FORMS = (
 GIVEN_MASKS = (
     StructuralMistake(
         define_mistake(
-            "mask_demanded", "forward(x) fails: the mask is not optional.", "compare | fill"
+            "mask_demanded", "Without a mask it fails: the mask is not optional.", "compare | fill"
         ),
         (Symptom("it demands a mask", (contract.the_mask_may_be_left_out,)),),
     ),

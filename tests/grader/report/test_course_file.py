@@ -110,11 +110,11 @@ def test_levels_are_set_by_property_or_group(tmp_path: Path) -> None:
         ("[feedback]\nlevels = 'name'", "2: `feedback.levels` must be a table, not 'name'"),
         (
             "[feedback]\nhidden = [\n'droput']",
-            "3: there is no claim or group 'droput'; did you mean 'dropout'?",
+            "3: there is no check or group 'droput'; did you mean 'dropout'?",
         ),
         (
             "[feedback.levels]\nzzz = 'name'",
-            "2: there is no claim or group 'zzz'; docs/properties.md lists them",
+            "2: there is no check or group 'zzz'; docs/properties.md lists them",
         ),
     ],
 )

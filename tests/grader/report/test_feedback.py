@@ -308,9 +308,9 @@ def test_a_level_is_read_by_its_name(level: FeedbackLevel) -> None:
 def test_unknown_level_is_reported() -> None:
     with pytest.raises(BadFeedback) as caught:
         parse_level("ful")
-    advice = "exceptions for single claims are written into a course file, for --course"
+    advice = "levels of single checks are for a course file, and --course"
     assert (
-        str(caught.value) == f"--feedback: there is no level 'ful'; did you mean 'full'?; {advice}"
+        str(caught.value) == f"--feedback: there is no level 'ful'; {advice}; did you mean 'full'?"
     )
 
 

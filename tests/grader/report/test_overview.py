@@ -68,7 +68,7 @@ RIGHT = record(claim("runs", "passed", "contract"), claim("is_right", "passed"))
         (replace(WRONG, diagnosis=(NO_SCALE, NO_MASK)), ("Not scaled.", "Nothing is hidden.")),
         (record(claim("runs", "out_of_memory")), ("It ran out of memory.",)),
         (record(claim("runs", "not_tried", message="Not supported.")),
-         ("1 claim was not tried: Not supported.",)),
+         ("1 check was not tried: Not supported.",)),
     ],
 )  # fmt: skip
 def test_outcome_says_what_happened(made: SubmissionRecord, sentences: tuple[str, ...]) -> None:

@@ -135,7 +135,7 @@ def test_unknown_level_gives_a_one_line_error(headcheck: Command) -> None:
     written(bob=WRONG)
     said = one_line(headcheck("check", "bob.py", "--feedback", "messag"))
     assert said == (
-        "--feedback: there is no level 'messag'; levels of single claims are for a course file, "
+        "--feedback: there is no level 'messag'; levels of single checks are for a course file, "
         "and --course; did you mean 'message'?"
     )
 
