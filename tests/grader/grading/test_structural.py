@@ -1,0 +1,117 @@
+"""A mistake besides the equation is named if it explains every failure that others leave."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exercises import BY_SLUG
+from exercises.answers import find_answer
+from grader.grading.consequences import Explained, find_structural_mistake
+from grader.grading.grade import grade_file_or_raise
+from grader.grading.settings import Settings
+from grader.reading.submission import find_submissions
+from grader.report.records import SubmissionRecord, build_report
+from grader.report.render import text
+from properties.case import Case
+from properties.families.contract import the_biases_follow_the_option, the_dtype_is_kept
+from properties.families.gradients import every_weight_gets_a_gradient
+from properties.families.purity import the_input_is_left_unchanged
+from properties.property import Verdict
+from properties.violation import Status, Violation, ViolationKind
+
+if TYPE_CHECKING:
+    from tests.grader.conftest import SandboxDriver
+
+CONTRACT = BY_SLUG["multi_head_attention"].contract
+CASE = Case(batch=1, tokens=3, context_length=3, d_in=2, head_dim=2)
+Grade = Callable[[str, str], SubmissionRecord]
+WRITTEN = Verdict(
+    the_input_is_left_unchanged,
+    Status.FAILED,
+    case=CASE,
+    violation=Violation(ViolationKind.VALUE, "the same numbers", "it was written over", "x"),
+)
+NARROW = Verdict(
+    the_dtype_is_kept,
+    Status.FAILED,
+    case=CASE,
+    violation=Violation(ViolationKind.DTYPE, "float64", "float32", "output"),
+)
+NO_GRADIENT = Verdict(
+    every_weight_gets_a_gradient,
+    Status.FAILED,
+    case=CASE,
+    violation=Violation(ViolationKind.VALUE, "a gradient other than zero", "none", "W_q"),
+)
+
+
+def find_name(*failed: Verdict) -> str | None:
+    found = find_structural_mistake(CONTRACT, failed)
+    return None if found is None else found.mistake.name
+
+
+def test_a_symptom_alone_is_named() -> None:
+    assert find_name(WRITTEN) == "input_changed_in_place"
+    assert find_name(NARROW) == "result_in_float32"
+
+
+def test_a_failure_that_is_not_explained_leaves_all_without_a_name() -> None:
+    assert find_name(WRITTEN, NO_GRADIENT) is None
+    assert find_name(WRITTEN, NARROW) is None
+    assert find_name(NO_GRADIENT) is None
+    assert find_name() is None
+
+
+def test_a_large_case_is_not_tried_again() -> None:
+    large = Case(batch=64, tokens=1024, context_length=1024, d_in=64, head_dim=64)
+    failed = Verdict(
+        the_biases_follow_the_option,
+        Status.FAILED,
+        case=large,
+        violation=Violation(ViolationKind.VALUE, "one", "other"),
+    )
+    assert find_name(WRITTEN, failed) is None
+
+
+def test_nothing_explained_marks_nothing() -> None:
+    assert Explained().mark([], []) == []
+    assert Explained().diagnosed == ()
+
+
+@pytest.fixture
+def grade(sandbox: "SandboxDriver", tmp_path: Path) -> Grade:
+    """Grades an answer of a bank."""
+
+    def grade_answer(slug: str, name: str) -> SubmissionRecord:
+        exercise = BY_SLUG[slug]
+        path = tmp_path / "ada.py"
+        path.write_text(find_answer(exercise, name).source, encoding="utf-8")
+        [handed_in] = find_submissions([str(path)])
+        [record] = grade_file_or_raise(sandbox.server, handed_in, Settings(exercise=exercise))
+        return record
+
+    return grade_answer
+
+
+@pytest.mark.parametrize(
+    ("slug", "answer", "mistake"),
+    [
+        ("causal_attention", "mask_not_sliced", "lengths_do_not_fit"),
+        ("causal_attention", "bias_always_on", "bias_unasked"),
+        ("self_attention_v1", "input_scaled_in_place", "input_changed_in_place"),
+        ("self_attention_v1", "weights_detached", "weights_detached"),
+        ("masked_multi_head", "squeezes_single_axes", "axes_of_length_one_squeezed"),
+    ],
+)
+def test_what_a_mistake_breaks_is_folded(
+    grade: Grade, slug: str, answer: str, mistake: str
+) -> None:
+    record = grade(slug, answer)
+    assert [each.name for each in record.diagnosis] == [mistake]
+    failed = [p for p in record.properties if p.status in ("failed", "crashed")]
+    assert all(p.follows for p in failed)
+    shown = text.render(build_report([record]))
+    assert "One mistake was found" in shown
+    assert "not explained" not in shown
