@@ -21,7 +21,7 @@ from properties.case import Case
 from properties.check import find_first_failure
 from properties.contract import Contract
 from properties.harness.harness import Harness
-from properties.mistakes.catalogue.structure import STRUCTURAL
+from properties.mistakes.catalogue.structure import BESIDE_OTHERS, STRUCTURAL
 from properties.mistakes.catalogue.symptom import StructuralMistake
 from properties.mistakes.diagnosis import DiagnosedMistake
 from properties.mistakes.faulty_attention import (
@@ -115,8 +115,11 @@ def explain_verdicts(
     """Return which failures follow from diagnosed mistakes, and what explains all others."""
     try:
         found = find_consequences(contract, verdicts, diagnosed) if diagnosed else frozenset()
+        found |= _list_said(verdicts, diagnosed)
         left = [v for v in verdicts if _has_failed(v) and v.property not in found]
-        structural = find_structural_mistake(contract, left)
+        structural = find_structural_mistake(
+            contract, left, BESIDE_OTHERS if diagnosed else STRUCTURAL
+        )
     except Exception:  # A fault of ours is no reason to lose a grade; tests call what is tried.
         return Explained()
     if structural is None:
@@ -140,11 +143,20 @@ def find_consequences(
     return max(found, key=len, default=frozenset())
 
 
+def _list_said(
+    verdicts: Sequence[Verdict], diagnosed: Sequence[DiagnosedMistake]
+) -> frozenset[Property]:
+    """Return what fails in a way that the sentence of a mistake in the equation says already."""
+    names = {each.mistake.name for each in diagnosed}
+    said = [each for each in STRUCTURAL if names.intersection(each.said_by)]
+    return frozenset(v.property for v in verdicts if any(each.is_shown_by(v) for each in said))
+
+
 def find_structural_mistake(
-    contract: Contract, failed: Sequence[Verdict]
+    contract: Contract, failed: Sequence[Verdict], known: Sequence[StructuralMistake] = STRUCTURAL
 ) -> StructuralMistake | None:
     """Return the mistake besides the equation that explains all of these failures."""
-    shown = [each for each in STRUCTURAL if any(map(each.is_shown_by, failed))]
+    shown = [each for each in known if any(map(each.is_shown_by, failed))]
     return next((s for s in shown if _explains_all(s, contract, failed)), None)
 
 

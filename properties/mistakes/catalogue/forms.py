@@ -168,6 +168,31 @@ NUMBERS_AND_SIZES = (
     ),
     StructuralMistake(
         define_mistake(
+            "drops_the_same_again",
+            "Dropout drops the same weights again, in a second call or a second layer.",
+            "seed | dropout",
+        ),
+        (Symptom("-> exactly the same", (dropout.every_call_drops_anew,)),),
+        explains=(
+            dropped_pairs.no_two_weights_are_dropped_together,
+            training.training_gives_the_equation_of_what_it_kept,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "weights_dropped_together",
+            "Dropout does not decide about every weight by itself: some are always dropped "
+            "together.",
+            "dropout | random",
+        ),
+        (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
+        explains=tuple(list_properties(dropout)),
+    ),
+)
+
+STARTS = (
+    StructuralMistake(
+        define_mistake(
             "starts_alike",
             "Weights that should start different start from the same numbers, or from constants.",
             "fill | projection",
@@ -188,27 +213,5 @@ NUMBERS_AND_SIZES = (
                 "a module was built", (contract.heads_that_do_not_divide_the_width_are_refused,)
             ),
         ),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "drops_the_same_again",
-            "Dropout drops the same weights again, in a second call or a second layer.",
-            "seed | dropout",
-        ),
-        (Symptom("-> exactly the same", (dropout.every_call_drops_anew,)),),
-        explains=(
-            dropped_pairs.no_two_weights_are_dropped_together,
-            training.training_gives_the_equation_of_what_it_kept,
-        ),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "weights_dropped_together",
-            "Dropout does not decide about every weight by itself: some are always dropped "
-            "together.",
-            "dropout | random",
-        ),
-        (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
-        explains=tuple(list_properties(dropout)),
     ),
 )

@@ -72,13 +72,14 @@ REGISTRATION = (
             "bias_not_there", "A bias that the statement asks for is missing.", "projection"
         ),
         (
-            Symptom(r"b_\w.*-> it has none", (contract.there_are_no_other_parameters,)),
+            Symptom(r": (b_\w, )+as .*-> none of these", (contract.there_are_no_other_parameters,)),
             Symptom(r"^\w+: a bias .*-> no bias", (contract.the_biases_follow_the_option,)),
         ),
         explains=(
             weights.the_output_bias_shifts_the_output,
             weights.a_constant_added_to_all_keys_changes_nothing,
         ),
+        said_by=("bias_missing",),
     ),
     StructuralMistake(
         define_mistake(
@@ -86,7 +87,13 @@ REGISTRATION = (
             "A weight that the exercise names does not exist under that name and with that shape.",
             "projection",
         ),
-        (Symptom("-> there is none|^shape:", (contract.the_weights_are_where_the_exercise_says,)),),
+        (
+            Symptom(
+                "-> there is none|^shape:", (contract.the_weights_are_where_the_exercise_says,)
+            ),
+            Symptom(r"W_.*-> none of these", (contract.there_are_no_other_parameters,)),
+        ),
+        explains=(weights.the_output_bias_shifts_the_output,),
     ),
     StructuralMistake(
         define_mistake(

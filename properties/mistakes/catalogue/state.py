@@ -169,27 +169,11 @@ STATE = (
             "Modules share something: what one of them gives depends on others.",
             "in_place",
         ),
-        (Symptom("^value:|" + LENGTHS, (history.other_instances_do_not_matter,)),),
-        explains=(*HISTORY, *COPIES),
-    ),
-    StructuralMistake(
-        define_mistake(
-            "state_kept",
-            "Something is kept from one call to the next: what a call gives depends on those "
-            "before it.",
-            "in_place | projection",
-        ),
         (
-            Symptom("^(value|shape|finite):", KEPT),
-            Symptom("^value:", (history.loading_moving_and_copying_leave_no_trace,)),
+            Symptom(r"\(.*another module", (history.other_instances_do_not_matter,)),
+            Symptom(LENGTHS, (history.other_instances_do_not_matter,)),
         ),
-        explains=(*HISTORY, *COPIES, *list_properties(device)),
-        wrappers=(
-            calls.keep_first_result,
-            calls.keep_first_input,
-            calls.keep_first_keys,
-            calls.keep_first_values,
-        ),
+        explains=(*HISTORY, *COPIES),
     ),
     StructuralMistake(
         define_mistake(
@@ -205,5 +189,30 @@ STATE = (
             history.loading_moving_and_copying_leave_no_trace,
             history.no_order_of_events_matters,
         ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "state_kept",
+            "Something is kept from one call to the next: what a call gives depends on those "
+            "before it.",
+            "in_place | projection",
+        ),
+        (Symptom("^(value|shape|finite):", KEPT),),
+        explains=(*HISTORY, *COPIES, *list_properties(device)),
+        wrappers=(
+            calls.keep_first_result,
+            calls.keep_first_input,
+            calls.keep_first_keys,
+            calls.keep_first_values,
+        ),
+    ),
+    StructuralMistake(
+        define_mistake(
+            "moving_leaves_a_trace",
+            "Loading, moving or copying the module changes what it computes afterwards.",
+            "cast | fill",
+        ),
+        (Symptom("^value:", (history.loading_moving_and_copying_leave_no_trace,)),),
+        explains=(history.no_order_of_events_matters,),
     ),
 )

@@ -6,14 +6,17 @@ that mistakes in the equation leave. What it is said to do must be true wherever
 
 from collections.abc import Sequence
 
-from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES
+from properties.mistakes.catalogue.forms import FORMS, NUMBERS_AND_SIZES, STARTS
 from properties.mistakes.catalogue.given_masks import GIVEN_MASKS, RESULTS
 from properties.mistakes.catalogue.protocol import PROTOCOL
 from properties.mistakes.catalogue.registration import REGISTRATION
 from properties.mistakes.catalogue.state import SIDE_EFFECTS, STATE
 from properties.mistakes.catalogue.symptom import StructuralMistake
 
+BESIDE_OTHERS: Sequence[StructuralMistake] = (*SIDE_EFFECTS, *REGISTRATION, *STARTS)
+"""those whose symptoms say the same whatever is computed, right or wrong"""
+
 STRUCTURAL: Sequence[StructuralMistake] = (
     *SIDE_EFFECTS, *FORMS, *GIVEN_MASKS, *RESULTS, *REGISTRATION, *STATE,
-    *NUMBERS_AND_SIZES, *PROTOCOL,
+    *NUMBERS_AND_SIZES, *STARTS, *PROTOCOL,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from properties.violation import Status
 class Symptom:
     """Failures that can have one cause alone.
 
-    A pattern is matched against `kind: expected at where -> got`, or against `crashed: message`.
+    A pattern is matched against `kind: expected at where (after) -> got`, or `crashed: message`.
     """
 
     pattern: str
@@ -54,6 +54,8 @@ class StructuralMistake:
     """any of which shows it"""
     explains: tuple[Property, ...] = ()
     """properties that may fail, too, for the same reason"""
+    said_by: tuple[str, ...] = ()
+    """mistakes in the equation that say the same"""
     wrappers: tuple[CallWrapper, ...] = field(default=(), repr=False)
     """ways to make it, to find out what else fails for that reason"""
 
@@ -68,5 +70,6 @@ def describe_failure(verdict: Verdict) -> str:
         return f"crashed: {verdict.failure.message}"
     if verdict.status is Status.FAILED and verdict.violation is not None:
         found = verdict.violation
-        return f"{found.kind}: {found.expected} at {found.where} -> {found.got}"
+        after = f" ({found.after})" if found.after else ""
+        return f"{found.kind}: {found.expected} at {found.where}{after} -> {found.got}"
     return ""
