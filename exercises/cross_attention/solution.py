@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 # %%
 class CrossAttention(nn.Module):
-    """Let the tokens of x attend to those of y, in several heads side by side.
+    """Let the tokens of x attend to those of context, in several heads side by side.
 
     The widths: a token comes in d_in wide and leaves d_out wide; each of the num_heads heads is
     d_out // num_heads wide.
@@ -39,22 +39,22 @@ class CrossAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
         # END SOLUTION
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """Map (batch, tokens, d_in) to (batch, tokens, d_out); x attends to all tokens of y."""
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        """Map (batch, tokens, d_in) to (batch, tokens, d_out); x attends to context."""
         # BEGIN SOLUTION
         batch, tokens, _ = x.shape
-        others = y.shape[1]
+        others = context.shape[1]
         heads = (self.num_heads, self.head_dim)
         # (batch, length, d_out) -> (batch, heads, length, head_dim), each with its own length.
         queries = self.W_query(x).view(batch, tokens, *heads).transpose(1, 2)
-        keys = self.W_key(y).view(batch, others, *heads).transpose(1, 2)
-        values = self.W_value(y).view(batch, others, *heads).transpose(1, 2)
+        keys = self.W_key(context).view(batch, others, *heads).transpose(1, 2)
+        values = self.W_value(context).view(batch, others, *heads).transpose(1, 2)
 
         scores = queries @ keys.transpose(2, 3) / self.head_dim**0.5
         weights = self.dropout(torch.softmax(scores, dim=-1))
 
         # Back to (batch, tokens, d_out), the heads side by side in their order.
-        context = (weights @ values).transpose(1, 2).flatten(2)
-        output: Tensor = self.out_proj(context)
+        mixed = (weights @ values).transpose(1, 2).flatten(2)
+        output: Tensor = self.out_proj(mixed)
         return output
         # END SOLUTION
