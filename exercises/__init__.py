@@ -18,6 +18,7 @@ SERIES = (
     "multi_head_wrapper",
     "two_dimensional_output",
     "multi_head_attention",
+    "cross_attention",
     "gpt2_size",
     "causal_self_attention",
     "looped_causal_self_attention",

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -49,14 +50,22 @@ def get_scale(contract: Contract, case: Case) -> float:
 
 
 def compute_expected(
-    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    others: Sequence[Tensor] = (),
 ) -> Expected:
-    """Return the oracle's answer in float64. Cached: all submissions get the same queries."""
+    """Return the oracle's answer in float64. Cached: all submissions get the same queries.
+
+    `others` are the tokens of keys and values, or those of each, where they are not x.
+    """
     family = contract.returns, contract.has(Capability.ATTENTION), get_scale(contract, case)
     names, tensors = zip(*parameters.items(), strict=True)
-    key = (*family, names, case.heads, case.dtype, hash_tensors(x, may_attend, *tensors))
+    key = (*family, names, case.heads, case.dtype, hash_tensors(x, may_attend, *tensors, *others))
     if key not in _CACHE:
-        expected = _compute_expected(contract, case, x, parameters, may_attend)
+        expected = _compute_expected(contract, case, x, parameters, may_attend, others)
         if expected.exact.scores.numel() > MAX_CACHED_SCORES:
             return expected
         if len(_CACHE) == MAX_CACHED:
@@ -76,14 +85,28 @@ def hash_tensors(*tensors: Tensor | None) -> bytes:
 
 
 def _compute_expected(
-    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    others: Sequence[Tensor],
 ) -> Expected:
     scale = get_scale(contract, case)
-    exact = multi_head_attention(x, parameters, case.heads, may_attend, scale)
+    keys_from, values_from = (others[0], others[-1]) if others else (x, x)
+    exact = multi_head_attention(
+        x,
+        parameters,
+        case.heads,
+        may_attend,
+        scale,
+        keys_from=keys_from,
+        values_from=values_from,
+    )
     if not contract.has(Capability.ATTENTION):
         return _compute_expected_linear(exact, case, x, parameters)
     bounds = (
-        compute_bounds(x, parameters, exact, scale, precision, may_attend)
+        compute_bounds(x, parameters, exact, scale, precision, may_attend, others)
         for precision in dict.fromkeys(get_precisions(case.dtype))
     )
     output, weights = (Tolerance(*_pair(limits)) for limits in zip(*bounds, strict=True))

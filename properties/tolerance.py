@@ -25,6 +25,7 @@ part of that experiment.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -169,23 +170,29 @@ def compute_bounds(
     scale: float,
     precision: Precision,
     may_attend: Tensor | None,
-) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens tokens"]]:
-    """Return K·B for the output of a whole module, and the bound of its attention weights."""
-    heads = exact.query.shape[-3]
+    others: Sequence[Tensor] = (),
+) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
+    """Return K·B for the output of a whole module, and the bound of its attention weights.
 
-    def projection(weight: Tensor, result: Tensor) -> Tensor:
-        return split_heads(bound_linear_error(x, weight, merge_heads(result), precision), heads)
+    `others` are the tokens of keys and values, or those of each, where they are not x.
+    """
+    heads = exact.query.shape[-3]
+    keys_from, values_from = (others[0], others[-1]) if others else (x, x)
+
+    def projection(source: Tensor, weight: Tensor, result: Tensor) -> Tensor:
+        error = bound_linear_error(source, weight, merge_heads(result), precision)
+        return split_heads(error, heads)
 
     errors = bound_score_error(
         exact,
-        projection(parameters.W_q, exact.query),
-        projection(parameters.W_k, exact.key),
+        projection(x, parameters.W_q, exact.query),
+        projection(keys_from, parameters.W_k, exact.key),
         scale,
         precision,
         may_attend,
     )
     arithmetic = bound_softmax_error(exact, precision)
-    value_error = projection(parameters.W_v, exact.value)
+    value_error = projection(values_from, parameters.W_v, exact.value)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
     output = propagate_through_output(merge_heads(context), parameters, exact, precision)
     return K * output, K * bound_weights_error(exact, errors, arithmetic, precision)

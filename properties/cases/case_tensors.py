@@ -6,6 +6,7 @@ the submission gets.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Shaped
@@ -61,6 +62,16 @@ def make_tokens(
         # An expanded batch shares its memory, so its sequences are equal.
         x = x[:1].repeat(case.batch, 1, 1)
     return round_to_dtype(x, case)
+
+
+def make_other_tokens(
+    case: Case, contract: Contract, tokens: int
+) -> tuple[Float[Tensor, "batch {tokens} d_in"], ...]:
+    """Draw what x attends to: `tokens` tokens for each input of the call but x and the mask."""
+    inputs = [role for role in contract.call_form.inputs if role != "mask"]
+    streams = (replace(case, seed=case.seed + 100 * number) for number in range(1, len(inputs)))
+    drawn = (draw_normal(each, "x", case.batch, tokens, case.d_in) for each in streams)
+    return tuple(round_to_dtype(each, case) for each in drawn)
 
 
 def _set_content(x: Float[Tensor, "batch tokens d_in"], case: Case) -> None:

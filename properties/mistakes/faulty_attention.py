@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from properties.call_form import USUAL
+from properties.call_form import USUAL, CallForm
 from properties.case import Case
 from properties.contract import Argument, Capability, Contract, Entry, Returns
 from properties.mistakes.diagnosis import DiagnosedMistake, Pipelines
@@ -89,11 +89,18 @@ def restate(contract: Contract, name: str = NAME) -> Contract:
         arguments=_restate_arguments(contract),
         mappings=tuple(ParameterMapping(each, (each,)) for each in _list_parameters(contract)),
         variables=(),
-        call_form=USUAL,
+        call_form=_restate_call(contract),
         transfer=None if parts is None else (restate(parts[0], SOURCE), restate(parts[1], TARGET)),
         sizes=None,  # the cases have them already
         capabilities=contract.capabilities - OWN_TERMS,
     )
+
+
+def _restate_call(contract: Contract) -> CallForm:
+    """Return the usual call, or one with the tokens that are attended to if they may be others."""
+    if not contract.has(Capability.CROSS):
+        return USUAL
+    return CallForm((*(r for r in contract.call_form.inputs if r != "mask"), "mask"))
 
 
 def _restate_arguments(contract: Contract) -> tuple[Argument, ...]:
@@ -142,23 +149,33 @@ class FaultyAttention(nn.Module):
             drawn = torch.empty(shape).uniform_(-1, 1) / self.case.d_in**0.5
             self.register_parameter(name, nn.Parameter(drawn))
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Result:
-        return self.computation.wrapper(self, self._attend, x, mask)
+    def forward(self, x: Tensor, *rest: Tensor) -> Result:
+        given, count = x, sum(role != "mask" for role in self.contract.call_form.inputs)
+        others, mask = rest[: count - 1], rest[count - 1] if len(rest) >= count else None
+
+        def attend(x: Tensor, mask: Tensor | None, overrides: StepOverrides = UNCHANGED) -> Result:
+            # A sequence that attends to itself still does when it has been changed.
+            read = (x if other is given else other for other in others)
+            return self._attend((x, *read), mask, overrides)
+
+        return self.computation.wrapper(self, attend, x, mask)
 
     def _attend(
-        self, x: Tensor, mask: Tensor | None, overrides: StepOverrides = UNCHANGED
+        self, tokens: Sequence[Tensor], mask: Tensor | None, overrides: StepOverrides
     ) -> Result:
         batched = self.contract.has(Capability.BATCH)
-        outputs = self._compute(x if batched else x.unsqueeze(0), mask, overrides)
+        batches = tokens if batched else [t.unsqueeze(0) for t in tokens]
+        outputs = self._compute(batches, mask, overrides)
         own = outputs if batched else tuple(output[0] for output in outputs)
         return own[0] if len(own) == 1 else own
 
     def _compute(
-        self, x: Tensor, mask: Tensor | None, overrides: StepOverrides
+        self, tokens: Sequence[Tensor], mask: Tensor | None, overrides: StepOverrides
     ) -> tuple[Tensor, ...]:
+        x, *others = tokens
         parameters = Parameters(**dict(self.named_parameters()))
         visible = self._list_visible(x, mask)
-        inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible)
+        inputs = make_attention_inputs(self.contract, self.case, x, parameters, visible, others)
         if self.contract.returns is Returns.WEIGHTS_TWICE:
             inputs = replace(inputs, wanted=("matrix",))
         how = self.computation

@@ -59,7 +59,7 @@ def make_key(
     """Return the key of the table for these inputs and mistakes."""
     parameters = dict(inputs.parameters.items())
     rest = inputs.heads, inputs.scale, inputs.context_length, inputs.causal, inputs.wanted
-    content = hash_tensors(inputs.x, inputs.may_attend, *parameters.values())
+    content = hash_tensors(*inputs.sources, inputs.may_attend, *parameters.values())
     content += repr((rest, list(parameters))).encode()
     return MistakeKey(inputs, base, tuple(mistakes), pairs, content)
 

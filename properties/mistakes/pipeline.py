@@ -35,6 +35,8 @@ class AttentionInputs:
     """whether the mask is the module's own; otherwise the caller passes it"""
     wanted: tuple[str, ...] = ("output",)
     """results to return: `output`, `weights`, or the `matrix` of the only head's weights"""
+    others: tuple[Float[Tensor, "batch others d_in"], ...] = ()
+    """in cross-attention the tokens of keys and values, or those of each; else all are x"""
 
     @property
     def d_in(self) -> int:
@@ -45,6 +47,16 @@ class AttentionInputs:
     def tokens(self) -> int:
         """The length of a sequence."""
         return self.x.shape[-2]
+
+    @property
+    def sources(self) -> "QKVTensors":
+        """The tokens that queries, keys and values are made of."""
+        return (self.x, self.others[0], self.others[-1]) if self.others else (self.x,) * 3
+
+    @property
+    def keys(self) -> int:
+        """The length of the sequence that is attended to."""
+        return self.sources[1].shape[-2]
 
     @property
     def d_out(self) -> int:
@@ -65,7 +77,7 @@ class PipelineState:
     """The results of the steps computed so far."""
 
     inputs: AttentionInputs
-    x: Tensor = field(init=False)  # batch tokens d_in
+    seen: QKVTensors = field(init=False)  # batch tokens d_in, each
     projected: QKVTensors = field(init=False)  # batch tokens d_out, each
     split: QKVTensors = field(init=False)  # batch heads tokens head_dim, each
     roles: QKVTensors = field(init=False)  # the same: query, key, value
@@ -85,6 +97,11 @@ class PipelineState:
         other = PipelineState.__new__(PipelineState)
         other.__dict__.update(self.__dict__)
         return other
+
+    @property
+    def x(self) -> Tensor:
+        """The tokens that the queries are made of."""
+        return self.seen[0]
 
     @property
     def query(self) -> Tensor:
@@ -116,9 +133,17 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def map_qkv(function: Callable[[Tensor], Tensor], tensors: Iterable[Tensor]) -> QKVTensors:
-    """Apply a function to queries, keys and values."""
-    q, k, v = map(function, tensors)
-    return q, k, v
+    """Apply a function to queries, keys and values, and once to what is the same tensor."""
+    q, k, v = tensors
+    new_q = function(q)
+    new_k = new_q if k is q else function(k)
+    new_v = new_q if v is q else new_k if v is k else function(v)
+    return new_q, new_k, new_v
+
+
+def map_result(function: Callable[[Tensor], Tensor], result: Tensor | QKVTensors) -> object:
+    """Apply a function to what a step gives, which is one tensor or three."""
+    return function(result) if isinstance(result, Tensor) else map_qkv(function, result)
 
 
 def split_heads(t: Tensor, heads: int) -> Tensor:
@@ -135,15 +160,15 @@ def merge_heads(t: Tensor) -> Tensor:
 # --------------------------------------------------------------------------- the correct steps
 
 
-def tokens(s: PipelineState) -> Tensor:
-    """X."""
-    return s.inputs.x
+def tokens(s: PipelineState) -> QKVTensors:
+    """X, three times; in cross-attention X, and Y for keys and values."""
+    return s.inputs.sources
 
 
 def projections(s: PipelineState) -> QKVTensors:
     """X Wᵀ + b, three times."""
-    p = s.p
-    return linear(s.x, p.W_q, p.b_q), linear(s.x, p.W_k, p.b_k), linear(s.x, p.W_v, p.b_v)
+    p, (x, k, v) = s.p, s.seen
+    return linear(x, p.W_q, p.b_q), linear(k, p.W_k, p.b_k), linear(v, p.W_v, p.b_v)
 
 
 def head_blocks(s: PipelineState) -> QKVTensors:
@@ -231,7 +256,7 @@ StepOverrides = Mapping[str, Callable[[PipelineState], object]]
 class Pipeline:
     """One function for every step, in order."""
 
-    see: Callable[[PipelineState], Tensor] = tokens
+    see: Callable[[PipelineState], QKVTensors] = tokens
     project: Callable[[PipelineState], QKVTensors] = projections
     split: Callable[[PipelineState], QKVTensors] = head_blocks
     assign: Callable[[PipelineState], QKVTensors] = roles_as_projected

@@ -1,5 +1,7 @@
 """What a contract asks of a pipeline: which one is correct, and on what it is evaluated."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from properties.case import Case
@@ -15,7 +17,12 @@ def get_correct_pipeline(contract: Contract) -> Pipeline:
 
 
 def make_attention_inputs(
-    contract: Contract, case: Case, x: Tensor, parameters: Parameters, may_attend: Tensor | None
+    contract: Contract,
+    case: Case,
+    x: Tensor,
+    parameters: Parameters,
+    may_attend: Tensor | None,
+    others: Sequence[Tensor] = (),
 ) -> AttentionInputs:
     """Return the inputs on which pipelines are evaluated for a case."""
     return AttentionInputs(
@@ -29,4 +36,5 @@ def make_attention_inputs(
         wanted=("output", "weights")
         if contract.returns is Returns.OUTPUT_AND_WEIGHTS
         else ("output",),
+        others=tuple(others),
     )

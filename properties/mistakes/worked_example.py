@@ -74,6 +74,7 @@ class _Asked:
     finished: bool
     """by an output layer"""
     dropout: bool
+    crossed: bool
     scale: float
 
 
@@ -85,6 +86,7 @@ def _read_contract(contract: Contract) -> _Asked:
         masked=contract.has(Capability.CAUSAL) or contract.has(Capability.MASK),
         finished=contract.has(Capability.OUTPUT_PROJECTION),
         dropout=contract.has(Capability.DROPOUT),
+        crossed=contract.has(Capability.CROSS),
         scale=get_scale(contract, Case(head_dim=HEAD_DIM)),
     )
 
@@ -115,6 +117,8 @@ def _list_stages() -> Iterator[_Stage]:
     """Yield what can be shown, in the order in which it is computed."""
     parts = tuple(enumerate(("queries", "keys", "values")))
     yield _Stage("tokens", lambda s: s.x, "tokens", lambda s: s.inputs.x)
+    yield _Stage("tokens of the keys", lambda s: s.seen[1], "tokens", lambda s: s.inputs.x)
+    yield _Stage("tokens of the values", lambda s: s.seen[2], "tokens", lambda s: s.inputs.x)
     for part, name in parts:
         yield _Stage(name, _split_flat(part), "tokens", lambda s: s.x)
     for part, name in reversed(parts):
@@ -160,6 +164,8 @@ class _Numbers:
     v: Matrix | None = None
     heads: int = 1
     bias: tuple[float, ...] | None = None
+    y: Matrix | None = None
+    """the tokens that are attended to, if they are others"""
 
 
 TWO, THREE = ((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -189,6 +195,8 @@ def _list_numbers(asked: _Asked) -> Iterator[_Numbers]:
     square = ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 2), (0, 0, 1, 0))
     yield _Numbers(QUERIES[:2], square, square[::-1], square)
     yield _Numbers(TWO, OWN, OWN, NUMBERED)
+    if asked.crossed:
+        yield _Numbers(TWO, QUERIES[:2], KEYS[:2], VALUES[:2], y=((3, 1), (1, 2)))
     if asked.heads:
         two_heads = tuple((*a, *b) for a, b in zip(QUERIES[:2], KEYS[:2], strict=True))
         other = tuple((*a, *b) for a, b in zip(KEYS[:2], VALUES[:2], strict=True))
@@ -216,6 +224,7 @@ def _make_inputs(asked: _Asked, numbers: _Numbers, *, finishes: bool) -> Attenti
         scale=asked.scale,
         context_length=tokens,
         causal=asked.causal,
+        others=() if numbers.y is None else (_tensor(numbers.y)[None],),
     )
 
 

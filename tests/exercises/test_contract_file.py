@@ -66,6 +66,8 @@ CAPABILITIES = {
     "multi_head_wrapper": {*CAUSAL, *OPTION, "DROPOUT", "HEADS"},
     "two_dimensional_output": {*CAUSAL, "HEADS"} - {"WIDTHS"},
     "multi_head_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE"},
+    "cross_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "CROSS"}
+    - {"CAUSAL", "CONTEXT"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},

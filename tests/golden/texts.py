@@ -12,6 +12,7 @@ from pathlib import Path
 
 from exercises import Exercise
 from properties.mistakes.catalogue import ALL as MISTAKES
+from properties.mistakes.catalogue.structure import STRUCTURAL
 
 Text = tuple[str, ...]
 """rows, each with its label before it"""
@@ -129,6 +130,7 @@ def find_reworded(exercise: Exercise, kinds: Iterable[MistakeKind]) -> set[str]:
     """Who stands for the kinds whose claim or mistake is worded otherwise by now, or is gone."""
     claims = {claim.claim for claim in exercise.properties}
     mistakes = {each.sentence for each in MISTAKES}
+    mistakes |= {each.mistake.sentence for each in STRUCTURAL}
     gone = set()
     for kind in kinds:
         named = [PLACE.sub("", said).split(" Or: ") for said in find_rows(kind.text, "mistake")]

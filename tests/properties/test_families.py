@@ -29,11 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 BY_NAME = {prop.name: prop for prop in ALL}
 
-UNASKED = {
-    "keys_and_values_come_from_their_own_tokens",
-    "there_may_be_fewer_keys_than_queries",
-}
-"""what no exercise asks for, but is judged where a class has it: tests/properties/test_cross.py"""
 LATER = {
     "parameters_and_buffers_are_left_unchanged": "multi_head_attention/drifts",
     "a_single_head_works_like_several": "masked_multi_head/squeezes_single_axes",
@@ -190,9 +185,7 @@ def test_no_property_is_idle(name: str) -> None:
 
 
 def test_every_property_has_a_witness() -> None:
-    assert set(WITNESSES) | UNASKED == set(BY_NAME), (
-        "write an answer that breaks it and none before it"
-    )
+    assert set(WITNESSES) == set(BY_NAME), "write an answer that breaks it and none before it"
     assert not set(LATER) & set(dict(broken_first())), "an answer breaks it first: leave it out"
     assert set(BY_NAME) >= ECHOES
 
@@ -226,7 +219,7 @@ def test_property_is_complete(prop: Property) -> None:
 @pytest.mark.parametrize("prop", ALL, ids=[prop.name for prop in ALL])
 def test_property_applies_somewhere_and_has_cases_there(prop: Property) -> None:
     asked = [e for e in EXERCISES if prop.applies_to(e.contract)]
-    assert bool(asked) is (prop.name not in UNASKED)
+    assert asked
     for exercise in asked:
         assert prop.select_cases(exercise.contract, cases(exercise.slug)), exercise.slug
 
@@ -241,7 +234,7 @@ def test_prerequisites_come_before_a_property() -> None:
 def test_every_group_and_every_capability_is_used() -> None:
     assert {prop.group for prop in ALL} == set(PropertyGroup)
     had = set(itertools.chain(*(exercise.contract.capabilities for exercise in EXERCISES)))
-    assert had == set(Capability) - {Capability.CROSS, Capability.PADDING}
+    assert had == set(Capability) - {Capability.PADDING}
 
 
 def test_contract_gets_the_properties_its_capabilities_allow() -> None:

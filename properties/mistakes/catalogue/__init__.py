@@ -15,9 +15,19 @@ from properties.mistakes.catalogue.numbers import NUMBERS
 from properties.mistakes.catalogue.output import OUTPUT, TRIVIAL
 from properties.mistakes.catalogue.scale import SCALE
 from properties.mistakes.catalogue.softmax import SOFTMAX
+from properties.mistakes.catalogue.sources import SOURCES
 
 DETERMINISTIC = (*TRIVIAL, *SCALE, *SOFTMAX, *MASK, *LAYERS, *require_several_heads(HEADS), *OUTPUT)
 
-ALL = (*DETERMINISTIC, *NUMBERS, *GRADIENTS, *DROPOUT)
+ALL = (*DETERMINISTIC, *SOURCES, *NUMBERS, *GRADIENTS, *DROPOUT)
 
-__all__ = ["ALL", "DETERMINISTIC", "DROPOUT", "GRADIENTS", "NUMBERS", "CodeMatcher", "Mistake"]
+__all__ = [
+    "ALL",
+    "DETERMINISTIC",
+    "DROPOUT",
+    "GRADIENTS",
+    "NUMBERS",
+    "SOURCES",
+    "CodeMatcher",
+    "Mistake",
+]

@@ -6,7 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from properties.mistakes.pipeline import Dropping, Pipeline, PipelineState, QKVTensors
+from properties.mistakes.pipeline import (
+    Dropping,
+    Pipeline,
+    PipelineState,
+    QKVTensors,
+    map_result,
+)
 
 Change = Callable[[Tensor, float], Tensor]
 """what becomes of a tensor at a rate of dropout"""
@@ -17,7 +23,9 @@ def change_result(step: str, change: Change) -> Dropping:
 
     def put(pipeline: Pipeline, rate: float, training: bool) -> Pipeline:
         compute = getattr(pipeline, step)
-        return pipeline.override({step: lambda s: change(compute(s), rate)})
+        return pipeline.override(
+            {step: lambda s: map_result(lambda t: change(t, rate), compute(s))}
+        )
 
     return put
 

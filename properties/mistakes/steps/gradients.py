@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides
+from properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
 
 
 def cut(t: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def cut_input_of(number: int) -> StepOverrides:
     def project(s: PipelineState) -> object:
         own = CORRECT.project(s)
         cut_off = s.copy()
-        cut_off.x = s.x.detach()
+        cut_off.seen = map_qkv(Tensor.detach, s.seen)
         return tuple(t if i != number else CORRECT.project(cut_off)[i] for i, t in enumerate(own))
 
     return {"project": project}

@@ -18,12 +18,32 @@ from properties.mistakes.pipeline import (
 # ------------------------------------------------------------------------------------------ see
 
 
-def normalised_tokens(s: PipelineState) -> Tensor:
-    return F.layer_norm(s.inputs.x, s.inputs.x.shape[-1:])
+def normalised_tokens(s: PipelineState) -> QKVTensors:
+    return map_qkv(lambda t: F.layer_norm(t, t.shape[-1:]), s.inputs.sources)
 
 
-def centred_tokens(s: PipelineState) -> Tensor:
-    return s.inputs.x - s.inputs.x.mean(dim=1, keepdim=True)
+def centred_tokens(s: PipelineState) -> QKVTensors:
+    return map_qkv(lambda t: t - t.mean(dim=1, keepdim=True), s.inputs.sources)
+
+
+def sources(q: int, k: int, v: int) -> Callable[[PipelineState], QKVTensors]:
+    """Make queries, keys and values of the tokens of those at these positions of (q, k, v)."""
+
+    def see(s: PipelineState) -> QKVTensors:
+        own = s.inputs.sources
+        return own[q], own[k], own[v]
+
+    return see
+
+
+def cut_to_length_of_x(s: PipelineState) -> QKVTensors:
+    x, k, v = s.inputs.sources
+    return x, k[:, : x.shape[1]], v[:, : x.shape[1]]
+
+
+def joined_with_x(s: PipelineState) -> QKVTensors:
+    x, k, v = s.inputs.sources
+    return x, torch.cat([x, k], dim=1), torch.cat([x, v], dim=1)
 
 
 # -------------------------------------------------------------------------------------- project
@@ -33,18 +53,19 @@ def biases_times(q: float, k: float, v: float) -> Callable[[PipelineState], QKVT
     """Multiply the biases of W_q, W_k and W_v by these factors."""
 
     def project(s: PipelineState) -> QKVTensors:
-        p = s.p
+        p, (x, y, z) = s.p, s.seen
         b_q, b_k, b_v = (
             None if b is None else times * b for b, times in ((p.b_q, q), (p.b_k, k), (p.b_v, v))
         )
-        return linear(s.x, p.W_q, b_q), linear(s.x, p.W_k, b_k), linear(s.x, p.W_v, b_v)
+        return linear(x, p.W_q, b_q), linear(y, p.W_k, b_k), linear(z, p.W_v, b_v)
 
     return project
 
 
 def biases_along_tokens(s: PipelineState) -> QKVTensors:
     p = s.p
-    q, k, v = linear(s.x, p.W_q, p.b_q), linear(s.x, p.W_k, p.b_k), linear(s.x, p.W_v)
+    q, k, _ = projections(s)
+    v = linear(s.seen[2], p.W_v)
     return q, k, v if p.b_v is None else v + p.b_v.unsqueeze(-1)
 
 
@@ -52,9 +73,9 @@ def with_weights(change: Callable[[Tensor], Tensor]) -> Callable[[PipelineState]
     """Project by W_q, W_k and W_v with `change` applied to each."""
 
     def project(s: PipelineState) -> QKVTensors:
-        p = s.p
+        p, (x, y, z) = s.p, s.seen
         w_q, w_k, w_v = map_qkv(change, (p.W_q, p.W_k, p.W_v))
-        return linear(s.x, w_q, p.b_q), linear(s.x, w_k, p.b_k), linear(s.x, w_v, p.b_v)
+        return linear(x, w_q, p.b_q), linear(y, w_k, p.b_k), linear(z, w_v, p.b_v)
 
     return project
 
@@ -66,20 +87,20 @@ weights_reshaped = with_weights(lambda weight: weight.reshape(weight.shape[::-1]
 
 def raw_values(s: PipelineState) -> QKVTensors:
     q, k, _ = projections(s)
-    return q, k, s.x
+    return q, k, s.seen[2]
 
 
 def raw_values_where_they_fit(s: PipelineState) -> QKVTensors:
     q, k, v = projections(s)
-    return q, k, s.x if s.x.shape == v.shape else v
+    return q, k, s.seen[2] if s.seen[2].shape == v.shape else v
 
 
 def raw_queries_and_keys(s: PipelineState) -> QKVTensors:
-    return s.x, s.x, projections(s)[2]
+    return s.seen[0], s.seen[1], projections(s)[2]
 
 
 def nothing_projected(s: PipelineState) -> QKVTensors:
-    return s.x, s.x, s.x
+    return s.seen
 
 
 def relu_on(*which: int) -> Callable[[PipelineState], QKVTensors]:

@@ -6,7 +6,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from properties.mistakes.pipeline import CORRECT, PipelineState, StepOverrides, map_qkv
+from properties.mistakes.pipeline import (
+    CORRECT,
+    PipelineState,
+    QKVTensors,
+    StepOverrides,
+    map_qkv,
+    map_result,
+)
 
 Change = Callable[[Tensor], Tensor]
 """changes every number of a tensor by itself"""
@@ -17,8 +24,7 @@ def change_after(step: str, change: Change) -> StepOverrides:
     right = getattr(CORRECT, step)
 
     def changed(s: PipelineState) -> object:
-        result = right(s)
-        return change(result) if isinstance(result, Tensor) else map_qkv(change, result)
+        return map_result(change, right(s))
 
     return {step: changed}
 
@@ -101,8 +107,8 @@ def far_keys_penalised(
     """
 
     def scale(s: PipelineState) -> Tensor:
-        places, heads = torch.arange(s.inputs.tokens), s.inputs.heads
-        distance = (places[:, None] - places).abs().to(dtype)
+        queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
+        distance, heads = (queries[:, None] - keys).abs().to(dtype), s.inputs.heads
         slopes = 2 ** (-8 * torch.arange(1, heads + 1, dtype=dtype) / heads)
         penalty = slopes[:, None, None] * distance if slope is None else slope * distance
         return s.raw_scores * s.inputs.scale - penalty
@@ -110,17 +116,17 @@ def far_keys_penalised(
     return scale
 
 
-def positions_added(dtype: torch.dtype) -> Callable[[PipelineState], Tensor]:
+def positions_added(dtype: torch.dtype) -> Callable[[PipelineState], QKVTensors]:
     """Add the sines and cosines of Vaswani et al. (2017), section 3.5."""
 
-    def see(s: PipelineState) -> Tensor:
-        width = s.inputs.d_in
+    def add(tokens: Tensor) -> Tensor:
+        length, width = tokens.shape[-2:]
         index = torch.arange(width, dtype=dtype)
-        angle = torch.arange(s.inputs.tokens, dtype=dtype)[:, None]
+        angle = torch.arange(length, dtype=dtype)[:, None]
         angle = angle / 10_000 ** ((index - index % 2) / width)
-        return s.inputs.x + torch.where(index % 2 == 0, angle.sin(), angle.cos())
+        return tokens + torch.where(index % 2 == 0, angle.sin(), angle.cos())
 
-    return see
+    return lambda s: map_qkv(add, s.inputs.sources)
 
 
 def _turn(t: Tensor, dtype: torch.dtype, *, interleaved: bool) -> Tensor:

@@ -62,6 +62,11 @@ def divided_by(divisor: Callable[[PipelineState], float]) -> Callable[[PipelineS
 # --------------------------------------------------------------------------------------- permit
 
 
+def _past(s: PipelineState, by: int = 0) -> Tensor:
+    """Return a mask that shows the keys up to the place of each query, and `by` more."""
+    return torch.ones(s.inputs.tokens, s.inputs.keys, dtype=torch.bool).tril(by)
+
+
 def no_mask(s: PipelineState) -> Tensor | None:
     return None
 
@@ -72,7 +77,7 @@ def diagonal_shifted(by: int) -> Callable[[PipelineState], Tensor | None]:
     def permit(s: PipelineState) -> Tensor | None:
         if not s.inputs.causal:
             return s.inputs.may_attend
-        return torch.ones(s.inputs.tokens, s.inputs.tokens, dtype=torch.bool).tril(by)
+        return _past(s, by)
 
     return permit
 
@@ -81,8 +86,8 @@ def window_of(width: int) -> Callable[[PipelineState], Tensor | None]:
     """Hide tokens at a distance of `width` or more, in addition to the mask."""
 
     def permit(s: PipelineState) -> Tensor | None:
-        position = torch.arange(s.inputs.tokens)
-        near = (position[:, None] - position).abs() < width
+        queries, keys = torch.arange(s.inputs.tokens), torch.arange(s.inputs.keys)
+        near = (queries[:, None] - keys).abs() < width
         return near if s.inputs.may_attend is None else near & s.inputs.may_attend
 
     return permit
@@ -146,16 +151,16 @@ def mask_of_first_sequence(s: PipelineState) -> Tensor | None:
 
 
 def future_too(s: PipelineState) -> Tensor | None:
-    past = causal_mask(s.inputs.tokens)
+    past = _past(s)
     return past if s.inputs.may_attend is None else past & s.inputs.may_attend
 
 
 def future_beside_mask(s: PipelineState) -> Tensor | None:
-    return causal_mask(s.inputs.tokens)
+    return _past(s)
 
 
 def future_where_no_mask_is(s: PipelineState) -> Tensor | None:
-    return causal_mask(s.inputs.tokens) if s.inputs.may_attend is None else s.inputs.may_attend
+    return _past(s) if s.inputs.may_attend is None else s.inputs.may_attend
 
 
 def diagonal_forced(allowed: bool) -> Callable[[PipelineState], Tensor | None]:
@@ -163,7 +168,7 @@ def diagonal_forced(allowed: bool) -> Callable[[PipelineState], Tensor | None]:
 
     def permit(s: PipelineState) -> Tensor | None:
         mask = _expand_mask(s)
-        diagonal = torch.eye(s.inputs.tokens, dtype=torch.bool)
+        diagonal = torch.eye(s.inputs.tokens, s.inputs.keys, dtype=torch.bool)
         if s.inputs.causal or (mask is None and allowed):
             return mask
         if mask is None:
@@ -359,7 +364,8 @@ def weights_of_first_head(s: PipelineState) -> Tensor:
 
 
 def identity_weights(s: PipelineState) -> Tensor:
-    return torch.eye(s.inputs.tokens, dtype=s.raw_scores.dtype).expand(s.weights.shape)
+    eye = torch.eye(s.inputs.tokens, s.inputs.keys, dtype=s.raw_scores.dtype)
+    return eye.expand(s.weights.shape)
 
 
 def zero_weights(s: PipelineState) -> Tensor:

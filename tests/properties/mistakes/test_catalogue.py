@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
-from properties.mistakes.catalogue import ALL, DETERMINISTIC, DROPOUT, Mistake
+from properties.mistakes.catalogue import ALL, DETERMINISTIC, DROPOUT, SOURCES, Mistake
 from properties.mistakes.pipeline import (
     CORRECT,
     STEP_NAMES,
@@ -82,8 +83,11 @@ INPUTS: tuple[tuple[AttentionInputs, Pipeline], ...] = (
     (given(spread=60.0, heads=2), CORRECT),
     (given(spread=1000.0, heads=2), CORRECT),
     (given("none", heads=2, head_dim=3, d_in=6, tokens=6), WITHOUT_ATTENTION),
+    (replace(given("none"), others=(numbers(40, 2, 8, 7),)), CORRECT),
+    (replace(given("none"), others=(numbers(41, 2, 5, 7), numbers(42, 2, 5, 7))), CORRECT),
+    (replace(given("none"), others=(numbers(43, 2, 2, 7),)), CORRECT),
 )
-"""Together they show every mistake: masks of the module and of the caller, and large scores."""
+"""Together they show every mistake: masks, large scores, and other tokens to attend to."""
 
 
 @cache
@@ -99,7 +103,7 @@ def answers(change: int | None) -> tuple[tuple[Tensor, ...] | None, ...]:
     return tuple(None if steps is None else steps.answer for steps in followed)
 
 
-WAYS = [(each, change) for each in DETERMINISTIC for change in each.variants]
+WAYS = [(each, change) for each in (*DETERMINISTIC, *SOURCES) for change in each.variants]
 
 
 def same(one: tuple[Tensor, ...] | None, other: tuple[Tensor, ...] | None) -> bool:
@@ -116,7 +120,13 @@ def test_right_pipeline_is_multi_head_attention() -> None:
         if base is CORRECT:
             steps = MemoisedEvaluator(one, base).evaluate(base)
             exact = multi_head_attention(
-                one.x, one.parameters, one.heads, one.may_attend, one.scale
+                one.x,
+                one.parameters,
+                one.heads,
+                one.may_attend,
+                one.scale,
+                keys_from=one.sources[1],
+                values_from=one.sources[2],
             )
             assert steps is not None
             torch.testing.assert_close(steps.output, exact.output, rtol=1e-11, atol=1e-12)
@@ -146,7 +156,7 @@ def test_mistake_is_described_for_students(each: Mistake) -> None:
     assert each.code_matchers or each.name in WITHOUT_LINE
 
 
-@pytest.mark.parametrize("each", DETERMINISTIC, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [*DETERMINISTIC, *SOURCES], ids=lambda each: each.name)
 def test_mistake_changes_steps(each: Mistake) -> None:
     assert each.variants
     assert all(change and set(change) <= set(STEP_NAMES) for change in each.variants)

@@ -8,7 +8,6 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties.contract import Contract
 from properties.harness.harness import Harness, LiveContext
 from properties.mistakes.catalogue import DETERMINISTIC
-from properties.mistakes.diagnosis import CASES, Sample
 from properties.mistakes.mistake_table import (
     Candidate,
     MistakeKey,
@@ -19,6 +18,7 @@ from properties.mistakes.mistake_table import (
 )
 from properties.mistakes.pipeline import CORRECT, AttentionInputs, StepOverrides
 from properties.mistakes.pipeline_inputs import make_attention_inputs
+from properties.mistakes.samples import CASES, Sample
 from tests.properties.contracts import MASKED, MULTI_HEAD
 
 KNOWN = [each for each in DETERMINISTIC if not each.rare][::3]

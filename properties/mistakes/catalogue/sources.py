@@ -1,0 +1,54 @@
+"""Mistakes about what attends to what: the inputs of queries, keys and values."""
+
+from collections.abc import Sequence
+
+from properties.mistakes.catalogue.mistake import Mistake, define_mistake, define_rare_mistake
+from properties.mistakes.steps import layers
+
+SOURCES: Sequence[Mistake] = (
+    define_mistake(
+        "keys_and_values_from_queries_input",
+        "Keys and values are made of the first input: the second one has no part in it.",
+        "projection:(?i)k | projection",
+    ).simulated_by(see=layers.sources(0, 0, 0)),
+    define_mistake(
+        "keys_from_queries_input",
+        "The keys are made of the first input, which attends, instead of what it attends to.",
+        "projection:(?i)k | projection",
+    ).simulated_by(see=layers.sources(0, 0, 2)),
+    define_mistake(
+        "values_from_queries_input",
+        "The values are made of the first input, which attends, instead of what it attends to.",
+        "projection:(?i)v | projection",
+    ).simulated_by(see=layers.sources(0, 1, 0)),
+    define_mistake(
+        "queries_from_keys_input",
+        "The queries are made of what is attended to: the first input has no part in it.",
+        "projection:(?i)q | projection",
+    ).simulated_by(see=layers.sources(1, 1, 2)),
+    define_mistake(
+        "inputs_exchanged",
+        "The inputs have changed places: the second one attends to the first.",
+        "projection:(?i)q | projection",
+    ).simulated_by(see=layers.sources(1, 0, 0)),
+    define_mistake(
+        "queries_and_keys_exchange_inputs",
+        "The keys are made of the first input, and the queries of what it attends to.",
+        "projection:(?i)q | projection",
+    ).simulated_by(see=layers.sources(1, 0, 2)),
+    define_mistake(
+        "queries_and_values_exchange_inputs",
+        "The values are made of the first input, and the queries of what it attends to.",
+        "projection:(?i)q | projection",
+    ).simulated_by(see=layers.sources(2, 1, 0)),
+    define_mistake(
+        "keys_cut_to_number_of_queries",
+        "Of what is attended to, only as many tokens are used as there are queries.",
+        "projection | reshape",
+    ).simulated_by(see=layers.cut_to_length_of_x),
+    define_rare_mistake(
+        "keys_of_both_inputs",
+        "The first input attends to itself as well: keys and values are made of both inputs.",
+        "projection",
+    ).simulated_by(see=layers.joined_with_x),
+)

@@ -1,0 +1,257 @@
+"""Samples: what a submission answers to the cases on which mistakes differ."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from properties.case import Case, InputContent, MaskForm
+from properties.cases.case_tensors import make_other_tokens
+from properties.contract import Capability
+from properties.harness import tomography
+from properties.harness.harness import Harness, LiveContext
+from properties.harness.module_adapter import ModuleAdapter
+from properties.mistakes.catalogue import Mistake
+from properties.mistakes.mistake_table import Candidate, build_table, make_key
+from properties.mistakes.pipeline import (
+    AttentionInputs,
+    MemoisedEvaluator,
+    Pipeline,
+    PipelineState,
+)
+from properties.mistakes.pipeline_inputs import get_correct_pipeline, make_attention_inputs
+from properties.subject import CallOptions
+from properties.tolerance import PRECISIONS
+from properties.violation import Status, SubmissionFailed
+from reference import Parameters
+
+CASES = (
+    Case(
+        batch=2,
+        tokens=5,
+        context_length=6,
+        d_in=7,
+        heads=3,
+        head_dim=4,
+        bias=True,
+        sharpness=2,
+        mask_form=MaskForm.BATCH_HEAD_QUERY_KEY,
+        seed=2001,
+    ),
+    Case(
+        batch=3,
+        tokens=4,
+        context_length=4,
+        d_in=5,
+        heads=2,
+        head_dim=6,
+        sharpness=2,
+        mask_form=MaskForm.BATCH_ONE_ONE_KEY,
+        seed=2002,
+    ),
+    Case(
+        batch=2,
+        tokens=7,
+        context_length=11,
+        d_in=8,
+        heads=4,
+        head_dim=2,
+        bias=True,
+        sharpness=2,
+        mask_form=MaskForm.QUERY_KEY,
+        seed=2003,
+    ),
+    Case(batch=1, tokens=9, context_length=9, d_in=4, head_dim=4, sharpness=2, seed=2004),
+    Case(
+        batch=2,
+        tokens=6,
+        context_length=6,
+        d_in=6,
+        heads=2,
+        head_dim=3,
+        content=InputContent.ZERO,
+        seed=2005,
+    ),
+    Case(batch=2, tokens=3, context_length=3, d_in=3, head_dim=3, bias=True, seed=2012),
+    Case(batch=2, tokens=5, context_length=7, d_in=5, head_dim=5, seed=2013),
+    Case(batch=2, tokens=19, context_length=20, d_in=3, heads=2, head_dim=2, seed=2006),
+)
+"""Cases on which mistakes differ. Some mistakes only run where d_in = d_out."""
+
+EXTREME_CASES = tuple(
+    replace(CASES[2], batch=8, sharpness=sharpness, mask_form=form, seed=seed)
+    for sharpness, form, seed in (
+        (100, MaskForm.QUERY_KEY, 2007),
+        (250, MaskForm.BATCH_ONE_QUERY_KEY, 2008),
+        (1000, MaskForm.ONE_HEAD_QUERY_KEY, 2009),
+        (100_000, MaskForm.BATCH_HEAD_QUERY_KEY, 2010),
+    )
+)
+"""For answers that are correct on `CASES`: scores that outweigh a fill or overflow an exp."""
+
+OTHER_LENGTHS = (0, 3, -2)
+"""how many tokens more a sequence has that another attends to"""
+
+
+class Sample:
+    """One case: its inputs, the submission's answer, and an evaluator of pipelines."""
+
+    def __init__(
+        self, inputs: AttentionInputs, answer: tuple[Tensor, ...] | None, base: Pipeline
+    ) -> None:
+        self.inputs = inputs
+        self.answer = answer
+        self.base = base
+        self.evaluator = MemoisedEvaluator(inputs, base)
+
+    @cached_property
+    def correct_state(self) -> PipelineState:
+        state = self.evaluator.evaluate(self.base)
+        assert state is not None, "the correct pipeline can be evaluated on every case"
+        return state
+
+    @cached_property
+    def is_wrong(self) -> bool:
+        """Whether the submission answered with finite numbers, but not the correct ones."""
+        return self.has_finite_answer and not self.matches_answer(self.correct_state.answer)
+
+    @cached_property
+    def has_finite_answer(self) -> bool:
+        """Whether there is an answer with at least one finite number."""
+        return self.answer is not None and any(bool(t.isfinite().any()) for t in self.answer)
+
+    @cached_property
+    def _finite(self) -> list[Tensor | None]:
+        """For each tensor of the answer, a mask of its finite elements; None if all are finite."""
+        masks = [t.isfinite() for t in self.answer or ()]
+        return [None if bool(mask.all()) else mask for mask in masks]
+
+    @cached_property
+    def _tolerances(self) -> list[float]:
+        largest = float(self.correct_state.raw_scores.abs().max())
+        relative = 2**8 * PRECISIONS["float64"].u * (1 + largest)
+        finite = [t[t.isfinite()].abs() for t in self.answer or ()]
+        return [relative * float(t.max()) if t.numel() else 0.0 for t in finite]
+
+    def matches_answer(self, other: tuple[Tensor, ...]) -> bool:
+        """Whether `other` is the answer up to rounding, with the same elements finite."""
+        answer = self.answer or ()
+        return len(answer) == len(other) and all(
+            a.shape == b.shape and _is_close(a, b, tolerance, finite)
+            for a, b, tolerance, finite in zip(
+                answer, other, self._tolerances, self._finite, strict=True
+            )
+        )
+
+    def find_candidates(self, mistakes: Sequence[Mistake], *, pairs: bool) -> Iterator[Candidate]:
+        """Find the mistakes, or pairs of them, that may explain this answer."""
+        key = make_key(self.inputs, self.base, mistakes, pairs=pairs)
+        return build_table(key).find_candidates(self.answer or (), self._tolerances)
+
+    def is_explained_by(self, pipeline: Pipeline) -> bool:
+        """Whether a pipeline gives this answer; any does if there is no finite answer."""
+        if not self.has_finite_answer:
+            return True
+        state = self.evaluator.evaluate(pipeline)
+        return state is not None and self.matches_answer(state.answer)
+
+    def select_output(self, index: int) -> "Sample":
+        """Return a sample of one of the two outputs, as if it were the only one."""
+        answer = None if self.answer is None else self.answer[index : index + 1]
+        return Sample(replace(self.inputs, wanted=("matrix",)), answer, self.base)
+
+
+def _is_close(got: Tensor, other: Tensor, tolerance: float, finite: Tensor | None) -> bool:
+    if finite is not None and not torch.equal(finite, other.isfinite()):
+        return False
+    close = (got - other).abs() <= tolerance
+    return bool((close if finite is None else close[finite]).all())
+
+
+# ------------------------------------------------------------------------------- samples
+
+
+def collect_samples(harness: Harness, cases: Iterable[Case], device: str) -> list[Sample]:
+    """Collect the answers to cases, as a contract permits them."""
+    fitted = dict.fromkeys(harness.contract.fit(replace(case, device=device)) for case in cases)
+    return [_make_sample(harness.create_context(case)) for case in fitted]
+
+
+def collect_weight_samples(harness: Harness, device: str) -> list[Sample]:
+    """Collect a case on which the outputs are attention weights, if the contract permits one."""
+    case = harness.contract.fit(replace(CASES[0], mask_form=MaskForm.NONE, device=device))
+    if not harness.contract.has(*tomography.REQUIRED_CAPABILITIES) or case.d_in < 2:
+        return []
+    context = harness.create_context(case)
+    return [
+        _make_sample(
+            context,
+            tomography.make_sequence(case, 0, tomography.compute_payload_width(case)),
+            tomography.make_routing_parameters(context),
+        )
+    ]
+
+
+def collect_cross_samples(harness: Harness, device: str) -> list[Sample]:
+    """Collect cases in which one sequence attends to another, if the contract permits it."""
+    if not harness.contract.has(Capability.CROSS):
+        return []
+    samples = []
+    for case, longer in zip(CASES, OTHER_LENGTHS, strict=False):
+        drawn = replace(case, mask_form=MaskForm.NONE, device=device)
+        context = harness.create_context(harness.contract.fit(drawn))
+        samples.append(_make_sample(context, others=_make_others(context, longer)))
+    return samples
+
+
+def _make_others(context: LiveContext, longer: int) -> tuple[Tensor, ...]:
+    case, contract = context.case, context.contract
+    return make_other_tokens(case, contract, max(1, case.tokens + longer))
+
+
+def _make_sample(
+    context: LiveContext,
+    x: Tensor | None = None,
+    parameters: Parameters | None = None,
+    others: Sequence[Tensor] = (),
+) -> Sample:
+    x = context.x if x is None else x
+    parameters = parameters or context.parameters
+    visible = context.may_attend(context.case.tokens, context.mask)
+    return Sample(
+        make_attention_inputs(context.contract, context.case, x, parameters, visible, others),
+        _observe_answer(context, x, parameters, others),
+        get_correct_pipeline(context.contract),
+    )
+
+
+def _observe_answer(
+    context: LiveContext, x: Tensor, parameters: Parameters, others: Sequence[Tensor]
+) -> tuple[Tensor, ...] | None:
+    """Return whatever the submission returns; None if it raises."""
+    try:
+        _set_parameters(context.adapter, parameters)
+        if others:
+            returned = context.adapter.forward_apart(x, others)
+        else:
+            returned = context.adapter.forward(x, context.mask, CallOptions())
+    except SubmissionFailed as failure:
+        if failure.status is Status.CRASHED:
+            return None
+        raise
+    return tuple(output.to(torch.float64) for output in returned.outputs)
+
+
+def _set_parameters(adapter: ModuleAdapter, parameters: Parameters) -> None:
+    """Set these parameters; where the module lacks some, those that it has."""
+    try:
+        adapter.set(parameters)
+    except SubmissionFailed:
+        present = adapter.holder.describe_tensors()
+        stored = dict(adapter.contract.to_stored(parameters, adapter.case))
+        if stored.keys() <= present.keys():
+            raise
+        adapter.holder.write({path: stored[path] for path in stored if path in present})
+        adapter.current_parameters = parameters

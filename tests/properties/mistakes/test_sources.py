@@ -1,0 +1,77 @@
+"""Mistakes in cross-attention are seen where a sequence attends to another, and only there."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from exercises import BY_SLUG
+from grader.sandbox.grader_side.subject import make_subject
+from properties.case import Case
+from properties.cases.case_tensors import make_other_tokens, make_parameters, make_tokens
+from properties.contract import Capability, Contract
+from properties.harness.harness import Harness
+from properties.harness.module_adapter import construct
+from properties.mistakes.catalogue import SOURCES, Mistake
+from properties.mistakes.diagnosis import diagnose
+from properties.mistakes.faulty_attention import Computation, make_namespace, restate
+from properties.mistakes.pipeline import CORRECT, StepOverrides
+from properties.mistakes.worked_example import work_example
+from properties.oracle import compute_expected
+
+CONTRACT = BY_SLUG["cross_attention"].contract
+APART = replace(
+    CONTRACT,
+    call_form=replace(CONTRACT.call_form, inputs=("query", "key", "value")),
+    call=("query", "key", "value"),
+)
+CASE = Case(batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, seed=3)
+LENGTHS_DIFFER = ("keys_cut_to_number_of_queries", "keys_of_both_inputs")
+"""their effect is no other matrix of the same shape"""
+
+
+def make_harness(overrides: StepOverrides, contract: Contract = CONTRACT) -> Harness:
+    restated = restate(contract)
+    namespace = make_namespace(restated, Computation((CORRECT.override(overrides),)))
+    return Harness(make_subject(namespace), restated)
+
+
+def name_mistakes(harness: Harness) -> list[str]:
+    return [found.mistake.name for found in diagnose(harness)]
+
+
+@pytest.mark.parametrize("each", SOURCES, ids=lambda each: each.name)
+def test_each_is_named(each: Mistake) -> None:
+    assert [name_mistakes(make_harness(way)) for way in each.variants] == [[each.name]]
+
+
+@pytest.mark.parametrize("contract", [CONTRACT, APART], ids=["two inputs", "three inputs"])
+def test_right_attention_is_not_named(contract: Contract) -> None:
+    assert name_mistakes(make_harness({}, contract)) == []
+
+
+def test_without_other_tokens_none_is_tried() -> None:
+    alone = replace(CONTRACT, capabilities=CONTRACT.capabilities - {Capability.CROSS})
+    assert name_mistakes(make_harness(SOURCES[0].variants[0], alone)) == []
+
+
+@pytest.mark.parametrize("contract", [CONTRACT, APART], ids=["two inputs", "three inputs"])
+@pytest.mark.parametrize("tokens", [1, 4, 9])
+def test_other_tokens_are_those_of_keys_and_values(contract: Contract, tokens: int) -> None:
+    case = contract.fit(CASE)
+    others = make_other_tokens(case, contract, tokens)
+    assert {tuple(t.shape) for t in others} == {(2, tokens, 5)}
+    assert len(others) == len(contract.call_form.inputs) - 1
+    x, parameters = make_tokens(case, contract), make_parameters(case, contract)
+    expected = compute_expected(contract, case, x, parameters, None, others)
+    adapter = construct(make_harness({}, contract).subject, restate(contract), case)
+    adapter.set(parameters)
+    (got,) = adapter.forward_apart(x, others).outputs
+    assert bool(((got - expected.outputs[0]).abs() <= expected.tolerances[0].exact).all())
+    alone = compute_expected(contract, case, x, parameters, None)
+    assert not torch.allclose(alone.outputs[0], expected.outputs[0])
+
+
+@pytest.mark.parametrize("each", SOURCES, ids=lambda each: each.name)
+def test_each_is_shown_on_numbers_where_shapes_agree(each: Mistake) -> None:
+    assert bool(work_example(CONTRACT, each)) is (each.name not in LENGTHS_DIFFER)
