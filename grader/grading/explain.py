@@ -83,7 +83,10 @@ def choose_by_code(diagnosed: DiagnosedMistake, patterns: Sequence[CodePattern])
 def find_code_pattern(mistake: Mistake, patterns: Sequence[CodePattern]) -> CodePattern | None:
     """Return the code pattern to look at for a mistake."""
     for matcher in mistake.code_matchers:
-        if matches := _match_patterns(matcher, patterns):
+        matches = _match_patterns(matcher, patterns)
+        if len({(m.cell, m.line) for m in matches}) > 1 and matcher.only:
+            continue
+        if matches:
             return matches[-1 if matcher.last else 0]
     return None
 

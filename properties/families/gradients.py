@@ -36,8 +36,8 @@ GRADIENT_SIZES = (
 )
 LOSS_FACTORS = (2.0**20, 2.0**-20)
 CUT_HINT = (
-    "is there a detach(), .data, .item(), torch.no_grad(), a new tensor made of old numbers, or a "
-    "change in place?"
+    "is there a detach(), .data, .item(), torch.no_grad(), a new tensor made of old numbers, a "
+    "change in place, a clamp, or a hook?"
 )
 
 

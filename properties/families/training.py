@@ -331,7 +331,7 @@ def the_returned_weights_are_trained_through(context: LiveContext) -> None:
     limit=1,
     on=compose(fit_for_histories, with_values(bias=False)),
     dtypes=("float64",),
-    hint="is something computed from several weights kept until one of them changes?",
+    hint="is something computed from several weights still used after one of them has changed?",
 )
 def a_weight_written_alone_is_used_at_once(context: LiveContext) -> None:
     """A single weight that is written in place counts from the next call on."""

@@ -19,6 +19,7 @@ from properties.case import Case
 from properties.contract import Capability
 from properties.harness import tomography
 from properties.harness.harness import Harness, LiveContext
+from properties.harness.module_adapter import construct
 from properties.mistakes.catalogue import Mistake
 from properties.mistakes.catalogue import dropout as dropout_mistakes
 from properties.subject import CallOptions
@@ -88,11 +89,17 @@ def _recover_dropout_weights(context: LiveContext, training: bool) -> DropoutWei
 
 
 def _run_heads(context: LiveContext, x: Tensor, training: bool) -> Tensor:
-    """Return the output of every head: batch tokens heads head_dim."""
+    """Return the output of every head, of a new module: batch tokens heads head_dim.
+
+    One that was called in evaluation before may drop nothing in training for that reason.
+    """
     parameters = tomography.make_routing_parameters(context)
-    context.adapter.set(parameters)
+    adapter = construct(context.harness.subject, context.contract, context.case)
+    adapter.set(parameters)
     options = CallOptions(training=training, seed=context.case.seed)
-    output = context.run_module(x.contiguous(), parameters, mask=None, options=options)[0]
+    output = context.run_module(
+        x.contiguous(), parameters, mask=None, options=options, adapter=adapter
+    )[0]
     heads: Tensor = output.unflatten(-1, (context.case.heads, context.case.head_dim))
     return heads
 

@@ -100,3 +100,7 @@ def test_nearly_every_known_mistake_is_diagnosed() -> None:
     right = sum(named(a)[:1] == expected(a)[:1] for a in TAGGED)
     print(f"{right} of {len(TAGGED)} first names are right")  # noqa: T201  # seen with -s
     assert right >= RIGHT_FIRST * len(TAGGED)
+
+
+def test_dropout_that_an_evaluation_ends_is_not_dropout_that_never_acts() -> None:
+    assert named("multi_head_attention/an_evaluation_ends_dropout") == []

@@ -59,23 +59,24 @@ OTHER_RATE = define_mistake(
 RENORMALISED = define_mistake(
     "dropout_renormalised",
     "After dropping, each row is made to sum to one again instead of being scaled by 1/(1 − p).",
-    "dropout | sum",
+    "projection:[dD]rop | dropout:^F | dropout | sum",
 ).dropping_by(in_training(change_result("use", dropout.drop_renormalised)))
 BEFORE_SOFTMAX = define_mistake(
     "dropout_before_softmax",
-    "Dropout acts on the scores, before the softmax: a dropped score is 0, not weight 0.",
-    "dropout",
+    "Dropout acts on the scores, before the softmax: a score that is set to 0 still gets weight.",
+    "projection:[dD]rop | dropout:^F | dropout",
 ).dropping_by(dropout.on_scores, dropout.on_masked_scores)
 NOT_ON_WEIGHTS = define_mistake(
     "dropout_not_on_weights",
     "Dropout acts on something other than the attention weights, such as values or output: "
     "single coordinates vanish.",
-    "dropout",
+    "projection:[dD]rop | dropout:^F | dropout",
 ).dropping_by(dropout.on_values, dropout.on_context, dropout.on_output, dropout.on_input)
 WHOLE_ROWS = define_mistake(
     "dropout_of_whole_rows",
-    "Dropout takes all weights of a query away at once; it is to draw for each weight.",
-    "dropout",
+    "Dropout takes all weights of a query, or of a whole head, away at once; it is to draw for "
+    "each weight.",
+    "projection:[dD]rop | dropout:^F | dropout",
 ).dropping_by(in_training(change_result("use", dropout.drop_together(3))))
 WHOLE_KEYS = define_mistake(
     "dropout_of_whole_keys",

@@ -37,7 +37,7 @@ FORMS = (
         define_mistake(
             "result_in_float32",
             "A result is float32 although the input is float64: its dtype is that of the input.",
-            "last cast | range | fill",
+            "only cast:float",
         ),
         (Symptom("float64 at .* -> float32$", (contract.the_dtype_is_kept,)),),
         explains=(precision.it_computes_in_float64, device.it_moves_to_another_dtype, *HALVES),
@@ -48,7 +48,7 @@ FORMS = (
             "dtype_written_in_the_code",
             "Two dtypes meet: something is made in, or converted to, a dtype of its own instead of "
             "the input's.",
-            "cast | range | fill",
+            "only cast:float|half",
         ),
         (Symptom("crashed: .*(same dtype|expected scalar type|but got: |dtype)", DTYPES),),
         explains=(*DTYPES, dropout.every_call_drops_anew),
@@ -58,7 +58,7 @@ FORMS = (
         define_mistake(
             "axes_of_length_one_squeezed",
             "Axes of length one are lost: squeeze() removes them although they belong there.",
-            "squeeze | return",
+            "only squeeze",
         ),
         (SqueezedShape(SHAPES),),
         wrappers=(calls.squeeze_result, calls.squeeze_batch, calls.squeeze_width),
@@ -67,7 +67,7 @@ FORMS = (
         define_mistake(
             "memory_viewed",
             "The input is reshaped by view(), which fails where its memory is not in order.",
-            "reshape:view",
+            "",
         ),
         (Symptom("crashed: .*view size is not", (batch.the_memory_layout_does_not_matter,)),),
         wrappers=(calls.view_input,),
@@ -77,7 +77,7 @@ FORMS = (
             "memory_read_in_order",
             "The memory of the input is read as if it were in order; in a transposed input it is "
             "not.",
-            "reshape",
+            "",
         ),
         (Symptom("^value:", (batch.the_memory_layout_does_not_matter,)),),
         wrappers=(calls.read_memory_in_order,),
@@ -87,7 +87,7 @@ FORMS = (
             "lengths_do_not_fit",
             "A sequence fails that is shorter than the context, or than one before it: a tensor, "
             "such as the mask, has another length than this input.",
-            "index | fill | triangle",
+            "",
         ),
         (Symptom(LENGTHS, (contract.every_length_up_to_the_context_works,)),),
         explains=(*HISTORY, device.it_moves_to_another_device),
@@ -98,7 +98,7 @@ FORMS = (
             "batches_do_not_fit",
             "A batch fails that is larger or smaller than others: its size is written in the code, "
             "or is that of an earlier call.",
-            "reshape",
+            "",
         ),
         (
             Symptom(LENGTHS, (contract.a_batch_of_one_stays_a_batch,)),
@@ -115,7 +115,7 @@ NUMBERS_AND_SIZES = (
             "size_written_in_the_code",
             "Small sizes are right and larger ones wrong: a number, a chunk or a window is written "
             "into the code.",
-            "compare | index | range",
+            "",
         ),
         (Symptom("^(value|shape|finite):", SIZES),),
         explains=SIZES,
@@ -123,9 +123,9 @@ NUMBERS_AND_SIZES = (
     StructuralMistake(
         define_mistake(
             "large_scores_not_survived",
-            "Scores of millions are not survived: what is hidden is filled with too small a "
-            "number, or exponentials are taken without subtracting the largest score.",
-            "fill | exp | softmax",
+            "With scores of millions it is wrong: what is hidden is filled with a number that is "
+            "not negative enough, or exponentials are taken without subtracting the largest score.",
+            "",
         ),
         (Symptom("^(value|finite):", LARGE_SCORES),),
         explains=LARGE_SCORES,
@@ -135,7 +135,7 @@ NUMBERS_AND_SIZES = (
             "large_numbers_cut_off",
             "Very large or very small numbers are treated otherwise: cut off, rounded, or out of "
             "the range of a narrower dtype.",
-            "clamp | cast",
+            "",
         ),
         (
             Symptom(
@@ -153,7 +153,7 @@ NUMBERS_AND_SIZES = (
             "gradients_cut_off",
             "Gradients are cut off, rounded or scaled on their way back: they do not grow with the "
             "loss.",
-            "clamp | detach",
+            "",
         ),
         (Symptom("^value:", (gradients.gradients_grow_with_the_loss,)),),
     ),
@@ -161,7 +161,7 @@ NUMBERS_AND_SIZES = (
         define_mistake(
             "gradients_random",
             "Two backward passes give different gradients: something on the way back is random.",
-            "random | detach",
+            "",
         ),
         (Symptom("other numbers", (gradients.the_same_backward_gives_the_same_gradients,)),),
         explains=(gradients.the_gradient_predicts_a_small_step, *list_properties(training)),
@@ -170,7 +170,7 @@ NUMBERS_AND_SIZES = (
         define_mistake(
             "drops_the_same_again",
             "Dropout drops the same weights again, in a second call or a second layer.",
-            "seed | dropout",
+            "",
         ),
         (Symptom("-> exactly the same", (dropout.every_call_drops_anew,)),),
         explains=(
@@ -183,7 +183,7 @@ NUMBERS_AND_SIZES = (
             "weights_dropped_together",
             "Dropout does not decide about every weight by itself: some are always dropped "
             "together.",
-            "dropout | random",
+            "",
         ),
         (Symptom("in both or in none", (dropped_pairs.no_two_weights_are_dropped_together,)),),
         explains=tuple(list_properties(dropout)),
@@ -195,7 +195,7 @@ STARTS = (
         define_mistake(
             "starts_alike",
             "Weights that should start different start from the same numbers, or from constants.",
-            "fill | projection",
+            "",
         ),
         (
             Symptom("-> (the same|all are)", (initialisation.the_projections_start_different,)),
@@ -206,7 +206,7 @@ STARTS = (
         define_mistake(
             "width_not_checked",
             "A width that the heads do not divide is not refused when the module is built.",
-            "compare | arithmetic",
+            "",
         ),
         (
             Symptom(

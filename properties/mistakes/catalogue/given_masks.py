@@ -25,26 +25,24 @@ FORMS = (
 
 GIVEN_MASKS = (
     StructuralMistake(
-        define_mistake(
-            "mask_demanded", "Without a mask it fails: the mask is not optional.", "compare | fill"
-        ),
+        define_mistake("mask_demanded", "Without a mask it fails: the mask is not optional.", ""),
         (Symptom("it demands a mask", (contract.the_mask_may_be_left_out,)),),
     ),
     StructuralMistake(
         define_mistake(
             "mask_dtype_not_understood",
             "A mask of some dtypes fails: it may be bool, integers or floats.",
-            "fill | compare",
+            "",
         ),
         (Symptom("^crashed:", (masking.any_number_but_zero_lets_attend,)),),
         explains=(*MASKS, purity.the_input_is_left_unchanged),
     ),
     StructuralMistake(
         define_mistake(
-            "mask_types_read_differently",
-            "Masks of different types are read differently: True, and every number but zero, "
-            "should let attend.",
-            "compare | fill | cast",
+            "mask_read_otherwise",
+            "Some masks are read otherwise than the statement says: True, and every number but "
+            "zero, lets attend.",
+            "",
         ),
         (Symptom("^value:", (masking.any_number_but_zero_lets_attend,)),),
     ),
@@ -53,7 +51,7 @@ GIVEN_MASKS = (
             "mask_axes_not_understood",
             "A mask with fewer axes, or with axes of length one, is not taken for the full one "
             "that it stands for.",
-            "fill | reshape | squeeze",
+            "",
         ),
         (
             Symptom(
@@ -67,7 +65,7 @@ GIVEN_MASKS = (
         define_mistake(
             "masks_of_sequences_mixed",
             "Which keys a sequence sees depends on the masks of other sequences in the batch.",
-            "fill | compare",
+            "",
         ),
         (Symptom("^(value|finite):", (masking.each_sequence_has_its_own_mask,)),),
     ),
@@ -75,7 +73,7 @@ GIVEN_MASKS = (
         define_mistake(
             "blocked_row_spoils_others",
             "A query that may attend to nothing changes what other queries get.",
-            "fill | softmax",
+            "",
         ),
         (Symptom("^(value|finite):", (masking.a_query_that_sees_nothing_spoils_no_other,)),),
     ),
@@ -85,7 +83,7 @@ RESULTS = (
         define_mistake(
             "other_results_returned",
             "It returns more, fewer or other results than the statement asks for.",
-            "return",
+            "",
         ),
         (
             Symptom("^type: .*-> (one|a tuple|a list|a dict|None)", FORMS),
@@ -97,7 +95,7 @@ RESULTS = (
         define_mistake(
             "results_exchanged",
             "The results come in another order than the statement asks for.",
-            "return",
+            "",
         ),
         (Symptom(r"^shape: shape \(\d+, \d+, \d+\) at output -> shape \((\d+, ){3}\d+\)", FORMS),),
         explains=RETURNED,
@@ -106,7 +104,7 @@ RESULTS = (
         define_mistake(
             "returned_weights_cut_off",
             "No gradient, or not all of it, flows through the weights that are returned.",
-            "last detach | return",
+            "",
         ),
         (
             Symptom(
@@ -123,7 +121,7 @@ RESULTS = (
             "not_a_number",
             "NaN comes out: of minus infinity times zero, of a row in which all is hidden, or of a "
             "division by zero.",
-            "fill | divide | softmax",
+            "",
         ),
         (Symptom("-> nan", (contract.the_output_is_finite,)),),
         explains=(*HISTORY, *COPIES),

@@ -6,7 +6,7 @@ from properties.mistakes.catalogue.mistake import Mistake, define_rare_mistake
 from properties.mistakes.steps import gradients
 from properties.mistakes.steps.numbers import change_after, change_returned
 
-CUT = "detach"
+CUT = "only detach"
 
 GRADIENTS: Sequence[Mistake] = (
     define_rare_mistake(
@@ -17,7 +17,7 @@ GRADIENTS: Sequence[Mistake] = (
     define_rare_mistake(
         "returned_weights_detached",
         "No gradient flows through the weights that are returned: they are detached.",
-        f"last {CUT} | return",
+        CUT,
     ).simulated_by(change_returned(1, gradients.cut)),
     define_rare_mistake(
         "context_detached",

@@ -104,8 +104,8 @@ HEADS: Sequence[Mistake] = (
     ),
     define_rare_mistake(
         "batch_and_heads_confused",
-        "Batch and heads are read in the wrong order when the heads are merged.",
-        "last reshape",
+        "Batch and heads are taken for one another when the heads are split or merged.",
+        "",
     ).simulated_by(merge=output.batch_for_heads),
     define_rare_mistake(
         "keys_of_one_head",

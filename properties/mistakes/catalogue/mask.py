@@ -147,7 +147,7 @@ MASK: Sequence[Mistake] = (
     ).simulated_by({"hide": scores.visible_raised}, {"hide": scores.raised_by(1.0)}),
     define_rare_mistake(
         "hidden_lowered_too_little",
-        "A number is subtracted from hidden scores that larger scores outweigh.",
+        "Hidden scores are lowered by too small a number: a large one still gets weight.",
         "fill | times",
     ).simulated_by(*({"hide": scores.raised_by(number)} for number in (-10.0, -100.0, -1e3, -1e4))),
     define_rare_mistake(

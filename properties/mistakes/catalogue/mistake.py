@@ -16,6 +16,8 @@ class CodeMatcher:
     """a regular expression for the text; anything if empty"""
     last: bool = False
     """whether the last match counts instead of the first"""
+    only: bool = False
+    """whether a match counts only if there is no other"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +62,10 @@ def define_mistake(
     """Return a mistake without faulty steps.
 
     The code matchers are separated by ` | `, the most telling first: with `softmax:dim=1$ | last
-    reshape`, the line to look at is a softmax over dimension 1, else the last reshape.
+    reshape`, the line to look at is a softmax over dimension 1, else the last reshape; with `only
+    squeeze` it is the squeeze, if there is one alone. Without matchers no line is named.
     """
-    matchers = tuple(map(_parse_matcher, code_matchers.split(" | ")))
+    matchers = tuple(_parse_matcher(text) for text in code_matchers.split(" | ") if text)
     return Mistake(name, sentence, matchers, (), rare, needs_several_heads)
 
 
@@ -70,8 +73,9 @@ define_rare_mistake = partial(define_mistake, rare=True)
 
 
 def _parse_matcher(text: str) -> CodeMatcher:
-    kind, _, detail = text.partition(":")
-    return CodeMatcher(kind.removeprefix("last "), detail, kind.startswith("last "))
+    which, _, detail = text.partition(":")
+    *how, kind = which.split(" ")
+    return CodeMatcher(kind, detail, last="last" in how, only="only" in how)
 
 
 def require_several_heads(group: Sequence[Mistake]) -> tuple[Mistake, ...]:

@@ -61,7 +61,6 @@ NUMBERS: Sequence[Mistake] = (
     ).simulated_by(
         *change_after_each("mix", "finish", changes=[numbers.rounded_to(n) for n in DECIMALS]),
         *change_after_each("mix", "finish", changes=[numbers.through(t) for t in HALVES]),
-        *change_after_each("mix", "finish", changes=[numbers.through(torch.float32)]),
     ),
     define_rare_mistake(
         "scores_clamped",

@@ -55,7 +55,7 @@ OUTPUT: Sequence[Mistake] = (
     ).simulated_by(finish=output.output_bias_times(2.0)),
     define_mistake(
         "weights_transposed",
-        "The values meet the transposed weights: each key collects queries.",
+        "The weights are transposed where they meet the values: output i uses column i, not row i.",
         "last mix",
     ).simulated_by(mix=output.by_transposed_weights),
     define_rare_mistake(

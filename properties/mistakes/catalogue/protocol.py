@@ -21,21 +21,19 @@ PROTOCOL = (
         define_mistake(
             "arguments_in_another_order",
             "The arguments cannot be given in the order of the statement, by position.",
-            "projection",
+            "",
         ),
         (Symptom("^(crashed|construction):", (contract.its_arguments_may_be_given_by_position,)),),
     ),
     StructuralMistake(
-        define_mistake(
-            "another_default", "An argument that is left out has not its default.", "projection"
-        ),
+        define_mistake("another_default", "An argument that is left out has not its default.", ""),
         (Symptom("", (contract.arguments_left_out_have_their_defaults,)),),
     ),
     StructuralMistake(
         define_mistake(
             "config_asked_for_more",
             "It reads something of the config that the exercise does not name.",
-            "projection",
+            "",
         ),
         (Symptom("^crashed:", (contract.the_config_holds_all_it_needs,)),),
     ),
@@ -44,7 +42,7 @@ PROTOCOL = (
             "module_protocol_broken",
             "It does not do what torch asks of every module: print, switch modes, load, call "
             "hooks, be a part or a base of another module.",
-            "projection",
+            "",
         ),
         (Symptom("", (purity.it_works_as_a_part_of_another_module,)),),
     ),
@@ -53,7 +51,7 @@ PROTOCOL = (
             "parameters_replaced",
             "Loading, moving or copying puts other parameters in place of those that an optimizer "
             "knows, or changes their flags.",
-            "projection",
+            "",
         ),
         (Symptom("", (history.loading_and_moving_keep_the_parameters,)),),
         explains=(purity.a_pickled_module_gives_the_same_output, device.it_moves_to_another_dtype),
@@ -62,7 +60,7 @@ PROTOCOL = (
         define_mistake(
             "seed_set_when_built",
             "Building the module sets the seed of the random numbers: all start alike.",
-            "seed",
+            "only seed",
         ),
         (Symptom("the same", (every_module_starts_anew,)),),
     ),
@@ -70,16 +68,16 @@ PROTOCOL = (
         define_mistake(
             "fused_kernel_not_called",
             "It does not call F.scaled_dot_product_attention, which the exercise asks for.",
-            "kernel | softmax",
+            "",
         ),
         (Symptom("none was made", (contract.it_goes_through_the_fused_attention,)),),
     ),
     StructuralMistake(
         define_mistake(
             "precision_lost",
-            "In 16 bits the result is less exact than plain torch's, or of another dtype: "
-            "something is computed in, or converted to, a dtype of its own.",
-            "cast | range | fill",
+            "In 16 bits it goes wrong where plain torch does not: something, such as positions, "
+            "needs more digits, or has a dtype of its own.",
+            "",
         ),
         (Symptom("^(value|finite|dtype):", HALVES),),
         explains=HALVES,
@@ -88,7 +86,7 @@ PROTOCOL = (
         define_mistake(
             "gradients_where_none_are_asked",
             "Whether a gradient arrives depends on the mode, or on what else requires one.",
-            "detach | compare",
+            "",
         ),
         (Symptom("^value:", (training.gradients_go_only_where_they_are_required,)),),
         explains=(training.gradients_add_up_over_calls,),
@@ -97,7 +95,7 @@ PROTOCOL = (
         define_mistake(
             "gradients_do_not_add_up",
             "The gradients of several calls do not add up until they are cleared.",
-            "projection | detach",
+            "",
         ),
         (Symptom("^value:", (training.gradients_add_up_over_calls,)),),
         explains=TRAINING,
@@ -107,7 +105,7 @@ PROTOCOL = (
             "dropped_otherwise",
             "In training the output is not that of the equation with some weights dropped and the "
             "others scaled up.",
-            "dropout",
+            "",
         ),
         (
             Symptom(
@@ -126,7 +124,7 @@ PROTOCOL = (
             "dropout_missing_on_the_way_back",
             "In training the gradients are not those of what dropout kept: dropout is left out, or "
             "is another one, on the way back.",
-            "detach | dropout",
+            "",
         ),
         (Symptom("^value:", (training.the_gradients_in_training_are_right,)),),
         explains=TRAINING,

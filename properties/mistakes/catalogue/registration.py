@@ -22,7 +22,7 @@ UNSET = (calls.add_kept_bias, calls.add_kept_bias_to_queries, calls.apply_kept_l
 REGISTRATION = (
     StructuralMistake(
         define_mistake(
-            "weight_frozen", "A weight has requires_grad=False: training never changes it.", "cast"
+            "weight_frozen", "A weight has requires_grad=False: training never changes it.", ""
         ),
         (
             Symptom(
@@ -42,7 +42,7 @@ REGISTRATION = (
             "weight_not_registered",
             "A weight is not a parameter of the module: no optimizer finds it, and it is neither "
             "saved nor moved.",
-            "projection",
+            "",
         ),
         (Symptom("it is not: no optimizer", (contract.the_weights_are_registered_and_trainable,)),),
         explains=(
@@ -61,16 +61,14 @@ REGISTRATION = (
         define_mistake(
             "parameter_too_many",
             "The module has a parameter that the statement does not ask for; it is trained, too.",
-            "projection",
+            "",
         ),
         (Symptom(r"asked for at .*-> also `", (contract.there_are_no_other_parameters,)),),
         explains=(*COPIES, *HISTORY, *list_properties(training), *list_properties(dropout)),
         wrappers=UNSET,
     ),
     StructuralMistake(
-        define_mistake(
-            "bias_not_there", "A bias that the statement asks for is missing.", "projection"
-        ),
+        define_mistake("bias_not_there", "A bias that the statement asks for is missing.", ""),
         (
             Symptom(r": (b_\w, )+as .*-> none of these", (contract.there_are_no_other_parameters,)),
             Symptom(r"^\w+: a bias .*-> no bias", (contract.the_biases_follow_the_option,)),
@@ -85,7 +83,7 @@ REGISTRATION = (
         define_mistake(
             "weight_missing",
             "A weight that the exercise names does not exist under that name and with that shape.",
-            "projection",
+            "",
         ),
         (
             Symptom(
@@ -99,7 +97,7 @@ REGISTRATION = (
         define_mistake(
             "bias_unasked",
             "Queries, keys and values have a bias although qkv_bias does not ask for it.",
-            "projection",
+            "",
         ),
         (Symptom("no bias .*-> a bias", (contract.the_biases_follow_the_option,)),),
         explains=(contract.there_are_no_other_parameters, *COPIES, *HISTORY),
@@ -110,7 +108,7 @@ REGISTRATION = (
             "tensor_left_behind",
             "A tensor is not on the device of the input: it is made without device=, or kept as an "
             "attribute that is neither a parameter nor a buffer.",
-            "range | triangle | fill",
+            "",
         ),
         (
             Symptom(

@@ -18,8 +18,8 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "input_changed_in_place",
-            "The input is changed in place: whoever passed it has other numbers afterwards.",
-            "in_place",
+            "The input is changed in place: the caller's tensor has other numbers afterwards.",
+            "only in_place",
         ),
         (Symptom(r"at (?!mask).* -> it was written over", (purity.the_input_is_left_unchanged,)),),
         wrappers=(
@@ -32,8 +32,8 @@ SIDE_EFFECTS = (
     StructuralMistake(
         define_mistake(
             "mask_changed_in_place",
-            "The mask is changed in place: whoever passed it has another one afterwards.",
-            "in_place",
+            "The mask is changed in place: the caller's mask is another one afterwards.",
+            "only in_place",
         ),
         (Symptom(r"at mask -> it was written over", (purity.the_input_is_left_unchanged,)),),
         wrappers=(calls.invert_mask_first, calls.open_mask_last),
@@ -42,7 +42,7 @@ SIDE_EFFECTS = (
         define_mistake(
             "input_made_to_require_gradients",
             "The input is told to require gradients; only who passes it may decide that.",
-            "in_place:requires_grad | detach",
+            "only in_place:requires_grad",
         ),
         (Symptom(r"requires_grad as before", (purity.the_input_is_left_unchanged,)),),
         explains=(gradients.each_argument_gets_its_gradient_alone,),
@@ -52,7 +52,7 @@ SIDE_EFFECTS = (
         define_mistake(
             "random_numbers_touched",
             "In evaluation, too, it sets a seed or draws random numbers.",
-            "seed | random | dropout",
+            "only seed",
         ),
         (Symptom("they moved", (purity.evaluation_leaves_the_random_numbers_alone,)),),
         wrappers=(calls.set_seed, calls.draw_number),
@@ -61,7 +61,7 @@ SIDE_EFFECTS = (
         define_mistake(
             "mode_switched",
             "A call switches the module between training and evaluation.",
-            "projection:^(eval|train)$",
+            "",
         ),
         (Symptom(r"training=\w+ after the call", (purity.the_training_flag_is_left_alone,)),),
         wrappers=(calls.switch_to_evaluation,),
@@ -70,7 +70,7 @@ SIDE_EFFECTS = (
         define_mistake(
             "settings_changed",
             "It changes a setting of torch that other code depends on, and does not undo it.",
-            "seed | detach",
+            "",
         ),
         (Symptom("all settings of torch", (purity.settings_of_torch_are_left_alone,)),),
     ),
@@ -78,7 +78,7 @@ SIDE_EFFECTS = (
         define_mistake(
             "parameters_changed",
             "A call changes the parameters or buffers of the module.",
-            "detach | in_place",
+            "only in_place",
         ),
         (
             Symptom(
@@ -90,16 +90,14 @@ SIDE_EFFECTS = (
         wrappers=(calls.halve_parameters,),
     ),
     StructuralMistake(
-        define_mistake(
-            "config_changed", "It changes the config object that it was given.", "in_place"
-        ),
+        define_mistake("config_changed", "It changes the config object that it was given.", ""),
         (Symptom("it was changed", (purity.the_config_is_left_unchanged,)),),
     ),
     StructuralMistake(
         define_mistake(
             "result_memory_reused",
             "The result lies in memory that is used again: a later call writes over it.",
-            "in_place | return",
+            "only in_place",
         ),
         (Symptom("a later call wrote over", (purity.earlier_results_are_left_unchanged,)),),
         explains=(purity.results_may_be_written_over,),
@@ -109,7 +107,7 @@ SIDE_EFFECTS = (
         define_mistake(
             "result_memory_shared",
             "The result shares memory with something that the module, or its caller, still uses.",
-            "return | in_place",
+            "",
         ),
         (Symptom("^value:", (purity.results_may_be_written_over,)),),
     ),
@@ -120,7 +118,7 @@ STATE = (
         define_mistake(
             "gradients_change_the_answer",
             "The answer is another one when gradients are recorded than without.",
-            "detach | return",
+            "",
         ),
         (Symptom("^value:", (device.gradients_on_or_off_is_the_same_answer,)),),
         explains=HISTORY,
@@ -130,7 +128,7 @@ STATE = (
         define_mistake(
             "training_changes_the_answer",
             "Without any dropout, training gives another answer than evaluation.",
-            "projection:train | compare | return",
+            "",
         ),
         (Symptom("^value:", (values.no_dropout_means_no_difference,)),),
         explains=(*HISTORY, *list_properties(training)),
@@ -139,8 +137,8 @@ STATE = (
     StructuralMistake(
         define_mistake(
             "weights_kept",
-            "What was computed from the weights is kept and used on, although they have changed.",
-            "projection",
+            "What was computed from the weights is kept, and still used after they have changed.",
+            "",
         ),
         (
             Symptom(
@@ -158,7 +156,7 @@ STATE = (
             "answer_kept_for_a_tensor",
             "An answer, or a part of it, is kept for a tensor and given again although the numbers "
             "in the tensor have changed.",
-            "in_place | compare",
+            "",
         ),
         (Symptom("^value:", (history.new_numbers_in_the_same_tensor_are_a_new_input,)),),
         wrappers=(calls.keep_answer_of_memory,),
@@ -167,7 +165,7 @@ STATE = (
         define_mistake(
             "instances_share_state",
             "Modules share something: what one of them gives depends on others.",
-            "in_place",
+            "",
         ),
         (
             Symptom(r"\(.*another module", (history.other_instances_do_not_matter,)),
@@ -180,7 +178,7 @@ STATE = (
             "copies_differ",
             "A copy, or a module that loads the weights, is not the same as the original, or still "
             "uses the original.",
-            "projection",
+            "",
         ),
         (Symptom("^(value|shape):", COPIES),),
         explains=(
@@ -195,7 +193,7 @@ STATE = (
             "state_kept",
             "Something is kept from one call to the next: what a call gives depends on those "
             "before it.",
-            "in_place | projection",
+            "",
         ),
         (Symptom("^(value|shape|finite):", KEPT),),
         explains=(*HISTORY, *COPIES, *list_properties(device)),
@@ -210,7 +208,7 @@ STATE = (
         define_mistake(
             "moving_leaves_a_trace",
             "Loading, moving or copying the module changes what it computes afterwards.",
-            "cast | fill",
+            "",
         ),
         (Symptom("^value:", (history.loading_moving_and_copying_leave_no_trace,)),),
         explains=(history.no_order_of_events_matters,),

@@ -24,6 +24,8 @@ ALIKE = {
     frozenset({"values_returned", "own_value_only"}): "the weights of a query sum to one",
 }
 """Mistakes that no output tells apart without the weights, and why."""
+WITHOUT_LINE = {"batch_and_heads_confused", "bias_missing"}
+"""mistakes that can stand in several lines, none of which can be told from the others"""
 
 
 def numbers(seed: int, *shape: int) -> Tensor:
@@ -141,7 +143,7 @@ def test_mistake_is_described_for_students(each: Mistake) -> None:
     assert each.name.isidentifier()
     assert not each.sentence[0].islower()
     assert each.sentence.endswith(".")
-    assert each.code_matchers
+    assert each.code_matchers or each.name in WITHOUT_LINE
 
 
 @pytest.mark.parametrize("each", DETERMINISTIC, ids=lambda each: each.name)

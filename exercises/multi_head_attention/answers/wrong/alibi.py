@@ -1,4 +1,4 @@
-"""Distant keys are penalised, as ALiBi does."""
+"""Distant keys are penalised, as ALiBi does. (named: far_keys_penalised)"""
 
 import torch
 import torch.nn as nn

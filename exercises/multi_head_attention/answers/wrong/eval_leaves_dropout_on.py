@@ -1,4 +1,4 @@
-"""eval() sets the flag of the module alone: the dropout inside goes on."""
+"""eval() sets the flag of the module alone: the dropout inside goes on. (named: dropout_in_evaluation)"""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""forward runs under no_grad."""
+"""forward runs under no_grad. (named: output_detached)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The weights make a round trip through numpy and lose their gradient."""
+"""The weights make a round trip through numpy and lose their gradient. (named: weights_detached)"""
 
 import torch
 from torch import nn

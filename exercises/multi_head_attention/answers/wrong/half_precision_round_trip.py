@@ -1,4 +1,4 @@
-"""The weights are rounded to float16 on the way."""
+"""The weights are rounded to float16 on the way. (named: weights_rounded)"""
 
 import torch
 import torch.nn as nn

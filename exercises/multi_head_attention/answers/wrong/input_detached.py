@@ -1,4 +1,4 @@
-"""The input is detached, nothing before this layer learns."""
+"""The input is detached, nothing before this layer learns. (named: input_detached)"""
 
 import math
 

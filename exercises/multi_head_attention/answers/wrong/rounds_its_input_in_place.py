@@ -1,4 +1,4 @@
-"""The input is rounded to three decimals in place."""
+"""The input is rounded to three decimals in place. (named: input_rounded)"""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Weights below a thousandth are set to zero."""
+"""Weights below a thousandth are set to zero. (named: small_weights_dropped)"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Only the four best keys count."""
+"""Only the four best keys count. (named: best_keys_alone)"""
 
 import torch
 from torch import nn

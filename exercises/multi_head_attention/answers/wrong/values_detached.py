@@ -1,4 +1,4 @@
-"""The values are detached, so their layer does not learn."""
+"""The values are detached, so their layer does not learn. (named: values_detached)"""
 
 import torch
 from torch import nn

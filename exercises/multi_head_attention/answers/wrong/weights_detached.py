@@ -1,4 +1,4 @@
-"""The weights are detached, so queries and keys do not learn."""
+"""The weights are detached, so queries and keys do not learn. (named: weights_detached)"""
 
 import torch
 import torch.nn as nn

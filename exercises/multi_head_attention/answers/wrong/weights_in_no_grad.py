@@ -1,4 +1,4 @@
-"""The scores are computed under no_grad."""
+"""The scores are computed under no_grad. (named: weights_detached)"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Detaches the attention weights: W_query and W_key get no gradient."""
+"""Detaches the attention weights: W_query and W_key get no gradient. (named: weights_detached)"""
 
 import torch
 
