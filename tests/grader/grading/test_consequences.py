@@ -199,7 +199,10 @@ LEFT = {
     },
     "multi_head_wrapper/concatenated_over_batch": {"the_biases_follow_the_option"},
     "multi_head_wrapper/concatenated_over_tokens": {"the_biases_follow_the_option"},
-    "multi_head_wrapper/one_head_repeated": {"the_heads_start_different"},
+    "multi_head_wrapper/one_head_repeated": {
+        "the_gradients_predict_a_small_step_of_the_weights",
+        "the_heads_start_different",
+    },
     "multi_head_wrapper/value_layer_shared": {"the_heads_start_different"},
     "scaled_dot_product/input_centred_in_place": {
         "results_may_be_written_over",
