@@ -101,8 +101,11 @@ class Explained:
         ]
 
     def _mark(self, record: PropertyRecord, verdict: Verdict) -> PropertyRecord:
-        """Mark a record. Its hint is about what usually breaks it, and stays if that did."""
-        if self.structural is not None and self.structural.is_shown_by(verdict):
+        """Mark a record. Its hint is about what usually breaks it, and stays if that did.
+
+        So does one that comes from reading the submission.
+        """
+        if verdict.hint or (self.structural is not None and self.structural.is_shown_by(verdict)):
             return replace(record, follows=True)
         bare = verdict.without_hint()
         message, words = shorten(bare.message), shorten(bare.redacted_message)

@@ -121,7 +121,7 @@ def label_submissions(submissions: Sequence[SubmissionRecord]) -> list[str]:
 def _find_common_folder(paths: Sequence[str]) -> str:
     """Return the folder that all files lie in, with its slash; empty if there is none."""
     folders = [path.rpartition("/")[0] for path in paths]
-    if not all(folders) or len({path.startswith("/") for path in paths}) > 1:
+    if not folders or not all(folders) or len({path.startswith("/") for path in paths}) > 1:
         return ""
     common = commonpath(folders)
     return f"{common}/" if common and all(p.startswith(f"{common}/") for p in paths) else ""

@@ -103,8 +103,8 @@ def test_a_right_function_passes_and_what_was_assumed_is_said(kind: str, tmp_pat
         (write(scores="q @ k.mT"), ["no_scale"]),
         (write().replace("s.softmax(-1)", "s.softmax(-2)"), ["softmax_over_queries"]),
         (write("q, k, v, mask=None", mask=MASKED.replace("-1e9", "0.0")), ["filled_with_zero"]),
-        (write(scores="q @ q.mT / q.shape[-1] ** 0.5"), []),
-        (write(out="w @ k"), []),
+        (write(scores="q @ q.mT / q.shape[-1] ** 0.5"), ["queries_with_queries"]),
+        (write(out="w @ k"), ["keys_averaged"]),
     ],
     ids=["no scale", "another axis", "a mask of zeros", "no keys", "no values"],
 )
@@ -114,7 +114,7 @@ def test_a_wrong_function_fails_and_a_known_mistake_is_named(
     record = grade(source, tmp_path)["attend"]
     assert record.status == "failed"
     assert [found.name for found in record.diagnosis] == mistake
-    if not mistake:
+    if mistake in (["queries_with_queries"], ["keys_averaged"]):
         assert "keys_and_values_come_from_their_own_tokens" in broken(record)
 
 

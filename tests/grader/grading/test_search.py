@@ -87,7 +87,7 @@ def test_a_right_answer_passes_and_says_how_many_cases_were_tried(
     assert record.status == "passed"
     assert record.search == SearchRecord(FEW)
     shown = text.render(build_report([record]))
-    assert f"hold, on the fixed cases and {FEW} generated cases.\n" in shown
+    assert f"pass, on the fixed cases and {FEW} generated cases.\n" in shown
     assert f"{FEW} generated cases" in html.render_fragment(record)
 
 
