@@ -7,14 +7,24 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from properties.call_form import USUAL
-from properties.contract import CONSTANT, Argument, Capability, Contract, Entry, Returns
+from properties.contract import (
+    CONSTANT,
+    ROTARY,
+    Argument,
+    Capability,
+    Contract,
+    Entry,
+    Positions,
+    Returns,
+)
 from properties.parameter_mapping import ParameterMapping
 from properties.summary import select_summaries
 
 C = Capability
 
 QUANTITIES = (
-    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config", CONSTANT,
+    "d_in", "d_out", "heads", "head_dim", "context_length", "dropout", "bias", "config",
+    "kv_heads", "window", "softcap", CONSTANT,
 )  # fmt: skip
 """what an argument of a constructor may take"""
 SIZES = ("batch", "tokens", "context_length", "d_in", "heads", "head_dim")
@@ -38,6 +48,8 @@ TOGETHER = (
     ({"b_o"}, ("W_o",)),
 )
 """where one of some parameters is stored, these are, too"""
+HEAD_DIMS = range(1, 65)
+"""widths of heads that are tried"""
 PATH = re.compile(r"(?:\w+|\{head\})(?:\.(?:\w+|\{head\}))*")
 
 Problem = tuple[tuple[str, ...], object, str]
@@ -81,6 +93,7 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.MASK: lambda c: _takes_mask(c) and not c.call_form.mask.keys_only,
     C.ANY_MASK: lambda c: _takes_mask(c) and c.call_form == USUAL,
     C.PADDING: lambda c: _takes_mask(c) and c.call_form.mask.keys_only,
+    C.TAKES_MASK: _takes_mask,
     C.STATED: lambda c: True,
     C.STRIDED: lambda c: True,
     C.STEADY: lambda c: c.entry is not Entry.FUNCTION,
@@ -96,6 +109,15 @@ IMPLIED: Mapping[Capability, Callable[[Contract], bool]] = {
     C.OUTPUT_BIAS: _holds("b_o"),
     C.DROPOUT: _takes("dropout"),
     C.WEIGHTS: lambda c: c.returns is not Returns.OUTPUT,
+    C.GROUPED: _takes("kv_heads"),
+    C.WINDOW: _takes("window"),
+    C.SOFTCAP: _takes("softcap"),
+    C.POSITIONS: lambda c: c.positions is not Positions.NONE,
+    C.OWN_KEYS: lambda c: not _takes("kv_heads")(c),
+    C.ANY_DISTANCE: lambda c: not _takes("window")(c),
+    C.PLACELESS: lambda c: c.positions is Positions.NONE,
+    C.UNBIASED: lambda c: c.positions is not Positions.ALIBI,
+    C.DOT_PRODUCT: lambda c: c.positions not in ROTARY and not _takes("softcap")(c),
     C.CONFIG: _takes("config"),
 }
 """When a capability need not be listed: the rest of the contract says it."""
@@ -104,6 +126,10 @@ NEEDED: Mapping[Capability, str] = {
     C.MASK: 'write call = ["x", "mask"]',
     C.DROPOUT: "an argument must take dropout",
     C.CONFIG: "an argument must take config",
+    C.GROUPED: "an argument must take kv_heads",
+    C.WINDOW: "an argument must take window",
+    C.SOFTCAP: "an argument must take softcap",
+    C.POSITIONS: 'write positions = "rotary" or "alibi"',
     C.WEIGHTS: 'write returns = "output_and_weights"',
     C.OUTPUT_PROJECTION: "a parameter must hold W_o",
     C.OUTPUT_BIAS: "a parameter must hold b_o",
@@ -124,6 +150,7 @@ def find_problems(contract: Contract) -> Iterator[Problem]:
     for check in (_check_capabilities, _check_arguments, _check_parameters, _check_holders):
         yield from check(contract)
     yield from _check_sizes(contract)
+    yield from _check_positions(contract)
     yield from _check_call(contract)
 
 
@@ -291,3 +318,26 @@ def _check_inputs(contract: Contract) -> Iterator[Problem]:
         yield ("call_form", "inputs"), None, "these are not those of `call`: leave them out"
     if not contract.call:
         yield ("call",), None, "a call passes something"
+
+
+def _turns_oddly(contract: Contract) -> Callable[[int], bool]:
+    fixed, rules = (contract.sizes or {}).get("head_dim"), contract.size_rules
+    allows = (lambda _: True) if rules is None else rules.get_test("head_dim")
+    return lambda width: (
+        allows(width) and fixed in (None, width) and width * contract.rotary_share % 2 != 0
+    )
+
+
+def _check_positions(contract: Contract) -> Iterator[Problem]:
+    if contract.rotary_base <= 1:
+        yield ("rotary_base",), None, f"must be more than 1, not {contract.rotary_base:g}"
+    if not 0 < contract.rotary_share <= 1:
+        yield ("rotary_share",), None, f"must be from 0 to 1, not {contract.rotary_share:g}"
+    if contract.positions in ROTARY and any(map(_turns_oddly(contract), HEAD_DIMS)):
+        factor = 2 / contract.rotary_share
+        text = f"pairs turn: let `size_rules` make head_dim a multiple of {factor:g}"
+        yield ("positions",), None, text
+    if contract.has(C.CROSS) and contract.positions is not Positions.NONE:
+        yield ("positions",), None, "two sequences have no common positions: leave it out"
+    if _takes("window")(contract) and C.CAUSAL not in contract.capabilities:
+        yield ("arguments",), None, "a window ends at the token itself: list `causal`, too"

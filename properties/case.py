@@ -68,6 +68,12 @@ class Case:
     d_in: int = 1
     heads: int = 1
     head_dim: int = 1
+    group: int = 0
+    """how many heads share keys and values; 0 where the number is left open"""
+    window: int = 0
+    """how many tokens each sees, itself included; 0 where the number is left open"""
+    softcap: float = 0.0
+    """the largest size of a score; 0 for no limit"""
     bias: bool = False
     dropout: float = 0.0
     sharpness: int = 1
@@ -85,6 +91,11 @@ class Case:
         return self.heads * self.head_dim
 
     @property
+    def kv_heads(self) -> int:
+        """The number of heads that keys and values have."""
+        return self.heads // max(1, self.group)
+
+    @property
     def size(self) -> tuple[int, int]:
         """The sort key from small to large, so that the first failing case is nearly minimal."""
         width = max(self.d_in, self.d_out)
@@ -97,6 +108,9 @@ class Case:
         rest = "".join(
             f"{text} "
             for text, shown in (
+                (f"kv_heads={self.kv_heads}", self.group),
+                (f"window={self.window}", self.window),
+                (f"softcap={self.softcap:g}", self.softcap),
                 ("bias", self.bias),
                 (f"dropout={self.dropout:g}", self.dropout),
                 (self.content.value, self.content is not InputContent.NORMAL),

@@ -9,6 +9,7 @@ from properties.case import Case
 from properties.cases.case_transforms import transform_cases
 from properties.cases.small_cases import enumerate_smaller, list_starting_cases
 from properties.harness.harness import Harness, LiveContext
+from properties.peculiarity import Peculiarity
 from properties.property import Property, Verdict
 from properties.violation import Status, SubmissionFailed, Violation, ViolationKind
 
@@ -18,8 +19,8 @@ VISIBLE = 0.1
 """a wrong number that is off by this share of the larger of the two is seen to be off"""
 OTHER_NUMBERS = 6
 """so many times other random numbers are tried on the smallest case, until one is visible"""
-SEARCH_BUDGET = 800
-"""so many cases are tried in all searches on one submission; no known wrong answer needs 700"""
+SEARCH_BUDGET = 100
+"""so many cases are tried in all searches on one submission; one example in a hundred needs more"""
 Error = TypeVar("Error", bound=Exception)
 
 
@@ -28,34 +29,39 @@ def check_property(prop: Property, harness: Harness, cases: Sequence[Case]) -> V
 
     Raises only internal errors. Replacing a dead process is up to the caller.
     """
-    verdict = find_first_failure(prop, harness, cases)
-    if verdict.violation is None or verdict.case is None:
+    return shrink_failure(find_first_failure(prop, harness, cases), harness)
+
+
+def shrink_failure(verdict: Verdict, harness: Harness) -> Verdict:
+    """Return a verdict with the smallest case on which the property fails in the same way.
+
+    It is returned as it is where nothing failed that can be searched for. Raises the same errors.
+    """
+    prop, case, violation = verdict.property, verdict.case, verdict.violation
+    if case is None or violation is None or not harness.contract.has(*prop.needs):
         return verdict
-    failure = prop, harness, verdict.case, verdict.violation
-    if not harness.contract.has(*prop.needs):
-        return _describe_failure(prop, harness, verdict, verdict.case, verdict.violation)
-    smallest, violation = _reuse_counterexample(*failure) or find_smallest_failure(*failure)
-    return _describe_failure(prop, harness, verdict, smallest, violation)
-
-
-def _describe_failure(
-    prop: Property, harness: Harness, verdict: Verdict, smallest: Case, violation: Violation
-) -> Verdict:
+    search = CounterexampleSearch(prop, harness, violation.kind, verdict.without)
+    smallest, found = _reuse_counterexample(search, case) or find_smallest_failure(
+        search, case, violation
+    )
     on = harness.contract.describe(smallest)
-    detailed = violation.with_details(prop.claim, on, prop.hint)
+    detailed = found.with_details(prop.claim, on, prop.hint)
     return replace(verdict, case=smallest, violation=detailed, case_description=on)
 
 
 def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) -> Verdict:
     """Check one property on cases, in their order, up to the first on which it does not hold."""
+    without = frozenset(harness.unsupported)
     for tried, drawn in enumerate(cases, 1):
         context = harness.get_context_for(prop.needs, drawn)
         case = context.case
         try:
             prop.check(context)
         except Violation as error:
-            violation, on = _strip_traceback(error), harness.contract.describe(case)
-            return Verdict(prop, Status.FAILED, tried, case, violation, case_description=on)
+            on = harness.contract.describe(case)
+            violation = _strip_traceback(error).with_details(prop.claim, on, prop.hint)
+            failed = Verdict(prop, Status.FAILED, tried, case, violation, case_description=on)
+            return replace(failed, without=without)
         except SubmissionFailed as error:
             failure = _strip_traceback(support.classify_failure(error, case))
             on = harness.contract.describe(case)
@@ -64,26 +70,25 @@ def find_first_failure(prop: Property, harness: Harness, cases: Sequence[Case]) 
 
 
 def _reuse_counterexample(
-    prop: Property, harness: Harness, case: Case, violation: Violation
+    search: "CounterexampleSearch", case: Case
 ) -> tuple[Case, Violation] | None:
     """Return a small case on which another property failed, if this one fails there likewise.
 
     One example for several properties is easier to follow, and saves a search.
     """
-    search = CounterexampleSearch(prop, harness, violation.kind)
-    reused = search.find_first(harness.counterexamples, case)
+    reused = search.find_first(search.harness.counterexamples, case)
     return None if reused is None else search.find_most_visible(reused)
 
 
 def find_smallest_failure(
-    prop: Property, harness: Harness, case: Case, violation: Violation
+    search: "CounterexampleSearch", case: Case, violation: Violation
 ) -> tuple[Case, Violation]:
     """Search for the smallest case on which the property fails in the same way.
 
     The search starts at the first of the starting cases on which it does. If few cases are smaller,
     all of them are tried; if many are, Hypothesis chooses.
     """
-    search = CounterexampleSearch(prop, harness, violation.kind, {case: violation})
+    search.tried[case] = violation
     start = search.find_first(list_starting_cases(case), case) or case
     few = enumerate_smaller(start, EXHAUSTIVE_LIMIT)
     if few:
@@ -91,7 +96,7 @@ def find_smallest_failure(
     else:
         search.shrink(start)
     smallest, found = search.find_most_visible(min(search.failing_cases, key=search.rank))
-    harness.counterexamples.append(smallest)
+    search.harness.counterexamples.append(smallest)
     return smallest, found
 
 
@@ -107,6 +112,8 @@ class CounterexampleSearch:
     prop: Property
     harness: Harness
     kind: ViolationKind
+    without: frozenset[Peculiarity] = frozenset()
+    """no case has one of these"""
     tried: dict[Case, Violation | None] = field(default_factory=dict)
 
     @property
@@ -176,8 +183,7 @@ class CounterexampleSearch:
 
     def _transform_case(self, drawn: Case) -> tuple[Case, ...]:
         cases = transform_cases(self.harness.contract, self.prop.transform, [drawn])
-        unsupported = self.harness.unsupported
-        return tuple(case for case in cases if not any(each.is_in(case) for each in unsupported))
+        return tuple(case for case in cases if not any(each.is_in(case) for each in self.without))
 
     def _fails(self, case: Case) -> bool:
         if case not in self.tried and self.harness.search_count < SEARCH_BUDGET:

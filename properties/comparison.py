@@ -9,6 +9,7 @@ import math
 import torch
 from torch import Tensor
 
+from properties.counting import count_share
 from properties.tolerance import Tolerance
 from properties.violation import Violation, ViolationKind
 
@@ -29,7 +30,7 @@ def assert_finite(got: Tensor, what: str = "output") -> None:
         raise Violation(
             ViolationKind.FINITE,
             "a finite number",
-            f"{got[where].item()}; {_describe_count(bad)} are not finite",
+            f"{got[where].item()}; {_describe_count(bad)} not finite",
             _format_location(what, where),
         )
 
@@ -51,7 +52,7 @@ def check_close(got: Tensor, expected: Tensor, tolerance: Tolerance, what: str =
         raise Violation(
             ViolationKind.VALUE,
             f"{exact} ± {float(tolerance.float32[where]):.1g}",
-            f"{came}; {_describe_count(off)} are off",
+            f"{came}; {_describe_count(off)} off",
             _format_location(what, where),
             difference=abs(right - wrong) / max(abs(right), abs(wrong)),
         )
@@ -91,4 +92,4 @@ def _format_location(what: str, where: tuple[int, ...]) -> str:
 
 
 def _describe_count(mask: Tensor) -> str:
-    return f"{int(mask.sum())} of {mask.numel()} elements"
+    return count_share(int(mask.sum()), mask.numel(), "element")

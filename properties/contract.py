@@ -42,6 +42,18 @@ class Returns(StrEnum):
     WEIGHTS_TWICE = "the attention weights, computed in two ways"
 
 
+class Positions(StrEnum):
+    """How the answer depends on where tokens stand, besides who is seen."""
+
+    NONE = "not at all"
+    ROTARY = "queries and keys are turned, in halves"
+    ROTARY_NEIGHBOURS = "queries and keys are turned, in pairs of neighbours"
+    ALIBI = "scores fall with the distance"
+
+
+ROTARY = (Positions.ROTARY, Positions.ROTARY_NEIGHBOURS)
+
+
 class Capability(Enum):
     """What a property may require of a contract to make sense for it."""
 
@@ -54,6 +66,7 @@ class Capability(Enum):
     MASK = auto()  # takes a mask of queries and keys
     ANY_MASK = auto()  # ... of any type, and of any shape that broadcasts
     PADDING = auto()  # takes a mask of keys only
+    TAKES_MASK = auto()  # takes a mask of either kind
     CONTEXT = auto()  # has a longest length
     BATCH = auto()  # has a batch axis
     HEADS = auto()  # several heads are possible
@@ -74,6 +87,15 @@ class Capability(Enum):
     STABLE = auto()  # must survive large scores
     STRIDED = auto()  # tokens may lie in memory in any way
     STEADY = auto()  # without dropout, training computes what evaluation does
+    GROUPED = auto()  # heads may share keys and values
+    WINDOW = auto()  # tokens see so many tokens, and none before
+    SOFTCAP = auto()  # scores are limited
+    POSITIONS = auto()  # where tokens stand counts, besides who is seen
+    OWN_KEYS = auto()  # every head has keys and values of its own
+    ANY_DISTANCE = auto()  # no token is too far back to be seen
+    PLACELESS = auto()  # where tokens stand counts for nothing but who is seen
+    UNBIASED = auto()  # nothing is added to the scores
+    DOT_PRODUCT = auto()  # queries and keys count by their products, whatever their size
     CROSS = auto()  # keys and values may come from other tokens than queries
     STATED = auto()  # a statement says what it takes, has and refuses, and nothing else counts
 
@@ -84,6 +106,9 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
     (Capability.BIAS_OPTION, "bias", False),
     (Capability.DROPOUT, "dropout", 0.0),
     (Capability.MASK, "mask_form", MaskForm.NONE),
+    (Capability.GROUPED, "group", 0),
+    (Capability.WINDOW, "window", 0),
+    (Capability.SOFTCAP, "softcap", 0.0),
     (Capability.STRIDED, "memory", MemoryLayout.CONTIGUOUS),
 )
 """The value that a field of a case is fixed to where a contract lacks a capability."""
@@ -91,6 +116,9 @@ FIXED_WITHOUT: tuple[tuple[Capability, str, object], ...] = (
 LARGE_CONTENTS = frozenset({InputContent.OUTLIER, InputContent.HUGE})
 """Under these the exponentials of some scores overflow."""
 
+
+USUAL_SOFTCAP = 2.0
+"""of a case that says none: small enough for usual scores to come near it"""
 
 CONSTANT = "constant"
 """The quantity of an argument that always gets its default."""
@@ -167,6 +195,11 @@ class Contract:
     square: bool = False
     sizes: Mapping[str, int] | None = None
     scale: float | None = None
+    positions: Positions = Positions.NONE
+    rotary_base: float = 10_000.0
+    """pair i of d coordinates turns by base^(-2i/d) radians a token"""
+    rotary_share: float = 1.0
+    """how much of each head is turned, from its first dimension on"""
     size_rules: SizeRules | None = None
     """what `with_sizes` was given, and what follows from it"""
     waived: tuple[str, ...] = ()
@@ -222,7 +255,8 @@ class Contract:
         changes = {name: v for needed, name, v in FIXED_WITHOUT if needed not in self.capabilities}
         if self.has(Capability.PADDING):
             changes.pop("mask_form", None)
-        if changes.get("mask_form", case.mask_form) is MaskForm.NONE:
+        is_none = changes.get("mask_form", case.mask_form) is MaskForm.NONE
+        if is_none or self.call_form.mask.dtype is not None:
             changes["mask_type"] = MaskType.BOOL  # no mask has no type: one case, not two
         if self.has(Capability.ATTENTION) and not self.has(Capability.STABLE):
             changes["sharpness"] = min(case.sharpness, 2)
@@ -237,9 +271,21 @@ class Contract:
             case = self.size_rules.fit(case)
         if self.square:
             case = _replace_changed(case, {"d_in": case.d_out})
+        case = self._fit_variant(case)
         if not self.has(Capability.CONTEXT):
             return _replace_changed(case, {"context_length": case.tokens})
         return _replace_changed(case, {"tokens": min(case.tokens, case.context_length)})
+
+    def _fit_variant(self, case: Case) -> Case:
+        """Return the case with what it leaves open: how many heads share, and what is limited."""
+        changes: dict[str, object] = {}
+        if self.has(Capability.GROUPED):
+            changes["group"] = _choose_group(case.heads, case.group)
+        if self.has(Capability.WINDOW):
+            changes["window"] = case.window or (min(case.tokens, case.context_length) + 1) // 2
+        if self.has(Capability.SOFTCAP):
+            changes["softcap"] = case.softcap or USUAL_SOFTCAP
+        return _replace_changed(case, changes)
 
     def with_sizes(self, rules: SizeRules) -> Contract:
         """Return the contract of an implementation that has these sizes only.
@@ -250,6 +296,8 @@ class Contract:
         fixed = {n: v for n, v in absent.items() if n in ("batch", "heads")}
         same = (("tokens", "context_length"),) * (not self.has(Capability.CONTEXT))
         same += (("d_in", "d_out"),) * self.square
+        if self.size_rules is not None:
+            rules = SizeRules((*self.size_rules.rules, *rules.rules))
         adapted = rules.adapt({**fixed, **(self.sizes or {})}, same)  # type: ignore[dict-item]
         limited = replace(self, size_rules=adapted)
         try:
@@ -294,7 +342,8 @@ class Contract:
         """Yield the mappings that this case has parameters for, with the head of per-head ones."""
         for mapping in self.mappings:
             if self.has_biases(case) or not mapping.is_bias:
-                for head in range(case.heads) if "{head}" in mapping.path else (None,):
+                heads = case.kv_heads if mapping.is_shared else case.heads
+                for head in range(heads) if "{head}" in mapping.path else (None,):
                     yield mapping, head
 
     def to_stored(self, parameters: Parameters, case: Case) -> list[tuple[str, Tensor]]:
@@ -333,5 +382,13 @@ def _replace_changed(case: Case, changes: Mapping[str, object]) -> Case:
     return replace(case, **changes) if changes else case  # type: ignore[arg-type]  # as the fields
 
 
+def _choose_group(heads: int, asked: int) -> int:
+    """Return the nearest size of a group that divides the heads; a small one if none is asked."""
+    divisors = [size for size in range(1, heads + 1) if heads % size == 0]
+    if not asked:
+        return divisors[min(1, len(divisors) - 1)]
+    return max(size for size in divisors if size <= asked)
+
+
 def _get_head_sizes(case: Case) -> HeadSizes:
-    return HeadSizes(case.d_in, case.heads, case.head_dim)
+    return HeadSizes(case.d_in, case.heads, case.head_dim, case.kv_heads)

@@ -13,6 +13,8 @@ Piece = str | tuple[int, ...]
 """a part of a sentence: text, or a shape"""
 WHOLE = frozenset({"heads", "head_dim"})
 """the two sizes whose product is a size itself"""
+COUNTS = ("batch", "heads", "kv_heads")
+"""sizes of axes that stand before the tokens"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class CallSizes:
     ) -> bool:
         """Whether there can be such an axis in that place: another would be as long by chance."""
         axes = len(found)
-        if name in ("batch", "heads"):
-            first_is_batch = name == "heads" and "batch" in self.sizes
+        if name in COUNTS:
+            first_is_batch = name != "batch" and "batch" in self.sizes
             return axes > 2 + first_is_batch and found.count(name) == 1 and place >= first_is_batch
         if is_square and place >= axes - 2:
             return name in ("tokens", "context_length")
@@ -61,6 +63,8 @@ class CallSizes:
             if {one, other} != WHOLE and min(size, by) > 1:
                 yield size * by
         yield from (3 * size for name, size in self.sizes.items() if name in ("d_in", "d_out"))
+        if (kv_heads := self.sizes.get("kv_heads")) is not None:
+            yield self.sizes["heads"] // kv_heads
         if (tokens := self.sizes.get("tokens")) is not None:
             yield from {tokens - 1, tokens + 1} - {self.sizes.get("context_length")}
 

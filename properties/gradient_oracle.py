@@ -16,14 +16,18 @@ from torch import Tensor
 from properties.case import Case
 from properties.contract import Capability, Contract, Returns
 from properties.oracle import get_precisions, get_scale, hash_tensors
-from properties.tolerance import K, Tolerance
+from properties.tolerance import K, Tolerance, bound_angles, bound_turning
+from properties.variant import get_variant
 from reference import (
+    PLAIN,
     MultiHeadResult,
     Parameters,
+    Variant,
     linear,
     merge_heads,
     multi_head_attention,
     split_heads,
+    split_shared_heads,
 )
 
 
@@ -76,7 +80,8 @@ def compute_gradients(
     """
     names, tensors = zip(*parameters.items(), strict=True)
     content = hash_tensors(x, may_attend, loss.cotangent, loss.kept, *tensors)
-    family = contract.returns, contract.has(Capability.ATTENTION), get_scale(contract, case)
+    asked = contract.returns, contract.has(Capability.ATTENTION)
+    family = *asked, get_scale(contract, case), get_variant(contract, case)
     key = (*family, names, case.heads, case.dtype, case.tokens, loss.output, content)
     if key in _CACHE:
         return _CACHE[key]
@@ -99,22 +104,40 @@ def _compute_gradients(
     leaves = {"x": x, **dict(parameters.items())}
     leaves = {name: tensor.detach().clone().requires_grad_() for name, tensor in leaves.items()}
     moved = Parameters(**{name: leaf for name, leaf in leaves.items() if name != "x"})
-    scale = get_scale(contract, case)
+    scale, variant = get_scale(contract, case), get_variant(contract, case)
     with torch.enable_grad():
-        exact = multi_head_attention(leaves["x"], moved, case.heads, may_attend, scale, loss.kept)
+        exact = multi_head_attention(
+            leaves["x"], moved, case.heads, may_attend, scale, loss.kept, variant=variant
+        )
         total = (_select_output(contract, exact, leaves["x"], moved, loss) * loss.cotangent).sum()
         values = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
     scales = compute_absolute_gradients(contract, case, x, parameters, exact, loss)
-    growth = compute_growth(case, exact)
+    growth = compute_growth(case, exact, variant)
     return ExactGradients(dict(zip(leaves, values, strict=True)), scales, growth, case.dtype)
 
 
-def compute_growth(case: Case, exact: MultiHeadResult) -> float:
+def project_absolute(
+    x: Tensor, parameters: Parameters, heads: int, variant: Variant
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Bound queries, keys and values by the absolute values of all numbers."""
+    p = parameters
+    projected = linear(x, p.W_q, p.b_q), linear(x, p.W_k, p.b_k), linear(x, p.W_v, p.b_v)
+    query, key, value = split_shared_heads(projected, heads)
+    return bound_turning(query, variant), bound_turning(key, variant), value
+
+
+def compute_growth(case: Case, exact: MultiHeadResult, variant: Variant = PLAIN) -> float:
     """Return how many roundings an element is off by, in units of the sum of its terms."""
     visible = exact.scores[exact.weights > 0]
     largest = float(visible.detach().abs().max()) if visible.numel() else 0.0
     # The rounding of exp and its argument (4S), and of products of this length.
-    return 4 + 4 * largest + 2 * math.sqrt(max(case.d_in, case.d_out, case.tokens))
+    growth = 4 + 4 * largest + 2 * math.sqrt(max(case.d_in, case.d_out, case.tokens))
+    if variant.rotary:
+        angles = bound_angles(exact.query, variant, 1.0)
+        growth += (6 + 2 * float(angles.max())) * (1 + largest)
+    if variant.alibi:
+        growth += 4 * case.tokens  # of what is added to scores that cancel
+    return growth
 
 
 def _select_output(
@@ -146,10 +169,8 @@ def compute_absolute_gradients(
     if not contract.has(Capability.ATTENTION):
         rows, columns = grad.flatten(0, -2), x.flatten(0, -2)
         return {"x": grad @ p.W_v, "W_v": rows.mT @ columns, "b_v": rows.sum(0)}
-    query, key, value = (
-        split_heads(linear(x, weight, bias), case.heads)
-        for weight, bias in ((p.W_q, p.b_q), (p.W_k, p.b_k), (p.W_v, p.b_v))
-    )
+    variant = get_variant(contract, case)
+    query, key, value = project_absolute(x, p, case.heads, variant)
     weights = exact.weights.detach()
     kept = torch.ones_like(weights) if loss.kept is None else loss.kept.abs()
     scales: dict[str, Tensor] = {}
@@ -166,13 +187,14 @@ def compute_absolute_gradients(
     mean = (weights * into_weights).sum(-1, keepdim=True)
     into_scores = get_scale(contract, case) * weights * (into_weights + mean)
     parts = {
-        "q": into_scores @ key,
-        "k": into_scores.mT @ query,
+        "q": bound_turning(into_scores @ key, variant),
+        "k": bound_turning(into_scores.mT @ query, variant),
         "v": (weights * kept).mT @ context,
     }
     scales["x"] = torch.zeros_like(x)
     for name, part in parts.items():
-        merged = merge_heads(part)
+        shared = case.kv_heads if name in "kv" else case.heads
+        merged = merge_heads(part.unflatten(-3, (shared, -1)).sum(-3))
         scales[f"W_{name}"] = merged.flatten(0, -2).mT @ x.flatten(0, -2)
         scales[f"b_{name}"] = merged.flatten(0, -2).sum(0)
         scales["x"] = scales["x"] + merged @ getattr(p, f"W_{name}")

@@ -17,6 +17,7 @@ from properties.tolerance import (
     bound_linear_error,
     compute_bounds,
 )
+from properties.variant import get_variant
 from reference import (
     MultiHeadResult,
     Parameters,
@@ -61,7 +62,12 @@ def compute_expected(
 
     `others` are the tokens of keys and values, or those of each, where they are not x.
     """
-    family = contract.returns, contract.has(Capability.ATTENTION), get_scale(contract, case)
+    family = (
+        contract.returns,
+        contract.has(Capability.ATTENTION),
+        get_scale(contract, case),
+        get_variant(contract, case),
+    )
     names, tensors = zip(*parameters.items(), strict=True)
     key = (*family, names, case.heads, case.dtype, hash_tensors(x, may_attend, *tensors, *others))
     if key not in _CACHE:
@@ -80,7 +86,7 @@ def hash_tensors(*tensors: Tensor | None) -> bytes:
     for tensor in tensors:
         digest.update(b"-" if tensor is None else repr(tuple(tensor.shape)).encode())
         if tensor is not None:
-            digest.update(tensor.contiguous().numpy().tobytes())
+            digest.update(tensor.contiguous().numpy().reshape(-1).data)
     return digest.digest()
 
 
@@ -92,7 +98,7 @@ def _compute_expected(
     may_attend: Tensor | None,
     others: Sequence[Tensor],
 ) -> Expected:
-    scale = get_scale(contract, case)
+    scale, variant = get_scale(contract, case), get_variant(contract, case)
     keys_from, values_from = (others[0], others[-1]) if others else (x, x)
     exact = multi_head_attention(
         x,
@@ -102,11 +108,12 @@ def _compute_expected(
         scale,
         keys_from=keys_from,
         values_from=values_from,
+        variant=variant,
     )
     if not contract.has(Capability.ATTENTION):
         return _compute_expected_linear(exact, case, x, parameters)
     bounds = (
-        compute_bounds(x, parameters, exact, scale, precision, may_attend, others)
+        compute_bounds(x, parameters, exact, scale, precision, may_attend, others, variant)
         for precision in dict.fromkeys(get_precisions(case.dtype))
     )
     output, weights = (Tolerance(*_pair(limits)) for limits in zip(*bounds, strict=True))

@@ -40,10 +40,15 @@ class HeadSizes:
     d_in: int
     heads: int
     head_dim: int
+    kv_heads: int
 
     @property
     def d_out(self) -> int:
         return self.heads * self.head_dim
+
+    def count_heads(self, name: str) -> int:
+        """Return how many heads a canonical parameter has: keys and values may be shared."""
+        return self.kv_heads if name[-1] in "kv" else self.heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +74,28 @@ class ParameterMapping:
         return self.holds[0].endswith("_o")
 
     @property
+    def is_shared(self) -> bool:
+        """Whether heads may share all that it holds."""
+        return all(name[-1] in "kv" for name in self.holds)
+
+    @property
     def _is_transposed_matrix(self) -> bool:
         return self.transposed and self.holds[0].startswith("W_")
 
     def compute_shape(self, sizes: HeadSizes, head: int | None) -> tuple[int, ...]:
         """Return the shape of the tensor; with a head, of this head's tensor."""
         whole = head is None or self.is_output
-        rows = (sizes.d_out if whole else sizes.head_dim) * len(self.holds)
+        counts = [sizes.count_heads(name) for name in self.holds]
+        rows = sizes.head_dim * sum(counts if whole else [1] * len(counts))
         if self.holds[0].startswith("b_"):
             stacked = self.packing is Packing.STACKED and not self.is_output
-            return (sizes.heads, sizes.head_dim) if stacked else (rows,)
+            return (counts[0], sizes.head_dim) if stacked else (rows,)
         columns = sizes.d_in
         if self.is_output:
             columns = sizes.d_out if head is None else sizes.head_dim
         if self.packing is Packing.STACKED:
             matrix = (rows, sizes.head_dim) if self.is_output else (sizes.head_dim, columns)
-            return (sizes.heads, *(reversed(matrix) if self.transposed else matrix))
+            return (counts[0], *(reversed(matrix) if self.transposed else matrix))
         shape = (columns, rows) if self.transposed else (rows, columns)
         return (*shape, *(1,) * self.packing.kernel_axes)
 
@@ -97,12 +108,14 @@ class ParameterMapping:
             tensors = [t[:, own] if self.is_output else t[own] for t in tensors]
         match self.packing:
             case Packing.HEADS:
-                split = [_split_heads(t, sizes.heads) for t in tensors]
+                split = [_split_heads(t, sizes.count_heads(self.holds[0])) for t in tensors]
                 packed = torch.stack(split, dim=1).flatten(0, 2)
             case Packing.INTERLEAVED:
-                packed = torch.cat([self._interleave(t, sizes.heads) for t in tensors])
+                named = zip(self.holds, tensors, strict=True)
+                parts = [self._interleave(t, sizes.count_heads(name)) for name, t in named]
+                packed = torch.cat(parts)
             case Packing.STACKED:
-                packed = self._stack(tensors[0], sizes.heads)
+                packed = self._stack(tensors[0], sizes.count_heads(self.holds[0]))
             case _:
                 packed = torch.cat(list(tensors))
         packed = packed.mT if self._is_transposed_matrix else packed
@@ -117,14 +130,20 @@ class ParameterMapping:
         count = len(self.holds)
         match self.packing:
             case Packing.HEADS:
-                split = stored.unflatten(0, (sizes.heads, count, -1))
+                split = stored.unflatten(0, (sizes.count_heads(self.holds[0]), count, -1))
                 return [split[:, number].flatten(0, 1) for number in range(count)]
             case Packing.INTERLEAVED:
-                return [self._deinterleave(t, sizes.heads) for t in stored.chunk(count)]
+                named = zip(self.holds, self._split(stored, sizes), strict=True)
+                return [self._deinterleave(t, sizes.count_heads(name)) for name, t in named]
             case Packing.STACKED:
                 return [self._unstack(stored)]
             case _:
-                return list(stored.chunk(count))
+                return self._split(stored, sizes)
+
+    def _split(self, stored: Tensor, sizes: HeadSizes) -> list[Tensor]:
+        """Cut a tensor into what it holds; that of a single head, into equal parts."""
+        rows = [sizes.head_dim * sizes.count_heads(name) for name in self.holds]
+        return list(stored.split(rows) if sum(rows) == len(stored) else stored.chunk(len(rows)))
 
     def _interleave(self, tensor: Tensor, heads: int) -> Tensor:
         if self.is_output:

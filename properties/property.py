@@ -199,6 +199,8 @@ class Verdict:
     """the case in one line, in the terms of the exercise"""
     hint: str = ""
     """a better one than the property's own, if reading the submission gave one"""
+    without: frozenset[Peculiarity] = frozenset()
+    """the peculiarities that it was not asked for, since their own claims had not held by then"""
 
     @cached_property
     def unsupported(self) -> bool:

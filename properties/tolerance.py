@@ -32,7 +32,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reference import MultiHeadResult, Parameters, merge_heads, split_heads
+from reference import (
+    PLAIN,
+    MultiHeadResult,
+    Parameters,
+    Variant,
+    alibi_bias,
+    merge_heads,
+    rotary_angles,
+    split_shared_heads,
+)
 
 K = 4.0
 LONG_SEQUENCE = 128
@@ -93,6 +102,56 @@ def bound_linear_error(
     return accumulated + 2 * precision.u * result.abs() + x.shape[-1] * precision.underflow
 
 
+def bound_turning(t: Tensor, variant: Variant) -> Tensor:
+    """Bound what turning by places makes of queries or keys that are no larger than these."""
+    if not variant.rotary:
+        return t
+    cos, sin = variant.make_tables(t)
+    return t.abs() * cos.abs() + variant.swap_pairs(t).abs() * sin.abs()
+
+
+def bound_angles(t: Tensor, variant: Variant, rounding: float) -> Tensor:
+    """Bound the error of each angle: that of base^-e grows with e, and counts at every position.
+
+    Angles are computed in float32 or better, as they have to be: 257 is 256 in bfloat16.
+    """
+    width = variant.count_turned(t)
+    exponent = torch.arange(0, width, 2, dtype=t.dtype) / width
+    relative = torch.where(exponent > 0, 4 + exponent * math.log(variant.base), 0.0)
+    errors = rounding * relative * rotary_angles(t.shape[-2], width, variant.base, t)
+    return variant.arrange(torch.cat([errors, errors], dim=-1), t, 0.0)
+
+
+def bound_placed_error(t: Tensor, error: Tensor, variant: Variant, precision: Precision) -> Tensor:
+    """Bound the error of queries or keys in their places, from them and from their errors before.
+
+    Turning keeps lengths, so the queries or keys may be given as they are afterwards.
+    """
+    if not variant.rotary:
+        return error
+    size = t.abs() + variant.swap_pairs(t).abs()
+    tables = precision.u + precision.ua + bound_angles(t, variant, precision.ua)
+    return bound_turning(error, variant) + 2 * size * (tables + 2 * precision.u)
+
+
+def bound_adjustment(
+    exact: MultiHeadResult, absolute: Tensor, variant: Variant, precision: Precision
+) -> Tensor | float:
+    """Bound what adding distances to scores, and limiting them, rounds.
+
+    Instead of minus the distance the position of the key may be added, which is the same in a
+    softmax, but as large for near keys as for far ones. In 16 bits this needs wider numbers.
+    """
+    error: Tensor | float = 0.0
+    if variant.alibi:
+        bias = alibi_bias(exact.scores).abs()
+        farthest = bias.amax((-2, -1), keepdim=True)
+        error = error + precision.u * (4 * bias + absolute) + 4 * precision.ua * farthest
+    if variant.softcap:
+        error = error + precision.u * (3 * absolute + 3 * exact.scores.abs())
+    return error
+
+
 def bound_score_error(
     exact: MultiHeadResult,
     query_error: Tensor,
@@ -100,6 +159,7 @@ def bound_score_error(
     scale: float,
     precision: Precision,
     may_attend: Tensor | None,
+    variant: Variant = PLAIN,
 ) -> Float[Tensor, "*batch heads q k"]:
     """Return D of the theory above; zero where a query may not attend."""
     query, key, u = exact.query, exact.key, precision.u
@@ -111,6 +171,7 @@ def bound_score_error(
     inherited = scale * (query_error @ key.abs().mT + query.abs() @ key_error.mT)
     error = u * (2 * scores.abs() + from_top) + 2 * u * quadratic + inherited
     error = error + 2 * math.sqrt(query.shape[-1]) * precision.ua * absolute
+    error = error + bound_adjustment(exact, absolute, variant, precision)
     # A row that may attend to nothing has no largest score.
     return torch.where(exact.weights > 0, error, 0.0)
 
@@ -171,6 +232,7 @@ def compute_bounds(
     precision: Precision,
     may_attend: Tensor | None,
     others: Sequence[Tensor] = (),
+    variant: Variant = PLAIN,
 ) -> tuple[Float[Tensor, "*batch tokens d_out"], Float[Tensor, "*batch heads tokens keys"]]:
     """Return K·B for the output of a whole module, and the bound of its attention weights.
 
@@ -178,21 +240,19 @@ def compute_bounds(
     """
     heads = exact.query.shape[-3]
     keys_from, values_from = (others[0], others[-1]) if others else (x, x)
-
-    def projection(source: Tensor, weight: Tensor, result: Tensor) -> Tensor:
-        error = bound_linear_error(source, weight, merge_heads(result), precision)
-        return split_heads(error, heads)
-
-    errors = bound_score_error(
-        exact,
-        projection(x, parameters.W_q, exact.query),
-        projection(keys_from, parameters.W_k, exact.key),
-        scale,
-        precision,
-        may_attend,
+    p, (q, k, v) = parameters, exact.projected
+    query_error, key_error, value_error = split_shared_heads(
+        (
+            bound_linear_error(x, p.W_q, q, precision),
+            bound_linear_error(keys_from, p.W_k, k, precision),
+            bound_linear_error(values_from, p.W_v, v, precision),
+        ),
+        heads,
     )
+    query_error = bound_placed_error(exact.query, query_error, variant, precision)
+    key_error = bound_placed_error(exact.key, key_error, variant, precision)
+    errors = bound_score_error(exact, query_error, key_error, scale, precision, may_attend, variant)
     arithmetic = bound_softmax_error(exact, precision)
-    value_error = projection(values_from, parameters.W_v, exact.value)
     context = bound_context_error(exact, errors, arithmetic, value_error, precision)
     output = propagate_through_output(merge_heads(context), parameters, exact, precision)
     return K * output, K * bound_weights_error(exact, errors, arithmetic, precision)

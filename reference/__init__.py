@@ -4,6 +4,7 @@
     attention    softmax(Q Kᵀ / √d_k) V, the equation itself
     masks        which tokens may attend to which; True means "may attend"
     multi_head   project, split, attend, merge, project, with every intermediate result
+    variant      what else models have: positions, limits of scores, heads that share keys
     streaming    the same results computed differently: online softmax, and a key-value cache
 
 Call these with float64 to use them as oracles. The two implementations share no arithmetic, and
@@ -13,6 +14,7 @@ agree up to a few units in the last place.
 from reference.attention import (
     attention_weights,
     causal_weights_by_renormalising,
+    masked_softmax,
     scaled_dot_product_attention,
     scaled_scores,
 )
@@ -30,30 +32,51 @@ from reference.multi_head import (
     merge_heads,
     multi_head_attention,
     split_heads,
+    split_shared_heads,
 )
 from reference.streaming import (
     KeyValueCache,
     online_attention,
     online_multi_head_attention,
 )
+from reference.variant import (
+    PLAIN,
+    Variant,
+    alibi_bias,
+    alibi_slopes,
+    rotary_angles,
+    rotary_tables,
+    share_heads,
+    swap_halves,
+)
 
 __all__ = [
+    "PLAIN",
     "KeyValueCache",
     "MultiHeadResult",
     "Parameters",
+    "Variant",
+    "alibi_bias",
+    "alibi_slopes",
     "attention_weights",
     "causal_lower_right_mask",
     "causal_mask",
     "causal_weights_by_renormalising",
     "linear",
+    "masked_softmax",
     "merge_heads",
     "multi_head_attention",
     "online_attention",
     "online_multi_head_attention",
     "padding_mask",
+    "rotary_angles",
+    "rotary_tables",
     "scaled_dot_product_attention",
     "scaled_scores",
+    "share_heads",
     "sliding_window_mask",
     "split_heads",
+    "split_shared_heads",
+    "swap_halves",
     "to_bool_mask",
 ]

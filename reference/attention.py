@@ -41,7 +41,16 @@ def attention_weights(
     softmax(scale · Q Kᵀ), taken over the permitted keys alone; every other weight is zero.
     A query that may attend to no key gets zeros, here and in every gradient.
     """
-    scores = scaled_scores(query, key, scale)
+    return masked_softmax(scaled_scores(query, key, scale), may_attend)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*batch q k"], may_attend: Bool[Tensor, "*#batch #q #k"] | None = None
+) -> Float[Tensor, "*batch q k"]:
+    """Take the softmax of scores over the permitted keys; every other weight is zero.
+
+    A query that may attend to no key gets zeros, here and in every gradient.
+    """
     if may_attend is None:
         return torch.softmax(scores, dim=-1)
     # The softmax of a row of nothing but -inf is NaN, with a NaN gradient even if the NaN is

@@ -14,24 +14,26 @@ from dataclasses import dataclass, fields
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reference.attention import attention_weights, scaled_scores
+from reference.attention import masked_softmax, scaled_scores
 from reference.linear import linear
+from reference.variant import PLAIN, Variant, share_heads
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
     """The weights of multi-head attention, in the layout of ``torch.nn.Linear``: (out, in).
 
-    The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o.
+    The heads are consecutive blocks of rows in W_q, W_k and W_v, and of columns in W_o. If W_k and
+    W_v have fewer rows, several heads share each block.
     None means absent: a projection without bias, attention without an output projection.
     """
 
     W_q: Float[Tensor, "d_out d_in"]
-    W_k: Float[Tensor, "d_out d_in"]
-    W_v: Float[Tensor, "d_out d_in"]
+    W_k: Float[Tensor, "d_kv d_in"]
+    W_v: Float[Tensor, "d_kv d_in"]
     b_q: Float[Tensor, "d_out"] | None = None
-    b_k: Float[Tensor, "d_out"] | None = None
-    b_v: Float[Tensor, "d_out"] | None = None
+    b_k: Float[Tensor, "d_kv"] | None = None
+    b_v: Float[Tensor, "d_kv"] | None = None
     W_o: Float[Tensor, "d_out d_out"] | None = None
     b_o: Float[Tensor, "d_out"] | None = None
 
@@ -55,11 +57,14 @@ class Parameters:
 class MultiHeadResult:
     """All intermediate results of multi-head attention, and its output."""
 
+    projected: tuple[Tensor, Tensor, Tensor]
+    """queries, keys and values as the layers give them"""
     query: Float[Tensor, "*batch heads tokens head_dim"]
+    """in its place, as key; both and value are there for every head, also where heads share them"""
     key: Float[Tensor, "*batch heads keys head_dim"]
     value: Float[Tensor, "*batch heads keys head_dim"]
     scores: Float[Tensor, "*batch heads tokens keys"]
-    """scaled, before any mask"""
+    """scaled and adjusted, before any mask"""
     weights: Float[Tensor, "*batch heads tokens keys"]
     """before dropout"""
     context: Float[Tensor, "*batch tokens d_out"]
@@ -99,6 +104,7 @@ def multi_head_attention(
     kept: Float[Tensor, "*#lead #tokens #keys"] | None = None,
     keys_from: Float[Tensor, "*batch others d_in"] | None = None,
     values_from: Float[Tensor, "*batch others d_in"] | None = None,
+    variant: Variant = PLAIN,
 ) -> MultiHeadResult:
     """Let every head attend on its own part of the projected tokens, then mix their outputs.
 
@@ -106,14 +112,33 @@ def multi_head_attention(
     `kept` is what dropout has drawn: each weight counts so many times, 0 or 1/(1 - rate).
     Keys and values are projected from other tokens where these are given: cross-attention.
     A token that may attend to nothing has a context of zeros, so its output is b_o.
-    Raises ValueError when the heads do not divide d_out.
+    Raises ValueError when the heads do not divide d_out, or cannot share keys and values evenly.
     """
     p = parameters
-    query = split_heads(linear(x, p.W_q, p.b_q), heads)
-    key = split_heads(linear(x if keys_from is None else keys_from, p.W_k, p.b_k), heads)
-    value = split_heads(linear(x if values_from is None else values_from, p.W_v, p.b_v), heads)
-    scores = scaled_scores(query, key, scale)
-    weights = attention_weights(query, key, may_attend, scale)
+    projected = (
+        linear(x, p.W_q, p.b_q),
+        linear(x if keys_from is None else keys_from, p.W_k, p.b_k),
+        linear(x if values_from is None else values_from, p.W_v, p.b_v),
+    )
+    query, key, value = split_shared_heads(projected, heads)
+    query, key = variant.place(query), variant.place(key)
+    scores = variant.adjust(scaled_scores(query, key, scale))
+    weights = masked_softmax(scores, may_attend)
     context = merge_heads((weights if kept is None else weights * kept) @ value)
     output = context if p.W_o is None else linear(context, p.W_o, p.b_o)
-    return MultiHeadResult(query, key, value, scores, weights, context, output)
+    return MultiHeadResult(projected, query, key, value, scores, weights, context, output)
+
+
+def split_shared_heads(
+    projected: tuple[Tensor, Tensor, Tensor], heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Split queries, keys and values into heads; of keys and values each head gets those it uses.
+
+    Raises ValueError when the heads do not divide the width, or cannot share evenly.
+    """
+    query = split_heads(projected[0], heads)
+    head_dim = query.shape[-1]
+    key, value = (
+        share_heads(split_heads(t, max(1, t.shape[-1] // head_dim)), heads) for t in projected[1:]
+    )
+    return query, key, value

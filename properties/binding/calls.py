@@ -19,6 +19,8 @@ MASK_CONVENTIONS = (
     MaskConvention(Polarity.KEEP, "int64"),
 )
 """What a mask may say, the most permissive first"""
+REQUIRED_MASKS = ((4, False), (3, False), (2, False), (2, True))
+"""how many axes a mask has that cannot be left out, and whether it is one of keys alone"""
 QKV = ("query", "key", "value")
 AXES = (None, 4, 3, 2)
 """how many axes a mask may have; None for any that broadcast"""
@@ -29,8 +31,9 @@ def iter_call_forms(parameters: Sequence[SignatureParameter]) -> Iterator[CallFo
     for inputs in dict.fromkeys(_iter_inputs(parameters)):
         yield CallForm(inputs)
         if "mask" in inputs and not _has_default(parameters, inputs.index("mask")):
-            for axes, number in itertools.product((4, 3, 2), (1, 2, 3)):
-                required = replace(MASK_CONVENTIONS[number], axes=axes, required=True)
+            for (axes, keys_only), number in itertools.product(REQUIRED_MASKS, (1, 2, 3)):
+                own = MASK_CONVENTIONS[number]
+                required = replace(own, axes=axes, keys_only=keys_only, required=True)
                 yield CallForm(inputs, mask=required)
 
 

@@ -178,7 +178,7 @@ def _is_telling(output: Tensor) -> bool:
 
 
 def _select_mistakes(case: Case) -> Sequence[Mistake]:
-    return tuple(m for m in TELLING if case.heads > 1 or not m.needs_several_heads)
+    return tuple(m for m in TELLING if case.heads > 1 or m.needs is not Capability.HEADS)
 
 
 def _order(contract: Contract, tensor: Tensor) -> Tensor:

@@ -130,7 +130,7 @@ def _insert_mask(inputs: Sequence[str], whole: Sequence[str]) -> tuple[str, ...]
 def _claim_mask(bench: Bench, form: CallForm) -> Settled:
     contract = replace(bench.contract, call_form=form, call=form.inputs)
     kind = C.PADDING if form.mask.keys_only else C.MASK
-    return replace(bench.settled, contract=contract).claim(kind)
+    return replace(bench.settled, contract=contract).claim(kind, C.TAKES_MASK)
 
 
 def _iter_conventions(case: Case) -> Iterator[MaskConvention]:

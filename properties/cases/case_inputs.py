@@ -11,8 +11,10 @@ from properties.cases.case_tensors import DTYPES, make_mask, make_parameters, ma
 from properties.cases.case_text import format_case
 from properties.cases.memory_layouts import apply_memory_layout
 from properties.contract import Capability, Contract
+from properties.counting import count
 from properties.oracle import Expected, compute_expected
-from reference import Parameters, causal_mask, to_bool_mask
+from properties.variant import find_visible
+from reference import Parameters
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,10 +47,7 @@ class CaseInputs:
     @cached_property
     def may_attend(self) -> Tensor | None:
         """Who may attend to whom: the mask as booleans, or the causal one where there is one."""
-        if self.contract.has(Capability.CAUSAL):
-            return causal_mask(self.case.tokens)
-        mask = make_mask(self.case)
-        return None if mask is None else to_bool_mask(mask)
+        return find_visible(self.contract, self.case, self.case.tokens, make_mask(self.case))
 
     @cached_property
     def expected(self) -> Expected:
@@ -69,7 +68,7 @@ class CaseInputs:
                 worst = float(off.nan_to_num(nan=torch.inf)[wrong].max())
                 raise AssertionError(
                     f"output {number} is off by up to {worst:.6g} in {int(wrong.sum())} of "
-                    f"{wrong.numel()} elements on {format_case(self.case)}"
+                    f"{count(wrong.numel(), 'element')} on {format_case(self.case)}"
                 )
 
     @cached_property

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from properties.case import Case, InputContent, MaskForm, MaskType, MemoryLayout
-from properties.contract import Contract
+from properties.contract import Capability, Contract
 
 LEVELS: dict[str, tuple[Any, ...]] = {
     "batch": (1, 3, 8, 4, 5),
@@ -44,6 +44,12 @@ LEVELS: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.5, 0.1),
 }
 """Written out, so that a new member of an enumeration leaves every case set as it is."""
+OWN_LEVELS: dict[Capability, tuple[str, tuple[Any, ...]]] = {
+    Capability.GROUPED: ("group", (2, 1, 3, 99)),  # capped at the heads, which then share all
+    Capability.WINDOW: ("window", (2, 3, 1, 5, 99)),
+    Capability.SOFTCAP: ("softcap", (2.0, 5.0, 30.0, 0.5)),
+}
+"""of what few contracts have; others draw no numbers for it"""
 RELATIONS = (
     ("d_in", "d_out"),
     ("d_in", "head_dim"),
@@ -106,12 +112,18 @@ def select_diverse(cases: Sequence[Case], count: int) -> tuple[Case, ...]:
 
 def _draw_case(contract: Contract, chooser: random.Random) -> Case:
     values = {name: chooser.choice(levels) for name, levels in LEVELS.items()}
-    case = Case(**values)
+    case = Case(**values, **draw_own_levels(contract, chooser))
     case = contract.fit(replace(case, tokens=min(case.tokens, case.context_length)))
     first, second = chooser.choice(RELATIONS)
     tied = contract.fit(replace(case, **{first: getattr(case, second)}))
     # With the width of GPT-2, as many tokens as dimensions are too many.
     return tied if chooser.random() < 1 / 4 and tied.tokens <= MAX_TOKENS else case
+
+
+def draw_own_levels(contract: Contract, chooser: random.Random) -> dict[str, Any]:
+    """Draw what this contract has, and most have not."""
+    own = (levels for needed, levels in OWN_LEVELS.items() if contract.has(needed))
+    return {name: chooser.choice(levels) for name, levels in own}
 
 
 def _count_gain(case: Case, covered: set[tuple[object, ...]]) -> int:
@@ -124,6 +136,7 @@ def _find_ties(case: Case) -> set[tuple[object, ...]]:
 
 
 def _collect_pairs(case: Case) -> set[tuple[object, ...]]:
-    values = {name: getattr(case, name) for name in LEVELS}
+    own = (name for name, _ in OWN_LEVELS.values() if getattr(case, name))
+    values = {name: getattr(case, name) for name in (*LEVELS, *own)}
     values["tokens"] = (case.tokens == 1, case.tokens == case.context_length)
     return set(itertools.combinations(values.items(), 2))

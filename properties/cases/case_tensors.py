@@ -107,14 +107,17 @@ def make_parameters(case: Case, contract: Contract) -> Parameters:
         return round_to_dtype(drawn * (factor / math.sqrt(columns)), case)
 
     def bias(name: str, possible: bool) -> Tensor | None:
-        present = possible and (not contract.mappings or contract.stores(name))
-        return round_to_dtype(draw_normal(case, name, case.d_out) / 2, case) if present else None
+        if not possible or (contract.mappings and not contract.stores(name)):
+            return None
+        return round_to_dtype(draw_normal(case, name, rows[name[-1]]) / 2, case)
 
+    d_kv = case.kv_heads * case.head_dim
+    rows = {"q": case.d_out, "k": d_kv, "v": d_kv, "o": case.d_out}
     biases, mixes = contract.has_biases(case), contract.has(Capability.OUTPUT_PROJECTION)
     return Parameters(
         W_q=weight("W_q", case.d_out, case.d_in, spread),
-        W_k=weight("W_k", case.d_out, case.d_in, spread),
-        W_v=weight("W_v", case.d_out, case.d_in),
+        W_k=weight("W_k", d_kv, case.d_in, spread),
+        W_v=weight("W_v", d_kv, case.d_in),
         b_q=bias("b_q", biases),
         b_k=bias("b_k", biases),
         b_v=bias("b_v", biases),

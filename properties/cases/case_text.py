@@ -16,6 +16,13 @@ FIELDS = {field.name: field for field in fields(Case)}
 MAX_SIZE = 1 << 20
 MAX_SHARPNESS = 1 << 10
 MAX_SEED = (1 << 32) - 1
+LIMITS = {
+    "seed": (0, MAX_SEED),
+    "sharpness": (1, MAX_SHARPNESS),
+    "group": (0, MAX_SIZE),
+    "window": (0, MAX_SIZE),
+}
+"""the least and the largest of some numbers; all others are sizes"""
 
 
 class BadCase(ValueError):
@@ -63,7 +70,7 @@ def _parse_value(name: str, text: str) -> object:
         case bool():
             return _choose(name, text, {"true": True, "false": False})
         case float():
-            return _parse_rate(name, text)
+            return _parse_limit(name, text) if name == "softcap" else _parse_rate(name, text)
         case int():
             return _parse_integer(name, text)
     if name == "dtype":
@@ -87,8 +94,18 @@ def _parse_rate(name: str, text: str) -> float:
     return rate
 
 
+def _parse_limit(name: str, text: str) -> float:
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = -1.0
+    if not 0 <= limit <= MAX_SIZE:
+        raise BadCase(f"`{name}={text}`: {name} is a number from 0 to {MAX_SIZE}")
+    return limit
+
+
 def _parse_integer(name: str, text: str) -> int:
-    low, high = {"seed": (0, MAX_SEED), "sharpness": (1, MAX_SHARPNESS)}.get(name, (1, MAX_SIZE))
+    low, high = LIMITS.get(name, (1, MAX_SIZE))
     digits = text.isascii() and text.isdecimal() and len(text) < 12
     if not (digits and low <= int(text) <= high):
         raise BadCase(f"`{name}={text}`: {name} is a whole number from {low} to {high}")

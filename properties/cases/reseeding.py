@@ -18,7 +18,8 @@ from properties.cases.case_set import PUBLIC_SEED
 from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from properties.contract import Capability, Contract
 from properties.oracle import get_scale
-from reference import linear, scaled_scores, split_heads
+from properties.variant import get_variant
+from reference import multi_head_attention
 
 EXP_LIMITS = (-709.0, -88.0, 88.0, 709.0)
 """Beyond these an exponential is zero or infinite, in float64 and in float32."""
@@ -81,6 +82,5 @@ def _classify_mask(mask: Tensor, tokens: int) -> tuple[bool, ...]:
 def _compute_scores(contract: Contract, case: Case) -> Tensor:
     """Return the scaled scores of all pairs of tokens, including hidden ones."""
     x, p = make_tokens(case, contract), make_parameters(case, contract)
-    query = split_heads(linear(x, p.W_q, p.b_q), case.heads)
-    key = split_heads(linear(x, p.W_k, p.b_k), case.heads)
-    return scaled_scores(query, key, get_scale(contract, case))
+    scale, variant = get_scale(contract, case), get_variant(contract, case)
+    return multi_head_attention(x, p, case.heads, None, scale, variant=variant).scores

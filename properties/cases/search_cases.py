@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from properties.case import Case
-from properties.cases.case_set import LEVELS, RELATIONS
+from properties.cases.case_set import LEVELS, RELATIONS, draw_own_levels
 from properties.contract import Capability, Contract
 
 FAR = {
@@ -87,6 +87,7 @@ def draw_companions(
     chooser = random.Random(f"companions {owner} {seed} {number}")
     for _ in range(COMPANIONS):
         sizes = {n: chooser.randint(1, COMPANION_SIZE) for n in FAR if n != "context_length"}
+        sizes |= draw_own_levels(contract, chooser)
         case = replace(Case(sharpness=2, device=device), **sizes, context_length=0)  # type: ignore[arg-type]  # sizes
         yield _fit(contract, replace(case, seed=chooser.randrange(1, 1 << 32)), (), chooser)
 
@@ -110,6 +111,7 @@ def estimate_work(case: Case) -> int:
 
 def _draw_case(contract: Contract, chooser: random.Random, far: dict[str, int]) -> Case:
     options = {name: chooser.choice(LEVELS[name]) for name in OPTIONS}
+    options |= draw_own_levels(contract, chooser)
     options |= {
         "sharpness": chooser.choice(SHARPNESSES),
         "seed": chooser.randrange(1, 1 << 32),

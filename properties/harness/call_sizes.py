@@ -8,6 +8,7 @@ from torch import Tensor
 
 from properties.case import Case
 from properties.contract import Capability, Contract
+from properties.counting import count
 from properties.crash import CallSizes
 from properties.violation import SubmissionFailed
 
@@ -37,6 +38,10 @@ def list_call_sizes(contract: Contract, case: Case, x: Tensor | None = None) -> 
         sizes["context_length"] = case.context_length
     if contract.has(Capability.HEADS, Capability.ATTENTION):
         sizes |= {"heads": case.heads, "head_dim": case.head_dim}
+    if contract.has(Capability.GROUPED):
+        sizes["kv_heads"] = case.kv_heads
+    if contract.has(Capability.WINDOW):
+        sizes["window"] = case.window
     if x is None or x.dim() != 3:
         return CallSizes(_list_own_names(contract), sizes)
     sizes["tokens"] = x.shape[1]
@@ -60,10 +65,9 @@ def _list_own_names(contract: Contract) -> dict[str, str]:
 
 
 def _describe_input(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
-    count = sizes["tokens"]
-    tokens = f"{count} token{'s' * (count != 1)}"
+    tokens = count(sizes["tokens"], "token")
     if (batch := sizes.get("batch")) is not None:
-        tokens = f"{batch} sequence{'s' * (batch != 1)} of {tokens}"
+        tokens = f"{count(batch, 'sequence')} of {tokens}"
     if (longest := sizes.get("context_length")) is None:
         return tokens
     return f"{tokens}, with a {names.get('context_length', 'context_length')} of {longest}"

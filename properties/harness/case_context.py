@@ -14,6 +14,7 @@ from types import EllipsisType
 from typing import Any, Self, TypeVar
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from properties import comparison
@@ -23,8 +24,9 @@ from properties.contract import Capability, Contract, Returns
 from properties.gradient_oracle import ExactGradients, Loss, compute_gradients
 from properties.oracle import Expected, compute_expected
 from properties.tolerance import PRECISIONS, Tolerance
+from properties.variant import find_visible
 from properties.violation import Note
-from reference import Parameters, causal_mask, to_bool_mask
+from reference import Parameters
 
 T = TypeVar("T")
 Mask = Tensor | EllipsisType | None
@@ -148,9 +150,13 @@ class CaseContext(AnswerSource):
 
     def may_attend(self, tokens: int, mask: Tensor | None) -> Tensor | None:
         """Return who may attend to whom under this contract."""
-        if self.contract.has(Capability.CAUSAL):
-            return causal_mask(tokens)
-        return None if mask is None else to_bool_mask(mask)
+        return find_visible(self.contract, self.case, tokens, mask)
+
+    def list_visible(self) -> Bool[Tensor, "tokens tokens"]:
+        """Return which tokens each token attends to where no mask is given."""
+        tokens = self.case.tokens
+        visible = self.may_attend(tokens, None)
+        return torch.ones(tokens, tokens, dtype=torch.bool) if visible is None else visible
 
     def compute_expected(
         self, x: Tensor | None = None, parameters: Parameters | None = None, mask: Mask = ...

@@ -30,6 +30,8 @@ ADDITIONAL_PARAMETERS = {
     "b_o": Capability.OUTPUT_BIAS,
 }
 """what says that an implementation has them"""
+MASKED = frozenset({Capability.MASK, Capability.PADDING, Capability.TAKES_MASK})
+"""what only those have that take a mask"""
 SHARP_CASE = Case(
     batch=2, tokens=4, context_length=4, d_in=5, heads=2, head_dim=3, sharpness=2, seed=1
 )
@@ -258,7 +260,7 @@ class Harness:
         own, asked = self.contract, self.requested_contract
         if set(own.arguments) <= set(asked.arguments) and own.call_form == asked.call_form:
             return asked
-        lacks_mask = Capability.MASK in needs and "mask" not in own.call_form.inputs
+        lacks_mask = bool(MASKED & needs) and "mask" not in own.call_form.inputs
         inputs = (*own.call_form.inputs, *(("mask",) if lacks_mask else ()))
         needed = {name for name, capability in ADDITIONAL_PARAMETERS.items() if capability in needs}
         lacking = {name for name in needed if not own.stores(name)}

@@ -26,6 +26,7 @@ from properties.subject import (
     Subject,
     Value,
 )
+from properties.variant import get_variant
 from reference import Parameters, multi_head_attention
 
 
@@ -158,8 +159,10 @@ class ModuleAdapter:
     def _build_arguments(self, x: Tensor, own: Tensor) -> Mapping[str, Tensor]:
         assert self.current_parameters is not None, "set the parameters before calling"
         dtype = DTYPES[self.case.dtype]
+        asked = self.contract, self.case
+        scale, variant = get_scale(*asked), get_variant(*asked)
         exact = multi_head_attention(
-            x, self.current_parameters, self.case.heads, scale=get_scale(self.contract, self.case)
+            x, self.current_parameters, self.case.heads, None, scale, variant=variant
         )
         arguments = {"x": own, "queries": exact.query[0, 0], "keys": exact.key[0, 0]}
         arguments.update(self.contract.to_stored(self.current_parameters, self.case))

@@ -13,6 +13,7 @@ from torch import Tensor
 from properties.case import Case, InputContent, MaskForm, MemoryLayout
 from properties.cases.case_tensors import make_mask, make_parameters, make_tokens
 from properties.contract import Capability, Contract
+from properties.counting import count
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, construct
 from properties.subject import CallOptions, Pass
@@ -244,7 +245,7 @@ def make_calls(context: LiveContext) -> list[HistoryStep]:
     ]
     if has(Capability.MODULE):
         steps.append(RefusedCall())
-    if has(Capability.MASK):
+    if has(Capability.TAKES_MASK):
         steps.append(Call(t, b, masked=False))
     return steps
 
@@ -265,7 +266,7 @@ def make_first_calls(context: LiveContext) -> list[HistoryStep]:
     ]
     if has(Capability.MODULE):
         steps += [RefusedCall(), RefusedCall(TRAINING)]
-    if has(Capability.MASK):
+    if has(Capability.TAKES_MASK):
         steps.append(Call(t, b, masked=False))
     return steps
 
@@ -296,6 +297,9 @@ def make_other_modules(context: LiveContext) -> list[HistoryStep]:
         {"context_length": 2, "tokens": 2},
         {"dropout": 0.1},
         {"bias": not case.bias},
+        {"group": case.heads},
+        {"window": case.window + 1},
+        {"softcap": 2 * case.softcap},
     )
     seeded = replace(case, seed=case.seed + 1)
     others = dict.fromkeys(contract.fit(replace(seeded, **each)) for each in changes)  # type: ignore[arg-type]  # as the fields
@@ -342,5 +346,4 @@ def _make_other_parameters(context: LiveContext) -> Parameters:
 
 
 def _describe_sizes(tokens: int, batch: int) -> str:
-    counted = "1 token" if tokens == 1 else f"{tokens} tokens"
-    return f"{counted}, batch {batch}"
+    return f"{count(tokens, 'token')}, batch {batch}"

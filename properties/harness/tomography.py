@@ -64,7 +64,7 @@ def make_routing_parameters(context: CaseContext) -> Parameters:
     # The content has fewer dimensions than x, so its weights grow to keep the scores' spread.
     keep = torch.zeros(case.d_in, dtype=torch.float64)
     keep[:content] = (case.d_in / content) ** 0.5
-    values = torch.zeros(case.heads, case.head_dim, case.d_in, dtype=torch.float64)
+    values = torch.zeros(case.kv_heads, case.head_dim, case.d_in, dtype=torch.float64)
     for slot in range(width):
         values[:, slot, content + slot] = 1
 

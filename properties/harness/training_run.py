@@ -9,6 +9,7 @@ left to the properties of dropout, which count.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,13 +17,21 @@ from torch import Tensor
 from properties import comparison
 from properties.case import Case
 from properties.cases.case_tensors import draw_normal, make_mask, make_tokens
-from properties.gradient_oracle import compute_growth
+from properties.gradient_oracle import (
+    ExactGradients,
+    Loss,
+    compute_absolute_gradients,
+    compute_gradients,
+    compute_growth,
+    project_absolute,
+)
 from properties.harness.harness import LiveContext
 from properties.harness.module_adapter import ModuleAdapter, NamedPassResult
 from properties.harness.steps import build_fresh_module
 from properties.oracle import get_precisions, get_scale
 from properties.subject import Pass
 from properties.tolerance import K, Tolerance
+from properties.variant import get_variant
 from reference import (
     MultiHeadResult,
     Parameters,
@@ -71,6 +80,7 @@ class TrainingInput:
 class TrainingCall:
     """One call of a training run: how it was made, with which weights, and what it gave."""
 
+    context: LiveContext
     step: Pass
     given: TrainingInput
     parameters: Parameters
@@ -79,6 +89,22 @@ class TrainingCall:
     known: bool
     """whether that could be recovered"""
     result: NamedPassResult
+
+    @cached_property
+    def exact_gradients(self) -> ExactGradients:
+        """The gradients that its backward pass gives, computed once for all that add them up."""
+        context, given = self.context, self.given
+        visible = context.may_attend(given.x.shape[-2], given.mask)
+        case = replace(context.case, tokens=given.x.shape[-2])
+        inputs = context.contract, case, given.x, self.parameters
+        exact = compute_gradients(*inputs, visible, Loss(given.cotangent, kept=self.kept))
+        if self.kept is None:
+            return exact
+        result = attend(context, given, self.parameters, None)
+        doubtful = Loss(given.cotangent, kept=select_doubtful(context, result))
+        lost = compute_absolute_gradients(*inputs, result, doubtful)
+        lost.pop("b_o", None)  # its gradient is the same whatever was kept
+        return replace(exact, uncertain=lost)
 
 
 TrainingRun = tuple[TrainingCall, ...]
@@ -105,7 +131,7 @@ def train(context: LiveContext, adapter: ModuleAdapter, steps: Sequence[Pass]) -
         drops = step.training and bool(case.dropout)
         known = is_usable(parameters) and not (drops and drops_elements(result.output, case))
         kept = recover_kept(context, given, parameters, result.output) if drops and known else None
-        calls.append(TrainingCall(step, given, parameters, kept, known, result))
+        calls.append(TrainingCall(context, step, given, parameters, kept, known, result))
         parameters = result.parameters or parameters
     return tuple(calls)
 
@@ -132,8 +158,10 @@ def attend(
 ) -> MultiHeadResult:
     """Return the exact answer, with what dropout kept."""
     visible = context.may_attend(given.x.shape[-2], given.mask)
-    scale = get_scale(context.contract, context.case)
-    return multi_head_attention(given.x, parameters, context.case.heads, visible, scale, kept)
+    asked = context.contract, context.case
+    scale, variant = get_scale(*asked), get_variant(*asked)
+    heads = context.case.heads
+    return multi_head_attention(given.x, parameters, heads, visible, scale, kept, variant=variant)
 
 
 def recover_kept(
@@ -162,17 +190,14 @@ def select_doubtful(context: LiveContext, exact: MultiHeadResult) -> Tensor:
 def bound_output(context: LiveContext, call: TrainingCall, exact: MultiHeadResult) -> Tolerance:
     """Return how far an output may be off: some roundings of the sum of its terms."""
     p = call.parameters.map(torch.abs)
-    value = split_heads(linear(call.given.x.abs(), p.W_v, p.b_v), context.case.heads)
+    variant = get_variant(context.contract, context.case)
+    query, key, value = project_absolute(call.given.x.abs(), p, context.case.heads, variant)
     weights = exact.weights if call.kept is None else exact.weights * call.kept
     size = merge_heads(weights @ value)
     size = size if p.W_o is None else linear(size, p.W_o, p.b_o)
     # What the projections round is multiplied by queries and keys, however much these cancel.
-    query, key = (
-        split_heads(linear(call.given.x.abs(), weight, bias), context.case.heads)
-        for weight, bias in ((p.W_q, p.b_q), (p.W_k, p.b_k))
-    )
     uncancelled = float(get_scale(context.contract, context.case) * (query @ key.mT).amax())
-    growth = compute_growth(context.case, exact) + 4 * uncancelled
+    growth = compute_growth(context.case, exact, variant) + 4 * uncancelled
     lost = merge_heads(exact.weights * select_doubtful(context, exact) @ value)
     lost = lost if p.W_o is None else linear(lost, p.W_o, None)
     rounding = [K * q.u * growth * size for q in get_precisions(context.case.dtype)]

@@ -54,6 +54,8 @@ MODULE = {*TOKENS, "MODULE", "PROJECTED", "INITIALISED"}
 CAUSAL = {*MODULE, "CAUSAL", "CONTEXT", "BATCH"}
 HEADS = {*CAUSAL, "HEADS", "OUTPUT_PROJECTION", "OUTPUT_BIAS"}
 OPTION = {"BIAS", "BIAS_OPTION"}
+PLAIN = {"OWN_KEYS", "ANY_DISTANCE", "PLACELESS", "UNBIASED", "DOT_PRODUCT"}
+MODERN = {*HEADS, *OPTION, *PLAIN, "DROPOUT", "DIVISIBLE"} - {"CONTEXT"}
 CAPABILITIES = {
     "linear_layer": {"BATCH", "BIAS", "HEADS", "PROJECTED", "TOKENS", "WIDTHS"},
     "simplified_attention": {*TOKENS, "FULL", "STATELESS"},
@@ -68,13 +70,25 @@ CAPABILITIES = {
     "multi_head_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE"},
     "cross_attention": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "CROSS"}
     - {"CAUSAL", "CONTEXT"},
+    "padding_mask": {*HEADS, *OPTION, "DROPOUT", "DIVISIBLE", "FULL", "PADDING", "TAKES_MASK"}
+    - {"CAUSAL", "CONTEXT"},
+    "sliding_window": {*MODERN, "WINDOW"} - {"ANY_DISTANCE"},
+    "grouped_query": {*MODERN, "GROUPED"} - {"OWN_KEYS"},
+    "rope": {*MODERN, "POSITIONS"} - {"PLACELESS", "DOT_PRODUCT"},
+    "alibi": {*MODERN, "POSITIONS"} - {"PLACELESS", "UNBIASED"},
+    "softcap": {*MODERN, "SOFTCAP"} - {"DOT_PRODUCT"},
     "gpt2_size": HEADS - {"WIDTHS"},
     "causal_self_attention": {*HEADS, "BIAS", "CONFIG"},
     "looped_causal_self_attention": {*HEADS, "BIAS"},
     "fused_causal_self_attention": {*HEADS, "BIAS", "FUSED"},
-    "masked_multi_head": {*HEADS, "BIAS", "FULL", "MASK", "WEIGHTS"} - {"CAUSAL", "CONTEXT"},
+    "masked_multi_head": {*HEADS, "BIAS", "FULL", "MASK", "TAKES_MASK", "WEIGHTS"}
+    - {"CAUSAL", "CONTEXT"},
 }
 """what is asked in each exercise follows from these"""
+PLAIN_OF_OTHERS = {
+    slug: set[str]() for slug in ("sliding_window", "grouped_query", "rope", "alibi", "softcap")
+}
+"""what these have of the plain steps stands above; all others have all of them"""
 
 
 def write_folder(folder: Path, text: str = CONTRACT) -> Path:
@@ -131,9 +145,12 @@ def test_ours_say_what_they_always_said() -> None:
     found = {each.slug: {c.name for c in each.contract.capabilities} for each in ALL}
     assert all("STATED" in names for names in found.values())
     assert [slug for slug in found if "ANY_MASK" in found[slug]] == ["masked_multi_head"]
+    expected = {
+        slug: names | PLAIN_OF_OTHERS.get(slug, PLAIN) for slug, names in CAPABILITIES.items()
+    }
     assert {
         slug: names - {"STATED", "STRIDED", "ANY_MASK", "STEADY"} for slug, names in found.items()
-    } == CAPABILITIES
+    } == expected
     masked = BY_SLUG["masked_multi_head"].contract
     assert masked == Contract(
         name="MultiHeadAttention",
@@ -278,6 +295,19 @@ def test_a_folder_is_told_from_a_slug(
         ('entry = "class"', 'call = ["y"]', "line 4: a call cannot pass 'y'; there are context,"),
         ('entry = "class"', "call = []", "line 4: a call passes something"),
         ('entry = "class"', 'call = "x"', "line 4: `call` must be a list in square brackets"),
+        (
+            'entry = "class"',
+            'positions = "rotary"',
+            "line 4: pairs turn: let `size_rules` make head_dim a multiple of 2",
+        ),
+        (
+            'entry = "class"',
+            'positions = "rotary"\nrotary_share = 0.25\nsize_rules = "head_dim=even"',
+            "line 4: pairs turn: let `size_rules` make head_dim a multiple of 8",
+        ),
+        ('entry = "class"', 'positions = "rotray"', "line 4: `positions` knows no 'rotray'; did"),
+        ('entry = "class"', "rotary_share = 0.0", "line 4: must be from 0 to 1, not 0"),
+        ('entry = "class"', "rotary_base = 1.0", "line 4: must be more than 1, not 1"),
         ('entry = "class"', "cases = 0", "line 4: must be at least 1, not 0"),
         ('entry = "class"', "cases = true", "line 4: `cases` must be a whole number, not True"),
         ('entry = "class"', "size_rules = 1", "line 4: `size_rules` must be a text in quotes"),
@@ -306,18 +336,18 @@ def test_a_function_is_given_its_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('entry = "transfer"', 'entry = "builder"', 'line 9: entry = "transfer" and the tables'),
-        ('["v2", "v1"]', '["v2"]', "line 6: a transfer is called with two modules"),
+        ('entry = "transfer"', 'entry = "builder"', 'line 10: entry = "transfer" and the tables'),
+        ('["v2", "v1"]', '["v2"]', "line 7: a transfer is called with two modules"),
         (
             "[transfer.target",
             "[transfer.other",
-            "line 25: there is no key `other`; there are source,",
+            "line 26: there is no key `other`; there are source,",
         ),
-        ('name = "SelfAttention_v1"\n', "", "line 25: there is no `name`: add it"),
+        ('name = "SelfAttention_v1"\n', "", "line 26: there is no `name`: add it"),
         (
             '"W_value.bias" = "b_v"',
             '"W_value.bias" = "b_w"',
-            "line 23: there is no parameter 'b_w'",
+            "line 24: there is no parameter 'b_w'",
         ),
     ],
 )

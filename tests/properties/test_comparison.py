@@ -15,6 +15,7 @@ from properties.comparison import (
     check_close,
     format_distinct,
 )
+from properties.counting import count_share
 from properties.tolerance import Tolerance
 from properties.violation import Violation, ViolationKind
 
@@ -85,7 +86,7 @@ def test_nan_is_reported_before_a_wrong_value() -> None:
     got = EXPECTED + 100
     got[1, 0] = torch.nan
     assert said(got) == (
-        *(ViolationKind.FINITE, "a finite number", "nan; 1 of 4 elements are not finite"),
+        *(ViolationKind.FINITE, "a finite number", "nan; 1 of 4 elements is not finite"),
         "output[1, 0]",
     )
 
@@ -110,7 +111,7 @@ def test_a_wrong_value_is_shown_with_its_tolerance_and_its_place() -> None:
     assert said(got) == (
         ViolationKind.VALUE,
         "3 ± 1e-06",
-        "3.5; 1 of 4 elements are off",
+        "3.5; 1 of 4 elements is off",
         "output[1, 0]",
     )
 
@@ -122,7 +123,7 @@ def test_only_elements_beyond_the_float32_limit_are_counted() -> None:
 
 def test_a_single_element_is_one_of_one() -> None:
     one = torch.tensor([0.5], dtype=torch.float64)
-    assert said(one + 1, one)[1:] == ("0.5 ± 1e-06", "1.5; 1 of 1 elements are off", "output[0]")
+    assert said(one + 1, one)[1:] == ("0.5 ± 1e-06", "1.5; the only element is off", "output[0]")
 
 
 def test_the_worst_element_is_the_one_furthest_beyond_its_own_tolerance() -> None:
@@ -208,7 +209,7 @@ def test_one_wrong_element_is_found_wherever_it_is(
     got[where] += off
     kind, _, shown, place = said(got, expected)
     assert kind is ViolationKind.VALUE
-    assert shown.endswith(f"; 1 of {len(numbers)} elements are off")
+    assert shown.endswith(f"; {count_share(1, len(numbers), 'element')} off")
     assert place == f"output[{where}]"
     assert math.isclose(float(shown.split(";")[0]), float(got[where]), rel_tol=1e-5, abs_tol=1e-9)
 

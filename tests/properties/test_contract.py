@@ -281,6 +281,8 @@ def test_capabilities_do_not_contradict_each_other(slug: str) -> None:
         (Capability.INITIALISED, Capability.MODULE),
         (Capability.DIVISIBLE, Capability.HEADS),
         (Capability.MASK, Capability.FULL),
+        (Capability.MASK, Capability.TAKES_MASK),
+        (Capability.PADDING, Capability.TAKES_MASK),
     ):
         assert contract.has(of) or not contract.has(option)
     assert contract.has(Capability.MODULE) is not (contract.entry is Entry.FUNCTION)

@@ -49,6 +49,17 @@ def test_heads_are_behind_the_batch_and_their_number_is_not_one_less_than_the_to
     assert alone.name_shape((2, 7, 7)) == "(heads=2, tokens=7, tokens=7)"
 
 
+def test_shared_keys_have_a_number_of_heads_unless_it_is_that_of_a_group() -> None:
+    given = {"batch": 5, "tokens": 7, "heads": 6, "head_dim": 4, "d_out": 24}
+    sizes = CallSizes({"kv_heads": "num_kv_heads"}, given | {"kv_heads": 3})
+    assert sizes.name_shape((5, 3, 7, 4)) == "(batch=5, num_kv_heads=3, tokens=7, head_dim=4)"
+    assert sizes.name_shape((3, 7, 4)) == "(3, tokens=7, head_dim=4)"
+    assert sizes.name_shape((5, 3, 2, 7)) == "(batch=5, num_kv_heads=3, 2, tokens=7)"
+    assert sizes.name_shape((5, 7, 12)) == "(batch=5, tokens=7, 12)"
+    square = CallSizes({}, given | {"heads": 4, "kv_heads": 2, "head_dim": 9})
+    assert square.name_shape((5, 2, 7, 9)) == "(batch=5, 2, tokens=7, head_dim=9)"
+
+
 def test_two_sizes_that_are_equal_name_nothing() -> None:
     assert CallSizes({}, {"d_in": 6, "d_out": 6}).name_shape((6,)) == "(6,)"
 
@@ -78,7 +89,7 @@ def test_without_sizes_shapes_are_numbers() -> None:
 # ------------------------------------------------------------------- sizes of a call
 
 
-CASE = Case(batch=2, tokens=3, context_length=5, d_in=7, heads=2, head_dim=4)
+CASE = Case(batch=2, tokens=3, context_length=5, d_in=7, heads=2, head_dim=4, group=2, window=2)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +113,18 @@ CASE = Case(batch=2, tokens=3, context_length=5, d_in=7, heads=2, head_dim=4)
             "2 sequences of 3 tokens, with a context_length of 5",
         ),
         ("simplified_attention", {"d": 8, "tokens": 3}, "3 tokens"),
+        (
+            "grouped_query",
+            {"d_in": 7, "d_out": 8, "num_heads": 2, "num_kv_heads": 1, "head_dim": 4}
+            | {"tokens": 3, "batch": 2},
+            "2 sequences of 3 tokens",
+        ),
+        (
+            "sliding_window",
+            {"d_in": 7, "d_out": 8, "num_heads": 2, "head_dim": 4, "window": 2}
+            | {"tokens": 3, "batch": 2},
+            "2 sequences of 3 tokens",
+        ),
         ("weight_transfer", {"d_in": 7, "d_out": 8, "tokens": 3}, "3 tokens"),
     ],
 )

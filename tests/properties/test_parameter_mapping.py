@@ -1,5 +1,6 @@
 """Canonical parameters are laid out as an implementation keeps them, and read back without loss."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,15 @@ from torch import Tensor
 
 from properties.parameter_mapping import HeadSizes, Packing, ParameterMapping
 
-SIZES = st.builds(
-    HeadSizes, d_in=st.integers(1, 7), heads=st.integers(1, 4), head_dim=st.integers(1, 5)
-)
+
+@st.composite
+def draw_sizes(draw: st.DrawFn) -> HeadSizes:
+    """Sizes where keys and values have heads of their own, or are shared."""
+    shared, group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    return HeadSizes(draw(st.integers(1, 7)), shared * group, draw(st.integers(1, 5)), shared)
+
+
+SIZES = draw_sizes()
 LETTERS = st.permutations("qkv")
 
 
@@ -33,15 +40,28 @@ def mappings(draw: st.DrawFn) -> ParameterMapping:
     return ParameterMapping(path, tuple(f"{kind}_{each}" for each in letters), transposed, packing)
 
 
+@st.composite
+def draw_stored(draw: st.DrawFn) -> tuple[ParameterMapping, HeadSizes]:
+    """A mapping and sizes; what is stored by heads, with queries, has keys for every head."""
+    mapping, sizes = draw(mappings()), draw(SIZES)
+    by_heads = mapping.packing is Packing.HEADS or "{head}" in mapping.path
+    if by_heads and not mapping.is_shared:
+        sizes = replace(sizes, kv_heads=sizes.heads)
+    return mapping, sizes
+
+
 def draw_canonical(mapping: ParameterMapping, sizes: HeadSizes, seed: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     width = sizes.d_out if mapping.is_output else sizes.d_in
-    shape = (sizes.d_out, width) if mapping.holds[0].startswith("W_") else (sizes.d_out,)
-    return [torch.randn(shape, generator=generator) for _ in mapping.holds]
+    matrix = mapping.holds[0].startswith("W_")
+    rows = [sizes.count_heads(name) * sizes.head_dim for name in mapping.holds]
+    shapes = [(each, width) if matrix else (each,) for each in rows]
+    return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
 def list_heads(mapping: ParameterMapping, sizes: HeadSizes) -> list[int | None]:
-    return [*range(sizes.heads)] if "{head}" in mapping.path else [None]
+    count = sizes.kv_heads if mapping.is_shared else sizes.heads
+    return [*range(count)] if "{head}" in mapping.path else [None]
 
 
 def read_back(mapping: ParameterMapping, stored: list[Tensor], sizes: HeadSizes) -> list[Tensor]:
@@ -53,8 +73,9 @@ def read_back(mapping: ParameterMapping, stored: list[Tensor], sizes: HeadSizes)
     return [torch.cat(own, dim=axis) for own in zip(*pieces, strict=True)]
 
 
-@given(mappings(), SIZES, st.integers(0, 99))
-def test_unpacking_undoes_packing(mapping: ParameterMapping, sizes: HeadSizes, seed: int) -> None:
+@given(draw_stored(), st.integers(0, 99))
+def test_unpacking_undoes_packing(stored_as: tuple[ParameterMapping, HeadSizes], seed: int) -> None:
+    mapping, sizes = stored_as
     canonical = draw_canonical(mapping, sizes, seed)
     stored = [mapping.pack(canonical, sizes, head) for head in list_heads(mapping, sizes)]
     again = read_back(mapping, stored, sizes)
@@ -63,20 +84,22 @@ def test_unpacking_undoes_packing(mapping: ParameterMapping, sizes: HeadSizes, s
         assert torch.equal(got, wanted)
 
 
-@given(mappings(), SIZES, st.integers(0, 99))
+@given(draw_stored(), st.integers(0, 99))
 def test_what_is_packed_has_the_shape_that_is_told(
-    mapping: ParameterMapping, sizes: HeadSizes, seed: int
+    stored_as: tuple[ParameterMapping, HeadSizes], seed: int
 ) -> None:
+    mapping, sizes = stored_as
     canonical = draw_canonical(mapping, sizes, seed)
     for head in list_heads(mapping, sizes):
         packed = mapping.pack(canonical, sizes, head)
         assert tuple(packed.shape) == mapping.compute_shape(sizes, head)
 
 
-@given(mappings(), SIZES, st.integers(0, 99))
+@given(draw_stored(), st.integers(0, 99))
 def test_no_number_is_lost_or_doubled(
-    mapping: ParameterMapping, sizes: HeadSizes, seed: int
+    stored_as: tuple[ParameterMapping, HeadSizes], seed: int
 ) -> None:
+    mapping, sizes = stored_as
     canonical = draw_canonical(mapping, sizes, seed)
     heads = list_heads(mapping, sizes)
     packed = torch.cat([mapping.pack(canonical, sizes, head).flatten() for head in heads])
@@ -86,10 +109,11 @@ def test_no_number_is_lost_or_doubled(
     assert torch.equal(packed.sort().values, whole.sort().values)
 
 
-@given(mappings(), SIZES, st.floats(-3, 3), st.integers(0, 99))
+@given(draw_stored(), st.floats(-3, 3), st.integers(0, 99))
 def test_packing_is_linear_and_so_maps_gradients(
-    mapping: ParameterMapping, sizes: HeadSizes, factor: float, seed: int
+    stored_as: tuple[ParameterMapping, HeadSizes], factor: float, seed: int
 ) -> None:
+    mapping, sizes = stored_as
     one, other = (draw_canonical(mapping, sizes, seed + n) for n in (0, 1))
     mixed = [a + factor * b for a, b in zip(one, other, strict=True)]
     for head in list_heads(mapping, sizes):
@@ -97,10 +121,11 @@ def test_packing_is_linear_and_so_maps_gradients(
         torch.testing.assert_close(mapping.pack(mixed, sizes, head), apart)
 
 
-@given(mappings(), SIZES, st.integers(0, 99))
+@given(draw_stored(), st.integers(0, 99))
 def test_a_gradient_of_what_is_stored_is_read_back_as_that_of_the_parameters(
-    mapping: ParameterMapping, sizes: HeadSizes, seed: int
+    stored_as: tuple[ParameterMapping, HeadSizes], seed: int
 ) -> None:
+    mapping, sizes = stored_as
     canonical = [t.requires_grad_() for t in draw_canonical(mapping, sizes, seed)]
     stored = [mapping.pack(canonical, sizes, head) for head in list_heads(mapping, sizes)]
     weights = [torch.arange(1.0, t.numel() + 1).view(t.shape) for t in stored]
@@ -123,7 +148,7 @@ def test_a_gradient_of_what_is_stored_is_read_back_as_that_of_the_parameters(
     ],
 )
 def test_rows_follow_one_another_as_the_packing_says(packing: Packing, rows: str) -> None:
-    sizes = HeadSizes(d_in=1, heads=2, head_dim=2)
+    sizes = HeadSizes(d_in=1, heads=2, head_dim=2, kv_heads=2)
     q, k = torch.arange(4.0).view(4, 1), torch.arange(10.0, 14.0).view(4, 1)
     packed = ParameterMapping("w", ("W_q", "W_k"), packing=packing).pack([q, k], sizes, None)
     named = {"q": 0, "k": 10}
@@ -148,12 +173,19 @@ def test_rows_follow_one_another_as_the_packing_says(packing: Packing, rows: str
     ],
 )
 def test_shapes_by_hand(changes: dict[str, Any], shape: tuple[int, ...]) -> None:
-    sizes = HeadSizes(d_in=5, heads=2, head_dim=3)
+    sizes = HeadSizes(d_in=5, heads=2, head_dim=3, kv_heads=2)
     assert ParameterMapping("w", **changes).compute_shape(sizes, None) == shape
 
 
+def test_shared_keys_have_fewer_rows() -> None:
+    sizes = HeadSizes(d_in=5, heads=4, head_dim=3, kv_heads=2)
+    rows = {("W_q",): 12, ("W_k",): 6, ("b_v",): 6, ("W_q", "W_k", "W_v"): 24, ("W_o",): 12}
+    shapes = {held: ParameterMapping("w", held).compute_shape(sizes, None)[0] for held in rows}
+    assert shapes == rows
+
+
 def test_one_of_several_heads_holds_its_rows_and_of_an_output_layer_its_columns() -> None:
-    sizes = HeadSizes(d_in=5, heads=2, head_dim=3)
+    sizes = HeadSizes(d_in=5, heads=2, head_dim=3, kv_heads=2)
     q, o = torch.randn(6, 5), torch.randn(6, 6)
     own = ParameterMapping("heads.{head}.q", ("W_q",)).pack([q], sizes, 1)
     out = ParameterMapping("heads.{head}.o", ("W_o",)).pack([o], sizes, 1)

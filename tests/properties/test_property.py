@@ -12,11 +12,18 @@ from grader.sandbox.grader_side.subject import make_subject
 from properties.case import Case, MemoryLayout
 from properties.cases.case_set import generate_case_set
 from properties.cases.case_transforms import at_least, with_values
-from properties.check import check_property, find_smallest_failure
+from properties.check import (
+    CounterexampleSearch,
+    check_property,
+    find_first_failure,
+    find_smallest_failure,
+    shrink_failure,
+)
 from properties.contract import Capability, Contract
 from properties.families import masking, values
 from properties.harness.case_context import CaseContext
 from properties.harness.harness import Harness, LiveContext
+from properties.peculiarity import AXIS_OF_ONE
 from properties.property import CheckFunction, Property, PropertyFamily, PropertyGroup
 from properties.violation import Note, Status, SubmissionFailed, Violation, ViolationKind
 
@@ -205,6 +212,19 @@ def test_a_crash_during_the_search_is_not_the_violation_looked_for() -> None:
     assert (verdict.case.heads, verdict.case.tokens) == (2, 2)
 
 
+def test_a_failure_is_shrunk_within_what_it_was_asked_for() -> None:
+    """What turns out not to hold after a failure limits the other claims, not its example."""
+    broken = claim(wrong_where(lambda case: True))
+    first, late = BANK[:1], nobody()
+    verdict = find_first_failure(broken, late, first)
+    late.unsupported.add(AXIS_OF_ONE)
+    assert shrink_failure(verdict, late).case == check_property(broken, nobody(), first).case
+    early = nobody()
+    early.unsupported.add(AXIS_OF_ONE)
+    narrow = shrink_failure(find_first_failure(broken, early, BANK[-1:]), early)
+    assert narrow.case is not None and not AXIS_OF_ONE.is_in(narrow.case)
+
+
 def test_flaky_violation_is_reported_where_it_occurred() -> None:
     calls: list[Case] = []
 
@@ -263,7 +283,8 @@ def test_search_checks_no_case_twice_and_ends() -> None:
 
     first = BANK[-1]
     violation = Violation(ViolationKind.VALUE, "right", "wrong")
-    find_smallest_failure(claim(judge), nobody(), first, violation)
+    search = CounterexampleSearch(claim(judge), nobody(), violation.kind)
+    find_smallest_failure(search, first, violation)
     assert len(calls) == len(set(calls))
     assert first not in calls
     assert len(calls) < 200

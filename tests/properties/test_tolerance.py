@@ -112,7 +112,7 @@ def core_bound(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, dtyp
     q, k, v = q.double(), k.double(), v.double()
     weights = attention_weights(q, k, mask, scale)
     merged = merge_heads(weights @ v)
-    exact = MultiHeadResult(q, k, v, scaled_scores(q, k, scale), weights, merged, merged)
+    exact = MultiHeadResult((q, k, v), q, k, v, scaled_scores(q, k, scale), weights, merged, merged)
     zero, precision = torch.zeros_like(q), PRECISIONS[dtype]
     errors = bound_score_error(exact, zero, zero, scale, precision, mask)
     arithmetic = bound_softmax_error(exact, precision)

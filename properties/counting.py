@@ -1,0 +1,12 @@
+"""Numbers and what they count, in sentences: `1 token`, `3 tokens`."""
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 token` or `3 tokens`, given the singular of a regular noun."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def count_share(part: int, whole: int, noun: str) -> str:
+    """Return how a sentence on a part begins: `2 of 3 elements are`, `the only element is`."""
+    which = f"the only {noun}" if part == whole == 1 else f"{part} of {count(whole, noun)}"
+    return f"{which} {'is' if part == 1 else 'are'}"

@@ -1,0 +1,147 @@
+"""What models of today put between the plain equation's steps.
+
+    positions    queries and keys turned by their places, or scores lowered with the distance
+    softcap      scores kept between two limits
+
+A window hides what lies too far back: see `reference.masks.sliding_window_mask`. Heads that share
+keys and values need no option: they have fewer rows of `W_k` and `W_v` than of `W_q`.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+DeviceLike = torch.device | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The steps that one attention has besides the plain ones; by default it has none."""
+
+    rotary: bool = False
+    """whether queries and keys are turned by their places"""
+    alibi: bool = False
+    """whether scores fall with the distance"""
+    base: float = 10_000.0
+    """of rotary positions: pair i turns by base^(-2i/head_dim) radians a token"""
+    share: float = 1.0
+    """how much of each head's dimensions is turned, from the first on"""
+    neighbours: bool = False
+    """whether coordinates 2i and 2i+1 turn together, and not i and i + half"""
+    softcap: float = 0.0
+    """the largest size of a score; 0 for no limit"""
+
+    def place(self, t: Float[Tensor, "*batch tokens head_dim"]) -> Tensor:
+        """Give queries or keys their places."""
+        if not self.rotary:
+            return t
+        cos, sin = self.make_tables(t)
+        return t * cos + self.swap_pairs(t) * sin
+
+    def make_tables(self, t: Float[Tensor, "*batch tokens head_dim"]) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines for all coordinates of such queries or keys."""
+        cos, sin = rotary_tables(t.shape[-2], self.count_turned(t), self.base, t)
+        return self.arrange(cos, t, 1.0), self.arrange(sin, t, 0.0)
+
+    def count_turned(self, t: Float[Tensor, "*batch head_dim"]) -> int:
+        """Return how many coordinates of such heads are turned."""
+        return round(t.shape[-1] * self.share)
+
+    def arrange(self, halves: Tensor, t: Tensor, rest: float) -> Tensor:
+        """Lay numbers for both halves out as the pairs are, and fill up what is not turned."""
+        if self.neighbours:
+            halves = halves.unflatten(-1, (2, -1)).mT.flatten(-2)
+        missing = t.shape[-1] - halves.shape[-1]
+        return torch.nn.functional.pad(halves, (0, missing), value=rest) if missing else halves
+
+    def swap_pairs(self, t: Float[Tensor, "*batch head_dim"]) -> Tensor:
+        """Put what each coordinate is paired with in its place, the first negated."""
+        turned = t[..., : self.count_turned(t)]
+        if self.neighbours:
+            pairs = turned.unflatten(-1, (-1, 2))
+            swapped = torch.stack([-pairs[..., 1], pairs[..., 0]], dim=-1).flatten(-2)
+        else:
+            swapped = swap_halves(turned)
+        return torch.cat([swapped, torch.zeros_like(t[..., turned.shape[-1] :])], dim=-1)
+
+    def adjust(self, scores: Float[Tensor, "*batch heads q k"]) -> Tensor:
+        """Add to scaled scores what depends on distances, then limit them."""
+        if self.alibi:
+            scores = scores + alibi_bias(scores)
+        if self.softcap:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
+        return scores
+
+
+PLAIN = Variant()
+
+
+def rotary_angles(
+    tokens: int, head_dim: int, base: float, like: Tensor
+) -> Float[Tensor, "{tokens} {head_dim}//2"]:
+    """Return by how much each pair of coordinates turns at each token: position * base^(-2i/d).
+
+    Source: Su et al. 2021, RoFormer, section 3.2.2 (arXiv:2104.09864).
+    Raises ValueError for an odd head_dim, which has no pairs.
+    """
+    if head_dim % 2:
+        raise ValueError(
+            f"rotary_angles: a head of {head_dim} dimensions has no pairs; make it even"
+        )
+    pair = torch.arange(0, head_dim, 2, dtype=like.dtype, device=like.device)
+    position = torch.arange(tokens, dtype=like.dtype, device=like.device)
+    return position[:, None] * base ** (-pair / head_dim)
+
+
+def rotary_tables(tokens: int, head_dim: int, base: float, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines for all coordinates: coordinate i is paired with i + head_dim/2."""
+    angles = rotary_angles(tokens, head_dim, base, like)
+    doubled = torch.cat([angles, angles], dim=-1)
+    return doubled.cos(), doubled.sin()
+
+
+def swap_halves(t: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+    """Swap the halves of the last axis and negate what comes first: (a, b) becomes (-b, a)."""
+    first, second = t.chunk(2, dim=-1)
+    return torch.cat([-second, first], dim=-1)
+
+
+def alibi_slopes(heads: int, like: Tensor) -> Float[Tensor, "{heads}"]:
+    """Return how much each head's scores fall with every token of distance: 2^(-8h/heads).
+
+    h counts from 1. Source: Press et al. 2022, section 3 (arXiv:2108.12409). For numbers of heads
+    that are no power of two the authors' code takes slopes from two such sequences; this does not.
+    """
+    number = torch.arange(1, heads + 1, dtype=like.dtype, device=like.device)
+    return 2 ** (-8 * number / heads)
+
+
+def alibi_bias(scores: Float[Tensor, "*batch heads q k"]) -> Float[Tensor, "heads q k"]:
+    """Return what is added to scores like these: minus the slope times how far back a key lies.
+
+    Queries are the last of the tokens whose keys are given. Later keys, which a causal mask hides,
+    are not raised.
+    """
+    heads, queries, keys = scores.shape[-3:]
+    position = torch.arange(keys, dtype=scores.dtype, device=scores.device)
+    distance = (position[keys - queries :, None] - position).clamp_min(0)
+    return -alibi_slopes(heads, scores)[:, None, None] * distance
+
+
+def share_heads(
+    t: Float[Tensor, "*batch kv_heads tokens head_dim"], heads: int
+) -> Float[Tensor, "*batch {heads} tokens head_dim"]:
+    """Repeat keys or values for the query heads that share them: head h uses number ⌊h/group⌋.
+
+    Source: Ainslie et al. 2023, section 2.2 (arXiv:2305.13245).
+    Raises ValueError when they cannot be shared evenly.
+    """
+    shared = t.shape[-3]
+    if shared < 1 or heads % shared:
+        raise ValueError(
+            f"share_heads: {heads} query heads cannot share {shared} key heads evenly; "
+            "choose a number that divides them"
+        )
+    return t if shared == heads else t.repeat_interleave(heads // shared, dim=-3)
